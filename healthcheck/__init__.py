@@ -1,0 +1,1 @@
+"""Reads nodes and decides about them; changes nothing."""

@@ -1,0 +1,1 @@
+"""The root command and the health-check commands."""

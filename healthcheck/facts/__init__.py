@@ -1,0 +1,1 @@
+"""Facts: typed values parsed from captures, one module per subject."""

@@ -1,0 +1,82 @@
+"""Probes: what to capture on a node, as data with limits; they know no thresholds and judge nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+KIB = 1024
+MIB = 1024 * 1024
+
+
+class Kind(Enum):
+    """What a probe does. All but `COMMAND` and `NVML` happen in one reader child, so a hang costs one entry, not the sweep."""
+
+    FILES = "files"        # read each file that the glob patterns name
+    COMMAND = "command"    # run an argv list, no shell, C locale, standard input closed
+    MOUNTS = "mounts"      # read /proc/self/mountinfo, then statvfs each mount point that is not of a skipped type
+    CLOCK = "clock"        # adjtimex(2), read only: is the kernel clock disciplined?
+    NVML = "nvml"          # the NVML reader, in a child of its own
+
+
+class Effect(Enum):
+    """Whether a probe may run beside a job."""
+
+    PASSIVE = "passive"
+    DISRUPTIVE = "disruptive"
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One thing to capture, with limits: `seconds` for the probe, `each_s` for one file or mount, `limit` bytes for its text.
+
+    `tail`: past the limit keep the end rather than the beginning (logs). `root` says that without root it may be denied; it
+    is then reported so, never guessed. `paths` are glob patterns for FILES; `argv` is for COMMAND; `skip` are file system
+    types for MOUNTS.
+    """
+
+    id: str
+    kind: Kind
+    paths: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    seconds: float = 5.0
+    each_s: float = 2.0
+    limit: int = 256 * KIB
+    tail: bool = False
+    root: bool = False
+    effect: Effect = Effect.PASSIVE
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in which the collector reads it."""
+        return {
+            "id": self.id, "kind": self.kind.value, "paths": list(self.paths), "argv": list(self.argv),
+            "skip": list(self.skip), "seconds": self.seconds, "each_s": self.each_s, "limit": self.limit, "tail": self.tail,
+        }
+
+
+@dataclass(frozen=True)
+class ProbeSet:
+    """The probes that the chosen rules need, in a stable order, and the collector's own limits (seconds, bytes of reply)."""
+
+    probes: tuple[Probe, ...]
+    seconds: float = 45.0
+    reply_bytes: int = 32 * MIB
+
+    @classmethod
+    def of(cls, probes: Iterable[Probe], seconds: float = 45.0) -> ProbeSet:
+        """Each probe once, sorted by id; two different probes under one id are a defect and raise ValueError."""
+        by_id: dict[str, Probe] = {}
+        for probe in probes:
+            if by_id.setdefault(probe.id, probe) != probe:
+                raise ValueError(f"two different probes are called {probe.id}")
+        return cls(tuple(by_id[name] for name in sorted(by_id)), seconds)
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The form in which the collector reads it."""
+        return {
+            "schema": "muster.probes/1", "seconds": self.seconds, "reply_bytes": self.reply_bytes,
+            "probes": [probe.to_json() for probe in self.probes],
+        }

@@ -1,0 +1,196 @@
+"""Recordings: the raw captures of one node at one time, or the stage at which it could not be reached.
+
+One JSON document (`muster.recording/1`), the same for a live sweep, a saved sweep, a test's fixture and an agent's state file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from inventory.transport.base import Failure, Stage
+
+SCHEMA = "muster.recording/1"
+
+
+class Outcome(Enum):
+    """How one capture ended. Only `DONE` measured everything; `TRUNCATED` holds a part; the rest hold nothing to trust."""
+
+    DONE = "done"              # complete; a command may still have exited with a status other than 0
+    MISSING = "missing"        # no such file, directory or program
+    DENIED = "denied"          # exists, but we may not
+    TIMEOUT = "timeout"        # past its limit; killed
+    TRUNCATED = "truncated"    # more than its limit in bytes; what is held is real, the rest was dropped
+    CRASHED = "crashed"        # ended by a signal, or an I/O error while reading
+    WEDGED = "wedged"          # not started: its predecessor is past its limit and still there; or it cannot be killed
+
+
+@dataclass(frozen=True)
+class FileCapture:
+    """One file or mount point of a FILES or MOUNTS probe. `text` holds bytes that are not UTF-8 as surrogate escapes."""
+
+    outcome: Outcome
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What one probe brought. `text` is a command's standard output, or the JSON of a CLOCK or NVML probe.
+
+    `files` is keyed by the path as probed (never with the re-rooting prefix). `exit` is the exit status, negative for a signal.
+    `note` adds what a person needs: 'wedged since 2026-11-21T06:00:00Z (pid 4711)'.
+    """
+
+    outcome: Outcome
+    exit: int | None = None
+    seconds: float = 0.0
+    bytes: int = 0
+    text: str = ""
+    stderr: str = ""
+    files: Mapping[str, FileCapture] = field(default_factory=lambda: MappingProxyType({}))
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the collector says of the machine and itself: `time` is the node's clock (epoch seconds) as the answer left."""
+
+    hostname: str
+    boot_id: str
+    time: float
+    uid: int
+    python: str
+    machine: str
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One look at one node. Exactly one of `host` (it was reached) and `failure` is set.
+
+    `received` is the head's clock (epoch seconds) when the answer was complete.
+    """
+
+    node: str
+    received: float
+    host: Host | None
+    failure: Failure | None
+    captures: Mapping[str, Capture] = field(default_factory=lambda: MappingProxyType({}))
+
+    def without(self, probe: str) -> Recording:
+        """The same look, had this probe never been captured."""
+        return replace(self, captures={name: value for name, value in self.captures.items() if name != probe})
+
+
+class RecordingError(ValueError):
+    """A document is not a recording of this version; its text says what is wrong, in one line."""
+
+
+def to_json(recording: Recording) -> dict[str, Any]:
+    """The document, with keys in a fixed order; equal recordings give equal documents."""
+    document: dict[str, Any] = {"schema": SCHEMA, "node": recording.node, "received": recording.received}
+    if recording.failure is not None:
+        document["failure"] = {"stage": recording.failure.stage.value, "reason": recording.failure.reason}
+    if recording.host is not None:
+        document["host"] = dict(vars(recording.host))
+        document["captures"] = {name: capture_to_json(recording.captures[name]) for name in sorted(recording.captures)}
+    return document
+
+
+def capture_to_json(capture: Capture) -> dict[str, Any]:
+    """One capture as JSON; empty members are left out."""
+    document: dict[str, Any] = {"outcome": capture.outcome.value, "seconds": capture.seconds, "bytes": capture.bytes}
+    for key in ("exit", "text", "stderr", "note"):
+        if (value := getattr(capture, key)) not in (None, ""):
+            document[key] = value
+    if capture.files:
+        document["files"] = {
+            path: [entry.outcome.value, entry.text] if entry.text else [entry.outcome.value]
+            for path, entry in capture.files.items()
+        }
+    return document
+
+
+def from_json(document: Any) -> Recording:
+    """Reads a document of ours; whatever is not one raises RecordingError, whatever its shape."""
+    if not isinstance(document, dict):
+        raise RecordingError("not a JSON object")
+    if document.get("schema") != SCHEMA:
+        raise RecordingError(f"schema is {_short(document.get('schema'))}, expected {SCHEMA}")
+    node = _typed(document, "node", str)
+    received = _number(document, "received")
+    if "failure" in document:
+        failure = _typed(document, "failure", dict)
+        try:
+            stage = Stage(failure.get("stage"))
+        except ValueError:
+            raise RecordingError(f"no such stage: {_short(failure.get('stage'))}") from None
+        return Recording(node, received, None, Failure(stage, _typed(failure, "reason", str)))
+    host = host_from_json(_typed(document, "host", dict))
+    return Recording(node, received, host, None, captures_from_json(_typed(document, "captures", dict)))
+
+
+def host_from_json(document: dict[str, Any]) -> Host:
+    """Reads the collector's word about the machine; raises RecordingError."""
+    return Host(
+        hostname=_typed(document, "hostname", str), boot_id=_typed(document, "boot_id", str),
+        time=_number(document, "time"), uid=_typed(document, "uid", int), python=_typed(document, "python", str),
+        machine=_typed(document, "machine", str), cpu_s=_number(document, "cpu_s"),
+    )
+
+
+def captures_from_json(document: dict[str, Any]) -> Mapping[str, Capture]:
+    """Reads captures by probe id; raises RecordingError."""
+    return {name: _capture(name, value) for name, value in document.items()}
+
+
+def _capture(name: str, value: Any) -> Capture:
+    if not isinstance(value, dict):
+        raise RecordingError(f"capture {_short(name)} is not an object")
+    exit_status = value.get("exit")
+    if exit_status is not None and type(exit_status) is not int:
+        raise RecordingError(f"capture {_short(name)}: exit is {_short(exit_status)}, expected a whole number")
+    files = value.get("files", {})
+    if not isinstance(files, dict):
+        raise RecordingError(f"capture {_short(name)}: files is not an object")
+    return Capture(
+        outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
+        bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
+        files={path: _file(name, path, entry) for path, entry in files.items()}, note=_typed(value, "note", str, ""),
+    )
+
+
+def _file(name: str, path: str, entry: Any) -> FileCapture:
+    if not (isinstance(entry, list) and 1 <= len(entry) <= 2 and all(isinstance(part, str) for part in entry)):
+        raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
+    return FileCapture(_outcome(name, entry[0]), entry[1] if len(entry) == 2 else "")
+
+
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+
+
+def _outcome(name: str, value: Any) -> Outcome:
+    if isinstance(value, str) and value in _OUTCOMES:
+        return _OUTCOMES[value]
+    raise RecordingError(f"capture {_short(name)}: no such outcome: {_short(value)}")
+
+
+def _typed(document: dict[str, Any], key: str, kind: type, default: Any = None) -> Any:
+    value = document.get(key, default)
+    if type(value) is not kind:
+        raise RecordingError(f"{key} is {_short(value)}, expected {kind.__name__}")
+    return value
+
+
+def _number(document: dict[str, Any], key: str) -> float:
+    value = document.get(key)
+    if type(value) not in (int, float) or value != value or abs(value) == float("inf"):
+        raise RecordingError(f"{key} is {_short(value)}, expected a number")
+    return float(value)
+
+
+def _short(value: Any) -> str:
+    return ascii(value)[:60]

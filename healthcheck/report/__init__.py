@@ -1,0 +1,1 @@
+"""How results are shown: table, JSON, JSON lines, progress."""

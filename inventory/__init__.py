@@ -1,0 +1,1 @@
+"""Who there is and how to reach it: the inventory, node sets, host keys, transports."""

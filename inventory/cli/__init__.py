@@ -1,0 +1,1 @@
+"""The `muster inventory` commands."""

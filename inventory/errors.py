@@ -1,0 +1,51 @@
+"""The one tree of errors that a user can meet; every other exception that reaches the top is a defect of ours.
+
+    MusterError                      a person can do something about it; shown as one line, never as a traceback
+    ├── UsageError                   the command line asks for something that cannot be (exit 2)
+    └── ConfigError                  a file we were given is wrong (exit 2)
+        ├── InventoryError           the inventory file, a node set, a group
+        └── RulesError               a rule, SKU or policy file
+
+What happens on a node is never an exception: it is a value (a `Reply` with a failed stage, a `Capture` with an outcome).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mark(NamedTuple):
+    """A place in a file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class MusterError(Exception):
+    """Something a person can mend; its text is one line that says what and, where it helps, what to type next."""
+
+    exit_code = 2
+
+
+class UsageError(MusterError):
+    """The command line asks for something that cannot be."""
+
+
+class ConfigError(MusterError):
+    """A file we were given is wrong: where, which key, and what was expected."""
+
+    def __init__(self, message: str, mark: Mark | None = None) -> None:
+        super().__init__(message if mark is None else f"{mark}: {message}")
+        self.mark = mark
+
+
+class InventoryError(ConfigError):
+    """The inventory file, a node set or a group is wrong."""
+
+
+class RulesError(ConfigError):
+    """A rule, SKU or policy file is wrong."""

@@ -1,0 +1,99 @@
+"""Who there is: nodes and the inventory, as frozen values that nothing else needs to be read for."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+_EMPTY: Mapping[str, str] = MappingProxyType({})
+
+
+class LifecycleState(Enum):
+    """Where a node stands; only `service` counts in exit codes, alerts and breaker denominators."""
+
+    PLANNED = "planned"
+    BRINGUP = "bringup"
+    SERVICE = "service"
+    MAINTENANCE = "maintenance"
+    RMA = "rma"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """A state, who owns the node while it is in it, and until when that is expected to last."""
+
+    state: LifecycleState = LifecycleState.SERVICE
+    owner: str | None = None
+    until: dt.date | None = None
+
+
+@dataclass(frozen=True)
+class PortPlan:
+    """What one network port is for, keyed in `Node.ports` by its PCI address (mlx5_N is only a display name)."""
+
+    role: str = "compute"
+    rail: int | None = None
+    leaf: str | None = None
+
+
+@dataclass(frozen=True)
+class Bmc:
+    """How to reach a node's board management controller."""
+
+    address: str
+    user: str | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine. `name` is its identity; a field that is None was not given, and ssh_config or a default decides.
+
+    `address` and `port` are what to connect to (None: ssh_config's HostName and Port, else the name itself and 22).
+    `ports` is keyed by PCI address in full form, "0000:18:00.0".
+    """
+
+    name: str
+    address: str | None = None
+    port: int | None = None
+    user: str | None = None
+    become: bool = False
+    identity_file: tuple[str, ...] = ()
+    known_hosts_file: tuple[str, ...] = ()
+    proxy_jump: str | None = None
+    python: str = "python3"
+    sku: str | None = None
+    lifecycle: Lifecycle = Lifecycle()
+    rack: str | None = None
+    leaf: tuple[str, ...] = ()
+    ports: Mapping[str, PortPlan] = field(default_factory=lambda: MappingProxyType({}))
+    nvlink_domain: str | None = None
+    power: str | None = None
+    bmc: Bmc | None = None
+    labels: Mapping[str, str] = _EMPTY
+
+    @property
+    def in_service(self) -> bool:
+        """Whether this node counts in exit codes, alerts and breaker denominators."""
+        return self.lifecycle.state is LifecycleState.SERVICE
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All nodes in the file's order, and its groups (name -> node names, expanded).
+
+    `source` is the file it came from, or a phrase such as "names on the command line" when there was no file.
+    """
+
+    nodes: Mapping[str, Node]
+    groups: Mapping[str, tuple[str, ...]]
+    source: str
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes.values())
+
+    def __len__(self) -> int:
+        return len(self.nodes)

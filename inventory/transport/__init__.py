@@ -1,0 +1,1 @@
+"""Ways to run one program on many nodes: ssh, local."""

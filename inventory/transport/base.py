@@ -1,0 +1,95 @@
+"""The transport seam: `run(nodes, program, limits)` yields one `Reply` for every node, in any order, on time.
+
+A transport starts `program.command(node)` on each node, writes `program.payload` to its standard input, keeps that input
+open as a lifeline, answers the program's requests for `program.extras`, and hands back the one frame that the program
+prints. What goes wrong on the way is a value that names the stage; a transport raises nothing for a node's sake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from inventory.model import Node
+
+
+class Stage(Enum):
+    """How far we came before it failed; each has another next step for the operator."""
+
+    RESOLVE = "resolve"      # the name has no address
+    CONNECT = "connect"      # no TCP connection, or nobody speaks SSH on it
+    HOST_KEY = "host key"    # unknown, changed or revoked
+    AUTH = "auth"            # no key was accepted
+    LOGIN = "login"          # logged in, but the shell never ran our command (hung home, broken rc file)
+    BECOME = "become"        # sudo refused or asked for a password
+    PYTHON = "python"        # no Python, or older than 3.8, or it did not start
+    REPLY = "reply"          # the program started, but its answer is cut, oversized, damaged or not ours
+    DEADLINE = "deadline"    # the time ran out while the program was at work, or before its turn came
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds in seconds and bytes. `sweep_s` bounds the whole run, `node_s` one node from first packet to last.
+
+    `connect_s` covers resolve, TCP and SSH banner of one attempt; `login_s` from the exec request to the program's first line.
+    """
+
+    sweep_s: float = 120.0
+    node_s: float = 60.0
+    connect_s: float = 10.0
+    auth_s: float = 20.0
+    login_s: float = 15.0
+    reply_bytes: int = 32 * 1024 * 1024
+    stderr_bytes: int = 16 * 1024
+    fanout: int = 64
+
+
+@dataclass(frozen=True)
+class Program:
+    """What to run: a loader (one line of Python), the payload it reads from standard input, and named extras.
+
+    `nonce` marks every line of ours in the output, so that noise from rc files and hostile text cannot be taken for it.
+    Extras are sent only when the program asks (`want NAME`): the NVML binding goes to nodes that have an NVIDIA device.
+    """
+
+    nonce: str
+    loader: str
+    payload: bytes
+    extras: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no answer: the stage, and one line for a person (already free of control characters)."""
+
+    stage: Stage
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came back from one node: the frame's body (compressed, checksum verified), or a failure.
+
+    `started` and `received` are the head's clock (seconds since the epoch) when the attempt began and when the frame was
+    complete; `sent_bytes` and `received_bytes` count what crossed the channel; `attempts` counts connections tried.
+    """
+
+    node: str
+    body: bytes | None
+    failure: Failure | None
+    started: float
+    received: float
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    attempts: int = 1
+    python: str | None = None
+
+
+class Transport(Protocol):
+    """One way to reach nodes."""
+
+    def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+        """Yields exactly one reply for each node, each as soon as it is known, all by `limits.sweep_s` from now."""
+        ...

@@ -1,0 +1,1 @@
+"""Changes machines and schedulers; today it holds the loopback demo fleet."""

@@ -1,0 +1,1 @@
+"""The loopback fleet: real sshd, simulated hardware at the lowest seam, planted faults."""

@@ -1,0 +1,1 @@
+"""Real peers for the tests: sshd, FUSE, Docker, and the demo fleet."""
