@@ -5,6 +5,7 @@ One JSON document (`muster.recording/1`), the same for a live sweep, a saved swe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -187,7 +188,7 @@ def _typed(document: dict[str, Any], key: str, kind: type, default: Any = None) 
 
 def _number(document: dict[str, Any], key: str) -> float:
     value = document.get(key)
-    if type(value) not in (int, float) or value != value or abs(value) == float("inf"):
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
         raise RecordingError(f"{key} is {_short(value)}, expected a number")
     return float(value)
 
