@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
-_EMPTY: Mapping[str, str] = MappingProxyType({})
-
 
 class LifecycleState(Enum):
     """Where a node stands; only `service` counts in exit codes, alerts and breaker denominators."""
@@ -73,7 +71,7 @@ class Node:
     nvlink_domain: str | None = None
     power: str | None = None
     bmc: Bmc | None = None
-    labels: Mapping[str, str] = _EMPTY
+    labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def in_service(self) -> bool:

@@ -1,0 +1,307 @@
+"""Node sets in ClusterShell's syntax, expanded, folded and selected against our own groups only, within bounds.
+
+    gpu[001-032]          a range; [1-9/2] with a step; [1,3,7-9] a list; several brackets multiply: rack[1-2]-gpu[1-4]
+    @train                a group; @rack[1-3] several; @all (or @*) every node
+    gpu0*                 every known node whose name matches (* and ?)
+    A,B  A!B  A&B  A^B    union, difference, intersection, symmetric difference, from left to right
+
+The machine's own ClusterShell configuration is never read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from inventory.errors import InventoryError, Mark
+from inventory.model import Inventory, Node
+
+MAX_NODES = 100_000
+MAX_NAME = 253      # the longest host name in DNS, RFC 1035
+MAX_TEXT = 1_000_000
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_OPERAND = re.compile(r"@?(?:[A-Za-z0-9_.*?-]+|\[[^\[\]]*\])+|@")
+_PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
+_RANGE = re.compile(r"\s*([0-9]{1,18})\s*(?:-\s*([0-9]{1,18})\s*(?:/\s*([0-9]{1,9})\s*)?)?")
+_DIGITS = re.compile(r"([0-9]+)")
+_EVERYTHING = frozenset({"*", "all"})
+
+
+def natural(name: str) -> tuple[tuple[str, int, int], ...]:
+    """A sort key by which gpu2 stands before gpu10; numbers of equal value are told apart by their padding."""
+    parts = _DIGITS.split(name)
+    return tuple(
+        (parts[at], int(digits) if (digits := parts[at + 1] if at + 1 < len(parts) else "") else -1, len(digits))
+        for at in range(0, len(parts), 2)
+    )
+
+
+def expand(
+    text: str,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    everything: Collection[str] | None = None,
+    mark: Mark | None = None,
+) -> tuple[str, ...]:
+    """The names that a node set stands for, each once, in natural order.
+
+    `groups` holds expanded groups; `everything` is what `@all` and wildcards choose from (None: they may not be used).
+    Raises InventoryError, with `mark` where given, for bad syntax, an unknown group, or over 100,000 names.
+    """
+    known = groups or {}
+
+    def members(name: str) -> Iterable[str]:
+        if name not in known:
+            raise _unknown_group(name, known, mark)
+        return known[name]
+
+    return tuple(sorted(_Evaluation(text, members, everything, mark).names(), key=natural))
+
+
+def fold(names: Iterable[str]) -> str:
+    """The shortest common spelling of node names, such as gpu[001-061]; `expand` gives them back."""
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException  # type: ignore[import-untyped]
+
+    ordered = sorted(set(names), key=natural)
+    if len(ordered) < 2 or not all(map(NAME.fullmatch, ordered)):
+        return ",".join(ordered)
+    try:
+        return str(NodeSet.fromlist(ordered, resolver=RESOLVER_NOGROUP))
+    except NodeSetException:     # a number in a name that ClusterShell does not count with
+        return ",".join(ordered)
+
+
+def select(inventory: Inventory, text: str | None) -> list[Node]:
+    """The nodes that a node set names, in natural order; all of them, in the file's order, when it is None.
+
+    Raises InventoryError for bad syntax, for names and groups that the inventory does not have (the nearest are named), and for
+    a set that chooses no node at all.
+    """
+    if text is None:
+        return list(inventory)
+    names = expand(text, inventory.groups, inventory.nodes.keys())
+    if unknown := [name for name in names if name not in inventory.nodes]:
+        raise InventoryError(f"{inventory.source} has no node {_few(unknown)}{_hint(unknown[0], inventory)}")
+    if not names:
+        raise InventoryError(f"{_short(text)} selects no node")
+    return [inventory.nodes[name] for name in names]
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that a misspelt one most likely means, or None; padding of numbers is looked at first."""
+    pool = list(known)
+    plain = _unpadded(word)
+    for name in pool:
+        if _unpadded(name) == plain:
+            return name
+    close = difflib.get_close_matches(word, pool[:10_000], n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of an error line that names the nearest known word, or nothing."""
+    guess = nearest(word, known)
+    return f"; did you mean {guess}?" if guess is not None else ""
+
+
+@dataclass
+class Groups:
+    """Groups as written (name -> texts, with the mark of each), expanded on demand; members may be groups themselves.
+
+    `everything` is None while the nodes are still being named; `@all` and wildcards are then errors.
+    """
+
+    written: Mapping[str, Sequence[tuple[str, Mark]]]
+    everything: Collection[str] | None = None
+    _done: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _open: list[tuple[str, Mark | None]] = field(default_factory=list)
+
+    def expand(self, text: str, mark: Mark | None) -> tuple[str, ...]:
+        """As the function `expand`, with these groups; a group that contains itself is an error naming the whole circle."""
+        names = _Evaluation(text, lambda name: self.members(name, mark), self.everything, mark).names()
+        return tuple(sorted(names, key=natural)) if len(names) > 1 else tuple(names)
+
+    def members(self, name: str, mark: Mark | None = None) -> tuple[str, ...]:
+        """The nodes of one group, in natural order; raises InventoryError."""
+        if name in self._done:
+            return self._done[name]
+        if name not in self.written:
+            raise _unknown_group(name, self.written, mark)
+        on_the_way = [other for other, _ in self._open]
+        if name in on_the_way:
+            circle = [*on_the_way[on_the_way.index(name):], name]
+            raise InventoryError(f"groups contain each other in a circle: {' > '.join('@' + each for each in circle)}", mark)
+        if len(self._open) >= 50:
+            raise InventoryError("groups within groups more than 50 deep", mark)
+        self._open.append((name, mark))
+        found: set[str] = set()
+        for text, place in self.written[name]:
+            found.update(self.expand(text, place))
+        self._open.pop()
+        self._done[name] = tuple(sorted(found, key=natural))
+        return self._done[name]
+
+
+@dataclass
+class _Evaluation:
+    """One reading of one node set; `left` is how many more names it may come to see."""
+
+    text: str
+    members: Callable[[str], Iterable[str]]
+    everything: Collection[str] | None
+    mark: Mark | None
+    left: int = MAX_NODES
+
+    def names(self) -> set[str]:
+        if NAME.fullmatch(self.text):       # by far the commonest case
+            return {self.text}
+        if len(self.text) > MAX_TEXT:
+            raise self.error(f"is over {MAX_TEXT} characters long")
+        result: set[str] = set()
+        for operator, operand in list(self._terms()):     # all of it is read before any group is looked up
+            found = self._operand(operand)
+            if operator == ",":
+                result |= found
+            elif operator == "!":
+                result -= found
+            elif operator == "&":
+                result &= found
+            else:
+                result ^= found
+        return result
+
+    def error(self, what: str) -> InventoryError:
+        return InventoryError(f"node set {_short(self.text)}: {what}", self.mark)
+
+    def _terms(self) -> Iterator[tuple[str, str]]:
+        operator, at, text = ",", 0, self.text.strip()
+        while True:
+            while text[at: at + 1].isspace():
+                at += 1
+            operand = _OPERAND.match(text, at)
+            if operand is None:
+                raise self.error(self._trouble(text, at))
+            yield operator, operand[0]
+            at = operand.end()
+            while text[at: at + 1].isspace():
+                at += 1
+            if at >= len(text):
+                return
+            operator = text[at]
+            if operator not in ",!&^":
+                raise self.error(self._trouble(text, at))
+            at += 1
+
+    def _trouble(self, text: str, at: int) -> str:
+        if at >= len(text):
+            return "a name is missing at its end" if text else "is empty"
+        if text[at] == "[":
+            return "a bracket is not closed"
+        if text[at] == "]":
+            return "a closing bracket without an opening one"
+        if text[at] == ":" and "@" in text:
+            return "groups come from this inventory only; leave out what stands before ':'"
+        return f"unexpected {ascii(text[at])} at character {at + 1}; expected names, ranges or @groups joined by , ! & ^"
+
+    def _operand(self, operand: str) -> set[str]:
+        if operand.startswith("@"):
+            found: set[str] = set()
+            for name in [operand[1:]] if operand == "@*" else self._pattern(operand[1:]):
+                found.update(self._everything("@" + name) if name in _EVERYTHING else self.members(name))
+            self._count(len(found))
+            return found
+        names = self._pattern(operand)
+        if "*" not in operand and "?" not in operand:
+            for name in names:
+                if not NAME.fullmatch(name):
+                    raise self.error(f"{_short(name)} is no node name: expected letters, digits, '.', '-', '_', "
+                                     f"not '.' or '-' first, at most {MAX_NAME} characters")
+            return set(names)
+        pool = self._everything(operand)
+        if len(names) > 100:
+            raise self.error("a wildcard beside a range of over 100")
+        return {name for mask in names for name in fnmatch.filter(pool, mask)}
+
+    def _everything(self, asked_by: str) -> Collection[str]:
+        if self.everything is None:
+            raise self.error(f"{asked_by} cannot be used here, where nodes are being named")
+        return self.everything
+
+    def _count(self, number: int) -> None:
+        self.left -= number
+        if self.left < 0:
+            raise self.error(f"names over {MAX_NODES} nodes")
+
+    def _pattern(self, pattern: str) -> list[str]:
+        if not pattern:
+            raise self.error("a group name is missing after @")
+        if "[" not in pattern:
+            self._count(1)
+            return [pattern]
+        pieces: list[list[str]] = []
+        total = 1
+        before = ""
+        for ranges, plain in _PIECE.findall(pattern):
+            if plain:
+                pieces.append([plain])
+            else:
+                total *= self._size(ranges, before)
+                if total > self.left:
+                    raise self.error(f"names over {MAX_NODES} nodes")
+                pieces.append(self._range(ranges))
+            before = plain
+        self._count(total)
+        return ["".join(parts) for parts in product(*pieces)]
+
+    def _size(self, ranges: str, before: str) -> int:
+        total = 0
+        for part in ranges.split(","):
+            match = _RANGE.fullmatch(part)
+            if match is None:
+                raise self.error(f"{_short(part.strip())} is no range: expected 7, 1-9 or 1-9/2" if part.strip() else "an empty range")
+            first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
+            if int(first) > int(last):
+                raise self.error(f"the range {part.strip()} runs backwards")
+            if step < 1:
+                raise self.error(f"the range {part.strip()} has a step of 0")
+            if len(first) != len(last) and before[-1:].isdigit():
+                # ClusterShell reads gpu1[8-12] as gpu[18-112], Slurm as gpu18, gpu19, gpu110...: neither is a safe guess.
+                raise self.error(f"a digit stands before [{ranges}], whose ends differ in length; write it as two ranges")
+            total += (int(last) - int(first)) // step + 1
+        return total
+
+    def _range(self, ranges: str) -> list[str]:
+        from ClusterShell.RangeSet import RangeSet, RangeSetException  # type: ignore[import-untyped]
+
+        try:
+            return list(RangeSet(ranges).striter())
+        except RangeSetException as problem:
+            raise self.error(" ".join(str(problem).split())) from None
+
+
+def _unknown_group(name: str, known: Iterable[str], mark: Mark | None) -> InventoryError:
+    return InventoryError(f"no group @{name}{did_you_mean(name, known)}", mark)
+
+
+def _unpadded(name: str) -> str:
+    return _DIGITS.sub(lambda match: match[0].lstrip("0") or "0", name.lower())
+
+
+def _few(names: Sequence[str]) -> str:
+    folded = fold(names)
+    return folded if len(folded) <= 120 else f"{names[0]} and {len(names) - 1} others"
+
+
+def _hint(name: str, inventory: Inventory) -> str:
+    if name in inventory.groups:
+        return f"; did you mean the group @{name}?"
+    return did_you_mean(name, inventory.nodes)
+
+
+def _short(text: str) -> str:
+    quoted = ascii(text)
+    return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."
