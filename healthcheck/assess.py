@@ -1,0 +1,188 @@
+"""Assesses one sweep: judges each recording as it comes, and at the end what needs all of them.
+
+Fleet rules need every node of a cohort. Where no SKU is named, rules that need a SKU's numbers wait for the provisional SKU,
+which is what most nodes show. Of each node only the facts that are still needed are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck import sku as skus
+from healthcheck.checks.base import PREVIOUS
+from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
+from healthcheck.facts.site import PORT_PLANS, PortPlans
+from healthcheck.judge import Facts, judge, judge_fleet
+from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status, state_of
+from healthcheck.recording import Recording
+from healthcheck.rule import Rule
+from healthcheck.ruleset import Ruleset
+from healthcheck.sku import Sku
+from healthcheck.text import clean
+from inventory.model import Node
+
+
+@dataclass
+class _Waiting:
+    """A reached node whose judging is not over: results so far by rule id, and the facts that are still needed."""
+
+    node: Node
+    sku: Sku | None
+    results: dict[str, Result] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
+    previous: Facts | None = None
+    shows: Mapping[str, Any] = field(default_factory=dict)
+    empty: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Assessed:
+    """A whole sweep judged: reports in the nodes' order, and the provisional SKU where one was learned."""
+
+    reports: tuple[NodeReport, ...]
+    provisional: Sku | None = None
+
+
+class Assessment:
+    """Takes recordings in any order; `finish` gives the reports. Equal recordings give equal reports, whatever their order."""
+
+    def __init__(self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None) -> None:
+        self._nodes = nodes
+        self._by_name = {node.name: node for node in nodes}
+        self._ruleset = ruleset
+        self._default_sku = default_sku
+        self._waiting: dict[str, _Waiting] = {}
+        self._unreached: dict[str, NodeReport] = {}
+        rules = [rule for rule in ruleset.rules if not rule.left_out]
+        self._fact_names = {name for rule in rules for name in rule.fact_names if name in FACTS}
+        self._previous_names = {
+            name.removeprefix(PREVIOUS) for rule in rules for name in rule.checked.facts if name.startswith(PREVIOUS)
+        }
+        self._learn_names = {
+            fact for rule in rules for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())
+        }
+
+    @property
+    def previous_facts(self) -> bool:
+        """Whether any rule that is judged compares with an earlier look."""
+        return bool(self._previous_names)
+
+    def add(self, recording: Recording, previous: Recording | None = None) -> None:
+        """Judges what can be judged of one node now. `previous` is its earlier look, of whatever boot."""
+        node = self._by_name[recording.node]
+        if recording.host is None or recording.failure is not None:
+            self._unreached[node.name] = _unreached(node, recording)
+            return
+        sku = self._sku_of(node)
+        names = self._fact_names | (self._learn_names if sku is None else set())
+        facts = {**_facts(recording, names), PORT_PLANS: _port_plans(node)}
+        earlier = _facts(previous, self._previous_names) if _same_boot(recording, previous) else None
+        waiting = _Waiting(node, sku, previous=earlier)
+        kept: set[str] = set()
+        for rule in self._ruleset.rules:
+            if self._must_wait(rule, sku):
+                kept.update(rule.fact_names)
+            else:
+                waiting.results[rule.id] = judge(rule, facts, earlier, sku)
+        if sku is None:
+            waiting.shows = skus.learn(facts)
+            waiting.empty = skus.emptiness(facts)
+        waiting.facts = {name: facts[name] for name in kept if name in facts}
+        self._waiting[node.name] = waiting
+
+    def finish(self, unfinished: str = "not finished") -> Assessed:
+        """The reports of all nodes; one that was never added is unknown, with `unfinished` as its reason."""
+        learned: Sku | None = None
+        strangers = [waiting for waiting in self._waiting.values() if waiting.sku is None]
+        if strangers:
+            learned = skus.provisional([w.shows for w in strangers], [w.empty for w in strangers])
+        for waiting in strangers:
+            for rule in self._ruleset.rules:
+                if rule.id not in waiting.results and not rule.checked.fleet:
+                    waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned)
+        self._judge_fleets()
+        reports = tuple(self._report(node, unfinished) for node in self._nodes)
+        return Assessed(reports, learned)
+
+    def _must_wait(self, rule: Rule, sku: Sku | None) -> bool:
+        if rule.left_out:
+            return False
+        if rule.checked.fleet:
+            return True
+        return sku is None and bool(rule.numbers or set(rule.fact_names) & set(skus.EMPTY_FACTS))
+
+    def _sku_of(self, node: Node) -> Sku | None:
+        name = node.sku or self._default_sku
+        return self._ruleset.skus[name] if name is not None else None
+
+    def _judge_fleets(self) -> None:
+        cohorts: dict[str, list[_Waiting]] = {}
+        for node in self._nodes:
+            if node.name in self._waiting:
+                waiting = self._waiting[node.name]
+                cohorts.setdefault(waiting.sku.name if waiting.sku else "", []).append(waiting)
+        for rule in self._ruleset.rules:
+            if not rule.checked.fleet or rule.left_out:
+                continue
+            name = rule.checked.facts[0]
+            for members in cohorts.values():
+                cohort = {w.node.name: w.facts.get(name, Unmeasured(f"{name} was not captured")) for w in members}
+                for node_name, result in judge_fleet(rule, cohort).items():
+                    self._waiting[node_name].results[rule.id] = result
+
+    def _report(self, node: Node, unfinished: str) -> NodeReport:
+        if node.name in self._unreached:
+            return self._unreached[node.name]
+        if node.name not in self._waiting:
+            return NodeReport(node.name, NodeState.UNKNOWN, unfinished, (), node.in_service)
+        waiting = self._waiting[node.name]
+        results = tuple(waiting.results[rule.id] for rule in self._ruleset.rules)
+        state = state_of(results)
+        return NodeReport(node.name, state, _reason(state, results), results, node.in_service)
+
+
+def _facts(recording: Recording | None, names: Iterable[str]) -> dict[str, Any]:
+    if recording is None or recording.host is None:
+        return {}
+    captures = Captures(recording)
+    return {name: build_fact(FACTS[name], captures) for name in names}
+
+
+def _same_boot(now: Recording, before: Recording | None) -> bool:
+    return before is not None and before.host is not None and now.host is not None \
+        and bool(now.host.boot_id) and now.host.boot_id == before.host.boot_id
+
+
+def _port_plans(node: Node) -> PortPlans:
+    compute = {pci: plan.rail for pci, plan in node.ports.items() if plan.role == "compute"}
+    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute))
+
+
+def _unreached(node: Node, recording: Recording) -> NodeReport:
+    assert recording.failure is not None  # noqa: S101  (a recording has a host or a failure; the caller looked)
+    stage = recording.failure.stage.value
+    reason = clean(f"{stage}: {recording.failure.reason}", 1000)
+    return NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service, stage)
+
+
+_DECISIVE: Mapping[NodeState, tuple[Status, tuple[Severity, ...]]] = {
+    NodeState.UNHEALTHY: (Status.FAIL, (Severity.CRITICAL,)),
+    NodeState.UNKNOWN: (Status.UNKNOWN, (Severity.CRITICAL, Severity.WARNING)),
+    NodeState.DEGRADED: (Status.FAIL, (Severity.WARNING,)),
+}
+
+
+def _reason(state: NodeState, results: Sequence[Result]) -> str:
+    """The rules that made the node what it is, each with its first word."""
+    if state is NodeState.HEALTHY:
+        return ""
+    status, severities = _DECISIVE[state]
+    said = []
+    for result in results:
+        if result.status is status and result.severity in severities:
+            first = result.findings[0] if result.findings else None
+            said.append(f"{result.rule}: " + (f"{first.subject}: {first.observed}, expected {first.expected}" if first else result.reason))
+    return clean("; ".join(said), 1000) if said else "nothing was measured: every rule was skipped"

@@ -1,0 +1,208 @@
+"""What every fact is made of: readings that may be unmeasured, the captures a fact is built from, and the registry.
+
+A fact is a frozen dataclass that derives from `Fact`. Each field is a value, `UNSUPPORTED` (the device has no such thing) or
+`Unmeasured(reason)`. Fields are annotated with the value's type alone, because a check only ever meets values: the judge
+turns the reading of anything else into UNKNOWN before the check can see it (`healthcheck.judge`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from healthcheck.outcome import Origin
+from healthcheck.probes import Kind, Probe
+from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """A value that is not known, and why, in one line."""
+
+    reason: str
+    origin: Origin = Origin.NODE
+
+
+class Unsupported(Enum):
+    """The type of `UNSUPPORTED`: the device says that it has no such thing."""
+
+    UNSUPPORTED = "unsupported"
+
+
+UNSUPPORTED = Unsupported.UNSUPPORTED
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A fact of which only a part was measured: a check may find faults in the part, but cannot pass."""
+
+    value: Any
+    reason: str
+
+
+class Fact:
+    """Base of all facts. Each has a `name` that is always measured: the subject as findings call it."""
+
+    name: str
+
+
+class Unread(Exception):
+    """Inside a fact builder: what it needs was not captured; its text is the reason."""
+
+
+T = TypeVar("T")
+
+
+def why(probe: Probe, capture: Capture | None) -> str:
+    """Why a capture holds nothing to rely on, in one line that names the probe's tool or files."""
+    what = probe.argv[0] if probe.kind is Kind.COMMAND else probe.id
+    if capture is None:
+        return f"{what} was not captured"
+    note = f": {capture.note}" if capture.note else ""
+    if capture.outcome is Outcome.MISSING:
+        return f"{what} is not there{note}"
+    if capture.outcome is Outcome.DENIED:
+        return f"{what}: permission denied{note}" + (" (needs root)" if probe.root else "")
+    if capture.outcome is Outcome.TIMEOUT:
+        return f"{what} did not answer within {probe.seconds:g} s{note}"
+    if capture.outcome is Outcome.TRUNCATED:
+        return f"{what} said more than {probe.limit // 1024} KiB; the rest was dropped{note}"
+    if capture.outcome is Outcome.CRASHED:
+        return f"{what} crashed" + (f" (signal {-capture.exit})" if capture.exit is not None else "") + note
+    if capture.outcome is Outcome.WEDGED:
+        return f"{what} is wedged{note}"
+    lines = capture.stderr.strip().splitlines()
+    return f"{what} ended with exit status {capture.exit}" + (f": {lines[-1][:200]}" if lines else "")
+
+
+_FILE_WHY = {
+    Outcome.MISSING: "no such file", Outcome.DENIED: "permission denied", Outcome.TIMEOUT: "reading it hung",
+    Outcome.TRUNCATED: "longer than its limit", Outcome.CRASHED: "reading it failed", Outcome.WEDGED: "reading it is wedged",
+}
+
+
+class Files:
+    """The entries of a FILES or MOUNTS capture; remembers which were asked for, so that nothing goes unseen."""
+
+    def __init__(self, entries: Mapping[str, FileCapture]) -> None:
+        self._entries = entries
+        self._asked: set[str] = set()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._entries and self._entries[path].outcome is not Outcome.MISSING
+
+    def truncated(self, path: str) -> bool:
+        """Whether only a part of this file was kept."""
+        return path in self._entries and self._entries[path].outcome is Outcome.TRUNCATED
+
+    def text(self, path: str, *, part: bool = False) -> str:
+        """The file's text, stripped of surrounding white space; raises Unread when it is not wholly there.
+
+        With `part`, what was kept of a truncated file will do: the builder then answers with Partial.
+        """
+        self._asked.add(path)
+        entry = self._entries.get(path)
+        if entry is None:
+            raise Unread(f"{path} was not captured")
+        if entry.outcome is not Outcome.DONE and not (part and entry.outcome is Outcome.TRUNCATED):
+            detail = f" ({entry.text.strip()[:60]})" if entry.outcome is Outcome.CRASHED and entry.text else ""
+            raise Unread(f"{path}: {_FILE_WHY[entry.outcome]}{detail}")
+        return entry.text.strip()
+
+    def read(self, path: str, parse: Callable[[str], T]) -> Any:
+        """`parse` of the file's text; Unmeasured when it is not there or is not what `parse` takes (ValueError, IndexError)."""
+        try:
+            text = self.text(path)
+        except Unread as error:
+            return Unmeasured(str(error))
+        try:
+            return parse(text)
+        except (ValueError, IndexError, KeyError):
+            return Unmeasured(f"{path} holds {text[:40]!r}, which is not of the documented form")
+
+    def unseen(self) -> str | None:
+        """Why an entry that nobody asked for is unusable (an unlistable directory, say), or None."""
+        for path, entry in self._entries.items():
+            if path not in self._asked and entry.outcome not in (Outcome.DONE, Outcome.MISSING):
+                return f"{path}: {_FILE_WHY[entry.outcome]}"
+        return None
+
+
+class Captures:
+    """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had."""
+
+    def __init__(self, recording: Recording) -> None:
+        if recording.host is None:
+            raise ValueError("a node that was not reached has no facts")
+        self.host: Host = recording.host
+        self._captures = recording.captures
+
+    def capture(self, probe: Probe) -> Capture | None:
+        """The raw capture, whatever its outcome."""
+        return self._captures.get(probe.id)
+
+    def text(self, probe: Probe) -> str:
+        """What a command, clock or NVML probe printed, when it ended well; raises Unread otherwise."""
+        capture = self._captures.get(probe.id)
+        if capture is None or capture.outcome is not Outcome.DONE or capture.exit not in (0, None):
+            raise Unread(why(probe, capture))
+        return capture.text
+
+    def files(self, probe: Probe) -> Files:
+        """The entries of a FILES or MOUNTS probe, as far as it came; raises Unread when it never ran."""
+        capture = self._captures.get(probe.id)
+        if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
+            raise Unread(why(probe, capture))
+        return Files(capture.files)
+
+
+Builder = Callable[[Captures], Any]
+
+
+@dataclass(frozen=True)
+class FactSpec:
+    """A registered fact: its name as checks ask for it, the probes it is built from, and the builder."""
+
+    name: str
+    probes: tuple[Probe, ...]
+    build: Builder
+
+
+FACTS: dict[str, FactSpec] = {}
+
+
+def fact(name: str, *probes: Probe) -> Callable[[Builder], Builder]:
+    """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or Unmeasured, or raises Unread."""
+
+    def register(build: Builder) -> Builder:
+        if name in FACTS and FACTS[name].build.__module__ != build.__module__:
+            raise ValueError(f"the fact {name} is defined in {FACTS[name].build.__module__} already")
+        FACTS[name] = FactSpec(name, probes, build)
+        return build
+
+    return register
+
+
+def build_fact(spec: FactSpec, captures: Captures) -> Any:
+    """The fact's value, Partial or Unmeasured; never raises for what a node said.
+
+    Enforced here and not left to builders: a fact from a probe that did not end well is at best Partial.
+    """
+    try:
+        value = spec.build(captures)
+    except Unread as error:
+        return Unmeasured(str(error))
+    except Exception as error:  # noqa: BLE001  (a parser that foreign bytes can upset must cost one fact, not the sweep)
+        return Unmeasured(f"{spec.name} could not be read from what the node said ({type(error).__name__})")
+    if isinstance(value, (Unmeasured, Partial)):
+        return value
+    for probe in spec.probes:
+        capture = captures.capture(probe)
+        if capture is not None and capture.outcome in (Outcome.TRUNCATED, Outcome.TIMEOUT):
+            return Partial(value, why(probe, capture))
+    return value

@@ -1,0 +1,115 @@
+"""Host facts: memory, swap, the kernel's clock, and the versions that a fleet should share."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unread, fact
+from healthcheck.probes import Kind, Probe
+
+MEMINFO = "/proc/meminfo"
+SWAPS = "/proc/swaps"
+OSRELEASE = "/proc/sys/kernel/osrelease"
+NVIDIA_MODULE = "/sys/module/nvidia/version"
+
+MEMORY = Probe("host.memory", Kind.FILES, paths=(MEMINFO,))
+SWAP = Probe("host.swap", Kind.FILES, paths=(SWAPS,))
+VERSIONS = Probe("host.versions", Kind.FILES, paths=(OSRELEASE, NVIDIA_MODULE))
+CLOCK = Probe("host.clock", Kind.CLOCK)
+
+# adjtimex(2): the clock state TIME_ERROR, and the status bit STA_UNSYNC.
+_TIME_ERROR = 5
+_STA_UNSYNC = 0x0040
+
+
+@dataclass(frozen=True)
+class Memory(Fact):
+    """Main memory that the kernel manages, in bytes: somewhat less than what is plugged in."""
+
+    name: str
+    total_bytes: int
+
+
+@dataclass(frozen=True)
+class Swap(Fact):
+    """Swap space in use by the kernel, in bytes over all areas, and the areas' names."""
+
+    name: str
+    total_bytes: int
+    areas: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Clock(Fact):
+    """The kernel's clock: whether a time service disciplines it, and the error it admits at most, in seconds."""
+
+    name: str
+    synchronised: bool
+    max_error_s: float
+
+
+@dataclass(frozen=True)
+class Versions(Fact):
+    """Versions that nodes of one kind should share. `driver` is UNSUPPORTED where no NVIDIA module is loaded."""
+
+    name: str
+    kernel: str
+    driver: str
+
+
+_MEMTOTAL = re.compile(r"^MemTotal:\s+(\d+) kB$", re.MULTILINE)
+
+
+def _memtotal(text: str) -> int:
+    match = _MEMTOTAL.search(text)
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * 1024
+
+
+@fact("memory", MEMORY)
+def memory(captures: Captures) -> Memory:
+    """MemTotal of /proc/meminfo (proc(5)); the file counts in KiB and calls them kB."""
+    return Memory("memory", total_bytes=captures.files(MEMORY).read(MEMINFO, _memtotal))
+
+
+@fact("swap", SWAP)
+def swap(captures: Captures) -> Swap:
+    """The areas of /proc/swaps (proc(5)), which has a heading even when it lists none."""
+    heading, *lines = captures.files(SWAP).text(SWAPS).splitlines() or [""]
+    if not heading.startswith("Filename"):
+        raise Unread(f"{SWAPS} is not of the documented form")
+    try:
+        areas = [(line.split()[0], int(line.split()[2])) for line in lines]
+    except (IndexError, ValueError):
+        raise Unread(f"{SWAPS} is not of the documented form") from None
+    return Swap("swap", total_bytes=sum(size for _, size in areas) * 1024, areas=tuple(name for name, _ in areas))
+
+
+@fact("clock", CLOCK)
+def clock(captures: Captures) -> Clock:
+    """What adjtimex(2) says; no time service has to be known or asked for it."""
+    document = json.loads(captures.text(CLOCK))
+    state, status, error = document["state"], document["status"], document["maxerror"]
+    if not all(type(value) is int for value in (state, status, error)) or not 0 <= state <= _TIME_ERROR:
+        raise Unread("adjtimex gave an answer that is not of the documented form")
+    return Clock("clock", synchronised=state != _TIME_ERROR and not status & _STA_UNSYNC, max_error_s=error / 1e6)
+
+
+@fact("versions", VERSIONS)
+def versions(captures: Captures) -> Versions:
+    """The running kernel's release, and the loaded NVIDIA module's version."""
+    files = captures.files(VERSIONS)
+    driver: Any = UNSUPPORTED
+    if NVIDIA_MODULE in files:
+        driver = files.read(NVIDIA_MODULE, _line)
+    return Versions("versions", kernel=files.read(OSRELEASE, _line), driver=driver)
+
+
+def _line(text: str) -> str:
+    if "\n" in text or not text:
+        raise ValueError(text)
+    return text[:200]

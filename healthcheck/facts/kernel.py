@@ -1,0 +1,70 @@
+"""The kernel-log fact: what /dev/kmsg still holds of this boot, in the kernel's documented record format
+(Documentation/ABI/testing/dev-kmsg): `priority,sequence,microseconds,flags;text`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from healthcheck.facts.base import Captures, Fact, Partial, Unread, fact
+from healthcheck.probes import MIB, Kind, Probe
+
+KMSG = "/dev/kmsg"
+LOG = Probe("kernel.log", Kind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)
+
+_RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),[^;\n]{0,60};(.*)$", re.MULTILINE)
+# What the text of one record may hold: any byte that is not a control character comes as it is, others as \xNN.
+_HEX = re.compile(r"\\x([0-9a-f]{2})")
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    """One record: seconds since boot, priority (0 emergency to 7 debug), and the text."""
+
+    seconds: float
+    priority: int
+    text: str
+
+
+@dataclass(frozen=True)
+class KernelLog(Fact):
+    """The log as captured. It is searched as one text and only the lines that match are parsed: a healthy log has thousands.
+
+    `lost` counts the records of this boot that the kernel had already overwritten.
+    """
+
+    name: str
+    lost: int
+    records: int
+    text: str = field(repr=False)
+
+    def matching(self, pattern: re.Pattern[str]) -> Iterator[KernelLine]:
+        """The records whose text holds the pattern, oldest first. `pattern` must not match across lines."""
+        last = -1
+        for found in pattern.finditer(self.text):
+            start = self.text.rfind("\n", 0, found.start()) + 1
+            if start == last:
+                continue
+            last = start
+            record = _RECORD.match(self.text, start)
+            if record and found.start() >= record.start(4):
+                yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, unescape(record[4]))
+
+
+def unescape(text: str) -> str:
+    """Undoes the kernel's \\xNN."""
+    return _HEX.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+@fact("kernel_log", LOG)
+def kernel_log(captures: Captures) -> Any:
+    """The records that the kernel still holds; an empty log, or one without a single record, was not measured."""
+    files = captures.files(LOG)
+    text = files.text(KMSG, part=True)
+    first = _RECORD.search(text)
+    if first is None:
+        raise Unread(f"{KMSG} holds no record of the documented form")
+    log = KernelLog(name="kernel log", lost=int(first[2]), records=text.count("\n") + 1, text=text)
+    return Partial(log, f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped") if files.truncated(KMSG) else log

@@ -1,0 +1,34 @@
+"""Writes files whole: whoever reads one finds the old text or the new one, never a half, whatever happens in between."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from inventory.errors import UsageError
+
+
+def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Afterwards `path` holds `data` and it is on disk: temporary file, fsync, rename. Raises OSError and leaves no temporary file."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(mode)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+
+
+def make_folder(path: Path, what: str) -> None:
+    """Makes the folder and its parents; raises UsageError that names `what` it was wanted for."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{what}: {path} cannot be made: {error.strerror}") from error

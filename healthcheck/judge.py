@@ -1,0 +1,219 @@
+"""The judge: runs checks over facts under rules, and turns what they find, and what could not be measured, into results.
+
+Invariant 1 lives here. A check that reads an unmeasured field, gets a fact that is unmeasured or only partly measured, or an
+empty collection that the SKU does not declare empty, is UNKNOWN for that subject; FAIL outranks UNKNOWN, and both are told.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from healthcheck.checks.base import PREVIOUS, Check, NotMeasured
+from healthcheck.checks.fleet import NoMajority
+from healthcheck.facts.base import Fact, Partial, Unmeasured
+from healthcheck.guard import NotSupported, Subjects, Tracker, original
+from healthcheck.outcome import Finding, Origin, Result, Status
+from healthcheck.rule import Rule, Unsupported
+from healthcheck.sku import Sku
+from healthcheck.text import clean
+
+MOST_FINDINGS = 200
+SMALLEST_COHORT = 3
+
+Facts = Mapping[str, Any]
+
+
+@dataclass
+class _Verdict:
+    """What running one check brought, before the rule's word on it."""
+
+    findings: list[Finding] = field(default_factory=list)
+    unmeasured: dict[str, Unmeasured] = field(default_factory=dict)
+    unsupported: list[str] = field(default_factory=list)
+    skipped: str = ""
+    judged: bool = True
+
+
+def judge(rule: Rule, facts: Facts, previous: Facts | None, sku: Sku | None) -> Result:
+    """What one rule says of one node. `previous` holds the facts of the earlier look of the same boot, if there is one."""
+    if rule.left_out:
+        return _result(rule, Status.SKIPPED, reason=rule.left_out)
+    missing = rule.without_number(sku)
+    if missing is not None:
+        if sku is not None and sku.declines(missing):
+            return _result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
+        return _result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
+    return _rule_on(rule, _run(rule.checked, facts, previous, rule.values(sku), sku))
+
+
+def _no_number(name: str, sku: Sku | None) -> str:
+    if sku is None:
+        return f"no SKU is named for this node, so {name} is not known"
+    return sku.why_unknown.get(name, f"the SKU {sku.name} gives no {name}")
+
+
+def judge_fleet(rule: Rule, cohort: Mapping[str, Any]) -> dict[str, Result]:
+    """What one fleet rule says of each node of a cohort (nodes of one SKU); `cohort` maps a node to the rule's one fact."""
+    if rule.left_out:
+        return {node: _result(rule, Status.SKIPPED, reason=rule.left_out) for node in cohort}
+    verdicts = {node: _Verdict() for node in cohort}
+    measured: dict[str, Any] = {}
+    tracker = Tracker()
+    owners: dict[int, str] = {}
+    for node, fact in cohort.items():
+        if isinstance(fact, Partial):
+            verdicts[node].unmeasured[rule.checked.facts[0]] = Unmeasured(fact.reason)
+            fact = fact.value
+        if isinstance(fact, Unmeasured):
+            verdicts[node].unmeasured[rule.checked.facts[0]] = fact
+        else:
+            measured[node] = fact
+            owners[id(fact)] = node
+    problem: Unmeasured | None = None
+    while True:
+        if len(measured) < SMALLEST_COHORT:
+            skipped = f"a cohort of {len(measured)} is too small to compare: at least {SMALLEST_COHORT} nodes of one SKU"
+            for node in measured:
+                verdicts[node].skipped = skipped
+            break
+        tracker = Tracker()
+        found: list[tuple[str, Finding]] = []
+        try:
+            found.extend(rule.checked.function({node: tracker.wrap(fact) for node, fact in measured.items()}, **rule.values(None)))
+        except NoMajority as error:
+            problem = Unmeasured(str(error), Origin.MUSTER)
+        except (NotMeasured, NotSupported):
+            pass
+        except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
+            problem = Unmeasured(f"the check failed: {type(error).__name__}: {error}", Origin.MUSTER)
+        if not (tracker.unmeasured or tracker.unsupported):
+            for node, finding in found:
+                verdicts[node].findings.append(finding)
+            if problem is not None:
+                for node in measured:
+                    verdicts[node].unmeasured[rule.checked.name] = problem
+            break
+        problem = None
+        for identity, (_, value) in tracker.unmeasured.items():
+            verdicts[owners[identity]].unmeasured[rule.checked.facts[0]] = value
+            del measured[owners[identity]]
+        for identity, (_, name) in tracker.unsupported.items():
+            verdicts[owners[identity]].unsupported.append(f"{name} of this node")
+            verdicts[owners[identity]].judged = False
+            measured.pop(owners[identity], None)
+    return {node: _rule_on(rule, verdict) for node, verdict in verdicts.items()}
+
+
+def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str, Any], sku: Sku | None) -> _Verdict:
+    """Runs a check, again and again without the subjects that it could not read, until it gets through."""
+    verdict = _Verdict()
+    arguments: list[Any] = []
+    for name in check.facts:
+        if name.startswith(PREVIOUS):
+            if previous is None:
+                return _Verdict(skipped="no earlier look at this node in this boot")
+            value = previous.get(name.removeprefix(PREVIOUS), Unmeasured("the earlier look did not capture it"))
+        else:
+            value = facts.get(name, Unmeasured(f"{name} was not captured"))
+        if isinstance(value, Partial):
+            verdict.unmeasured[name] = Unmeasured(value.reason)
+            value = value.value
+        if isinstance(value, Unmeasured):
+            return _Verdict(unmeasured={name: value})
+        if value == () and name.removeprefix(PREVIOUS) not in (sku.empty if sku else ()):
+            if name not in verdict.unmeasured:
+                verdict.unmeasured[name] = Unmeasured(f"no {name.removeprefix(PREVIOUS)} were found, and the SKU does not say so")
+            return verdict
+        arguments.append(value)
+    if arguments and arguments[0] == ():
+        return _Verdict(skipped=f"the SKU says that there are no {check.facts[0]}")
+
+    aside: set[int] = set()
+    subjects = {id(fact): fact for argument in arguments for fact in (argument if type(argument) is tuple else (argument,))}
+    single = {id(argument) for argument in arguments if type(argument) is not tuple}
+    for _ in range(len(subjects) + 1):
+        tracker = Tracker()
+        findings: list[Finding] = []
+        guarded = [
+            Subjects.of(tracker.wrap(a) if any(isinstance(f, Fact) for f in a) else a, aside) if type(a) is tuple else tracker.wrap(a)
+            for a in arguments
+        ]
+        broken: Exception | None = None
+        try:
+            for finding in itertools.islice(check.function(*guarded, **values), MOST_FINDINGS):
+                findings.append(finding)  # noqa: PERF402  (what was found before an exception must be kept)
+        except NotMeasured as error:
+            fact = original(error.fact)
+            if isinstance(fact, Fact):
+                tracker.unmeasured.setdefault(id(fact), (fact, Unmeasured(error.reason)))
+        except NotSupported:
+            pass
+        except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
+            broken = error
+        newly = (tracker.unmeasured.keys() | tracker.unsupported.keys()) - aside
+        for identity in newly:
+            if identity in tracker.unmeasured:
+                owner, value = tracker.unmeasured[identity]
+                verdict.unmeasured[owner.name] = value
+            else:
+                owner, label = tracker.unsupported[identity]
+                verdict.unsupported.append(f"{label} of {owner.name}")
+        verdict.findings += findings
+        if broken is not None and not newly:
+            reason = f"the check failed: {type(broken).__name__}: {broken}"
+            verdict.unmeasured[check.name] = Unmeasured(reason, Origin.MUSTER)
+        aside |= newly
+        if not newly or newly & single or broken is not None:
+            break
+    verdict.judged = not (aside and aside >= subjects.keys() - single) and not aside & single
+    return verdict
+
+
+def _rule_on(rule: Rule, verdict: _Verdict) -> Result:
+    """The rule's word on what its check brought."""
+    if verdict.skipped:
+        return _result(rule, Status.SKIPPED, reason=verdict.skipped)
+    findings = list(dict.fromkeys(verdict.findings))
+    unmeasured = dict(verdict.unmeasured)
+    notes = [f"{name}: {value.reason}" for name, value in unmeasured.items()]
+    if verdict.unsupported:
+        what = f"not supported: {_few(verdict.unsupported)}"
+        if rule.unsupported is Unsupported.FAIL:
+            findings += [Finding(subject, "not supported", "supported") for subject in verdict.unsupported]
+        elif rule.unsupported is Unsupported.UNKNOWN:
+            unmeasured.update((subject, Unmeasured("not supported")) for subject in verdict.unsupported)
+            notes.append(what)
+        elif not verdict.judged and not findings and not unmeasured:
+            return _result(rule, Status.SKIPPED, reason=what)
+        else:
+            notes.append(what)
+    reason = _few(notes)
+    if findings:
+        return _result(rule, Status.FAIL, findings[:MOST_FINDINGS], reason=reason)
+    if unmeasured:
+        node = any(value.origin is Origin.NODE for value in unmeasured.values())
+        return _result(rule, Status.UNKNOWN, reason=reason, origin=Origin.NODE if node else Origin.MUSTER)
+    return _result(rule, Status.PASS, reason=reason)
+
+
+def _few(notes: Iterable[str], most: int = 3) -> str:
+    listed = list(notes)
+    more = f"; and {len(listed) - most} more" if len(listed) > most else ""
+    return "; ".join(listed[:most]) + more
+
+
+def _result(
+    rule: Rule, status: Status, findings: Iterable[Finding] = (), *, reason: str = "", origin: Origin | None = None,
+) -> Result:
+    remedy = rule.remedy if status is Status.FAIL else ""
+    shown = tuple(Finding(clean(f.subject), _shown(f.observed), _shown(f.expected)) for f in findings)
+    return Result(rule.id, rule.checked.name, status, rule.severity, shown, clean(reason, 1000), origin, remedy)
+
+
+def _shown(value: object) -> object:
+    """Numbers stay numbers; whatever else a check saw becomes one clean line, for it may be a node's own words."""
+    return value if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)) else clean(value)

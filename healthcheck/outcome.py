@@ -1,0 +1,105 @@
+"""What judging says: findings, results, and the state of a node; plain frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Status(Enum):
+    """What one rule says of one node. Not measured is UNKNOWN, left out on purpose is SKIPPED; neither is ever PASS."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+    SKIPPED = "skipped"
+
+
+class Severity(Enum):
+    """How bad a rule's FAIL is; the rule says so, never the check."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Origin(Enum):
+    """Whose fault an UNKNOWN is: this node cannot be measured, or something of ours is missing."""
+
+    NODE = "node"
+    MUSTER = "muster"
+
+
+class NodeState(Enum):
+    """A node's state; the order of the members is from worst to best."""
+
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"
+    DEGRADED = "degraded"
+    HEALTHY = "healthy"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: on what, what was seen, and what should have been seen."""
+
+    subject: str
+    observed: object
+    expected: object
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one rule says of one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was not judged."""
+
+    rule: str
+    check: str
+    status: Status
+    severity: Severity
+    findings: tuple[Finding, ...] = ()
+    reason: str = ""
+    origin: Origin | None = None
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """All that one sweep says of one node, results in the order of their rule ids."""
+
+    node: str
+    state: NodeState
+    reason: str
+    results: tuple[Result, ...]
+    in_service: bool = True
+    stage: str | None = None
+
+
+def state_of(results: Iterable[Result]) -> NodeState:
+    """The state that results give: a critical FAIL, then a warning or critical UNKNOWN, then a warning FAIL, then healthy.
+
+    INFO never changes the state. Where nothing at all passed or failed, nothing was measured, and that is unknown.
+    """
+    seen = {(result.status, result.severity) for result in results}
+    if (Status.FAIL, Severity.CRITICAL) in seen:
+        return NodeState.UNHEALTHY
+    if {(Status.UNKNOWN, Severity.CRITICAL), (Status.UNKNOWN, Severity.WARNING)} & seen:
+        return NodeState.UNKNOWN
+    if (Status.FAIL, Severity.WARNING) in seen:
+        return NodeState.DEGRADED
+    if not any(status in (Status.PASS, Status.FAIL) for status, _ in seen):
+        return NodeState.UNKNOWN
+    return NodeState.HEALTHY
+
+
+def exit_code(reports: Iterable[NodeReport]) -> int:
+    """0 fine, 1 a warning or critical FAIL on a node in service, 3 nothing failed but something is unknown (DESIGN section 8)."""
+    code = 0
+    for report in reports:
+        if not report.in_service:
+            continue
+        if any(r.status is Status.FAIL and r.severity is not Severity.INFO for r in report.results):
+            return 1
+        if report.state is NodeState.UNKNOWN:
+            code = 3
+    return code

@@ -1,0 +1,53 @@
+"""The muster.check/1 document: what a sweep says, for programs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from healthcheck.outcome import NodeReport, NodeState, Result
+
+SCHEMA = "muster.check/1"
+
+
+def summary(reports: Iterable[NodeReport]) -> dict[str, int]:
+    """How many nodes are in each state, best first."""
+    counts = Counter(report.state for report in reports)
+    return {state.value: counts[state] for state in (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNHEALTHY, NodeState.UNKNOWN)}
+
+
+def document(reports: Sequence[NodeReport], *, started: str, finished: str, partial: bool) -> dict[str, Any]:
+    """The whole document. `partial` is there, and true, only when the sweep was interrupted."""
+    head: dict[str, Any] = {"schema": SCHEMA, "started": started, "finished": finished}
+    if partial:
+        head["partial"] = True
+    return {**head, "summary": summary(reports), "nodes": [node(report) for report in reports]}
+
+
+def node(report: NodeReport) -> dict[str, Any]:
+    """One node of the document. `service` is false for a node that does not count in the exit code."""
+    return {
+        "node": report.node, "state": report.state.value, "reason": report.reason, "service": report.in_service,
+        "results": [_result(result) for result in report.results],
+    }
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "rule": result.rule, "check": result.check, "status": result.status.value, "severity": result.severity.value,
+        "findings": [{"subject": f.subject, "observed": f.observed, "expected": f.expected} for f in result.findings],
+        "reason": result.reason, "origin": result.origin.value if result.origin else None, "remedy": result.remedy,
+    }
+
+
+def as_json(whole: dict[str, Any]) -> str:
+    """One JSON document, indented for people who look at it anyway; ASCII, so that no byte of a node's can act on a terminal."""
+    return json.dumps(whole, indent=1)
+
+
+def as_jsonl(whole: dict[str, Any]) -> str:
+    """One line for each node, and a last line with everything else."""
+    head = {key: value for key, value in whole.items() if key != "nodes"}
+    return "\n".join(json.dumps(line, separators=(",", ":")) for line in (*whole["nodes"], head))

@@ -1,0 +1,132 @@
+"""The table: what a sweep says, for people. Equal nodes are folded; for each sick one what was seen, expected, and to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status
+from healthcheck.rule import Rule
+from healthcheck.sku import Sku
+from healthcheck.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Fold = Callable[[Sequence[str]], str]
+_STYLE = {
+    NodeState.HEALTHY: "green", NodeState.DEGRADED: "yellow", NodeState.UNHEALTHY: "bold red", NodeState.UNKNOWN: "magenta",
+}
+_ORDER = (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNKNOWN, NodeState.UNHEALTHY)
+_MOST_FINDINGS = 8
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What the first line says: how many nodes from where, seconds, and whether the sweep was cut short."""
+
+    source: str
+    seconds: float
+    partial: bool
+    rules: int
+
+
+def render(
+    console: Console, reports: Sequence[NodeReport], rules: Mapping[str, Rule], heading: Heading, fold: Fold, learned: Sku | None,
+) -> None:
+    """Prints the page. Nothing a node said is taken as markup: every line is a Text object made of cleaned pieces."""
+    from rich.text import Text
+
+    def line(*pieces: str | tuple[str, str]) -> None:
+        console.print(Text.assemble(*pieces), soft_wrap=True, highlight=False)
+
+    partial = ", interrupted: PARTIAL" if heading.partial else ""
+    line((f"{_count(len(reports), 'node')} of {clean(heading.source)}, {heading.rules} rules, {heading.seconds:.1f} s{partial}", "bold"))
+    if learned is not None:
+        _say_learned(line, learned)
+    line("")
+    for state in _ORDER:
+        names = [report.node for report in reports if report.state is state]
+        if names:
+            line((f"{state.value:<9}", _STYLE[state]), f"  {len(names):>5}  {fold(names)}")
+    for state in reversed(_ORDER[1:]):
+        for group in _equal([report for report in reports if report.state is state]):
+            line("")
+            _say_group(line, group, rules, fold)
+    infos = [r for r in reports if r.state is NodeState.HEALTHY and _told(r)]
+    for group in _equal(infos):
+        line("")
+        _say_group(line, group, rules, fold)
+    if learned is not None:
+        _say_difference(line, reports, fold)
+
+
+Line = Callable[..., None]
+
+
+def _say_learned(line: Line, learned: Sku) -> None:
+    numbers = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in learned.numbers.items())
+    if numbers:
+        line((f"No SKU was named, so what most nodes show is expected of all: {numbers}", "yellow"))
+    else:
+        line(("No SKU was named, and too few nodes agree to learn one: name one with --sku or `sku:` in the inventory", "yellow"))
+
+
+def _say_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
+    different = [report.node for report in reports if report.state is not NodeState.HEALTHY]
+    same = len(reports) - len(different)
+    if different and same:
+        line("")
+        line((f"these {len(different)} differ from the other {same}: {fold(different)}", "bold"))
+
+
+def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold) -> None:
+    first = group[0]
+    outside = "" if first.in_service else "  (not in service: does not count in the exit code)"
+    line((fold([report.node for report in group]), "bold"), "  ", (first.state.value, _STYLE[first.state]), outside)
+    if not first.results:
+        line(f"  {clean(first.reason, 1000)}")
+        return
+    for result in sorted(_told(first), key=_rank):
+        _say_result(line, result, rules.get(result.rule))
+
+
+def _say_result(line: Line, result: Result, rule: Rule | None) -> None:
+    if result.status is Status.UNKNOWN:
+        origin = f" ({result.origin.value})" if result.origin else ""
+        line("  ", ("UNKNOWN", "magenta"), f"  {result.rule}: {result.reason}{origin}")
+        return
+    colour = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}[result.severity]
+    line("  ", (result.severity.value.upper(), colour), f"  {result.rule}")
+    for finding in result.findings[:_MOST_FINDINGS]:
+        line(f"      {finding.subject}: ", (str(finding.observed), "bold"), f", expected {finding.expected}")
+    if len(result.findings) > _MOST_FINDINGS:
+        line(f"      and {len(result.findings) - _MOST_FINDINGS} more findings (--format json shows all)")
+    if result.reason:
+        line(f"      not judged: {result.reason}")
+    line(f"      remedy: {result.remedy}")
+    if rule is not None:
+        line((f"      source: {rule.source}", "dim"))
+
+
+def _told(report: NodeReport) -> list[Result]:
+    return [result for result in report.results if result.status in (Status.FAIL, Status.UNKNOWN)]
+
+
+def _rank(result: Result) -> tuple[int, int, str]:
+    severities = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+    return (result.status is Status.UNKNOWN, severities.index(result.severity), result.rule)
+
+
+def _equal(reports: Sequence[NodeReport]) -> list[list[NodeReport]]:
+    """Groups of nodes of which the same is to be told, in the order of their first nodes."""
+    groups: dict[object, list[NodeReport]] = {}
+    for report in reports:
+        told = tuple(_told(report)) if report.results else (report.reason,)
+        groups.setdefault((told, report.in_service), []).append(report)
+    return list(groups.values())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,89 @@
+"""A rule as a value: which check, with which parameters, how bad, what to do, and where that wisdom is from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from healthcheck.checks.base import PREVIOUS, Check
+from healthcheck.facts.base import FACTS
+from healthcheck.outcome import Severity
+from healthcheck.probes import Effect, Probe
+from healthcheck.sku import Sku
+
+
+class Unsupported(Enum):
+    """What a rule makes of a field that the device does not have."""
+
+    SKIP = "skip"
+    UNKNOWN = "unknown"
+    FAIL = "fail"
+
+
+class Proven(Enum):
+    """How a rule was shown to work, from best to least."""
+
+    HARDWARE = "hardware"
+    AUTHORS_OUTPUT = "authors-output"
+    DOCUMENTED = "documented"
+    SIMULATED = "simulated"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A parameter that the node's SKU gives: `$gpu_count`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. `parameters` holds plain values and `Number`s; `origin_file` is the file that won, `overridden` those it hides.
+
+    `left_out` is empty, or says why the rule is not judged in this sweep; it is then SKIPPED, and visible.
+    """
+
+    id: str
+    checked: Check
+    parameters: Mapping[str, Any]
+    severity: Severity
+    unsupported: Unsupported
+    effect: Effect
+    remedy: str
+    source: str
+    proven: Proven
+    origin_file: str
+    overridden: tuple[str, ...] = ()
+    left_out: str = ""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The SKU's numbers that this rule needs."""
+        return tuple(value.name for value in self.parameters.values() if isinstance(value, Number))
+
+    @property
+    def fact_names(self) -> tuple[str, ...]:
+        """The facts of the present look that this rule needs."""
+        return tuple(name for name in self.checked.facts if not name.startswith(PREVIOUS))
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """The probes behind those facts, of the present look and of the earlier one."""
+        names = [name.removeprefix(PREVIOUS) for name in self.checked.facts]
+        return tuple(probe for name in names if name in FACTS for probe in FACTS[name].probes)
+
+    def without_number(self, sku: Sku | None) -> str | None:
+        """The first number that the SKU does not give, or None when the rule can be judged."""
+        for name in self.numbers:
+            if sku is None or sku.numbers.get(name) is None:
+                return name
+        return None
+
+    def values(self, sku: Sku | None) -> dict[str, Any]:
+        """The check's keyword arguments for a node of this SKU; every number must be there."""
+        return {
+            key: sku.numbers[value.name] if isinstance(value, Number) and sku is not None else value
+            for key, value in self.parameters.items()
+        }

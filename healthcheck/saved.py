@@ -1,0 +1,164 @@
+"""A saved sweep: a folder of recordings with a manifest, from which replay gives the same results byte for byte.
+
+    DIR/manifest.json          muster.sweep/1: times, selection, probe set, rules digest, inventory facts; written last
+    DIR/nodes/NODE.json        muster.recording/1, one for each node that answered or failed
+    DIR/previous/NODE.json     the earlier look that was compared with, where there was one
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.files import make_folder, write_whole
+from healthcheck.looks import encode, trimmed
+from healthcheck.recording import Recording, RecordingError, from_json
+from inventory.errors import UsageError
+from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
+
+SCHEMA = "muster.sweep/1"
+_LARGEST = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What replay needs besides the recordings. Times are UTC, as text (ISO 8601 with Z)."""
+
+    started: str
+    finished: str
+    partial: bool
+    source: str
+    nodes: tuple[Node, ...]
+    default_sku: str | None
+    only: tuple[str, ...]
+    skip: tuple[str, ...]
+    rules_digest: str
+    probes: Mapping[str, Any]
+
+
+class Saver:
+    """Writes a sweep into a folder as it comes. Without `finish` the folder has no manifest and is no saved sweep."""
+
+    def __init__(self, folder: Path) -> None:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"--save {folder}: exists and is not an empty folder")
+        self._folder = folder
+        for part in ("nodes", "previous"):
+            make_folder(folder / part, "--save")
+
+    def add(self, recording: Recording, previous: Recording | None) -> None:
+        """Saves one look, and of the earlier one what was compared with."""
+        write_whole(self._folder / "nodes" / f"{recording.node}.json", encode(recording))
+        if previous is not None:
+            write_whole(self._folder / "previous" / f"{recording.node}.json", encode(trimmed(previous)))
+
+    def finish(self, manifest: Manifest) -> None:
+        """Makes the folder a saved sweep."""
+        text = json.dumps(_manifest_to_json(manifest), indent=1)
+        write_whole(self._folder / "manifest.json", text.encode() + b"\n")
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """Raises UsageError, in one line, for a folder that is not a whole saved sweep."""
+    path = folder / "manifest.json"
+    if not path.is_file():
+        hint = "the sweep that wrote it did not end" if (folder / "nodes").is_dir() else "expected a folder written by --save"
+        raise UsageError(f"--replay {folder}: no manifest.json: {hint}")
+    try:
+        return _manifest_from_json(_read(path))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{path}: not a manifest of {SCHEMA} ({type(error).__name__}: {error})") from None
+
+
+def recordings(folder: Path, manifest: Manifest) -> Iterator[tuple[Recording, Recording | None]]:
+    """Each node's look with the earlier one, in the manifest's order; nodes that had not finished are left out."""
+    for node in manifest.nodes:
+        path = folder / "nodes" / f"{node.name}.json"
+        if path.is_file():
+            previous = folder / "previous" / f"{node.name}.json"
+            yield _recording(path, node.name), _recording(previous, node.name) if previous.is_file() else None
+        elif not manifest.partial:
+            raise UsageError(f"--replay {folder}: nodes/{node.name}.json is missing, though the manifest lists the node")
+
+
+def _recording(path: Path, node: str) -> Recording:
+    try:
+        recording = from_json(_read(path))
+    except RecordingError as error:
+        raise UsageError(f"{path}: not a recording: {error}") from None
+    if recording.node != node:
+        raise UsageError(f"{path}: holds a recording of another node")
+    return recording
+
+
+def _read(path: Path) -> Any:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise UsageError(f"{path}: larger than {_LARGEST // 2**20} MiB")
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON: {str(error)[:100]}") from None
+
+
+def timestamp(seconds: float) -> str:
+    """Epoch seconds as UTC text with milliseconds."""
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _manifest_to_json(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA, "started": manifest.started, "finished": manifest.finished, "partial": manifest.partial,
+        "only": list(manifest.only), "skip": list(manifest.skip), "sku": manifest.default_sku,
+        "rules_digest": manifest.rules_digest, "probes": dict(manifest.probes),
+        "inventory": {"source": manifest.source, "nodes": [_node_to_json(node) for node in manifest.nodes]},
+    }
+
+
+def _manifest_from_json(document: Any) -> Manifest:
+    if document["schema"] != SCHEMA:
+        raise ValueError(f"schema is {document['schema']!r}")
+    inventory = document["inventory"]
+    return Manifest(
+        started=_text(document["started"]), finished=_text(document["finished"]), partial=bool(document["partial"]),
+        source=_text(inventory["source"]), nodes=tuple(_node_from_json(node) for node in inventory["nodes"]),
+        default_sku=None if document["sku"] is None else _text(document["sku"]), only=_texts(document["only"]),
+        skip=_texts(document["skip"]), rules_digest=_text(document["rules_digest"]), probes=document["probes"],
+    )
+
+
+def _node_to_json(node: Node) -> dict[str, Any]:
+    ports = {pci: {"role": plan.role, "rail": plan.rail, "leaf": plan.leaf} for pci, plan in node.ports.items()}
+    return {
+        "name": node.name, "sku": node.sku, "lifecycle": node.lifecycle.state.value, "rack": node.rack,
+        "leaf": list(node.leaf), "ports": ports, "nvlink_domain": node.nvlink_domain, "power": node.power,
+        "labels": dict(node.labels),
+    }
+
+
+def _node_from_json(document: Any) -> Node:
+    name = _text(document["name"])
+    if not name or "/" in name or name.startswith("."):
+        raise ValueError("a node's name that is no file name")
+    ports = {_text(pci): PortPlan(p["role"], p["rail"], p["leaf"]) for pci, p in document["ports"].items()}
+    return Node(
+        name=name, sku=document["sku"], lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=document["rack"],
+        leaf=_texts(document["leaf"]), ports=MappingProxyType(ports), nvlink_domain=document["nvlink_domain"],
+        power=document["power"], labels=MappingProxyType(dict(document["labels"])),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, got {type(value).__name__}")
+    return value
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(_text(value) for value in values)
