@@ -205,7 +205,7 @@ class _Evaluation:
             return "a closing bracket without an opening one"
         if text[at] == ":" and "@" in text:
             return "groups come from this inventory only; leave out what stands before ':'"
-        return f"unexpected {ascii(text[at])} at character {at + 1}; expected names, ranges or @groups joined by , ! & ^"
+        return f"unexpected {text[at]!a} at character {at + 1}; expected names, ranges or @groups joined by , ! & ^"
 
     def _operand(self, operand: str) -> set[str]:
         if operand.startswith("@"):
@@ -262,7 +262,7 @@ class _Evaluation:
         for part in ranges.split(","):
             match = _RANGE.fullmatch(part)
             if match is None:
-                raise self.error(f"{_short(part.strip())} is no range: expected 7, 1-9 or 1-9/2" if part.strip() else "an empty range")
+                raise self.error(f"{_short(part.strip())} is no range: expected 7, 1-9 or 1-9/2")
             first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
             if int(first) > int(last):
                 raise self.error(f"the range {part.strip()} runs backwards")
