@@ -1,0 +1,167 @@
+"""`muster check`: sweep nodes and say what is wrong."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.errors import UsageError
+from inventory.model import Inventory, Node
+
+if TYPE_CHECKING:
+    from healthcheck.ruleset import Ruleset
+    from healthcheck.sweep import Outcome, Plan
+
+FORMATS = ("table", "json", "jsonl")
+
+
+@click.command()
+@click.argument("nodes", required=False)
+@click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
+@click.option("--local", is_flag=True, help="Look at this machine, without SSH.")
+@click.option("--from-slurm", is_flag=True, help="Take the nodes from sinfo.")
+@click.option("--replay", metavar="DIR", help="Judge a sweep saved with --save again; touches no node and writes nothing.")
+@click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100 or cpu-only.")
+@click.option("--only", metavar="GLOB", multiple=True, help="Judge only rules whose id matches; may be repeated.")
+@click.option("--skip", metavar="GLOB", multiple=True, help="Leave out rules whose id matches; may be repeated.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--save", metavar="DIR", help="Keep the recordings in a new folder, for --replay.")
+@click.option("--state", metavar="DIR", help="Where the newest look at each node is kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), help="Deadline of the whole sweep in seconds. [120]")
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
+def check(
+    nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
+    only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None, state: str | None,
+    timeout: float | None, fanout: int,
+) -> int:
+    """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
+
+    NODES is a node set: gpu[001-064], @train, 'gpu[001-064]!gpu007'. Without it, all nodes of the inventory. Without an
+    inventory, NODES are taken as host names that ~/.ssh/config and the resolver know; what most of them show is then expected of all.
+
+    \b
+    muster check 'gpu[001-064]'
+    muster check @train --only 'gpu-*' --format json | jq .summary
+    muster check --save /tmp/monday && muster check --replay /tmp/monday
+
+    Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
+    """
+    from healthcheck import rulesfolder, sweep
+    from healthcheck.outcome import exit_code
+    from healthcheck.ruleset import load_ruleset
+
+    ways = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm)) if used]
+    if len(ways) > 1:
+        raise UsageError(f"{' and '.join(ways)} exclude each other")
+    ruleset = load_ruleset(rulesfolder.folders(rules))
+    if sku is not None and sku not in ruleset.skus:
+        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    if replay is not None:
+        for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout)):
+            if value is not None:
+                raise UsageError(f"{name} has no meaning with --replay")
+        plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku)
+        if _digest_of(replay) != ruleset.digest:
+            click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the present ones", err=True)
+    else:
+        chosen = _choose(nodes, inventory, local, from_slurm, ruleset)
+        plan = sweep.Plan(tuple(chosen), ruleset.select(only, skip), sku, chosen.source, only, skip)
+        outcome = _live(plan, local, timeout, fanout, save, state, quiet=form != "table" and not sys.stderr.isatty())
+    show(plan, outcome, form)
+    return 130 if outcome.partial and replay is None else exit_code(outcome.assessed.reports)
+
+
+def _digest_of(folder: str) -> str:
+    from healthcheck.saved import load_manifest
+
+    return load_manifest(Path(folder)).rules_digest
+
+
+class _Chosen(tuple[Node, ...]):
+    """The nodes to sweep, and a phrase for where they are from."""
+
+    source: str
+
+
+def _chosen(nodes: Sequence[Node], source: str) -> _Chosen:
+    chosen = _Chosen(nodes)
+    chosen.source = source
+    if not chosen:
+        raise UsageError(f"no node to check in {source}")
+    return chosen
+
+
+def _choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool, ruleset: Ruleset) -> _Chosen:
+    from inventory.discover import from_names, from_slurm as nodes_of_slurm
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from inventory.select import select
+
+    path = find_inventory(option)
+    found: Inventory | None = load_inventory(path, ruleset.skus) if path is not None else None
+    if local:
+        if nodes is not None:
+            raise UsageError("NODES have no meaning with --local")
+        name = socket.gethostname().partition(".")[0]
+        known = found.nodes.get(name) if found is not None else None
+        return _chosen([known or Node(name=name, python=sys.executable)], "this machine")
+    if from_slurm:
+        cluster = nodes_of_slurm()
+        return _chosen(select(cluster, nodes), cluster.source)
+    if found is not None:
+        return _chosen(select(found, nodes), found.source)
+    if nodes is None:
+        raise UsageError("no inventory was found and no node named: muster check 'gpu[001-064]', or --inventory FILE, or --local")
+    names = from_names(nodes)
+    return _chosen(list(names), names.source)
+
+
+def _live(
+    plan: Plan, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, *, quiet: bool,
+) -> Outcome:
+    from healthcheck import sweep
+    from healthcheck.looks import Looks
+    from healthcheck.report.progress import progress
+    from healthcheck.saved import Saver
+    from inventory.locate import state_dir
+    from inventory.transport.base import Transport
+
+    transport: Transport
+    if local:
+        from inventory.transport.local import LocalTransport
+
+        transport = LocalTransport()
+    else:
+        from inventory.transport.ssh import SshTransport
+
+        transport = SshTransport()
+    saver = Saver(Path(save)) if save is not None else None
+    bar = progress(len(plan.nodes), "check", quiet=quiet)
+    return sweep.live(plan, transport, sweep.limits(timeout, fanout), bar, looks=Looks(state_dir(state)), saver=saver)
+
+
+def show(plan: Plan, outcome: Outcome, form: str) -> None:
+    """Prints the sweep on standard output in the given form."""
+    from healthcheck.report import document
+
+    if form != "table":
+        whole = document.document(
+            outcome.assessed.reports, started=outcome.started, finished=outcome.finished, partial=outcome.partial,
+        )
+        click.echo(document.as_json(whole) if form == "json" else document.as_jsonl(whole))
+        return
+    from rich.console import Console
+
+    from healthcheck.report.table import Heading, render
+    from inventory.nodeset import fold
+
+    judged = [rule for rule in plan.ruleset.rules if not rule.left_out]
+    heading = Heading(plan.source, outcome.seconds, outcome.partial, len(judged))
+    console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+    render(console, outcome.assessed.reports, {rule.id: rule for rule in judged}, heading, fold, outcome.assessed.provisional)

@@ -1,0 +1,124 @@
+"""One sweep: recordings from nodes (live) or from a folder (replay), assessed; the same path for both."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from healthcheck import program, reply, saved
+from healthcheck.assess import Assessed, Assessment
+from healthcheck.looks import Looks
+from healthcheck.report.progress import Progress
+from healthcheck.ruleset import Ruleset
+from inventory.errors import UsageError
+from inventory.model import Node
+from inventory.transport.base import Limits, Transport
+
+# What the collector leaves for the way back, so that a node with a slow tool still answers before its deadline.
+_WAY_BACK_S = 5.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished or interrupted sweep; times as in the documents."""
+
+    assessed: Assessed
+    started: str
+    finished: str
+    seconds: float
+    partial: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to sweep: nodes, rules (already selected), the SKU for nodes that name none, and where the nodes are from."""
+
+    nodes: Sequence[Node]
+    ruleset: Ruleset
+    default_sku: str | None = None
+    source: str = "the command line"
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+
+
+def limits(timeout_s: float | None, fanout: int) -> Limits:
+    """The transport's limits for a whole-sweep deadline; by default 120 s for the sweep and 60 s for a node."""
+    base = Limits(fanout=fanout)
+    if timeout_s is None:
+        return base
+    return replace(base, sweep_s=timeout_s, node_s=min(base.node_s, timeout_s), connect_s=min(base.connect_s, timeout_s))
+
+
+def live(
+    plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
+) -> Outcome:
+    """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has."""
+    started = time.time()
+    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku)
+    probe_set = plan.ruleset.probe_set(max(1.0, min(45.0, bounds.node_s - _WAY_BACK_S)))
+    partial = False
+    try:
+        replies = transport.run(plan.nodes, program.build(probe_set), bounds)
+        with _closing(replies), progress:
+            for answer in replies:
+                recording = reply.decode(answer, limit=bounds.reply_bytes)
+                previous = looks.read(recording.node) if looks and recording.host and assessment.previous_facts else None
+                if saver is not None:
+                    saver.add(recording, previous)
+                assessment.add(recording, previous)
+                if looks is not None:
+                    looks.write(recording)
+                progress.done(recording.node, recording.host is not None)
+    except KeyboardInterrupt:
+        partial = True
+    ended = time.time()
+    begun, finished = saved.timestamp(started), saved.timestamp(ended)
+    if saver is not None:
+        saver.finish(saved.Manifest(
+            begun, finished, partial, plan.source, tuple(plan.nodes), plan.default_sku, plan.only, plan.skip,
+            plan.ruleset.digest, probe_set.to_json(),
+        ))
+    return Outcome(assessment.finish(_UNFINISHED), begun, finished, ended - started, partial)
+
+
+_UNFINISHED = "interrupted before this node had answered"
+
+
+@contextmanager
+def _closing(replies: Iterator[object]) -> Iterator[None]:
+    """Closes a generator in the end: its connections are dropped, and with them the collectors on the nodes end."""
+    try:
+        yield
+    finally:
+        close = getattr(replies, "close", None)
+        if close is not None:
+            close()
+
+
+def replay(folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None) -> tuple[Plan, Outcome]:
+    """Judges a saved sweep again. Selection and SKU are the saved ones unless others are given. Reads only; writes nothing."""
+    manifest = saved.load_manifest(folder)
+    only, skip = (only, skip) if only or skip else (manifest.only, manifest.skip)
+    default = sku or manifest.default_sku
+    for node in manifest.nodes:
+        if (node.sku or default) not in (None, *ruleset.skus):
+            raise UsageError(f"--replay {folder}: node {node.name} is of SKU {node.sku or default}, which no rules folder defines")
+    plan = Plan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip)
+    assessment = Assessment(plan.nodes, plan.ruleset, default)
+    for recording, previous in saved.recordings(folder, manifest):
+        assessment.add(recording, previous)
+    seconds = _seconds(manifest)
+    return plan, Outcome(assessment.finish(_UNFINISHED), manifest.started, manifest.finished, seconds, manifest.partial)
+
+
+def _seconds(manifest: saved.Manifest) -> float:
+    try:
+        begun, ended = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (manifest.started, manifest.finished))
+    except ValueError:
+        return 0.0
+    return (ended - begun).total_seconds()
+
