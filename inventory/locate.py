@@ -1,80 +1,46 @@
-"""Where the inventory file and the state folder are found: option, environment, then the customary places."""
+"""Where the inventory file and our state are found, by option, environment and custom, in that order."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from inventory.errors import UsageError
-
-FILE_NAME = "muster.yaml"
+from inventory.errors import InventoryError, UsageError
 
 
-def find_inventory(option: str | None) -> Path | None:
-    """The inventory to read: `option`, else MUSTER_INVENTORY, else the first of the customary places that exists, else None.
+def find_inventory(option: str | None = None) -> Path | None:
+    """The inventory file: the option, MUSTER_INVENTORY, ./muster.yaml, ~/.config/muster/muster.yaml, /etc/muster/muster.yaml.
 
-    A file that was named (by option or environment) is returned whether it exists or not, so that reading it says what is wrong.
-    Raises UsageError when a name is empty.
+    None when there is none. What was named (by option or variable) must exist and is never passed over: InventoryError.
     """
-    named = _named("--inventory", option, "MUSTER_INVENTORY")
-    if named is not None:
-        return named
-    return next((place for place in customary_places() if _there(place)), None)
+    for given, what in ((option, "--inventory"), (os.environ.get("MUSTER_INVENTORY"), "MUSTER_INVENTORY")):
+        if given:
+            path = Path(given).expanduser()
+            if not os.path.lexists(path):
+                raise InventoryError(f"{given}: no such file (named by {what})")
+            return path
+    for path in (Path("muster.yaml"), _user_folder("XDG_CONFIG_HOME", ".config") / "muster.yaml", Path("/etc/muster/muster.yaml")):
+        if os.path.lexists(path):
+            return path
+    return None
 
 
-def customary_places() -> tuple[Path, ...]:
-    """Where an inventory is looked for when none is named, in this order."""
-    config = _base_folder("XDG_CONFIG_HOME", ".config")
-    user = () if config is None else (config / "muster" / FILE_NAME,)
-    return (Path(FILE_NAME), *user, Path("/etc/muster") / FILE_NAME)
+def state_dir(option: str | None = None) -> Path:
+    """Where our state is kept: the option, MUSTER_STATE, else /var/lib/muster for root, else $XDG_STATE_HOME/muster.
 
-
-def state_dir(option: str | None) -> Path:
-    """The folder that keeps what lasts between runs: `option`, else MUSTER_STATE, else the customary one; it may not exist yet.
-
-    Customary is /var/lib/muster for root, and $XDG_STATE_HOME/muster or ~/.local/state/muster for others.
-    Raises UsageError when a name is empty, or when there is no home folder to be found.
+    The folder need not exist; it is the caller's to make. Raises UsageError when what was named is not a folder.
     """
-    named = _named("--state", option, "MUSTER_STATE")
-    if named is not None:
-        return named
-    if os.geteuid() == 0:
-        return Path("/var/lib/muster")
-    state = _base_folder("XDG_STATE_HOME", ".local/state")
-    if state is None:
-        raise UsageError("no home folder is known to keep state in: name a folder with --state or MUSTER_STATE")
-    return state / "muster"
+    for given, what in ((option, "--state"), (os.environ.get("MUSTER_STATE"), "MUSTER_STATE")):
+        if given:
+            path = Path(given).expanduser()
+            if path.exists() and not path.is_dir():
+                raise UsageError(f"{given}: is not a folder (named by {what})")
+            return path
+    return Path("/var/lib/muster") if os.geteuid() == 0 else _user_folder("XDG_STATE_HOME", ".local/state")
 
 
-def _named(what: str, option: str | None, variable: str) -> Path | None:
-    if option is not None:
-        if not option:
-            raise UsageError(f"{what} is empty, expected a path")
-        return _expanded(option)
-    value = os.environ.get(variable, "")     # set but empty counts as unset, as is the custom for the XDG variables
-    return Path(value) if value else None
-
-
-def _expanded(option: str) -> Path:
-    try:
-        return Path(option).expanduser()     # a shell leaves the ~ of --inventory=~/x alone
-    except RuntimeError:
-        return Path(option)
-
-
-def _base_folder(variable: str, below_home: str) -> Path | None:
-    value = os.environ.get(variable, "")
-    if value.startswith("/"):                # the XDG specification: a relative path is to be ignored
-        return Path(value)
-    try:
-        return Path.home() / below_home
-    except RuntimeError:
-        return None
-
-
-def _there(place: Path) -> bool:
-    """Whether something stands there; what may not be seen counts, so that the error names it rather than passing it over."""
-    try:
-        return place.exists()
-    except OSError:
-        return True
+def _user_folder(variable: str, below_home: str) -> Path:
+    """A folder of the XDG base directory specification, which says that a relative path is to be ignored."""
+    given = os.environ.get(variable, "")
+    base = Path(given) if given.startswith("/") else Path(os.path.expanduser("~"), below_home)  # noqa: PTH111  (never raises)
+    return base / "muster"

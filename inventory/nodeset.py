@@ -21,6 +21,7 @@ from inventory.errors import InventoryError, Mark
 from inventory.model import Inventory, Node
 
 MAX_NODES = 100_000
+MAX_MENTIONS = 1_000_000     # nodes named by all entries and groups of one inventory together, each time counted
 MAX_NAME = 253      # the longest host name in DNS, RFC 1035
 MAX_TEXT = 1_000_000
 
@@ -118,11 +119,15 @@ class Groups:
     written: Mapping[str, Sequence[tuple[str, Mark]]]
     everything: Collection[str] | None = None
     _done: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _open: list[tuple[str, Mark | None]] = field(default_factory=list)
+    _open: list[str] = field(default_factory=list)
+    _left: int = MAX_MENTIONS
 
     def expand(self, text: str, mark: Mark | None) -> tuple[str, ...]:
         """As the function `expand`, with these groups; a group that contains itself is an error naming the whole circle."""
         names = _Evaluation(text, lambda name: self.members(name, mark), self.everything, mark).names()
+        self._left -= len(names)
+        if self._left < 0:
+            raise InventoryError(f"entries and groups name over {MAX_MENTIONS} nodes in all", mark)
         return tuple(sorted(names, key=natural)) if len(names) > 1 else tuple(names)
 
     def members(self, name: str, mark: Mark | None = None) -> tuple[str, ...]:
@@ -131,17 +136,18 @@ class Groups:
             return self._done[name]
         if name not in self.written:
             raise _unknown_group(name, self.written, mark)
-        on_the_way = [other for other, _ in self._open]
-        if name in on_the_way:
-            circle = [*on_the_way[on_the_way.index(name):], name]
+        if name in self._open:
+            circle = [*self._open[self._open.index(name):], name]
             raise InventoryError(f"groups contain each other in a circle: {' > '.join('@' + each for each in circle)}", mark)
         if len(self._open) >= 50:
             raise InventoryError("groups within groups more than 50 deep", mark)
-        self._open.append((name, mark))
+        self._open.append(name)
         found: set[str] = set()
-        for text, place in self.written[name]:
-            found.update(self.expand(text, place))
-        self._open.pop()
+        try:
+            for text, place in self.written[name]:
+                found.update(self.expand(text, place))
+        finally:
+            self._open.pop()
         self._done[name] = tuple(sorted(found, key=natural))
         return self._done[name]
 
