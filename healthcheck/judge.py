@@ -129,7 +129,7 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
                 verdict.unmeasured[name] = Unmeasured(f"no {name.removeprefix(PREVIOUS)} were found, and the SKU does not say so")
             return verdict
         arguments.append(value)
-    if arguments and arguments[0] == ():
+    if arguments and arguments[0] == () and not verdict.unmeasured:
         return _Verdict(skipped=f"the SKU says that there are no {check.facts[0]}")
 
     aside: set[int] = set()
@@ -145,7 +145,7 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
         broken: Exception | None = None
         try:
             for finding in itertools.islice(check.function(*guarded, **values), MOST_FINDINGS):
-                findings.append(finding)  # noqa: PERF402  (what was found before an exception must be kept)
+                findings.append(finding)
         except NotMeasured as error:
             fact = original(error.fact)
             if isinstance(fact, Fact):

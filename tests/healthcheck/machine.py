@@ -1,0 +1,97 @@
+"""A healthy 8-GPU node as a recording, made by hand from the documented formats; tests change one capture at a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
+
+KMSG = "".join(
+    f"6,{n},{n * 1000},-;{text}\n" for n, text in enumerate((
+        "Linux version 6.5.0-1019 (gcc) #20 SMP", "Command line: BOOT_IMAGE=/vmlinuz root=UUID=1 ro", "Memory: 2113000000K/2147483648K",
+        "mlx5_core 0000:18:00.0: firmware version: 28.39.1002", "nvidia: loading out-of-tree module taints kernel.",
+        "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode.",
+    ))
+)
+MOUNTINFO = (
+    "22 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw,errors=remount-ro\n"
+    "23 22 0:21 / /proc rw,nosuid - proc proc rw\n"
+    "30 22 259:3 / /raid rw,relatime - xfs /dev/md0 rw,attr2\n"
+    "31 22 0:40 / /home rw,relatime - nfs4 files:/home rw,vers=4.2\n"
+)
+STATVFS = "4096 4096 1000000 700000 650000 500000 400000 400000 4096 255"
+
+
+def done(**files: str) -> Capture:
+    return Capture(Outcome.DONE, seconds=0.01, bytes=1, files={path: FileCapture(Outcome.DONE, text) for path, text in files.items()})
+
+
+def reading(value: Any) -> dict[str, Any]:
+    return {"ok": value}
+
+
+def nvml(gpus: int = 8, **changes: dict[str, Any]) -> Capture:
+    """NVML's answer; `changes` by "gpuN" replace readings of one GPU."""
+    lines: list[dict[str, Any]] = [{"driver": reading("550.54.15"), "nvml": reading("12.550.54.15"), "count": reading(gpus)}]
+    for index in range(gpus):
+        line: dict[str, Any] = {
+            "index": index, "name": reading("NVIDIA H100 80GB HBM3"), "uuid": reading(f"GPU-{index}"), "serial": reading(f"16{index}"),
+            "pci": reading(f"0000:{0x18 + index:02x}:00.0"), "memory_bytes": reading(85520809984), "ecc_mode": reading(1),
+            "ecc_uncorrected": reading(0), "ecc_corrected": reading(0),
+        }
+        line.update(changes.get(f"gpu{index}", {}))
+        lines.append(line)
+    return Capture(Outcome.DONE, seconds=0.3, bytes=1, text="\n".join(json.dumps(line) for line in lines) + "\n")
+
+
+def ports(count: int = 8, **changes: str) -> Capture:
+    """Files of /sys/class/infiniband; `changes` by "mlx5_3.state" replace one file's text."""
+    files = {}
+    for n in range(count):
+        base = f"/sys/class/infiniband/mlx5_{n}"
+        texts = {"ports/1/state": "4: ACTIVE\n", "ports/1/phys_state": "5: LinkUp\n", "ports/1/rate": "400 Gb/sec (4X NDR)\n",
+                 "ports/1/link_layer": "InfiniBand\n", "ports/1/counters/link_downed": "0\n", "ports/1/counters/symbol_error": "0\n",
+                 "device/uevent": f"DRIVER=mlx5_core\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n", "fw_ver": "28.39.1002\n"}
+        for name, text in texts.items():
+            files[f"{base}/{name}"] = changes.get(f"mlx5_{n}.{name.rpartition('/')[2]}", text)
+    return done(**files)
+
+
+def pci(gpus: int = 8) -> Capture:
+    """The PCI bus: GPUs, and a network card."""
+    files = {
+        f"/sys/bus/pci/devices/0000:{0x18 + n:02x}:00.0/uevent":
+        f"DRIVER=nvidia\nPCI_CLASS=30200\nPCI_ID=10DE:2330\nPCI_SLOT_NAME=0000:{0x18 + n:02x}:00.0\n" for n in range(gpus)
+    }
+    files["/sys/bus/pci/devices/0000:40:00.0/uevent"] = "PCI_CLASS=20700\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:40:00.0\n"
+    return done(**files)
+
+
+DOCKER = json.dumps({"ServerVersion": "24.0.7", "Driver": "overlay2", "CgroupDriver": "systemd"}) + "\n"
+CLOCK = json.dumps({"state": 0, "status": 0x2001, "maxerror": 1500, "esterror": 10})
+
+
+def captures() -> dict[str, Capture]:
+    return {
+        "gpu.nvml": nvml(), "gpu.pci": pci(), "port.sysfs": ports(),
+        "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": STATVFS, "/home": STATVFS}),
+        "docker.info": Capture(Outcome.DONE, exit=0, seconds=0.1, bytes=len(DOCKER), text=DOCKER),
+        "kernel.log": done(**{"/dev/kmsg": KMSG}),
+        "host.memory": done(**{"/proc/meminfo": "MemTotal:       2113000000 kB\nMemFree: 1 kB\n"}),
+        "host.swap": done(**{"/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"}),
+        "host.versions": done(**{"/proc/sys/kernel/osrelease": "6.5.0-1019\n", "/sys/module/nvidia/version": "550.54.15\n"}),
+        "host.clock": Capture(Outcome.DONE, seconds=0.0, bytes=len(CLOCK), text=CLOCK),
+    }
+
+
+HOST = Host(hostname="gpu001", boot_id="b00t", time=1000.0, uid=0, python="3.11", machine="x86_64", cpu_s=0.05)
+
+
+def recording(node: str = "gpu001", **changes: Capture) -> Recording:
+    """A healthy recording; `changes` by probe id with "_" for "." replace captures."""
+    held = captures()
+    for name, capture in changes.items():
+        held[name.replace("_", ".", 1)] = capture
+    return Recording(node, 1000.5, replace(HOST, hostname=node), None, held)

@@ -1,0 +1,94 @@
+"""The rules of DESIGN section 3, read off the source: who may import whom, and what facts and checks must not touch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MAY_IMPORT = {
+    "inventory": {"inventory"},
+    "healthcheck": {"inventory", "healthcheck"},
+    "provisioning": {"inventory", "healthcheck", "provisioning"},
+}
+# Facts and checks are pure: no network, process, user interface or clock.
+FORBIDDEN_IN_PURE = {
+    "socket", "ssl", "paramiko", "subprocess", "os", "sys", "signal", "time", "datetime", "threading", "asyncio", "click",
+    "rich", "logging", "pathlib", "shutil", "tempfile", "urllib", "http", "random", "pynvml", "ctypes", "yaml",
+}
+PURE = ("healthcheck/facts", "healthcheck/checks", "healthcheck/judge.py", "healthcheck/guard.py", "healthcheck/outcome.py",
+        "healthcheck/rule.py", "healthcheck/sku.py", "healthcheck/assess.py", "healthcheck/text.py", "healthcheck/recording.py",
+        "healthcheck/probes.py")
+# Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported inside functions.
+LATE = {"paramiko", "rich", "ClusterShell", "yaml", "pynvml"}
+
+
+def sources(package: str) -> list[Path]:
+    return sorted((ROOT / package).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Every module imported, and whether at the top level of the file."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) in top
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or "", id(node) in top
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_packages_import_downward_only(package: str) -> None:
+    for path in sources(package):
+        for name, _ in imports(path):
+            top = name.partition(".")[0]
+            if top in {*MAY_IMPORT, "tests"}:
+                assert top in MAY_IMPORT[package], f"{path.relative_to(ROOT)} imports {name}"
+
+
+@pytest.mark.parametrize("part", PURE)
+def test_what_decides_touches_no_machine(part: str) -> None:
+    at = ROOT / part
+    paths = sorted(at.rglob("*.py")) if at.is_dir() else [at]
+    assert paths
+    for path in paths:
+        for name, _ in imports(path):
+            assert name.partition(".")[0] not in FORBIDDEN_IN_PURE or (path.name == "catalogue.py"), f"{path}: {name}"
+
+
+def test_the_root_command_and_the_packages_start_lean() -> None:
+    lean = ["healthcheck/cli/main.py", *(f"{package}/__init__.py" for package in MAY_IMPORT)]
+    for name in lean:
+        loaded = {module for module, top in imports(ROOT / name) if top}
+        assert not {m.partition(".")[0] for m in loaded} & LATE, name
+        assert not {m for m in loaded if m.startswith("healthcheck.")}, name
+
+
+def test_every_module_opens_with_a_docstring() -> None:
+    for package in MAY_IMPORT:
+        for path in sources(package):
+            assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_a_fact_module_and_its_checks_share_a_stem() -> None:
+    checks = {path.stem for path in (ROOT / "healthcheck/checks").glob("*.py")} - {"__init__", "base", "catalogue", "fleet"}
+    facts = {path.stem for path in (ROOT / "healthcheck/facts").glob("*.py")}
+    assert checks <= facts
+
+
+def test_the_top_level_holds_what_the_design_says_and_nothing_else() -> None:
+    allowed = {"inventory", "healthcheck", "provisioning", "rules", "scripts", "tests", "pyproject.toml", "README.md", "LICENSE",
+               "CHANGELOG.md"}
+    found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".") and path.name not in ("build", "dist")}
+    assert found == allowed
+
+
+def test_the_collector_is_python_3_8() -> None:
+    for path in (ROOT / "healthcheck").glob("collector*.py"):
+        ast.parse(path.read_text(), feature_version=(3, 8))
