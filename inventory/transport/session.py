@@ -1,0 +1,168 @@
+"""The conversation with the program on a node, without any input or output of its own: what to send, and how it ended.
+
+Every transport feeds it what arrives; it says what to write, and turns the end, whatever it is, into a body or a `Failure`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from inventory.transport.base import Failure, Limits, Program, Stage
+from inventory.transport.frame import Body, Broken, Framer, LoggedIn, Started, Wanted
+
+MOST_STDERR = 64 * 1024 * 1024
+_HINT_BYTES = 4096
+_LEFT_OUT = re.compile(r"[\s\x00-\x1f\x7f]+")
+_NO_PASSWORD = re.compile(r"password|terminal is required|askpass|must have a tty", re.IGNORECASE)
+_NOT_ALLOWED = re.compile(r"not in the sudoers|not allowed to|may not run|account validation", re.IGNORECASE)
+_NO_SUDO = re.compile(r"sudo['\"]?: (?:command )?not found|not found: sudo|unknown command:? '?sudo|no such file.*sudo", re.IGNORECASE)
+_SUDO_NO_PROGRAM = re.compile(r"^sudo: .*: command not found$")
+
+
+def one_line(text: bytes | str, most: int = 200) -> str:
+    """Foreign text as one line for a person: no control characters, runs of white space as one, at most `most` characters."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    line = _LEFT_OUT.sub(" ", text[: most * 8]).strip()
+    line = "".join(letter if letter.isprintable() else "?" for letter in line)
+    return line if len(line) <= most else line[: most - 3] + "..."
+
+
+def last_line(text: bytes) -> str:
+    """The last line with anything on it, cleaned; empty when there is none."""
+    for line in reversed(text.splitlines()):
+        if cleaned := one_line(line):
+            return cleaned
+    return ""
+
+
+class Dialogue:
+    """One program on one node. Feed it `output` and `errors`; it is `over` once `body` or `failure` is set.
+
+    `shell` is False where no login shell stands between us and the program (the local transport).
+    """
+
+    def __init__(self, program: Program, limits: Limits, *, python: str, become: bool, shell: bool = True) -> None:
+        self._program = program
+        self._framer = Framer(program.nonce, limits.reply_bytes)
+        self._keep = limits.stderr_bytes
+        self._named = python
+        self._become = become
+        self._logged_in = not shell
+        self._hint = b""
+        self._stderr = bytearray()
+        self._stderr_total = 0
+        self.python: str | None = None
+        self.received = 0
+        self.sent = 0
+        self.body: bytes | None = None
+        self.failure: Failure | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the outcome is known, and the connection can be closed."""
+        return self.body is not None or self.failure is not None
+
+    @property
+    def stage(self) -> Stage:
+        """What is being waited for."""
+        if not self._logged_in:
+            return Stage.LOGIN
+        if self.python is None:
+            return Stage.BECOME if self._become else Stage.PYTHON
+        return Stage.DEADLINE
+
+    def opening(self) -> bytes:
+        """What to write first."""
+        return self._send(self._program.payload)
+
+    def output(self, data: bytes) -> bytes:
+        """Takes standard output; returns what to write in answer (often nothing)."""
+        self.received += len(data)
+        if not self._logged_in and len(self._hint) < _HINT_BYTES:
+            self._hint += data[: _HINT_BYTES - len(self._hint)]
+        answer = b""
+        for event in self._framer.feed(data):
+            if isinstance(event, LoggedIn):
+                self._logged_in = True
+            elif isinstance(event, Started):
+                self._logged_in = True
+                self.python = event.version
+                if not event.supported:
+                    self._fail(Stage.PYTHON, f"{self._named} is Python {event.version}, and 3.8 or newer is needed; "
+                                             "name another with `python:` in the inventory")
+            elif isinstance(event, Wanted):
+                extra = self._program.extras.get(event.name, b"")
+                answer += self._send(b"%d\n" % len(extra) + extra)
+            elif isinstance(event, Body):
+                self.body = event.data
+            elif isinstance(event, Broken):
+                self._fail(Stage.REPLY if self._logged_in else Stage.LOGIN, event.reason)
+        return answer
+
+    def errors(self, data: bytes) -> None:
+        """Takes standard error; only its end is kept."""
+        self.received += len(data)
+        self._stderr_total += len(data)
+        self._stderr += data
+        if len(self._stderr) > self._keep:
+            del self._stderr[: len(self._stderr) - self._keep]
+        if self._stderr_total > MOST_STDERR and not self.over:
+            self._fail(Stage.REPLY, "over 64 MiB of error output and no answer")
+
+    def ended(self, exit_status: int | None) -> None:
+        """The output has ended; sets `failure` unless the outcome is known already. A signal is a negative status, unknown is None."""
+        if self.over:
+            return
+        said = last_line(bytes(self._stderr))
+        status = "" if exit_status is None else f"signal {-exit_status}" if exit_status < 0 else f"exit {exit_status}"
+        if self.python is not None:
+            self._fail(Stage.REPLY, _join(self._framer.cut(), status, said))
+        elif not self._logged_in:
+            said = said or last_line(self._hint)
+            self._fail(Stage.LOGIN, _join("the login shell ended without running our command", status, said)
+                       + "; try the same with: ssh HOST true")
+        elif self._become and not _SUDO_NO_PROGRAM.match(said):
+            self._fail(Stage.BECOME, self._why_no_sudo(status, said))
+        elif exit_status == 127 or _SUDO_NO_PROGRAM.match(said):
+            self._fail(Stage.PYTHON, _join(f"there is no {self._named} on the node", status, said)
+                       + "; install it or name another with `python:` in the inventory")
+        else:
+            self._fail(Stage.PYTHON, _join(f"{self._named} ended before it said anything", status, said))
+
+    def timed_out(self, seconds: float) -> Failure:
+        """The failure to report when the time for what is being waited for has run out."""
+        said = last_line(bytes(self._stderr))
+        waited = f"after {seconds:.3g} s"
+        if self.stage is Stage.LOGIN:
+            said = said or last_line(self._hint)
+            text = _join(f"logged in, but the shell has not run our command {waited} (hung home or rc file?)", "", said)
+        elif self.stage is Stage.BECOME:
+            text = _join(f"sudo has not started {self._named} {waited}", "", said)
+        elif self.stage is Stage.PYTHON:
+            text = _join(f"{self._named} has not started {waited}", "", said)
+        else:
+            text = _join(f"no answer {waited}; the program is at work on Python {self.python}", "", said)
+        return Failure(self.stage, text)
+
+    def _send(self, data: bytes) -> bytes:
+        self.sent += len(data)
+        return data
+
+    def _why_no_sudo(self, status: str, said: str) -> str:
+        everything = self._stderr.decode("utf-8", "replace")
+        if _NO_SUDO.search(everything):
+            return _join("there is no sudo on the node", status, said)
+        if _NOT_ALLOWED.search(everything):
+            return _join("sudo does not allow it to this user", status, said)
+        if _NO_PASSWORD.search(everything):
+            return _join("sudo asks for a password; grant this user NOPASSWD, or leave out `become`", status, said)
+        return _join(f"sudo did not start {self._named}", status, said)
+
+    def _fail(self, stage: Stage, reason: str) -> None:
+        self.failure = Failure(stage, reason)
+
+
+def _join(what: str, status: str, said: str) -> str:
+    text = f"{what} ({status})" if status else what
+    return f"{text}: {said}" if said else text

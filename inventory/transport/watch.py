@@ -1,0 +1,256 @@
+"""Runs one piece of work per node, a bounded number at a time, and answers for each on time even when the work never returns.
+
+Work runs in daemon threads, because a thread in getaddrinfo(3) or in a system call on a dead mount cannot be interrupted: when its time
+is over it is answered for, its connections are closed, and its place is given to the next node, whether or not it ever comes back.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from inventory.model import Node
+from inventory.transport.base import Failure, Limits, Reply, Stage
+
+Overdue: TypeAlias = "Callable[[float], Failure]"
+
+
+class Refused(Exception):  # noqa: N818  (it carries a value, and never leaves the transports)
+    """Work ends here, with this failure."""
+
+    def __init__(self, stage: Stage, reason: str) -> None:
+        super().__init__(reason)
+        self.failure = Failure(stage, reason)
+
+
+class Expired(Exception):  # noqa: N818
+    """The time of this task is over and it has been answered for; the work only has to stop."""
+
+
+class Task:
+    """One piece of work with a deadline (`end`, by time.monotonic) and, within it, one step after another, each with a limit.
+
+    When a step is overdue the watch aborts the task: `failure` is set and everything given to `on_abort` is called.
+    """
+
+    def __init__(self, watch: Watch, end: float, answer: Callable[[Failure], None] | None = None) -> None:
+        self.end = end
+        self.until = end
+        self.failure: Failure | None = None
+        self._watch = watch
+        self._answer = answer
+        self._since = time.monotonic()
+        self._overdue: Overdue = lambda seconds: Failure(Stage.DEADLINE, f"not finished after {seconds:.3g} s")
+        self._closers: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def step(self, seconds: float, overdue: Overdue) -> None:
+        """From now until `seconds` have passed, or the task's end; then `overdue(seconds waited)` says what failed. Raises Expired."""
+        self._since = time.monotonic()
+        self._overdue = overdue
+        self.until = min(self._since + seconds, self.end)
+        self._watch.sooner(self.until)
+        self.check()
+
+    def check(self) -> None:
+        """Raises Expired when the task has been aborted."""
+        if self.failure is not None:
+            raise Expired
+
+    def left(self) -> float:
+        """Seconds left of the current step, never negative."""
+        return max(0.0, self.until - time.monotonic())
+
+    def on_abort(self, close: Callable[[], None]) -> None:
+        """`close` must return at once; it is called when the task is aborted, or now if it has been. Raises Expired then."""
+        with self._lock:
+            if self.failure is None:
+                self._closers.append(close)
+                return
+        close()
+        raise Expired
+
+    def overdue(self) -> Failure:
+        """The failure of the current step if its time were over now."""
+        return self._overdue(time.monotonic() - self._since)
+
+    def abort(self, failure: Failure) -> None:
+        """Ends the task from outside; the first failure stays."""
+        with self._lock:
+            if self.failure is not None:
+                return
+            self.failure = failure
+            closers, self._closers = self._closers, []
+        for close in closers:
+            close()
+        if self._answer is not None:
+            self._answer(failure)
+
+    def finish(self) -> None:
+        """The work is done; the watch forgets it."""
+        self._watch.remove(self)
+
+
+class Watch:
+    """One thread that aborts overdue tasks. It sleeps until the nearest deadline; nothing polls."""
+
+    def __init__(self) -> None:
+        self._tasks: set[Task] = set()
+        self._changed = threading.Condition()
+        self._waking = 0.0
+        self._over = False
+        threading.Thread(target=self._run, name="muster-watch", daemon=True).start()
+
+    def add(self, task: Task) -> None:
+        with self._changed:
+            self._tasks.add(task)
+        self.sooner(task.until)
+
+    def remove(self, task: Task) -> None:
+        with self._changed:
+            self._tasks.discard(task)
+
+    def sooner(self, until: float) -> None:
+        """Wakes the watch when it would sleep past `until`."""
+        if until < self._waking:
+            with self._changed:
+                self._changed.notify()
+
+    def stop(self, failure: Failure) -> None:
+        """Aborts every task with `failure` and ends the thread."""
+        with self._changed:
+            self._over = True
+            tasks = list(self._tasks)
+            self._changed.notify()
+        for task in tasks:
+            task.abort(failure)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._over:
+                    return
+                now = time.monotonic()
+                late = [task for task in self._tasks if task.until <= now]
+                if not late:
+                    # Written before the tasks are read again: whoever shortens a deadline after this sees it and wakes us.
+                    self._waking = float("inf")
+                    self._waking = min((task.until for task in self._tasks), default=now + 3600)
+                    self._changed.wait(max(0.0, self._waking - now))
+                    continue
+                self._tasks.difference_update(late)
+            for task in late:
+                task.abort(task.overdue())
+
+
+class Job:
+    """One node's work in hand: its task, and what a reply says about it besides the outcome."""
+
+    def __init__(self, node: Node, watch: Watch, end: float, answer: Callable[[Job, bytes | None, Failure | None], None]) -> None:
+        self.node = node
+        self.started = time.time()
+        self.attempts = 0
+        self.sent = 0
+        self.received = 0
+        self.python: str | None = None
+        self.answered = False
+        self.task = Task(watch, end, lambda failure: answer(self, None, failure))
+        watch.add(self.task)
+
+    def reply(self, body: bytes | None, failure: Failure | None) -> Reply:
+        return Reply(self.node.name, body, failure, self.started, time.time(), sent_bytes=self.sent, received_bytes=self.received,
+                     attempts=max(1, self.attempts), python=self.python)
+
+
+Work: TypeAlias = Callable[[Job], "bytes | Failure"]
+
+
+def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watch) -> Iterator[Reply]:
+    """Yields one reply per node as each is known, all by `limits.sweep_s`. Closing the iterator aborts what is in hand at once.
+
+    `watch` is stopped at the end. What `work` raises by mistake becomes that node's failure, never the sweep's.
+    """
+    crew = _Crew(nodes, limits, work, watch)
+    try:
+        yield from crew.replies()
+    finally:
+        crew.stop()
+
+
+class _Crew:
+    def __init__(self, nodes: Iterable[Node], limits: Limits, work: Work, watch: Watch) -> None:
+        self._waiting = deque(nodes)
+        self._total = len(self._waiting)
+        self._limits = limits
+        self._work = work
+        self._watch = watch
+        self._end = time.monotonic() + limits.sweep_s
+        self._done: queue.SimpleQueue[Reply] = queue.SimpleQueue()
+        self._jobs: set[Job] = set()
+        self._lock = threading.Lock()
+        self._over = False
+
+    def replies(self) -> Iterator[Reply]:
+        sweep = Task(self._watch, self._end, lambda _: self._time_is_up())
+        self._watch.add(sweep)
+        for _ in range(min(self._limits.fanout, self._total)):
+            self._next()
+        for _ in range(self._total):
+            yield self._done.get()
+        sweep.finish()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._over = True
+            self._waiting.clear()
+        self._watch.stop(Failure(Stage.DEADLINE, "interrupted"))
+
+    def _next(self) -> None:
+        with self._lock:
+            if self._over or not self._waiting:
+                return
+            node = self._waiting.popleft()
+            job = Job(node, self._watch, time.monotonic() + self._limits.node_s, self._answer)
+            self._jobs.add(job)
+        threading.Thread(target=self._run, args=(job,), name=f"muster-{node.name}", daemon=True).start()
+
+    def _run(self, job: Job) -> None:
+        try:
+            outcome = self._work(job)
+        except Expired:
+            return
+        except Refused as refused:
+            outcome = refused.failure
+        except Exception as error:  # noqa: BLE001  (a defect of ours costs one node its answer, not the sweep its end)
+            outcome = Failure(job.task.overdue().stage, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}")
+        if isinstance(outcome, Failure):
+            self._answer(job, None, outcome)
+        else:
+            self._answer(job, outcome, None)
+
+    def _answer(self, job: Job, body: bytes | None, failure: Failure | None) -> None:
+        with self._lock:
+            if job.answered:
+                return
+            job.answered = True
+            self._jobs.discard(job)
+        job.task.finish()
+        self._done.put(job.reply(body, failure))
+        self._next()
+
+    def _time_is_up(self) -> None:
+        with self._lock:
+            self._over = True
+            waiting, jobs = list(self._waiting), list(self._jobs)
+            self._waiting.clear()
+        whole = f"the sweep's {self._limits.sweep_s:g} s were over"
+        for job in jobs:
+            job.task.abort(Failure(Stage.DEADLINE, f"{whole} while: {job.task.overdue().reason}"))
+        now = time.time()
+        for node in waiting:
+            reason = f"{whole} before its turn came; allow more time (--timeout) or more at once (--fanout)"
+            self._done.put(Reply(node.name, None, Failure(Stage.DEADLINE, reason), now, now, attempts=0))

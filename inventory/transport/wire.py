@@ -1,0 +1,175 @@
+"""The byte stream under SSH: name to address, TCP, the server's banner; every way it fails told apart before SSH begins."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from inventory.transport.base import Failure, Stage
+from inventory.transport.session import one_line
+from inventory.transport.watch import Refused, Task
+
+_MOST_BEFORE_BANNER = 256 * 1024
+_BANNER = re.compile(rb"^SSH-([0-9.]+)-[^\r\n]*\r?\n", re.MULTILINE)
+_CHUNK = 64 * 1024
+
+
+class Dropped(Exception):  # noqa: N818  (never leaves the transport)
+    """The server closed the connection before it could have known us: worth another try after a while."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Stream(Protocol):
+    """What a socket and a channel through a jump host have in common."""
+
+    def recv(self, nbytes: int, /) -> bytes: ...
+
+    def send(self, data: bytes, /) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Wire:
+    """What paramiko takes for its socket: reads in large pieces, never times out by itself (the watch closes it), safe to shut.
+
+    `shut` returns at once and makes every blocked reader and writer see the end; the descriptor itself is closed by the reader, so
+    that no other connection can get its number while it is in use.
+    """
+
+    def __init__(self, stream: Stream, shut: Callable[[], None]) -> None:
+        self._stream = stream
+        self.shut = shut
+        self._have = b""
+        self._at = 0
+        self._closed = False
+
+    def recv(self, most: int) -> bytes:
+        at = self._at
+        if at >= len(self._have):
+            self._have = self._stream.recv(_CHUNK)
+            at = 0
+        part = self._have[at:at + most]
+        self._at = at + len(part)
+        return part
+
+    def send(self, data: bytes) -> int:
+        return self._stream.send(data)
+
+    def close(self) -> None:
+        self._closed = True
+        self.shut()
+        with suppress(OSError):
+            self._stream.close()
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Nothing: deadlines are total here, and kept by the watch."""
+
+    def await_banner(self, who: str) -> None:
+        """Reads up to the server's banner, which the next `recv` returns. Raises Dropped or Refused; blocks until then."""
+        seen = b""
+        try:
+            while not (found := _BANNER.search(seen)):
+                if len(seen) > _MOST_BEFORE_BANNER:
+                    raise Refused(Stage.CONNECT, f"{who} does not speak SSH: it says {one_line(seen[:200], 60)!r} and goes on")
+                piece = self._stream.recv(_CHUNK)
+                if not piece:
+                    break
+                seen += piece
+        except OSError as error:
+            raise Dropped(f"{who} dropped the connection before its banner ({_say(error)})") from None
+        if found:
+            if found[1] not in (b"2.0", b"1.99"):
+                raise Refused(Stage.CONNECT, f"{who} speaks SSH {one_line(found[1], 20)}, and 2.0 is needed")
+            self._have, self._at = seen[found.start():], 0
+        elif b"MaxStartups" in seen or not seen:
+            raise Dropped(f"{who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)")
+        elif b"Not allowed at this time" in seen:
+            raise Refused(Stage.CONNECT, f"{who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
+        else:
+            raise Refused(Stage.CONNECT, f"{who} does not speak SSH: it says {one_line(seen, 60)!r}")
+
+
+def socket_wire(sock: socket.socket) -> Wire:
+    """A wire on a connected socket."""
+    def shut() -> None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+    return Wire(sock, shut)
+
+
+def channel_wire(channel: Stream) -> Wire:
+    """A wire on a channel through a jump host. Closing one writes to the jump host, which may block: a thread does it."""
+    def shut() -> None:
+        threading.Thread(target=_close_quietly, args=(channel,), name="muster-close", daemon=True).start()
+    return Wire(channel, shut)
+
+
+def _close_quietly(channel: Stream) -> None:
+    with suppress(OSError, EOFError):
+        channel.close()
+
+
+def dial(task: Task, host: str, port: int, seconds: float) -> Wire:
+    """A TCP connection to the first address of `host` that takes one, within `seconds` in all. Raises Refused."""
+    who = place(host, port)
+    task.step(seconds, lambda s: Failure(Stage.RESOLVE, f"no answer about the name {host} after {s:.3g} s; is the resolver up?"))
+    addresses = _resolve(host, port)
+    task.step(task.left(), lambda s: Failure(Stage.CONNECT, f"{who} did not answer within {s:.3g} s (host down, or a firewall that drops)"))
+    for index, (family, address) in enumerate(addresses):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            # An address that swallows packets must leave time for the ones after it.
+            share = task.left() / (len(addresses) - index)
+            sock.settimeout(max(0.05, share if index + 1 < len(addresses) else share + 1))
+            sock.connect(address)
+        except OSError as error:
+            sock.close()
+            task.check()
+            if index + 1 == len(addresses):
+                raise Refused(Stage.CONNECT, _why(who, error)) from None
+        else:
+            sock.settimeout(None)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return socket_wire(sock)
+    raise Refused(Stage.RESOLVE, f"{host} has no address")
+
+
+def place(host: str, port: int) -> str:
+    """Host and port as one word, IPv6 in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _resolve(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_AGAIN:
+            raise Refused(Stage.RESOLVE, f"cannot look up {host}: the resolver does not answer; check /etc/resolv.conf here") from None
+        raise Refused(Stage.RESOLVE, f"{host} has no address ({_say(error)}); give one with `address` in the inventory "
+                                     "or HostName in ssh_config") from None
+    except (UnicodeError, ValueError, OverflowError):
+        raise Refused(Stage.RESOLVE, f"{one_line(host, 80)} is not a host name") from None
+    return [(family, address) for family, _, _, _, address in found]  # type: ignore[misc]
+
+
+def _why(who: str, error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return f"{who} refused the connection; is sshd running there, on that port?"
+    if isinstance(error, TimeoutError):
+        return f"{who} did not answer (host down, or a firewall that drops)"
+    if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        return f"no route to {who} ({_say(error)})"
+    return f"cannot connect to {who}: {_say(error)}"
+
+
+def _say(error: OSError) -> str:
+    return error.strerror or (os.strerror(error.errno) if error.errno else type(error).__name__)
