@@ -1,4 +1,4 @@
-"""Node sets in ClusterShell's syntax, expanded, folded and selected against our own groups only, within bounds.
+"""Node sets in ClusterShell's syntax, expanded and folded with our own groups only, within bounds.
 
     gpu[001-032]          a range; [1-9/2] with a step; [1,3,7-9] a list; several brackets multiply: rack[1-2]-gpu[1-4]
     @train                a group; @rack[1-3] several; @all (or @*) every node
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from inventory.errors import InventoryError, Mark
-from inventory.model import Inventory, Node
 
 MAX_NODES = 100_000
 MAX_MENTIONS = 1_000_000     # nodes named by all entries and groups of one inventory together, each time counted
@@ -74,22 +73,6 @@ def fold(names: Iterable[str]) -> str:
         return str(NodeSet.fromlist(ordered, resolver=RESOLVER_NOGROUP))
     except NodeSetException:     # a number in a name that ClusterShell does not count with
         return ",".join(ordered)
-
-
-def select(inventory: Inventory, text: str | None) -> list[Node]:
-    """The nodes that a node set names, in natural order; all of them, in the file's order, when it is None.
-
-    Raises InventoryError for bad syntax, for names and groups that the inventory does not have (the nearest are named), and for
-    a set that chooses no node at all.
-    """
-    if text is None:
-        return list(inventory)
-    names = expand(text, inventory.groups, inventory.nodes.keys())
-    if unknown := [name for name in names if name not in inventory.nodes]:
-        raise InventoryError(f"{inventory.source} has no node {_few(unknown)}{_hint(unknown[0], inventory)}")
-    if not names:
-        raise InventoryError(f"{_short(text)} selects no node")
-    return [inventory.nodes[name] for name in names]
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -181,7 +164,7 @@ class _Evaluation:
         return result
 
     def error(self, what: str) -> InventoryError:
-        return InventoryError(f"node set {_short(self.text)}: {what}", self.mark)
+        return InventoryError(f"node set {short(self.text)}: {what}", self.mark)
 
     def _terms(self) -> Iterator[tuple[str, str]]:
         operator, at, text = ",", 0, self.text.strip()
@@ -224,7 +207,7 @@ class _Evaluation:
         if "*" not in operand and "?" not in operand:
             for name in names:
                 if not NAME.fullmatch(name):
-                    raise self.error(f"{_short(name)} is no node name: expected letters, digits, '.', '-', '_', "
+                    raise self.error(f"{short(name)} is no node name: expected letters, digits, '.', '-', '_', "
                                      f"not '.' or '-' first, at most {MAX_NAME} characters")
             return set(names)
         pool = self._everything(operand)
@@ -268,7 +251,7 @@ class _Evaluation:
         for part in ranges.split(","):
             match = _RANGE.fullmatch(part)
             if match is None:
-                raise self.error(f"{_short(part.strip())} is no range: expected 7, 1-9 or 1-9/2")
+                raise self.error(f"{short(part.strip())} is no range: expected 7, 1-9 or 1-9/2")
             first, last, step = match[1], match[2] or match[1], int(match[3] or 1)
             if int(first) > int(last):
                 raise self.error(f"the range {part.strip()} runs backwards")
@@ -297,17 +280,6 @@ def _unpadded(name: str) -> str:
     return _DIGITS.sub(lambda match: match[0].lstrip("0") or "0", name.lower())
 
 
-def _few(names: Sequence[str]) -> str:
-    folded = fold(names)
-    return folded if len(folded) <= 120 else f"{names[0]} and {len(names) - 1} others"
-
-
-def _hint(name: str, inventory: Inventory) -> str:
-    if name in inventory.groups:
-        return f"; did you mean the group @{name}?"
-    return did_you_mean(name, inventory.nodes)
-
-
-def _short(text: str) -> str:
+def short(text: str) -> str:
     quoted = ascii(text)
     return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."
