@@ -273,7 +273,8 @@ class _Evaluation:
 
 
 def _unknown_group(name: str, known: Iterable[str], mark: Mark | None) -> InventoryError:
-    return InventoryError(f"no group @{name}{did_you_mean(name, known)}", mark)
+    guess = nearest(name, known)
+    return InventoryError(f"no group @{name}" + (f"; did you mean @{guess}?" if guess is not None else ""), mark)
 
 
 def _unpadded(name: str) -> str:
