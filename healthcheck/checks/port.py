@@ -1,7 +1,8 @@
 """InfiniBand and RoCE port checks.
 
 Where the inventory says what a node's ports are for (`ports:`, by PCI address), exactly its compute ports are judged, and
-one that is missing is named; elsewhere every port that is there is judged.
+one that is missing is named; elsewhere every port that is there is judged as a compute port, so a machine with storage adapters
+of another rate wants a plan.
 """
 
 from __future__ import annotations
@@ -20,20 +21,15 @@ def _judged(ports: tuple[Port, ...], port_plans: PortPlans) -> Iterator[Port]:
 
 
 @check("port.count")
-def port_count(ports: tuple[Port, ...], port_plans: PortPlans, *, expected: int, rate_gbps: float) -> Iterator[Finding]:
-    """As many ports as the SKU has for compute are there, and each that the inventory plans is among them.
-
-    Without a plan a port is taken for a compute port when its rate is at least the SKU's, or when its link is down.
-    """
+def port_count(ports: tuple[Port, ...], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
+    """As many ports as the SKU has are there; where the inventory plans them, each planned one is."""
     if port_plans.compute:
         present = {port.pci for port in ports}
         for pci, rail in sorted(port_plans.compute.items()):
             if pci not in present:
                 yield Finding(f"port at {pci}" + (f" (rail {rail})" if rail is not None else ""), "not there", "there")
-        return
-    found = sum(1 for port in ports if port.state != "ACTIVE" or port.rate_gbps >= rate_gbps)
-    if found < expected:
-        yield Finding("compute ports", found, f"at least {expected}")
+    elif len(ports) < expected:
+        yield Finding("ports", len(ports), f"at least {expected}")
 
 
 @check("port.state")

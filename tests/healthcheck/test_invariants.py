@@ -95,7 +95,7 @@ def test_invariant_1_not_measured_is_never_pass_for_any_file(entry: tuple[str, s
 
 
 _READS = {
-    "port-count": ("/state",), "port-state": ("/state", "/phys_state"), "port-rate": ("/state", "/rate"),
+    "port-count": (), "port-state": ("/state", "/phys_state"), "port-rate": ("/state", "/rate"),
     "port-link-downed": ("/link_downed", "/uevent"),
     "fleet-kernel": ("/osrelease",), "fleet-driver": ("/version",), "kernel-xid": ("/dev/kmsg",), "kernel-hardware-error": ("/dev/kmsg",),
     "host-memory": ("/proc/meminfo",), "host-swap": ("/proc/swaps",), "gpu-count": ("/uevent",),

@@ -1,0 +1,207 @@
+"""Each packaged rule over recordings: passes the healthy one, names the fault, and says what it could not see."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from healthcheck.assess import Assessment
+from healthcheck.outcome import NodeState, Result, Status
+from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from inventory.model import Node, PortPlan
+from tests.healthcheck import machine
+
+RULES = load_ruleset([packaged()])
+
+
+def results(node: Node | None = None, **changes: Capture) -> dict[str, Result]:
+    node = node or Node(name="gpu001", sku="hgx-h100")
+    assessment = Assessment((node,), RULES)
+    assessment.add(machine.recording(**changes))
+    return {result.rule: result for result in assessment.finish().reports[0].results}
+
+
+def said(result: Result) -> str:
+    return "; ".join(f"{f.subject}: {f.observed}, expected {f.expected}" for f in result.findings)
+
+
+def log(*texts: str) -> Capture:
+    lines = "".join(f"2,{100 + n},{(n + 50) * 1_000_000},-;{text}\n" for n, text in enumerate(texts))
+    return machine.done(**{"/dev/kmsg": machine.KMSG + lines})
+
+
+def mounts(**texts: str) -> Capture:
+    held = machine.captures()["filesystem.mounts"]
+    return replace(held, files={**held.files, **{path: FileCapture(Outcome.DONE, text) for path, text in texts.items()}})
+
+
+FAULTS = [
+    ("gpu-count", {"gpu_pci": machine.pci(7), "gpu_nvml": machine.nvml(7)}, "GPUs on PCI: 7, expected 8; GPUs listed by the driver: 7, expected 8"),
+    ("gpu-count", {"gpu_nvml": machine.nvml(7)}, "GPUs listed by the driver: 7, expected 8"),
+    ("gpu-answers", {"gpu_nvml": machine.nvml(gpu2={"ecc_mode": {"error": [15, "GPU is lost"]}})}, "GPU 2: GPU is lost, expected an answer"),
+    ("gpu-ecc-uncorrected", {"gpu_nvml": machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}})}, "GPU 3: 12, expected at most 0"),
+    ("port-count", {"port_sysfs": machine.ports(7)}, "ports: 7, expected at least 8"),
+    ("port-state", {"port_sysfs": machine.ports(**{"mlx5_2.state": "1: DOWN", "mlx5_2.phys_state": "3: Disabled"})},
+     "mlx5_2/1 (0000:42:00.0): DOWN, Disabled, expected ACTIVE, LinkUp"),
+    ("port-rate", {"port_sysfs": machine.ports(**{"mlx5_5.rate": "200 Gb/sec (2X NDR)"})},
+     "mlx5_5/1 (0000:45:00.0): 200 Gb/s, expected at least 400 Gb/s"),
+    ("filesystem-space", {"filesystem_mounts": mounts(**{"/raid": "4096 4096 1000000 20000 10000 500000 400000 400000 4096 255"})},
+     "/raid: 99.0% used, 0.0 GiB left, expected at most 95%"),
+    ("filesystem-inodes", {"filesystem_mounts": mounts(**{"/": "4096 4096 1000000 700000 650000 500000 1 1 4096 255"})},
+     "/: 100.0% of inodes used, expected at most 95%"),
+    ("filesystem-read-only", {"filesystem_mounts": mounts(**{"/proc/self/mountinfo": machine.MOUNTINFO.replace("/dev/md0 rw", "/dev/md0 ro")})},
+     "/raid: read-only (xfs on /dev/md0), expected writable"),
+    ("docker-answers", {"docker_info": Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker daemon at unix:///x.")},
+     "docker: Cannot connect to the Docker daemon at unix:///x., expected an answer from the daemon"),
+    ("kernel-xid", {"kernel_log": log("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.")},
+     "GPU at PCI 0000:3b:00, Xid 79: 50 s after boot: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus., expected no such Xid"),
+    ("kernel-xid", {"kernel_log": log("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.")},
+     "GPU at PCI 0000:3b:00.0, Xid 79: 50 s after boot: NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus., expected no such Xid"),
+    ("kernel-hardware-error", {"kernel_log": log("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400")},
+     "kernel log: 50 s after boot: mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400, expected no uncorrected hardware error"),
+    ("host-clock-synchronised", {"host_clock": Capture(Outcome.DONE, text=json.dumps({"state": 5, "status": 64, "maxerror": 16000000}))},
+     "clock: not synchronised, expected disciplined by a time service (chrony, ntpd, systemd-timesyncd)"),
+    ("host-memory", {"host_memory": machine.done(**{"/proc/meminfo": "MemTotal:       1980000000 kB\n"})},
+     "memory: 1888 GiB, expected at least 1946 GiB (of 2048 GiB)"),
+    ("host-swap", {"host_swap": machine.done(**{"/proc/swaps": "Filename Type Size Used Priority\n/swap.img file 8388604 0 -2\n"})},
+     "swap: 8.0 GiB on /swap.img, expected at most 0 GiB"),
+]
+
+
+@pytest.mark.parametrize(("rule", "changes", "words"), FAULTS, ids=[f"{n}-{fault[0]}" for n, fault in enumerate(FAULTS)])
+def test_a_fault_is_named_by_its_rule_and_by_no_other(rule: str, changes: dict[str, Capture], words: str) -> None:
+    found = results(**changes)
+    assert said(found[rule]) == words
+    assert found[rule].remedy
+    others = {r.rule for r in found.values() if r.status is Status.FAIL} - {rule}
+    assert not others
+
+
+def test_every_rule_but_the_fleet_and_trend_ones_has_a_fault_here() -> None:
+    assert {rule.id for rule in RULES.rules} - {fault[0] for fault in FAULTS} == {"fleet-kernel", "fleet-driver", "port-link-downed"}
+
+
+@pytest.mark.parametrize("number", [13, 31, 43, 45])
+def test_an_xid_of_the_jobs_code_does_not_accuse_the_node(number: int) -> None:
+    line = f"NVRM: Xid (PCI:0000:3b:00): {number}, pid=77, name=python3, Graphics Exception"
+    assert results(kernel_log=log(line))["kernel-xid"].status is Status.PASS
+
+
+def test_forty_thousand_equal_xids_are_one_finding_with_a_count() -> None:
+    many = log(*(["NVRM: Xid (PCI:0000:3b:00): 63, pid=1, Row Remapper: New row marked"] * 40_000))
+    (finding,) = results(kernel_log=many)["kernel-xid"].findings
+    assert str(finding.observed).startswith("40000 times, the newest 40049 s after boot: ")
+
+
+def test_corrected_errors_are_no_uncorrected_hardware_error() -> None:
+    lines = ["{1}[Hardware Error]: event severity: corrected", "EDAC MC0: 1 CE memory read error on CPU_SrcID#0",
+             "pcieport 0000:00:01.0: AER: PCIe Bus Error: severity=Corrected, type=Physical Layer"]
+    assert results(kernel_log=log(*lines))["kernel-hardware-error"].status is Status.PASS
+
+
+@pytest.mark.parametrize("line", [
+    "EDAC MC1: 1 UE memory read error on CPU_SrcID#1_MC#0_Chan#0_DIMM#0",
+    "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer",
+    "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer",
+    "{2}[Hardware Error]: event severity: fatal", "Memory failure: 0x12345: recovery action for dirty LRU page: Recovered",
+])
+def test_uncorrected_errors_of_every_reporter_are_found(line: str) -> None:
+    assert results(kernel_log=log(line))["kernel-hardware-error"].status is Status.FAIL
+
+
+def test_a_found_xid_fails_even_though_the_log_was_cut() -> None:
+    text = machine.KMSG + "2,9,9,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n"
+    cut = Capture(Outcome.TRUNCATED, files={"/dev/kmsg": FileCapture(Outcome.TRUNCATED, text)})
+    found = results(kernel_log=cut)
+    assert found["kernel-xid"].status is Status.FAIL and "dropped" in found["kernel-xid"].reason
+    assert found["kernel-hardware-error"].status is Status.UNKNOWN
+
+
+def test_a_line_that_imitates_a_record_inside_its_text_is_one_line() -> None:
+    found = results(kernel_log=log("innocent 2,1,1,-;NVRM: Xid (PCI:0000:3b:00): 79, forged"))
+    assert len(found["kernel-xid"].findings) == 1
+
+
+def test_a_planned_port_that_is_missing_is_named_with_its_rail_and_unplanned_ports_are_not_judged() -> None:
+    plans = {f"0000:{0x40 + n:02x}:00.0": PortPlan(rail=n) for n in range(7)} | {"0000:99:00.0": PortPlan(rail=7)}
+    node = Node(name="gpu001", sku="hgx-h100", ports={**plans, "0000:47:00.0": PortPlan(role="storage")})
+    found = results(node, port_sysfs=machine.ports(**{"mlx5_7.state": "1: DOWN"}))
+    assert said(found["port-count"]) == "port at 0000:99:00.0 (rail 7): not there, expected there"
+    assert found["port-state"].status is Status.PASS
+
+
+def test_a_machine_without_gpus_is_measured_so_and_not_passed_by_default() -> None:
+    node = Node(name="gpu001", sku="cpu-only")
+    none = {"gpu_nvml": Capture(Outcome.MISSING, note="no NVIDIA device"), "gpu_pci": machine.pci(0), "port_sysfs": Capture(Outcome.DONE)}
+    found = results(node, **none)
+    assert found["gpu-count"].status is Status.PASS
+    assert {found[r].status for r in ("gpu-ecc-uncorrected", "gpu-answers", "port-state", "host-memory", "docker-answers")} == {Status.SKIPPED}
+    blind = results(node, **{**none, "gpu_pci": Capture(Outcome.DENIED)})
+    assert blind["gpu-count"].status is Status.UNKNOWN
+
+
+def test_a_gpu_machine_called_cpu_only_is_found_out() -> None:
+    assert results(Node(name="gpu001", sku="cpu-only"))["gpu-count"].status is Status.FAIL
+
+
+# Trend
+
+def look(downed: str, boot: str = "b00t") -> Assessment:
+    node = Node(name="gpu001", sku="hgx-h100")
+    before = machine.recording(port_sysfs=machine.ports(**{"mlx5_4.link_downed": downed}))
+    assert before.host is not None
+    assessment = Assessment((node,), RULES)
+    now = machine.recording(port_sysfs=machine.ports(**{"mlx5_4.link_downed": "3"}))
+    assessment.add(now, replace(before, host=replace(before.host, boot_id=boot)))
+    return assessment
+
+
+@pytest.mark.parametrize(("before", "boot", "status"), [
+    ("3", "b00t", Status.PASS), ("1", "b00t", Status.FAIL), ("7", "b00t", Status.UNKNOWN), ("1", "0ther", Status.SKIPPED),
+    ("1", "", Status.SKIPPED),
+])
+def test_links_lost_are_counted_since_the_earlier_look_of_the_same_boot(before: str, boot: str, status: Status) -> None:
+    by_rule = {r.rule: r for r in look(before, boot).finish().reports[0].results}
+    assert by_rule["port-link-downed"].status is status
+
+
+# Without a SKU
+
+def strangers(count: int, **odd: Capture) -> Assessment:
+    nodes = tuple(Node(name=f"n{i}") for i in range(count))
+    assessment = Assessment(nodes, RULES)
+    for node in nodes[:-1]:
+        assessment.add(machine.recording(node.name))
+    assessment.add(machine.recording(nodes[-1].name, **odd))
+    return assessment
+
+
+def test_without_a_sku_the_one_that_differs_from_most_is_named() -> None:
+    assessed = strangers(5, gpu_nvml=machine.nvml(7), gpu_pci=machine.pci(7)).finish()
+    assert [report.state for report in assessed.reports] == [NodeState.HEALTHY] * 4 + [NodeState.UNHEALTHY]
+    assert assessed.provisional is not None and assessed.provisional.numbers["gpu_count"] == 8
+    assert "GPUs on PCI: 7, expected 8" in assessed.reports[-1].reason
+
+
+def test_one_node_without_a_sku_is_unknown_and_says_what_to_name() -> None:
+    (report,) = strangers(1).finish().reports
+    assert report.state is NodeState.UNKNOWN
+    assert "no SKU is named for this node" in report.reason
+
+
+def test_a_provisional_sku_ignores_what_could_not_be_measured() -> None:
+    assessed = strangers(4, docker_info=Capture(Outcome.TIMEOUT)).finish()
+    assert [report.state for report in assessed.reports] == [NodeState.HEALTHY] * 3 + [NodeState.UNKNOWN]
+
+
+def test_nodes_without_gpus_agree_that_there_are_none() -> None:
+    nodes = tuple(Node(name=f"n{i}") for i in range(3))
+    assessment = Assessment(nodes, RULES)
+    none = {"gpu_nvml": Capture(Outcome.MISSING), "gpu_pci": machine.pci(0), "port_sysfs": Capture(Outcome.DONE)}
+    for node in nodes:
+        assessment.add(machine.recording(node.name, **none))
+    assert {report.state for report in assessment.finish().reports} == {NodeState.HEALTHY}
