@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -80,10 +80,6 @@ class Recording:
     host: Host | None
     failure: Failure | None
     captures: Mapping[str, Capture] = field(default_factory=lambda: MappingProxyType({}))
-
-    def without(self, probe: str) -> Recording:
-        """The same look, had this probe never been captured."""
-        return replace(self, captures={name: value for name, value in self.captures.items() if name != probe})
 
 
 class RecordingError(ValueError):

@@ -1,0 +1,126 @@
+"""What is printed: whole pages against golden files, folding, and nothing of a node's that a terminal would act on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from healthcheck.assess import Assessed, Assessment
+from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, exit_code, state_of
+from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.report.document import as_json, as_jsonl, document
+from healthcheck.report.table import Heading, render
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.text import clean
+from inventory.model import Lifecycle, LifecycleState, Node
+from inventory.nodeset import fold
+from inventory.transport.base import Failure, Stage
+from tests.healthcheck import machine
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+RULES = load_ruleset([packaged()])
+
+
+def golden(name: str, text: str) -> None:
+    """Compares with the golden file; MUSTER_GOLDEN=update writes it anew, to be read in the diff."""
+    path = GOLDEN / name
+    if os.environ.get("MUSTER_GOLDEN") == "update":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def assessed(sku: str | None = "hgx-h100") -> Assessed:
+    nodes = [Node(name=f"gpu{n:03d}", sku=sku) for n in range(1, 13)]
+    nodes.append(Node(name="gpu013", sku=sku, lifecycle=Lifecycle(LifecycleState.RMA)))
+    assessment = Assessment(nodes, RULES)
+    odd = {
+        "gpu004": machine.recording("gpu004", gpu_nvml=machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}, "serial": {"error": [999, "x"]}})),
+        "gpu007": machine.recording("gpu007", docker_info=Capture(Outcome.TIMEOUT)),
+        "gpu008": machine.recording("gpu008", docker_info=Capture(Outcome.TIMEOUT)),
+        "gpu009": Recording("gpu009", 1.0, None, Failure(Stage.CONNECT, "connection refused at 10.0.0.9 port 22")),
+        "gpu010": machine.recording("gpu010", kernel_log=machine.done(**{
+            "/dev/kmsg": machine.KMSG + "2,99,99000000,-;NVRM: Xid (PCI:0000:3b:00): 79, [bold]\x1b[2J\x07\udcff hostile\n"})),
+        "gpu011": machine.recording("gpu011", host_swap=machine.done(**{"/proc/swaps": "Filename\n/swap.img file 8388604 0 -2\n"})),
+        "gpu013": machine.recording("gpu013", gpu_pci=machine.pci(7), gpu_nvml=machine.nvml(7)),
+    }
+    for node in nodes:
+        assessment.add(odd.get(node.name) or machine.recording(node.name))
+    return assessment.finish()
+
+
+def page(of: Assessed) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=80, soft_wrap=True, highlight=False, markup=False, emoji=False, color_system=None)
+    render(console, of.reports, {r.id: r for r in RULES.rules}, Heading("muster.yaml", 3.25, False, 18), fold, of.provisional)
+    return out.getvalue()
+
+
+def test_the_table_folds_equal_nodes_and_tells_each_sick_ones_story() -> None:
+    golden("table.txt", page(assessed()))
+
+
+def test_the_table_without_a_sku_says_what_it_expects_and_who_differs() -> None:
+    golden("table-no-sku.txt", page(assessed(None)))
+
+
+def test_the_document_is_as_the_contract_says() -> None:
+    whole = document(assessed().reports, started="2026-01-01T00:00:00.000Z", finished="2026-01-01T00:00:03.250Z", partial=False)
+    golden("check.json", as_json(whole) + "\n")
+    jsonschema.validate(whole, json.loads((GOLDEN / "check.schema.json").read_text()))
+
+
+def test_json_lines_hold_a_line_a_node_and_the_rest_last() -> None:
+    whole = document(assessed().reports, started="a", finished="b", partial=True)
+    lines = [json.loads(line) for line in as_jsonl(whole).splitlines()]
+    assert lines[:-1] == whole["nodes"]
+    assert lines[-1] == {"schema": "muster.check/1", "started": "a", "finished": "b", "partial": True, "summary": whole["summary"]}
+
+
+def test_invariant_6_nothing_a_node_says_acts_on_a_terminal() -> None:
+    text = page(assessed()) + as_json(document(assessed().reports, started="", finished="", partial=False))
+    assert "[bold]\\x1b[2J\\x07\\xff hostile" in text
+    assert not set(text) & {chr(c) for c in range(32) if c != 10} and "\x7f" not in text
+
+
+@given(st.text(max_size=600))
+def test_clean_text_is_one_bounded_line_that_prints(text: str) -> None:
+    cleaned = clean(text)
+    assert len(cleaned) <= 400 and "\n" not in cleaned and "\x1b" not in cleaned
+    cleaned.encode()
+
+
+def result(status: Status, severity: Severity) -> Result:
+    return Result("r", "c", status, severity, (Finding("s", 1, 2),) if status is Status.FAIL else ())
+
+
+@pytest.mark.parametrize(("results", "state"), [
+    ([], NodeState.UNKNOWN),
+    ([result(Status.SKIPPED, Severity.CRITICAL)], NodeState.UNKNOWN),
+    ([result(Status.PASS, Severity.CRITICAL)], NodeState.HEALTHY),
+    ([result(Status.PASS, Severity.INFO), result(Status.FAIL, Severity.INFO)], NodeState.HEALTHY),
+    ([result(Status.PASS, Severity.INFO), result(Status.UNKNOWN, Severity.INFO)], NodeState.HEALTHY),
+    ([result(Status.FAIL, Severity.WARNING)], NodeState.DEGRADED),
+    ([result(Status.FAIL, Severity.WARNING), result(Status.UNKNOWN, Severity.WARNING)], NodeState.UNKNOWN),
+    ([result(Status.FAIL, Severity.CRITICAL), result(Status.UNKNOWN, Severity.CRITICAL)], NodeState.UNHEALTHY),
+])
+def test_a_nodes_state_follows_the_contract(results: list[Result], state: NodeState) -> None:
+    assert state_of(results) is state
+
+
+@pytest.mark.parametrize(("states", "code"), [
+    ([("n", NodeState.HEALTHY, Status.PASS, True)], 0), ([("n", NodeState.UNKNOWN, Status.UNKNOWN, True)], 3),
+    ([("n", NodeState.UNKNOWN, Status.UNKNOWN, True), ("m", NodeState.DEGRADED, Status.FAIL, True)], 1),
+    ([("n", NodeState.UNHEALTHY, Status.FAIL, False)], 0), ([("n", NodeState.UNKNOWN, Status.UNKNOWN, False)], 0), ([], 0),
+])
+def test_the_exit_code_counts_nodes_in_service_only(states: list[tuple[str, NodeState, Status, bool]], code: int) -> None:
+    reports = [NodeReport(n, state, "", (result(status, Severity.WARNING),), service) for n, state, status, service in states]
+    assert exit_code(reports) == code
