@@ -107,11 +107,15 @@ class Groups:
 
     def expand(self, text: str, mark: Mark | None) -> tuple[str, ...]:
         """As the function `expand`, with these groups; a group that contains itself is an error naming the whole circle."""
+        names = self._names(text, mark)
+        return tuple(sorted(names, key=natural)) if len(names) > 1 else tuple(names)
+
+    def _names(self, text: str, mark: Mark | None) -> set[str]:
         names = _Evaluation(text, lambda name: self.members(name, mark), self.everything, mark).names()
         self._left -= len(names)
         if self._left < 0:
             raise InventoryError(f"entries and groups name over {MAX_MENTIONS} nodes in all", mark)
-        return tuple(sorted(names, key=natural)) if len(names) > 1 else tuple(names)
+        return names
 
     def members(self, name: str, mark: Mark | None = None) -> tuple[str, ...]:
         """The nodes of one group, in natural order; raises InventoryError."""
@@ -128,7 +132,7 @@ class Groups:
         found: set[str] = set()
         try:
             for text, place in self.written[name]:
-                found.update(self.expand(text, place))
+                found |= self._names(text, place)
         finally:
             self._open.pop()
         self._done[name] = tuple(sorted(found, key=natural))

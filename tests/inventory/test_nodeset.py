@@ -136,9 +136,9 @@ def test_a_broken_group_is_told_as_broken_each_time_it_is_asked() -> None:
 
 
 def test_groups_that_multiply_each_other_stay_within_bounds() -> None:
-    written = {"g0": "gpu[1-90000]"} | {f"g{n}": f"@g{n - 1}" for n in range(1, 40)}
+    written = {"g0": "gpu[1-90000]"} | {f"g{n}": f"@g{n - 1}" for n in range(1, 30)}
     with pytest.raises(InventoryError, match="over 1000000 nodes in all"):
-        groups(**written).members("g39")
+        groups(**written).members("g29")
 
 
 @pytest.mark.parametrize(("names", "folded"), [

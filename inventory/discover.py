@@ -1,0 +1,115 @@
+"""Inventories without a file: names from the command line, or the nodes that Slurm knows."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from inventory.errors import UsageError
+from inventory.model import Inventory, Node
+from inventory.nodeset import MAX_NODES, NAME, expand, natural, short
+
+SINFO = ("sinfo", "-h", "-N", "-o", "%N")
+SINFO_SECONDS = 30.0
+MAX_OUTPUT = 32 * 1024 * 1024      # 100,000 nodes in some partitions each, with room
+MAX_STDERR = 64 * 1024
+
+
+class Answer(NamedTuple):
+    """What a command said: its exit status (negative for a signal) and what it printed, at most `MAX_OUTPUT` bytes and one."""
+
+    exit: int
+    stdout: bytes
+    stderr: bytes
+
+
+Run = Callable[[Sequence[str]], Answer]
+"""Runs an argv list; raises OSError, of which TimeoutError says that it did not end in time."""
+
+
+def from_names(text: str) -> Inventory:
+    """The nodes of a node set; of each only the name is known, so that ssh_config and the resolver decide how it is reached.
+
+    Raises InventoryError for what is no node set, and UsageError when it names nothing, or groups, which need an inventory.
+    """
+    if "@" in text or "*" in text or "?" in text:
+        raise UsageError(f"{short(text)}: groups and wildcards choose from an inventory, and none was found: use --inventory FILE")
+    names = expand(text)
+    if not names:
+        raise UsageError(f"{short(text)} names no node")
+    return _inventory(names, "names on the command line")
+
+
+def from_slurm(run: Run | None = None) -> Inventory:
+    """The nodes that `sinfo` lists, each once, in natural order; Slurm partitions are not groups here.
+
+    Raises UsageError, one line with the next step, when sinfo is missing, fails, does not end in 30 seconds, says too much or
+    nothing, or lists what is no node name.
+    """
+    try:
+        answer = (run or _run)(SINFO)
+    except FileNotFoundError:
+        raise UsageError(
+            "sinfo was not found: run this where Slurm's commands are, or name the nodes: muster check 'gpu[001-064]'",
+        ) from None
+    except TimeoutError:
+        raise UsageError(f"sinfo did not answer within {SINFO_SECONDS:g} s: is slurmctld up? See: scontrol ping") from None
+    except OSError as problem:
+        raise UsageError(f"sinfo cannot be run: {problem.strerror}") from None
+    if len(answer.stdout) > MAX_OUTPUT:
+        raise UsageError(f"sinfo printed over {MAX_OUTPUT} bytes, which is no list of nodes")
+    if answer.exit != 0:
+        raise UsageError(f"sinfo failed (exit {answer.exit}): {_first_line(answer.stderr)}; see: scontrol ping")
+    names = dict.fromkeys(answer.stdout.decode("utf-8", "backslashreplace").split())
+    for name in names:
+        if NAME.fullmatch(name) is None:
+            raise UsageError(f"sinfo lists {short(name)}, which is no node name")
+    if not names:
+        raise UsageError("sinfo lists no node; see: sinfo -N")
+    if len(names) > MAX_NODES:
+        raise UsageError(f"sinfo lists over {MAX_NODES} nodes")
+    return _inventory(sorted(names, key=natural), "nodes of Slurm")
+
+
+def _run(argv: Sequence[str]) -> Answer:
+    deadline = time.monotonic() + SINFO_SECONDS
+    outputs: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"},
+    ) as child, selectors.DefaultSelector() as selector:
+        try:
+            selector.register(child.stdout or -1, selectors.EVENT_READ, "stdout")
+            selector.register(child.stderr or -1, selectors.EVENT_READ, "stderr")
+            while selector.get_map() and len(outputs["stdout"]) <= MAX_OUTPUT:
+                ready = selector.select(max(deadline - time.monotonic(), 0))
+                if not ready:
+                    raise TimeoutError
+                for key, _ in ready:
+                    data = os.read(key.fd, 65536)
+                    if not data:
+                        selector.unregister(key.fileobj)
+                    elif key.data == "stdout" or len(outputs["stderr"]) < MAX_STDERR:
+                        outputs[key.data] += data
+            if not selector.get_map():
+                child.wait(max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+        finally:
+            if child.poll() is None:
+                child.kill()
+    return Answer(child.returncode, bytes(outputs["stdout"]), bytes(outputs["stderr"]))
+
+
+def _inventory(names: Iterable[str], source: str) -> Inventory:
+    return Inventory(MappingProxyType({name: Node(name) for name in names}), MappingProxyType({}), source)
+
+
+def _first_line(output: bytes) -> str:
+    lines = output.decode("utf-8", "backslashreplace").split("\n")
+    said = next((line.strip() for line in lines if line.strip()), "it said nothing")
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in said[:200])
