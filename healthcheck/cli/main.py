@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Collection
 from types import FrameType
 
 import click
@@ -47,7 +48,8 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="cluster-muster", prog_name="muster")
-def root() -> None:
+@click.pass_context
+def root(ctx: click.Context) -> None:
     """Bring up GPU training clusters and keep them healthy.
 
     \b
@@ -56,8 +58,18 @@ def root() -> None:
     muster check --local                 look at this machine
     muster demo                          see it find planted faults on a loopback fleet
 
-    Shell completion: eval "$(_MUSTER_COMPLETE=bash_source muster)"  (or zsh_source, fish_source)
+    \b
+    Shell completion: eval "$(_MUSTER_COMPLETE=bash_source muster)"      (or zsh_source, fish_source)
     """
+    ctx.meta["muster.skus"] = _known_skus
+
+
+def _known_skus() -> Collection[str]:
+    """The names of all SKUs, for commands of packages that know nothing of rules."""
+    from healthcheck.rulesfolder import folders
+    from healthcheck.ruleset import load_ruleset
+
+    return tuple(load_ruleset(folders(None)).skus)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

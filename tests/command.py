@@ -1,0 +1,24 @@
+"""Runs the installed `muster` command as a user would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+MUSTER = Path(sys.executable).parent / "muster"
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """A clean environment: nothing of the developer's own configuration, state or agent is seen."""
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "TMPDIR")}
+    return {**kept, "HOME": str(home), "MUSTER_STATE": str(home / "state"), **more}
+
+
+def muster(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
+    """The finished command, with its output as text."""
+    return subprocess.run(
+        [str(MUSTER), *words], cwd=home, env=environment(home, **more), text=True, capture_output=True, timeout=timeout, check=False,
+        stdin=subprocess.DEVNULL,
+    )

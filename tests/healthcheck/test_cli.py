@@ -1,0 +1,99 @@
+"""The command line: bad input is one clear line and exit 2, help teaches, and nothing a user can do wrong gives a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from healthcheck.cli.main import COMMANDS
+from tests.command import muster
+
+GOOD = "version: 1\nnodes: {gpu[001-004]: {sku: hgx-h100}}\n"
+BOMB = "version: 1\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" \
+       "d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\nnodes: {a: {labels: {x: *f}}}\n"
+
+
+def one_line(text: str) -> str:
+    assert text.count("\n") == 1 and "Traceback" not in text, text
+    return text
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    (None, "no such file"), (b"", "empty"), (b"version: 1\nversion: 1\n", "version"), (b"version: 2\nnodes: {a: }\n", "version"),
+    (b"version: 1\nnodes: {a: {sku: hgx-h200x}}\n", "hgx-h100"), (b"version: 1\nnodes: {a: {port: ssh}}\n", "port"),
+    (b"version: 1\nnodes: {a: {prot: 22}}\n", "'port'"), (b"version: 1\ngroups: {x: '@y', y: '@x'}\nnodes: {a: {}}\n", "x"),
+    (BOMB.encode(), "1,000,000"), (b"version: 1\nnodes: {\xff: {}}\n", "UTF-8"), (b"- a\n", "map"), (b"version: 1\nnodes: {a: {}\n", ":"),
+    (b"#" * (16 * 1024 * 1024 + 1), "16 MB"), (b"version: 1\nnodes:\n  a: {}\n  a: {}\n", "line 3"),
+])
+def test_a_bad_inventory_is_one_line_and_exit_2(tmp_path: Path, content: bytes | None, words: str) -> None:
+    path = tmp_path / "bad.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    done = muster("check", "--inventory", str(path), home=tmp_path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert words.lower() in one_line(done.stderr).lower() and "bad.yaml" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["check"], "no inventory was found and no node named"),
+    (["check", "--local", "--replay", "x"], "exclude each other"), (["check", "--replay", "nowhere"], "no manifest.json"),
+    (["check", "--local", "--only", "gpu"], "no rule matches 'gpu'"), (["check", "--local", "--sku", "h100"], "no such SKU"),
+    (["check", "gpu[001-"], "gpu[001-"), (["check", "--replay", "x", "--save", "y"], "has no meaning with --replay"),
+    (["check", "--local", "--rules", "nowhere"], "no such folder"), (["explain", "gpu-cuont"], "did you mean 'gpu-count'?"),
+    (["check", "--from-slurm"], "sinfo"), (["inventory", "check"], "no inventory was found"),
+])
+def test_a_users_mistake_is_one_line_and_exit_2(tmp_path: Path, words: list[str], says: str) -> None:
+    done = muster(*words, home=tmp_path, PATH="/nonexistent")
+    assert done.returncode == 2, done.stderr
+    assert says in one_line(done.stderr)
+
+
+def test_a_node_that_the_inventory_does_not_have_is_named_with_its_nearest(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text(GOOD)
+    done = muster("check", "gpu005", home=tmp_path)
+    assert done.returncode == 2 and "gpu005" in one_line(done.stderr)
+
+
+def test_an_unknown_check_in_a_sites_rules_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("- id: x\n  check: gpu.colour\n  severity: info\n  remedy: r\n  source: s\n  proven: documented\n")
+    done = muster("check", "--local", "--rules", str(tmp_path), home=tmp_path)
+    assert done.returncode == 2 and "site.yaml:2:10: rule x: unknown check 'gpu.colour'" in one_line(done.stderr)
+
+
+@pytest.mark.parametrize("command", [[], ["check"], ["explain"], ["inventory"], ["inventory", "nodes"], ["demo"]])
+def test_help_teaches_with_an_example(tmp_path: Path, command: list[str]) -> None:
+    done = muster(*command, "--help", home=tmp_path)
+    assert done.returncode == 0 and "muster " in done.stdout.partition("Options")[0].partition("\n")[2]
+
+
+def test_explain_lists_every_rule_and_tells_one_whole(tmp_path: Path) -> None:
+    listed = muster("explain", "--format", "json", home=tmp_path)
+    rules = json.loads(listed.stdout)
+    assert len(rules) >= 18 and {"remedy", "source", "proven", "file", "severity"} <= rules[0].keys()
+    told = muster("explain", "gpu-ecc-uncorrected", home=tmp_path)
+    assert "GPU" in told.stdout and "proven      documented" in told.stdout and "gpu.yaml" in told.stdout
+
+
+def test_the_site_file_that_won_is_named(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("- id: host-swap\n  with: {allow_gib: 8}\n")
+    told = muster("explain", "host-swap", "--rules", str(tmp_path), home=tmp_path)
+    assert f"file        {tmp_path}/site.yaml, which overrides" in told.stdout and "allow_gib: 8" in told.stdout
+
+
+def test_completion_knows_the_commands(tmp_path: Path) -> None:
+    done = muster(home=tmp_path, _MUSTER_COMPLETE="bash_complete", COMP_WORDS="muster ", COMP_CWORD="1")
+    assert set(COMMANDS) <= {line.partition(",")[2] for line in done.stdout.splitlines()}
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    import subprocess
+
+    from tests.command import MUSTER, environment
+
+    with subprocess.Popen([str(MUSTER), "explain", "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env=environment(tmp_path)) as child:
+        assert child.stdout is not None and child.stderr is not None
+        child.stdout.close()
+        assert child.stderr.read() == b""
