@@ -1,0 +1,131 @@
+"""Says what a sweep must find for each planted fault, by fault name alone: it knows nothing of how faults are planted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Said:
+    """One result that must be there: the rule, its status, and a text in the subject, the observation or the reason."""
+
+    rule: str
+    about: str
+    status: str = "fail"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a sweep must say of a node with one fault: its state, and either results or the stage at which it could not be reached.
+
+    `later` holds what shows only once time has passed between two sweeps; until then the node is healthy.
+    """
+
+    state: str
+    said: tuple[Said, ...] = ()
+    stage: str | None = None
+    later: bool = False
+
+
+def _unreached(stage: str) -> Expectation:
+    return Expectation("unknown", stage=stage)
+
+
+def _critical(*said: Said) -> Expectation:
+    return Expectation("unhealthy", said)
+
+
+def _warning(*said: Said, later: bool = False) -> Expectation:
+    return Expectation("degraded", said, later=later)
+
+
+EXPECTED: Mapping[str, Expectation] = {
+    "refused": _unreached("connect"),
+    "silent": _unreached("connect"),
+    "host-key-changed": _unreached("host key"),
+    "host-key-unknown": _unreached("host key"),
+    "login-hangs": _unreached("login"),
+    "python-missing": _unreached("python"),
+    "ecc-uncorrectable": _critical(Said("gpu-ecc-uncorrected", "GPU ")),
+    "gpu-lost": _critical(Said("gpu-answers", "lost"), Said("gpu-ecc-uncorrected", "lost", "unknown")),
+    "gpu-missing": _critical(Said("gpu-count", "PCI"), Said("gpu-count", "7")),
+    "port-down": _critical(Said("port-state", "DOWN")),
+    "port-slow": _critical(Said("port-rate", "200 Gb/s")),
+    "link-flapping": _warning(Said("port-link-downed", "mlx5_4"), Said("port-link-downed", "3"), later=True),
+    "disk-full": _critical(Said("filesystem-space", "/: 99")),
+    "inodes-full": _warning(Said("filesystem-inodes", "/raid: 99")),
+    "read-only": _critical(Said("filesystem-read-only", "/: read-only")),
+    "xid": _critical(Said("kernel-xid", "Xid 79")),
+    "hardware-error": _critical(Said("kernel-hardware-error", "Machine Check Exception")),
+    "kernel-drift": _warning(Said("fleet-kernel", "6.5.0-1014-nvidia")),
+    "driver-drift": _warning(Said("fleet-driver", "550.54.15")),
+    "clock-unsynchronised": _warning(Said("host-clock-synchronised", "not synchronised")),
+    "swap-on": _warning(Said("host-swap", "8.0 GiB")),
+    "memory-missing": _critical(Said("host-memory", "memory")),
+    "docker-down": _critical(Said("docker-answers", "Cannot connect to the Docker daemon")),
+    "docker-hangs": Expectation("unknown", (Said("docker-answers", "docker", "unknown"),)),
+    "hostile-bytes": _critical(Said("kernel-xid", "Xid 48"), Said("docker-answers", "owned")),
+}
+HEALTHY = Expectation("healthy")
+
+
+def compare(report: Mapping[str, Any], planted: Mapping[str, Sequence[str]], *, later: bool = False) -> list[str]:
+    """What a muster.check/1 document misses of what was planted, and what it says beyond that: one line each, none if it is right.
+
+    `planted` holds every node of the fleet with its faults (none or one). `later`: this sweep is the second one, and time has
+    passed in between. Raises KeyError for a fault that is not known here.
+    """
+    wrong: list[str] = []
+    nodes: dict[str, Mapping[str, Any]] = {}
+    for node in report["nodes"]:
+        name = node["node"]
+        if name in nodes:
+            wrong.append(f"{name}: reported twice")
+        elif name not in planted:
+            wrong.append(f"{name}: reported, but there is no such node")
+        nodes[name] = node
+    for name, faults in planted.items():
+        expectation = EXPECTED[faults[0]] if faults else HEALTHY
+        if expectation.later and not later:
+            expectation = HEALTHY
+        title = f"{name} ({faults[0] if faults else 'healthy'})"
+        if name in nodes:
+            wrong.extend(f"{title}: {what}" for what in _compare_node(nodes[name], expectation))
+        else:
+            wrong.append(f"{title}: not reported")
+    return wrong
+
+
+def _compare_node(node: Mapping[str, Any], expectation: Expectation) -> list[str]:
+    wrong = []
+    if node["state"] != expectation.state:
+        wrong.append(f"is called {node['state']}, expected {expectation.state}{_because(node)}")
+    if expectation.stage is not None and not node["reason"].startswith(f"{expectation.stage}: "):
+        wrong.append(f"missed: expected to fail at stage {expectation.stage}, reason is {node['reason']!r}")
+    for said in expectation.said:
+        if not any(_matches(result, said) for result in node["results"]):
+            wrong.append(f"missed: expected {said.rule} to be {said.status} about {said.about!r}")
+    accused = {said.rule for said in expectation.said if said.status == "fail"}
+    wrong.extend(
+        f"false accusation: {result['rule']} fails: {_told(result)[:200]}"
+        for result in node["results"] if result["status"] == "fail" and result["rule"] not in accused
+    )
+    return wrong
+
+
+def _matches(result: Mapping[str, Any], said: Said) -> bool:
+    return result["rule"] == said.rule and result["status"] == said.status and said.about in _told(result)
+
+
+def _told(result: Mapping[str, Any]) -> str:
+    found = [f"{finding['subject']}: {finding['observed']}" for finding in result["findings"]]
+    return "; ".join([*found, result["reason"] or ""])
+
+
+def _because(node: Mapping[str, Any]) -> str:
+    """What keeps a node from being healthy, for the one who has to find out."""
+    reasons = [f"{result['rule']} {result['status']} {_told(result)}" for result in node["results"] if result["status"] in ("fail", "unknown")]
+    reason = "; ".join([node["reason"] or "", *reasons]).strip("; ")
+    return f": {reason[:300]}" if reason else ""

@@ -1,0 +1,827 @@
+/* A libnvidia-ml.so.1 for machines without a GPU: it answers as nvml.h says the real one does, from a file of raw values.
+ *
+ * MUSTER_NVML_SCENARIO names the file, read by the first nvmlInit; without it, eight healthy H100 answer. One `key = value` a line,
+ * `#` begins a comment:
+ *
+ *     init = 9                                       nvmlInit returns this (NVML_ERROR_DRIVER_NOT_LOADED)
+ *     driver.version = 535.161.08                    also nvml.version, cuda.version
+ *     gpu.count = 7
+ *     gpu.3.ecc.volatile.uncorrected = 12            one reading of GPU 3
+ *     gpu.*.power.usage = 70000                      of every GPU that does not say otherwise
+ *     gpu.2.ecc.mode = unsupported                   the call returns NVML_ERROR_NOT_SUPPORTED
+ *     gpu.4.serial = error 999                       the call returns this
+ *     gpu.5.error = 15                               every call on GPU 5 returns this (NVML_ERROR_GPU_IS_LOST)
+ *     fail.nvmlDeviceGetMemoryInfo = 999             the function returns this, whatever the GPU
+ *     delay.nvmlDeviceGetHandleByIndex_v2 = 30       the function first sleeps so many seconds
+ *
+ * A file that cannot be read or a line of another form makes nvmlInit say so on standard error and return NVML_ERROR_UNKNOWN.
+ * Layouts, constants and return values are those of nvml.h; what is not here is a symbol that is not found, as in an older driver.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+typedef enum {
+    SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
+    INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15, ARGUMENT_VERSION_MISMATCH = 25, UNKNOWN = 999,
+} nvmlReturn_t;
+
+typedef struct nvmlDevice_st { unsigned int index; } *nvmlDevice_t;
+typedef unsigned long long u64;
+
+#define EXPORT __attribute__((visibility("default")))
+#define ALIAS(target) EXPORT __attribute__((alias(#target)))
+#define MOST_GPUS 64
+#define NVLINKS 18
+#define LONGEST_KEY 96
+
+/* ---- the scenario ---- */
+
+struct entry { char *key, *value; struct entry *next; };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int users;
+static struct entry *scenario;
+static struct nvmlDevice_st devices[MOST_GPUS];
+
+static void forget(void)
+{
+    while (scenario) {
+        struct entry *next = scenario->next;
+        free(scenario->key);
+        free(scenario->value);
+        free(scenario);
+        scenario = next;
+    }
+}
+
+static char *trimmed(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1]))
+        *--end = '\0';
+    return text;
+}
+
+/* A later line wins, because it is put in front. */
+static bool remember(char *line)
+{
+    char *comment = strchr(line, '#');
+    if (comment)
+        *comment = '\0';
+    line = trimmed(line);
+    if (!*line)
+        return true;
+    char *equals = strchr(line, '=');
+    if (!equals)
+        return false;
+    *equals = '\0';
+    const char *key = trimmed(line), *value = trimmed(equals + 1);
+    struct entry *entry = calloc(1, sizeof *entry);
+    if (!*key || !*value || !entry) {
+        free(entry);
+        return false;
+    }
+    entry->key = strdup(key);
+    entry->value = strdup(value);
+    entry->next = scenario;
+    scenario = entry;
+    return entry->key && entry->value;
+}
+
+static nvmlReturn_t read_scenario(void)
+{
+    const char *path = getenv("MUSTER_NVML_SCENARIO");
+    if (!path)
+        return SUCCESS;
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        return UNKNOWN;
+    }
+    char *line = NULL;
+    size_t size = 0;
+    nvmlReturn_t result = SUCCESS;
+    for (int number = 1; result == SUCCESS && getline(&line, &size, file) >= 0; number++) {
+        if (!remember(line)) {
+            fprintf(stderr, "%s:%d: expected 'key = value'\n", path, number);
+            result = UNKNOWN;
+        }
+    }
+    free(line);
+    fclose(file);
+    return result;
+}
+
+static const char *find(const char *key)
+{
+    for (const struct entry *entry = scenario; entry; entry = entry->next)
+        if (!strcmp(entry->key, key))
+            return entry->value;
+    return NULL;
+}
+
+static const char *find_for(const char *prefix, const char *name)
+{
+    char key[LONGEST_KEY];
+    snprintf(key, sizeof key, "%s.%s", prefix, name);
+    return find(key);
+}
+
+static const char *find_gpu(const struct nvmlDevice_st *device, const char *name)
+{
+    char prefix[16];
+    snprintf(prefix, sizeof prefix, "gpu.%u", device->index);
+    const char *value = find_for(prefix, name);
+    return value ? value : find_for("gpu.*", name);
+}
+
+/* Whether a value stands for a return code rather than for a reading. */
+static nvmlReturn_t refusal(const char *value)
+{
+    if (!strcmp(value, "unsupported"))
+        return NOT_SUPPORTED;
+    if (!strncmp(value, "error ", 6))
+        return (nvmlReturn_t)atoi(value + 6);
+    return SUCCESS;
+}
+
+static nvmlReturn_t parse(const char *key, const char *value, u64 *out)
+{
+    char *end;
+    errno = 0;
+    u64 number = strtoull(value, &end, 0);
+    if (errno || end == value || *end || *value == '-') {
+        fprintf(stderr, "scenario: %s = %s is not a number\n", key, value);
+        return UNKNOWN;
+    }
+    *out = number;
+    return SUCCESS;
+}
+
+static unsigned int gpu_count(void)
+{
+    const char *value = find("gpu.count");
+    u64 count = 8;
+    if (value && parse("gpu.count", value, &count) != SUCCESS)
+        return 0;
+    return count > MOST_GPUS ? MOST_GPUS : (unsigned int)count;
+}
+
+/* ---- what every call does first ---- */
+
+static nvmlReturn_t enter(const char *function)
+{
+    if (!__atomic_load_n(&users, __ATOMIC_ACQUIRE))
+        return UNINITIALIZED;
+    const char *delay = find_for("delay", function);
+    if (delay) {
+        double seconds = atof(delay);
+        struct timespec left = { (time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9) };
+        while (nanosleep(&left, &left) && errno == EINTR)
+            continue;
+    }
+    const char *fail = find_for("fail", function);
+    return fail ? (nvmlReturn_t)atoi(fail) : SUCCESS;
+}
+
+static nvmlReturn_t enter_gpu(const char *function, nvmlDevice_t device)
+{
+    nvmlReturn_t result = enter(function);
+    if (result != SUCCESS)
+        return result;
+    if (device < devices || device >= devices + gpu_count())
+        return INVALID_ARGUMENT;
+    const char *error = find_gpu(device, "error");
+    return error ? (nvmlReturn_t)atoi(error) : SUCCESS;
+}
+
+static nvmlReturn_t copy_text(const char *value, char *out, unsigned int length)
+{
+    nvmlReturn_t result = refusal(value);
+    if (result != SUCCESS)
+        return result;
+    if (length < strlen(value) + 1)
+        return INSUFFICIENT_SIZE;
+    strcpy(out, value);
+    return SUCCESS;
+}
+
+static nvmlReturn_t system_text(const char *function, const char *key, const char *healthy, char *out, unsigned int length)
+{
+    nvmlReturn_t result = enter(function);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    const char *value = find(key);
+    return copy_text(value ? value : healthy, out, length);
+}
+
+/* `healthy` may hold one %u, the GPU's index: what identifies a GPU must differ from one to the next. */
+__attribute__((format(printf, 4, 0)))
+static nvmlReturn_t value_text(nvmlDevice_t device, const char *key, char *out, const char *healthy, unsigned int length)
+{
+    const char *value = find_gpu(device, key);
+    char fallback[LONGEST_KEY];
+    if (!value) {
+        snprintf(fallback, sizeof fallback, healthy, device->index);
+        value = fallback;
+    }
+    return copy_text(value, out, length);
+}
+
+static nvmlReturn_t value_number(nvmlDevice_t device, const char *key, u64 healthy, u64 *out)
+{
+    const char *value = find_gpu(device, key);
+    *out = healthy;
+    if (!value)
+        return SUCCESS;
+    nvmlReturn_t result = refusal(value);
+    return result != SUCCESS ? result : parse(key, value, out);
+}
+
+static nvmlReturn_t gpu_long(const char *function, nvmlDevice_t device, const char *key, u64 healthy, u64 *out)
+{
+    nvmlReturn_t result = enter_gpu(function, device);
+    if (result != SUCCESS)
+        return result;
+    return out ? value_number(device, key, healthy, out) : INVALID_ARGUMENT;
+}
+
+static nvmlReturn_t value_int(nvmlDevice_t device, const char *key, u64 healthy, unsigned int *out)
+{
+    u64 value = 0;
+    nvmlReturn_t result = value_number(device, key, healthy, &value);
+    if (result == SUCCESS)
+        *out = (unsigned int)value;
+    return result;
+}
+
+static nvmlReturn_t gpu_int(const char *function, nvmlDevice_t device, const char *key, u64 healthy, unsigned int *out)
+{
+    nvmlReturn_t result = enter_gpu(function, device);
+    if (result != SUCCESS)
+        return result;
+    return out ? value_int(device, key, healthy, out) : INVALID_ARGUMENT;
+}
+
+/* Two readings that one call returns: current and pending, lowest and highest. */
+static nvmlReturn_t gpu_pair(const char *function, nvmlDevice_t device, const char *first, u64 healthy_first, unsigned int *out_first,
+                             const char *second, u64 healthy_second, unsigned int *out_second)
+{
+    nvmlReturn_t result = enter_gpu(function, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out_first || !out_second)
+        return INVALID_ARGUMENT;
+    u64 a, b;
+    if ((result = value_number(device, first, healthy_first, &a)) != SUCCESS
+        || (result = value_number(device, second, healthy_second, &b)) != SUCCESS)
+        return result;
+    *out_first = (unsigned int)a;
+    *out_second = (unsigned int)b;
+    return SUCCESS;
+}
+
+static nvmlReturn_t gpu_text(const char *function, nvmlDevice_t device, const char *key, const char *healthy, char *out,
+                             unsigned int length)
+{
+    nvmlReturn_t result = enter_gpu(function, device);
+    if (result != SUCCESS)
+        return result;
+    return out ? value_text(device, key, out, healthy, length) : INVALID_ARGUMENT;
+}
+
+#define GPU_TEXT(function, key, healthy) \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, char *out, unsigned int length) \
+    { return gpu_text(#function, device, key, healthy, out, length); }
+#define GPU_INT(function, key, healthy) \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int *out) \
+    { return gpu_int(#function, device, key, healthy, out); }
+#define GPU_LONG(function, key, healthy) \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, u64 *out) \
+    { return gpu_long(#function, device, key, healthy, out); }
+#define GPU_PAIR(function, first, healthy_first, second, healthy_second) \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int *a, unsigned int *b) \
+    { return gpu_pair(#function, device, first, healthy_first, a, second, healthy_second, b); }
+
+/* ---- the library and the system ---- */
+
+EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+{
+    (void)flags;
+    pthread_mutex_lock(&lock);
+    nvmlReturn_t result = SUCCESS;
+    if (!users) {
+        for (unsigned int i = 0; i < MOST_GPUS; i++)
+            devices[i].index = i;
+        result = read_scenario();
+        const char *refused = find("init");
+        if (result == SUCCESS && refused)
+            result = (nvmlReturn_t)atoi(refused);
+        if (result != SUCCESS)
+            forget();
+    }
+    if (result == SUCCESS)
+        __atomic_add_fetch(&users, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+EXPORT nvmlReturn_t nvmlInit_v2(void)
+{
+    return nvmlInitWithFlags(0);
+}
+ALIAS(nvmlInit_v2) nvmlReturn_t nvmlInit(void);
+
+EXPORT nvmlReturn_t nvmlShutdown(void)
+{
+    pthread_mutex_lock(&lock);
+    nvmlReturn_t result = users ? SUCCESS : UNINITIALIZED;
+    if (users && !__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL))
+        forget();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+EXPORT const char *nvmlErrorString(nvmlReturn_t result)
+{
+    static const char *const words[] = {
+        "Success", "Uninitialized", "Invalid Argument", "Not Supported", "Insufficient Permissions", "Already Initialized",
+        "Not Found", "Insufficient Size", "Insufficient External Power", "Driver Not Loaded", "Timeout",
+        "Interrupt Request Issue", "NVML Shared Library Not Found", "Function Not Found", "Corrupted infoROM", "GPU is lost",
+        "GPU requires reset", "The operating system has blocked the request.", "RM has detected an NVML/RM version mismatch.",
+        "In use by another client", "Insufficient Memory", "No data", "ECC not supported on vGPU", "Insufficient Resources",
+        "Frequency not supported", "Argument version mismatch", "Deprecated", "Not Ready", "GPU not found", "Invalid State",
+    };
+    return (unsigned int)result < sizeof words / sizeof *words ? words[result] : "Unknown Error";
+}
+
+EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned int length)
+{
+    return system_text(__func__, "driver.version", "535.161.08", out, length);
+}
+
+EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char *out, unsigned int length)
+{
+    return system_text(__func__, "nvml.version", "12.535.161.08", out, length);
+}
+
+EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *out)
+{
+    nvmlReturn_t result = enter(__func__);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    const char *value = find("cuda.version");
+    u64 number = 12020;
+    if (value && (result = refusal(value)) == SUCCESS)
+        result = parse("cuda.version", value, &number);
+    if (result == SUCCESS)
+        *out = (int)number;
+    return result;
+}
+ALIAS(nvmlSystemGetCudaDriverVersion_v2) nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *);
+
+/* ---- handles ---- */
+
+EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *out)
+{
+    nvmlReturn_t result = enter(__func__);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    *out = gpu_count();
+    return SUCCESS;
+}
+ALIAS(nvmlDeviceGetCount_v2) nvmlReturn_t nvmlDeviceGetCount(unsigned int *);
+
+static nvmlReturn_t handle(unsigned int index, nvmlDevice_t *out)
+{
+    const char *error = find_gpu(&devices[index], "error");
+    if (error)
+        return (nvmlReturn_t)atoi(error);
+    *out = &devices[index];
+    return SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *out)
+{
+    nvmlReturn_t result = enter(__func__);
+    if (result != SUCCESS)
+        return result;
+    return out && index < gpu_count() ? handle(index, out) : INVALID_ARGUMENT;
+}
+ALIAS(nvmlDeviceGetHandleByIndex_v2) nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int, nvmlDevice_t *);
+
+#define UUID_KEY "uuid"
+#define UUID_HEALTHY "GPU-00000000-0000-4000-8000-%012x"
+#define SERIAL_KEY "serial"
+#define SERIAL_HEALTHY "16500000000%02u"
+#define PCI_KEY "pci"
+#define PCI_HEALTHY "0000:%02x:00.0"
+
+struct address { unsigned int domain, bus, device, function; };
+
+static bool parse_address(const char *text, struct address *out)
+{
+    return sscanf(text, "%x:%x:%x.%x", &out->domain, &out->bus, &out->device, &out->function) == 4;
+}
+
+static nvmlReturn_t address_of(nvmlDevice_t device, struct address *out)
+{
+    char text[32];
+    nvmlReturn_t result = value_text(device, PCI_KEY, text, PCI_HEALTHY, sizeof text);
+    return result != SUCCESS ? result : parse_address(text, out) ? SUCCESS : UNKNOWN;
+}
+
+static bool same_text(nvmlDevice_t device, const char *key, const char *healthy, const char *wanted)
+{
+    char text[LONGEST_KEY];
+    return value_text(device, key, text, healthy, sizeof text) == SUCCESS && !strcmp(text, wanted);
+}
+
+static bool is_uuid(nvmlDevice_t device, const char *wanted) { return same_text(device, UUID_KEY, UUID_HEALTHY, wanted); }
+static bool is_serial(nvmlDevice_t device, const char *wanted) { return same_text(device, SERIAL_KEY, SERIAL_HEALTHY, wanted); }
+
+static bool is_address(nvmlDevice_t device, const char *wanted)
+{
+    struct address a, b;
+    return parse_address(wanted, &a) && address_of(device, &b) == SUCCESS
+        && a.domain == b.domain && a.bus == b.bus && a.device == b.device && a.function == b.function;
+}
+
+static nvmlReturn_t search(const char *function, bool (*is)(nvmlDevice_t, const char *), const char *wanted, nvmlDevice_t *out)
+{
+    nvmlReturn_t result = enter(function);
+    if (result != SUCCESS)
+        return result;
+    if (!wanted || !out)
+        return INVALID_ARGUMENT;
+    for (unsigned int i = 0; i < gpu_count(); i++)
+        if (is(&devices[i], wanted))
+            return handle(i, out);
+    return NOT_FOUND;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *wanted, nvmlDevice_t *out)
+{
+    return search(__func__, is_uuid, wanted, out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *wanted, nvmlDevice_t *out)
+{
+    return search(__func__, is_serial, wanted, out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *wanted, nvmlDevice_t *out)
+{
+    return search(__func__, is_address, wanted, out);
+}
+ALIAS(nvmlDeviceGetHandleByPciBusId_v2) nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *, nvmlDevice_t *);
+
+/* ---- what a GPU is ---- */
+
+GPU_TEXT(nvmlDeviceGetName, "name", "NVIDIA H100 80GB HBM3")
+GPU_TEXT(nvmlDeviceGetUUID, UUID_KEY, UUID_HEALTHY)
+GPU_TEXT(nvmlDeviceGetSerial, SERIAL_KEY, SERIAL_HEALTHY)
+GPU_TEXT(nvmlDeviceGetVbiosVersion, "vbios", "96.00.74.00.01")
+GPU_TEXT(nvmlDeviceGetInforomImageVersion, "inforom.image", "G520.0200.00.05")
+GPU_TEXT(nvmlDeviceGetBoardPartNumber, "board.part_number", "692-2G520-0200-000")
+GPU_INT(nvmlDeviceGetBrand, "brand", 14)
+GPU_INT(nvmlDeviceGetPersistenceMode, "persistence_mode", 1)
+GPU_INT(nvmlDeviceGetComputeMode, "compute_mode", 0)
+GPU_INT(nvmlDeviceGetDisplayMode, "display.mode", 0)
+GPU_INT(nvmlDeviceGetDisplayActive, "display.active", 0)
+GPU_PAIR(nvmlDeviceGetCudaComputeCapability, "cuda.major", 9, "cuda.minor", 0)
+GPU_PAIR(nvmlDeviceGetMigMode, "mig.mode", 0, "mig.pending", 0)
+
+EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    *out = device->index;
+    return SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    return out ? value_int(device, "minor", device->index, out) : INVALID_ARGUMENT;
+}
+
+typedef struct {
+    char busIdLegacy[16];
+    unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
+    char busId[32];
+} nvmlPciInfo_t;
+
+EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    struct address at;
+    u64 id, subsystem;
+    if ((result = address_of(device, &at)) != SUCCESS
+        || (result = value_number(device, "pci.id", 0x233010de, &id)) != SUCCESS
+        || (result = value_number(device, "pci.subsystem", 0x16c110de, &subsystem)) != SUCCESS)
+        return result;
+    memset(out, 0, sizeof *out);
+    out->domain = at.domain;
+    out->bus = at.bus & 0xff;
+    out->device = at.device & 0x1f;
+    out->pciDeviceId = (unsigned int)id;
+    out->pciSubSystemId = (unsigned int)subsystem;
+    snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "%04X:%02X:%02X.0", at.domain & 0xffff, out->bus, out->device);
+    snprintf(out->busId, sizeof out->busId, "%08X:%02X:%02X.0", out->domain, out->bus, out->device);
+    return SUCCESS;
+}
+ALIAS(nvmlDeviceGetPciInfo_v3) nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t, nvmlPciInfo_t *);
+
+/* ---- memory and its errors ---- */
+
+typedef struct { u64 total, free, used; } nvmlMemory_t;
+typedef struct { unsigned int version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
+
+#define MEMORY_V2 ((unsigned int)sizeof(nvmlMemory_v2_t) | 2u << 24)
+#define TOTAL_BYTES 85520809984ull
+#define RESERVED_BYTES 579141632ull
+
+static nvmlReturn_t memory(nvmlDevice_t device, nvmlMemory_v2_t *out)
+{
+    nvmlReturn_t result;
+    if ((result = value_number(device, "memory.total", TOTAL_BYTES, &out->total)) != SUCCESS
+        || (result = value_number(device, "memory.reserved", RESERVED_BYTES, &out->reserved)) != SUCCESS
+        || (result = value_number(device, "memory.used", 0, &out->used)) != SUCCESS)
+        return result;
+    out->free = out->total - out->reserved - out->used;
+    return SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    nvmlMemory_v2_t all;
+    if ((result = memory(device, &all)) != SUCCESS)
+        return result;
+    /* The first version knows no reserved memory and counts it as used. */
+    *out = (nvmlMemory_t){ all.total, all.free, all.used + all.reserved };
+    return SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    if (out->version != MEMORY_V2)
+        return ARGUMENT_VERSION_MISMATCH;
+    return memory(device, out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!current || !pending)
+        return INVALID_ARGUMENT;
+    u64 now, then;
+    if ((result = value_number(device, "ecc.mode", 1, &now)) != SUCCESS
+        || (result = value_number(device, "ecc.pending", now, &then)) != SUCCESS)
+        return result;
+    *current = (unsigned int)now;
+    *pending = (unsigned int)then;
+    return SUCCESS;
+}
+
+/* Error counters need ECC to be on (nvml.h). */
+static nvmlReturn_t ecc_count(nvmlDevice_t device, unsigned int error, unsigned int counter, const char *where, u64 *out)
+{
+    if (error > 1 || counter > 1 || !out)
+        return INVALID_ARGUMENT;
+    u64 mode;
+    nvmlReturn_t result = value_number(device, "ecc.mode", 1, &mode);
+    if (result != SUCCESS)
+        return result;
+    if (!mode)
+        return NOT_SUPPORTED;
+    char key[LONGEST_KEY];
+    snprintf(key, sizeof key, "ecc.%s.%s%s", counter ? "aggregate" : "volatile", error ? "uncorrected" : "corrected", where);
+    return value_number(device, key, 0, out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned int error, unsigned int counter, u64 *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    return result != SUCCESS ? result : ecc_count(device, error, counter, "", out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, unsigned int error, unsigned int counter,
+                                                    unsigned int location, u64 *out)
+{
+    enum { DRAM = 2, SRAM = 7, LOCATIONS = 8 };
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (location >= LOCATIONS)
+        return INVALID_ARGUMENT;
+    if (location != DRAM && location != SRAM)
+        return NOT_SUPPORTED;
+    return ecc_count(device, error, counter, location == DRAM ? ".dram" : ".sram", out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *corrected, unsigned int *uncorrected,
+                                              unsigned int *pending, unsigned int *failed)
+{
+    nvmlReturn_t result = gpu_pair(__func__, device, "rows.corrected", 0, corrected, "rows.uncorrected", 0, uncorrected);
+    return result != SUCCESS ? result : gpu_pair(__func__, device, "rows.pending", 0, pending, "rows.failed", 0, failed);
+}
+
+typedef struct { unsigned int max, high, partial, low, none; } nvmlRowRemapperHistogramValues_t;
+
+EXPORT nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    static const char *const keys[] = { "rows.banks.max", "rows.banks.high", "rows.banks.partial", "rows.banks.low", "rows.banks.none" };
+    u64 values[5];
+    for (int i = 0; i < 5; i++)
+        if ((result = value_number(device, keys[i], i ? 0 : 2560, &values[i])) != SUCCESS)
+            return result;
+    *out = (nvmlRowRemapperHistogramValues_t){ (unsigned int)values[0], (unsigned int)values[1], (unsigned int)values[2],
+                                               (unsigned int)values[3], (unsigned int)values[4] };
+    return SUCCESS;
+}
+
+/* ---- power, heat, clocks, load ---- */
+
+GPU_INT(nvmlDeviceGetPowerUsage, "power.usage", 72000)
+GPU_INT(nvmlDeviceGetPowerManagementLimit, "power.limit", 700000)
+GPU_INT(nvmlDeviceGetPowerManagementDefaultLimit, "power.limit.default", 700000)
+GPU_INT(nvmlDeviceGetEnforcedPowerLimit, "power.limit.enforced", 700000)
+GPU_PAIR(nvmlDeviceGetPowerManagementLimitConstraints, "power.limit.min", 200000, "power.limit.max", 700000)
+GPU_LONG(nvmlDeviceGetTotalEnergyConsumption, "energy", 0)
+GPU_INT(nvmlDeviceGetPerformanceState, "pstate", 0)
+GPU_INT(nvmlDeviceGetPowerState, "pstate", 0)
+GPU_LONG(nvmlDeviceGetCurrentClocksEventReasons, "clocks.reasons", 1)
+GPU_LONG(nvmlDeviceGetCurrentClocksThrottleReasons, "clocks.reasons", 1)
+GPU_PAIR(nvmlDeviceGetUtilizationRates, "utilization.gpu", 0, "utilization.memory", 0)
+
+/* A reading of which there are several, by number: `many` of them, each with its healthy value. */
+static nvmlReturn_t gpu_indexed(const char *function, nvmlDevice_t device, const char *key, unsigned int index, const u64 *healthy,
+                                unsigned int many, unsigned int *out)
+{
+    nvmlReturn_t result = enter_gpu(function, device);
+    if (result != SUCCESS)
+        return result;
+    if (index >= many || !out)
+        return INVALID_ARGUMENT;
+    char whole[LONGEST_KEY];
+    snprintf(whole, sizeof whole, "%s.%u", key, index);
+    return value_int(device, whole, healthy[index], out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensor, unsigned int *out)
+{
+    static const u64 healthy[] = { 31 };   /* the GPU's own sensor is the only one */
+    return gpu_indexed(__func__, device, "temperature", sensor, healthy, 1, out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsigned int which, unsigned int *out)
+{
+    static const u64 healthy[] = { 95, 92, 95, 87 };   /* shutdown, slowdown, memory at most, GPU at most */
+    return gpu_indexed(__func__, device, "temperature.threshold", which, healthy, 4, out);
+}
+
+static const u64 clocks_mhz[] = { 1980, 1980, 2619, 1545 };   /* graphics, SM, memory, video */
+
+EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned int which, unsigned int *out)
+{
+    return gpu_indexed(__func__, device, "clocks.current", which, clocks_mhz, 4, out);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned int which, unsigned int *out)
+{
+    return gpu_indexed(__func__, device, "clocks.max", which, clocks_mhz, 4, out);
+}
+
+/* ---- links ---- */
+
+GPU_INT(nvmlDeviceGetCurrPcieLinkGeneration, "pcie.generation", 5)
+GPU_INT(nvmlDeviceGetMaxPcieLinkGeneration, "pcie.generation.max", 5)
+GPU_INT(nvmlDeviceGetCurrPcieLinkWidth, "pcie.width", 16)
+GPU_INT(nvmlDeviceGetMaxPcieLinkWidth, "pcie.width.max", 16)
+GPU_INT(nvmlDeviceGetPcieReplayCounter, "pcie.replays", 0)
+
+static nvmlReturn_t gpu_nvlink(const char *function, nvmlDevice_t device, unsigned int link, const char *name, u64 healthy, u64 *out)
+{
+    nvmlReturn_t result = enter_gpu(function, device);
+    if (result != SUCCESS)
+        return result;
+    if (link >= NVLINKS || !name || !out)
+        return INVALID_ARGUMENT;
+    char key[LONGEST_KEY];
+    snprintf(key, sizeof key, "nvlink.%u.%s", link, name);
+    return value_number(device, key, healthy, out);
+}
+
+#define GPU_NVLINK(function, name, healthy) \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int link, unsigned int *out) \
+    { \
+        u64 value = 0; \
+        nvmlReturn_t result = gpu_nvlink(#function, device, link, name, healthy, out ? &value : NULL); \
+        if (result == SUCCESS) \
+            *out = (unsigned int)value; \
+        return result; \
+    }
+
+GPU_NVLINK(nvmlDeviceGetNvLinkState, "state", 1)
+GPU_NVLINK(nvmlDeviceGetNvLinkVersion, "version", 7)
+
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link, unsigned int counter, u64 *out)
+{
+    static const char *const names[] = { "replay", "recovery", "crc_flit", "crc_data", "ecc_data" };
+    return gpu_nvlink(__func__, device, link, counter < sizeof names / sizeof *names ? names[counter] : NULL, 0, out);
+}
+
+/* ---- fields and processes ---- */
+
+typedef struct {
+    unsigned int fieldId, scopeId;
+    long long timestamp, latencyUsec;
+    int valueType;
+    nvmlReturn_t nvmlReturn;
+    union { double dVal; u64 ullVal; } value;
+} nvmlFieldValue_t;
+
+EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
+{
+    enum { UNSIGNED_LONG_LONG = 3 };
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!values || count < 0)
+        return INVALID_ARGUMENT;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (int i = 0; i < count; i++) {
+        char key[LONGEST_KEY];
+        snprintf(key, sizeof key, "field.%u", values[i].fieldId);
+        values[i].timestamp = now.tv_sec * 1000000ll + now.tv_nsec / 1000;
+        values[i].latencyUsec = 0;
+        values[i].valueType = UNSIGNED_LONG_LONG;
+        values[i].nvmlReturn = find_gpu(device, key) ? value_number(device, key, 0, &values[i].value.ullVal) : NOT_SUPPORTED;
+    }
+    return SUCCESS;
+}
+
+/* No process runs on these GPUs. */
+#define NO_PROCESSES(function) \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, void *out) \
+    { \
+        (void)out; \
+        nvmlReturn_t result = enter_gpu(#function, device); \
+        if (result != SUCCESS) \
+            return result; \
+        if (!count) \
+            return INVALID_ARGUMENT; \
+        *count = 0; \
+        return SUCCESS; \
+    }
+
+NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2)
+NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3)
