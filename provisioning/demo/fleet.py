@@ -16,12 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from inventory.errors import MusterError
 from provisioning.demo import faults, h100
 from provisioning.demo.build import Libraries, build
+from provisioning.demo.keys import KeyPair
 from provisioning.demo.machine import Access, HostKey, Machine, login_script, write
 
 ADDRESS = "127.0.0.1"
@@ -104,17 +102,17 @@ class Fleet:
     def _start(self, sshd: str, libraries: Libraries) -> None:
         programs = find_programs()
         machines = {name: self._machine(name) for name in self.planted}
-        user_key = Ed25519PrivateKey.generate()
-        _write_private(self.folder / "id_ed25519", user_key)
-        (self.folder / "authorized_keys").write_text(f"{_public(user_key)} demo\n")
-        host_keys = {name: Ed25519PrivateKey.generate() for name in machines}
+        user_key = KeyPair.new()
+        user_key.save(self.folder / "id_ed25519")
+        (self.folder / "authorized_keys").write_text(f"{user_key.public} demo\n")
+        host_keys = {name: KeyPair.new() for name in machines}
         order: dict[str, Any] = {}
         for name, machine in machines.items():
             at = self.folder / name
             at.mkdir()
             write(machine, at / "tree", programs)
             (at / "login").write_text(login_script(machine, at / "tree", libraries.folder, libraries.syscalls))
-            _write_private(at / "host_key", host_keys[name])
+            host_keys[name].save(at / "host_key")
             (at / "sshd_config").write_text(_sshd_config(self.folder, at))
             order[name] = {
                 "access": machine.access.value, "argv": [sshd, "-i", "-f", str(at / "sshd_config"), "-E", str(at / "sshd.log")],
@@ -206,26 +204,12 @@ def _try_config(sshd: str, config: Path) -> None:
         raise MusterError(f"{sshd} refuses the demo's configuration: {lines[-1].strip()[:200]}")
 
 
-def _write_private(path: Path, key: Ed25519PrivateKey) -> None:
-    text = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption(),
-    )
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(text)
-
-
-def _public(key: Ed25519PrivateKey) -> str:
-    return key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
-
-
-def _known_hosts(
-    machines: Mapping[str, Machine], keys: Mapping[str, Ed25519PrivateKey], ports: Mapping[str, int],
-) -> Iterator[str]:
+def _known_hosts(machines: Mapping[str, Machine], keys: Mapping[str, KeyPair], ports: Mapping[str, int]) -> Iterator[str]:
     for name, machine in machines.items():
         if machine.host_key is HostKey.UNKNOWN:
             continue
-        key = Ed25519PrivateKey.generate() if machine.host_key is HostKey.CHANGED else keys[name]
-        yield f"[{ADDRESS}]:{ports[name]} {_public(key)}\n"
+        key = KeyPair.new() if machine.host_key is HostKey.CHANGED else keys[name]
+        yield f"[{ADDRESS}]:{ports[name]} {key.public}\n"
 
 
 def _inventory(ports: Mapping[str, int]) -> Iterator[str]:
