@@ -47,7 +47,7 @@ def _early(kernel: str, memory_kb: int) -> Iterator[Line]:
         f"Linux version {kernel} (buildd@lcy02-amd64-041) (x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0, "
         "GNU ld (GNU Binutils for Ubuntu) 2.38) #7-Ubuntu SMP PREEMPT_DYNAMIC Tue Nov  7 01:45:42 UTC 2023"
     )
-    yield _INFO, f"Command line: BOOT_IMAGE=/boot/vmlinuz-{kernel} root=/dev/nvme0n1p2 ro iommu=pt nokaslr console=tty0 console=ttyS0,115200n8"
+    yield _INFO, f"Command line: BOOT_IMAGE=/boot/vmlinuz-{kernel} root=/dev/nvme0n1p2 ro iommu=pt console=ttyS0,115200n8"
     for vendor in ("Intel GenuineIntel", "AMD AuthenticAMD", "Hygon HygonGenuine"):
         yield _INFO, f"  {vendor}"
     yield _INFO, "BIOS-provided physical RAM map:"
@@ -190,7 +190,7 @@ def _service(gpus: Sequence[str], rng: random.Random) -> Iterator[Line]:
     if rng.random() < 0.3:
         gpu = rng.choice(gpus)[:-2]
         yield _WARNING, f"NVRM: Xid (PCI:{gpu}): 43, pid=81234, name=python, Ch 00000008"
-        yield _WARNING, f"NVRM: Xid (PCI:{gpu}): 13, pid=81234, name=python, Graphics SM Warp Exception on (GPC 2, TPC 0, SM 1): Out Of Range Address"
+        yield _WARNING, f"NVRM: Xid (PCI:{gpu}): 13, pid=81234, name=python, Graphics SM Warp Exception on (GPC 2, TPC 0, SM 1)"
     if rng.random() < 0.3:
         yield _INFO, (
             "EDAC MC3: 1 CE memory read error on CPU_SrcID#0_MC#3_Chan#0_DIMM#0 (channel:0 slot:0 page:0x1a3f22 offset:0x9c0 grain:32 "

@@ -126,6 +126,7 @@ def _told(result: Mapping[str, Any]) -> str:
 
 def _because(node: Mapping[str, Any]) -> str:
     """What keeps a node from being healthy, for the one who has to find out."""
-    reasons = [f"{result['rule']} {result['status']} {_told(result)}" for result in node["results"] if result["status"] in ("fail", "unknown")]
+    bad = (result for result in node["results"] if result["status"] in ("fail", "unknown"))
+    reasons = [f"{result['rule']} {result['status']} {_told(result)}" for result in bad]
     reason = "; ".join([node["reason"] or "", *reasons]).strip("; ")
     return f": {reason[:300]}" if reason else ""

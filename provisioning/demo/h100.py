@@ -188,7 +188,7 @@ def _mounts(rng: random.Random) -> list[Mount]:
         ("32 26 0:27 / /dev/shm rw,nosuid,nodev shared:4 - tmpfs tmpfs rw,inode64", disk(264_176_150, 0.0, 264_176_150)),
         ("33 28 0:28 / /run/lock rw,nosuid,nodev,noexec,relatime shared:6 - tmpfs tmpfs rw,size=5120k,inode64",
          (4096, 4096, 1280, 1280, 1280, 264_176_150, 264_176_147, 264_176_147, _NOSUID | _NODEV | _RELATIME, 255)),
-        ("34 24 0:29 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot", nothing),
+        ("34 24 0:29 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate", nothing),
         ("36 24 0:31 / /sys/firmware/efi/efivars rw,nosuid,nodev,noexec,relatime shared:11 - efivarfs efivarfs rw",
          (1, 1, 524_248, 388_120, 383_000, 0, 0, 0, _NOSUID | _NODEV | _NOEXEC | _RELATIME, 255)),
         ("93 30 7:0 / /snap/core20/2105 ro,nodev,relatime shared:45 - squashfs /dev/loop0 ro,errors=continue,threads=single", snap),

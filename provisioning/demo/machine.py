@@ -128,7 +128,7 @@ def write(machine: Machine, tree: Path, programs: dict[str, str]) -> None:
         tool.chmod(0o755)
     for name in machine.programs & programs.keys():
         place(f"/usr/bin/{name}").symlink_to(programs[name])
-    for folder in ("/run", "/tmp", *(_unescaped(mount.point) for mount in machine.mounts)):
+    for folder in ("/run", *(_unescaped(mount.point) for mount in machine.mounts)):
         place(f"{folder}/.").mkdir(parents=True, exist_ok=True)
     place("/proc/self/mountinfo").write_text(_lines(mount.line for mount in machine.mounts), encoding="utf-8")
     place("/dev/kmsg").write_bytes(b"".join(machine.log))
