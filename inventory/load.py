@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import ipaddress
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -11,19 +12,27 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from inventory.errors import InventoryError, Mark
+from inventory.errors import ConfigError, InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
+from inventory.sshconfig import parse_jump
 
 MAX_NAMED = 1_000_000   # names that all entries together may spell out, so that overlapping sets cannot eat the day
 
 _TOP_KEYS = ("version", "defaults", "groups", "nodes")
 _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.([0-7])")
-_ADDRESS = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,252}")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _STATES = {state.value: state for state in LifecycleState}
+_ROLES = ("compute", "storage", "management", "other")     # a misspelt "compute" would take a port out of judgement
+_ALSO_CALLED = {     # what people write who come from ssh_config, Ansible or the shell, where spelling alone finds nothing near
+    "hostname": "address", "host": "address", "ip": "address", "ansible_host": "address", "ansible_user": "user",
+    "ansible_port": "port", "username": "user", "login": "user", "sudo": "become", "key": "identity_file",
+    "userknownhostsfile": "known_hosts_file", "jump": "proxy_jump", "bastion": "proxy_jump", "state": "lifecycle",
+    "ipmi": "bmc", "redfish": "bmc", "pdu": "power", "switch": "leaf", "tags": "labels", "nics": "ports", "interpreter": "python",
+}
 
 
 class Given(NamedTuple):
@@ -85,7 +94,8 @@ def _dotted(key: Key) -> str:
 def _check_keys(found: LocatedMap, known: Sequence[str], where: str) -> None:
     for key in found:
         if key not in known:
-            guess = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+            also = _ALSO_CALLED.get(key.lower())
+            guess = f"; did you mean {also}?" if also in known else did_you_mean(key, known) or f"; known: {', '.join(known)}"
             raise InventoryError(f"unknown key {_quoted(key)} in {where}{guess}", found.key_marks[key])
 
 
@@ -130,13 +140,16 @@ def _groups(found: LocatedMap) -> dict[str, list[tuple[str, Mark]]]:
 
 def _expand_groups(written: Mapping[str, Sequence[tuple[str, Mark]]], nodes: Mapping[str, Node]) -> dict[str, tuple[str, ...]]:
     groups = Groups(written, nodes.keys())
+    members = {name: groups.members(name) for name in written}
     for name, texts in written.items():
+        if all(member in nodes for member in members[name]):
+            continue
         for text, mark in texts:
             unknown = [member for member in groups.expand(text, mark) if member not in nodes]
             if unknown:
                 hint = f"; did you mean @{unknown[0]}?" if unknown[0] in written else did_you_mean(unknown[0], nodes)
                 raise InventoryError(f"group {name} names {_few(unknown)}, which no entry under nodes describes{hint}", mark)
-    return {name: groups.members(name) for name in written}
+    return members
 
 
 # nodes
@@ -158,7 +171,7 @@ def _merge(found: LocatedMap, defaults: Values, groups: Groups, reader: _Reader)
         if value is not None and not isinstance(value, LocatedMap):
             raise InventoryError(f"{_quoted(text)} is {_described(value)}, expected a map of keys", found.value_marks[text])
         values = reader.entry(value) if value is not None else {}
-        if len(names) == 1:
+        if len(names) == 1 and "@" not in text:      # a group is a set, however many are in it today
             name = names[0]
             if name in single:
                 raise InventoryError(f"duplicate key: {name} has an entry of its own at {single_marks[name]} already", mark)
@@ -264,7 +277,7 @@ class _Reader:
             "become": _boolean,
             "identity_file": self._files,
             "known_hosts_file": self._files,
-            "proxy_jump": lambda spot: _word(spot, "[user@]host[:port], several joined by commas, or none"),
+            "proxy_jump": _jump,
             "python": lambda spot: _word(spot, "a program such as python3 or /usr/bin/python3"),
             "sku": self._sku,
             "lifecycle": _lifecycle,
@@ -291,10 +304,14 @@ class _Reader:
         return values
 
     def _address(self, spot: _Spot) -> str:
-        text = spot.text("a host name or an IP address")
-        if not _ADDRESS.fullmatch(text):
-            raise spot.wrong("a host name or an IP address (its port goes under port)")
-        return text
+        expected = "a host name or an IP address"
+        text = spot.text(expected)
+        if (found := host(text)) is not None:
+            return found
+        before, _, after = text.rpartition(":")
+        if after.isdigit() and host(before) is not None:
+            raise spot.wrong(f"{expected} alone, with port: {after} as a key of its own")
+        raise spot.wrong(expected)
 
     def _files(self, spot: _Spot) -> tuple[str, ...]:
         return tuple(
@@ -319,6 +336,17 @@ class _Reader:
         return Bmc(self._address(spot.within("address")), user)
 
 
+def host(text: str) -> str | None:
+    """A host name or an IP address as text (IPv6 without brackets), or None when it is neither."""
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if ":" not in bare:
+        return text if _HOST.fullmatch(text) else None
+    try:
+        return str(ipaddress.IPv6Address(bare))
+    except ValueError:
+        return None
+
+
 def _boolean(spot: _Spot) -> bool:
     if not isinstance(spot.value, bool):
         raise spot.wrong("true or false")
@@ -336,6 +364,16 @@ def _word(spot: _Spot, expected: str) -> str:
     text = spot.text(expected)
     if text.startswith("-") or any(char.isspace() for char in text):
         raise spot.wrong(expected)
+    return text
+
+
+def _jump(spot: _Spot) -> str:
+    expected = "[user@]host[:port], several joined by commas, or none"
+    text = _word(spot, expected)
+    try:
+        parse_jump(text)
+    except ConfigError:
+        raise spot.wrong(expected) from None
     return text
 
 
@@ -402,8 +440,18 @@ def _port(spot: _Spot) -> PortPlan:
     plan: dict[str, Any] = {}
     for key in spot.value:
         inner = spot.within(key)
-        plan[key] = _whole(inner, 0, 1023, "a rail number from 0 to 1023") if key == "rail" else inner.text()
+        plan[key] = _role(inner) if key == "role" else _rail(inner) if key == "rail" else inner.text()
     return PortPlan(**plan)
+
+
+def _role(spot: _Spot) -> str:
+    if not isinstance(spot.value, str) or spot.value not in _ROLES:
+        raise spot.wrong(f"one of {', '.join(_ROLES)}")
+    return spot.value
+
+
+def _rail(spot: _Spot) -> int:
+    return _whole(spot, 0, 1023, "a rail number from 0 to 1023")
 
 
 def pci_address(text: str) -> str | None:

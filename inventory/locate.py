@@ -13,12 +13,11 @@ def find_inventory(option: str | None = None) -> Path | None:
 
     None when there is none. What was named (by option or variable) must exist and is never passed over: InventoryError.
     """
-    for given, what in ((option, "--inventory"), (os.environ.get("MUSTER_INVENTORY"), "MUSTER_INVENTORY")):
-        if given:
-            path = Path(given).expanduser()
-            if not os.path.lexists(path):
-                raise InventoryError(f"{given}: no such file (named by {what})")
-            return path
+    if (named := _named(option, "--inventory", "MUSTER_INVENTORY")) is not None:
+        path, what = named
+        if not os.path.lexists(path):
+            raise InventoryError(f"{path}: no such file (named by {what})")
+        return path
     for path in (Path("muster.yaml"), _user_folder("XDG_CONFIG_HOME", ".config") / "muster.yaml", Path("/etc/muster/muster.yaml")):
         if os.path.lexists(path):
             return path
@@ -30,17 +29,30 @@ def state_dir(option: str | None = None) -> Path:
 
     The folder need not exist; it is the caller's to make. Raises UsageError when what was named is not a folder.
     """
-    for given, what in ((option, "--state"), (os.environ.get("MUSTER_STATE"), "MUSTER_STATE")):
-        if given:
-            path = Path(given).expanduser()
-            if path.exists() and not path.is_dir():
-                raise UsageError(f"{given}: is not a folder (named by {what})")
-            return path
+    if (named := _named(option, "--state", "MUSTER_STATE")) is not None:
+        path, what = named
+        if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112  (False, not an error, where we may not look)
+            raise UsageError(f"{path}: is not a folder (named by {what})")
+        return path
     return Path("/var/lib/muster") if os.geteuid() == 0 else _user_folder("XDG_STATE_HOME", ".local/state")
+
+
+def _named(option: str | None, what: str, variable: str) -> tuple[Path, str] | None:
+    """What the option names, or else the variable. An empty variable is as good as none; an empty option is a script's mistake."""
+    if option is not None:
+        if not option:
+            raise UsageError(f"{what} is empty, expected a path")
+        return _at_home(option), what
+    given = os.environ.get(variable, "")
+    return (_at_home(given), variable) if given else None
+
+
+def _at_home(path: str) -> Path:
+    return Path(os.path.expanduser(path))  # noqa: PTH111  (never raises)
 
 
 def _user_folder(variable: str, below_home: str) -> Path:
     """A folder of the XDG base directory specification, which says that a relative path is to be ignored."""
     given = os.environ.get(variable, "")
-    base = Path(given) if given.startswith("/") else Path(os.path.expanduser("~"), below_home)  # noqa: PTH111  (never raises)
+    base = Path(given) if given.startswith("/") else _at_home("~") / below_home
     return base / "muster"
