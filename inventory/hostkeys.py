@@ -190,6 +190,38 @@ class KnownHosts:
         return ""
 
 
+class RevokedKeys:
+    """The keys of a RevokedHostKeys file in its text form (one public key a line). `problem` says why it cannot be relied on."""
+
+    def __init__(self, file: str) -> None:
+        self.problem: str | None = None
+        self._blobs: set[bytes] = set()
+        try:
+            with Path(file).open("rb") as stream:
+                data = stream.read(_MOST_BYTES + 1)
+        except OSError as error:
+            self.problem = f"{file}: {error.strerror}"
+            return
+        if len(data) > _MOST_BYTES:
+            self.problem = f"{file} is larger than 64 MiB"
+        elif data.startswith(b"SSHKRL\n"):
+            self.problem = f"{file} is a binary revocation list, which this transport cannot read; give the keys as text"
+        for number, line in enumerate(data.split(b"\n") if self.problem is None else (), 1):
+            words = line.split()
+            if not words or words[0].startswith(b"#"):
+                continue
+            try:
+                blob = base64.b64decode(words[1], validate=True)
+            except (IndexError, binascii.Error):
+                blob = b""
+            if not key_type(blob):
+                self.problem = f"{file}:{number} is not a public key"
+            self._blobs.add(blob)
+
+    def __contains__(self, blob: bytes) -> bool:
+        return blob in self._blobs
+
+
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     """OpenSSH's pattern list: any pattern may match, and none of the negated ones."""
     hit = False

@@ -100,17 +100,32 @@ class Identity:
     blob: bytes
 
     @property
+    def in_agent(self) -> bool:
+        """Whether signing is the agent's work, which may fail, or wait for a person."""
+        return isinstance(self.key, AgentKey)
+
+    @property
     def broken(self) -> str | None:
         """Why it cannot sign, once that is known."""
         return getattr(self.key, "problem", None)
 
 
-@dataclass(frozen=True)
 class Identities:
     """The keys to try, in order, and what kept others from being tried."""
 
-    keys: tuple[Identity, ...]
-    notes: tuple[str, ...] = ()
+    def __init__(self, keys: tuple[Identity, ...], notes: tuple[str, ...] = ()) -> None:
+        self.keys = keys
+        self.notes = notes
+        self._good: Identity | None = None
+
+    def in_order(self) -> tuple[Identity, ...]:
+        """All keys, the one that last let us in first: the other nodes are spared our wrong guesses, which sshd counts."""
+        good = self._good
+        return self.keys if good is None else (good, *(key for key in self.keys if key is not good))
+
+    def worked(self, identity: Identity) -> None:
+        """This key let us in."""
+        self._good = identity
 
 
 @dataclass

@@ -39,15 +39,18 @@ def last_line(text: bytes) -> str:
 class Dialogue:
     """One program on one node. Feed it `output` and `errors`; it is `over` once `body` or `failure` is set.
 
-    `shell` is False where no login shell stands between us and the program (the local transport).
+    `shell` is False where no login shell stands between us and the program (the local transport). `by_hand` is the command
+    that takes a person to the same place.
     """
 
-    def __init__(self, program: Program, limits: Limits, *, python: str, become: bool, shell: bool = True) -> None:
+    def __init__(self, program: Program, limits: Limits, *, python: str, become: bool, shell: bool = True,
+                 by_hand: str = "") -> None:
         self._program = program
         self._framer = Framer(program.nonce, limits.reply_bytes)
         self._keep = limits.stderr_bytes
         self._named = python
         self._become = become
+        self._by_hand = by_hand
         self._logged_in = not shell
         self._hint = b""
         self._stderr = bytearray()
@@ -121,7 +124,7 @@ class Dialogue:
         elif not self._logged_in:
             said = said or last_line(self._hint)
             self._fail(Stage.LOGIN, _join("the login shell ended without running our command", status, said)
-                       + "; try the same with: ssh HOST true")
+                       + (f"; try: {self._by_hand} true" if self._by_hand else ""))
         elif self._become and not _SUDO_NO_PROGRAM.match(said):
             self._fail(Stage.BECOME, self._why_no_sudo(status, said))
         elif exit_status == 127 or _SUDO_NO_PROGRAM.match(said):
@@ -129,6 +132,16 @@ class Dialogue:
                        + "; install it or name another with `python:` in the inventory")
         else:
             self._fail(Stage.PYTHON, _join(f"{self._named} ended before it said anything", status, said))
+
+    def lost(self, who: str) -> None:
+        """The connection is gone while the program may still have had something to say."""
+        if self.over:
+            return
+        said = last_line(bytes(self._stderr))
+        if self.python is not None:
+            self._fail(Stage.REPLY, _join(f"the connection to {who} was lost; {self._framer.cut()}", "", said))
+        else:
+            self._fail(self.stage, _join(f"the connection to {who} was lost before the program ran", "", said or last_line(self._hint)))
 
     def timed_out(self, seconds: float) -> Failure:
         """The failure to report when the time for what is being waited for has run out."""

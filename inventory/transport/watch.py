@@ -19,7 +19,7 @@ from inventory.transport.base import Failure, Limits, Reply, Stage
 Overdue: TypeAlias = "Callable[[float], Failure]"
 
 
-class Refused(Exception):  # noqa: N818  (it carries a value, and never leaves the transports)
+class Refused(Exception):
     """Work ends here, with this failure."""
 
     def __init__(self, stage: Stage, reason: str) -> None:
@@ -27,7 +27,7 @@ class Refused(Exception):  # noqa: N818  (it carries a value, and never leaves t
         self.failure = Failure(stage, reason)
 
 
-class Expired(Exception):  # noqa: N818
+class Expired(Exception):
     """The time of this task is over and it has been answered for; the work only has to stop."""
 
 

@@ -18,9 +18,10 @@ from inventory.transport.watch import Refused, Task
 _MOST_BEFORE_BANNER = 256 * 1024
 _BANNER = re.compile(rb"^SSH-([0-9.]+)-[^\r\n]*\r?\n", re.MULTILINE)
 _CHUNK = 64 * 1024
+_FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
-class Dropped(Exception):  # noqa: N818  (never leaves the transport)
+class Dropped(Exception):
     """The server closed the connection before it could have known us: worth another try after a while."""
 
     def __init__(self, reason: str) -> None:
@@ -118,14 +119,20 @@ def _close_quietly(channel: Stream) -> None:
         channel.close()
 
 
-def dial(task: Task, host: str, port: int, seconds: float) -> Wire:
-    """A TCP connection to the first address of `host` that takes one, within `seconds` in all. Raises Refused."""
+def dial(task: Task, host: str, port: int, seconds: float, family: str = "any") -> Wire:
+    """A TCP connection to the first address of `host` that takes one, within `seconds` in all. Raises Refused.
+
+    `family` is ssh_config's AddressFamily: any, inet or inet6. What is left of `seconds` stays the task's step.
+    """
     who = place(host, port)
     task.step(seconds, lambda s: Failure(Stage.RESOLVE, f"no answer about the name {host} after {s:.3g} s; is the resolver up?"))
-    addresses = _resolve(host, port)
+    addresses = _resolve(host, port, _FAMILIES[family])
     task.step(task.left(), lambda s: Failure(Stage.CONNECT, f"{who} did not answer within {s:.3g} s (host down, or a firewall that drops)"))
-    for index, (family, address) in enumerate(addresses):
-        sock = socket.socket(family, socket.SOCK_STREAM)
+    for index, (kind, address) in enumerate(addresses):
+        try:
+            sock = socket.socket(kind, socket.SOCK_STREAM)
+        except OSError as error:
+            raise Refused(Stage.CONNECT, f"no socket to be had on this machine ({_say(error)}); try a smaller --fanout") from None
         try:
             # An address that swallows packets must leave time for the ones after it.
             share = task.left() / (len(addresses) - index)
@@ -148,9 +155,9 @@ def place(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _resolve(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
+def _resolve(host: str, port: int, wanted: int) -> list[tuple[int, tuple[str, int]]]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, port, family=wanted, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno == socket.EAI_AGAIN:
             raise Refused(Stage.RESOLVE, f"cannot look up {host}: the resolver does not answer; check /etc/resolv.conf here") from None
@@ -158,7 +165,7 @@ def _resolve(host: str, port: int) -> list[tuple[int, tuple[str, int]]]:
                                      "or HostName in ssh_config") from None
     except (UnicodeError, ValueError, OverflowError):
         raise Refused(Stage.RESOLVE, f"{one_line(host, 80)} is not a host name") from None
-    return [(family, address) for family, _, _, _, address in found]  # type: ignore[misc]
+    return [(kind, address) for kind, _, _, _, address in found]  # type: ignore[misc]
 
 
 def _why(who: str, error: OSError) -> str:

@@ -1,0 +1,133 @@
+"""Connections to jump hosts, shared by the nodes behind them: opened once, opened again when lost, each failure said once for all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+from inventory.model import Node
+from inventory.sshconfig import SshConfig, Target, parse_jump, target_for
+from inventory.transport.base import Failure, Stage
+from inventory.transport.link import Link
+from inventory.transport.watch import Expired, Refused, Task, Watch
+from inventory.transport.wire import Wire, place
+
+Route: TypeAlias = "tuple[Target, ...]"
+Connect: TypeAlias = "Callable[[Task, Target, Route], Link]"
+
+MOST_HOPS = 8
+NODES_PER_CONNECTION = 64
+
+
+def route_to(target: Target, node: Node, config: SshConfig) -> Route:
+    """The machines to go through, nearest to us first. Each has its own entry in ssh_config; the node's own files count for it too.
+
+    Raises ConfigError for a jump that cannot be read, Refused for more than 8 hops (a circle, most likely) and for a ProxyCommand.
+    """
+    route: list[Target] = []
+    jump = target.proxy_jump
+    while jump is not None:
+        hops = [_hop_target(hop.host, hop.user, hop.port, node, config) for hop in parse_jump(jump)]
+        route[:0] = hops
+        # As with ssh, only the nearest hop may name others before it.
+        jump = hops[0].proxy_jump
+        if len(route) > MOST_HOPS:
+            raise Refused(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send {hops[0].name} through itself?")
+    for each in (*route, target):
+        if each.proxy_command is not None and each.proxy_jump is None and (each is target or each is route[0]):
+            raise Refused(Stage.CONNECT, f"ssh_config reaches {each.name} by a ProxyCommand, and commands from there are not run; "
+                                         "use ProxyJump, or `proxy_jump` in the inventory")
+    return tuple(route)
+
+
+def _hop_target(host: str, user: str | None, port: int | None, node: Node, config: SshConfig) -> Target:
+    own = target_for(Node(name=host, user=user, port=port), config)
+    return replace(own, identity_files=tuple(dict.fromkeys((*own.identity_files, *node.identity_file))),
+                   known_hosts_files=tuple(dict.fromkeys((*own.known_hosts_files, *node.known_hosts_file))))
+
+
+class _Gate:
+    """One connection to the last machine of a route, being opened, open, or failed for good."""
+
+    def __init__(self) -> None:
+        self.settled = threading.Event()
+        self.link: Link | None = None
+        self.failure: Failure | None = None
+        self.nodes = 0
+
+    @property
+    def usable(self) -> bool:
+        return self.failure is not None or self.link is None or (self.link.alive and self.nodes < NODES_PER_CONNECTION)
+
+    def fail(self, failure: Failure) -> None:
+        self.failure = failure
+        self.settled.set()
+
+
+class Jumps:
+    """The connections to jump hosts of one sweep. `connect` opens one; `seconds` is the time that it may take."""
+
+    def __init__(self, watch: Watch, connect: Connect, seconds: float) -> None:
+        self._watch = watch
+        self._connect = connect
+        self._seconds = seconds
+        self._gates: dict[Route, _Gate] = {}
+        self._links: list[Link] = []
+        self._lock = threading.Lock()
+
+    def wire(self, task: Task, route: Route, host: str, port: int) -> Wire:
+        """A wire to `host` through the route, of which there is at least one. Raises Refused, Dropped, Expired."""
+        name = route[-1].name
+        task.step(self._seconds, lambda s: Failure(Stage.CONNECT, f"the jump host {name} was not connected within {s:.3g} s"))
+        gate = self._gate(route)
+        # Nobody waits for ever: the opening has a deadline of its own, and whoever is aborted meanwhile has been answered for.
+        gate.settled.wait()
+        task.check()
+        if gate.failure is not None:
+            raise Refused(gate.failure.stage, gate.failure.reason)
+        assert gate.link is not None  # noqa: S101  (settled means one or the other)
+        return gate.link.tunnel(task, host, port)
+
+    def close(self) -> None:
+        """Ends all connections."""
+        with self._lock:
+            links, self._links = self._links, []
+        for link in links:
+            link.shut()
+
+    def _gate(self, route: Route) -> _Gate:
+        with self._lock:
+            gate = self._gates.get(route)
+            if gate is None or not gate.usable:
+                gate = self._gates[route] = _Gate()
+                threading.Thread(target=self._open, args=(gate, route), name=f"muster-jump-{route[-1].name}", daemon=True).start()
+            gate.nodes += 1
+            return gate
+
+    def _open(self, gate: _Gate, route: Route) -> None:
+        target = route[-1]
+        who = f"jump host {place(target.hostname, target.port)}"
+
+        def overdue(failure: Failure) -> None:
+            gate.fail(Failure(failure.stage, f"{who}: {failure.reason}"))
+
+        task = Task(self._watch, time.monotonic() + self._seconds, overdue)
+        self._watch.add(task)
+        try:
+            link = self._connect(task, target, route[:-1])
+        except Refused as refused:
+            overdue(refused.failure)
+        except Expired:
+            pass
+        except Exception as error:  # noqa: BLE001  (a defect of ours must not leave the nodes behind it waiting)
+            overdue(Failure(Stage.CONNECT, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}"))
+        else:
+            with self._lock:
+                self._links.append(link)
+            gate.link = link
+            gate.settled.set()
+        finally:
+            task.finish()

@@ -1,0 +1,316 @@
+"""One SSH connection: key exchange, the host's key, the user's keys, then one program or a tunnel to the next machine.
+
+paramiko does the protocol and the cryptography; its own timeouts, polls and timers are left unused. Whatever blocks here is freed by
+the task's abort, which shuts the wire.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any, cast
+
+from inventory.hostkeys import KnownHosts, RevokedKeys
+from inventory.sshconfig import Target
+from inventory.transport import trust
+from inventory.transport.base import Failure, Limits, Stage
+from inventory.transport.keys import Identities, Identity
+from inventory.transport.quiet import Packetizer, paramiko
+from inventory.transport.session import Dialogue, one_line
+from inventory.transport.watch import Job, Refused, Task
+from inventory.transport.wire import Dropped, Wire, channel_wire, place
+
+_CHUNK = 256 * 1024
+_MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
+_REFILL_SECONDS = 0.02
+_GONE = (OSError, EOFError, paramiko.SSHException)
+
+# The cheapest for us first; the server's own policy still decides what it accepts.
+_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes192-ctr", "aes256-ctr")
+_MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-512", "hmac-sha1")
+_KEX = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256", "mlkem768x25519-sha256", "ecdh-sha2-nistp384", "ecdh-sha2-nistp521",
+        "diffie-hellman-group14-sha256", "diffie-hellman-group16-sha512", "diffie-hellman-group-exchange-sha256")
+_HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512", "rsa-sha2-256")
+
+
+class _Packets(Packetizer):
+    def start_handshake(self, timeout: float) -> None:
+        """Nothing: the watch keeps time, and paramiko's timer is a thread that would hold up the end of the process."""
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        if n > _MOST_PACKET:
+            raise paramiko.SSHException(f"a packet of {n} bytes")
+        return super().read_all(n, check_rekey)
+
+
+class _Client(paramiko.Transport):
+    said = ""
+
+    def _parse_disconnect(self, m: paramiko.Message) -> None:
+        m.get_int()
+        self.said = one_line(m.get_binary(), 120)
+
+
+class _Auth(paramiko.auth_handler.AuthHandler):
+    """Public keys only. Signs in the caller's thread, as a signature by an agent may fail or take long, and keeps what is allowed."""
+
+    def __init__(self, transport: paramiko.Transport, event: threading.Event) -> None:
+        super().__init__(transport)
+        self.auth_event = self._event = event
+        self.auth_method = "publickey"
+        self.allowed: tuple[str, ...] = ()
+        self.partial = False
+        self.wanted = False
+
+    def offer(self, user: str, key: Any, *, signed: bool) -> None:
+        """Asks whether the server would take the key, or logs in with it; raises what signing raises."""
+        self.wanted = False
+        base: Any = self    # what the stubs leave out
+        name, blob = base._get_key_type_and_bits(key)
+        algorithm = base._finalize_pubkey_algorithm(name)
+        message = paramiko.Message()
+        message.add_byte(paramiko.common.cMSG_USERAUTH_REQUEST)
+        for text in (user, "ssh-connection", "publickey"):
+            message.add_string(text)
+        message.add_boolean(signed)
+        message.add_string(algorithm)
+        message.add_string(blob)
+        if signed:
+            message.add_string(key.sign_ssh_data(base._get_session_blob(key, "ssh-connection", user, algorithm), algorithm))
+        base.transport._send_message(message)
+
+    def _parse_service_accept(self, m: paramiko.Message) -> None:
+        self._event.set()
+
+    def _parse_userauth_failure(self, m: paramiko.Message) -> None:
+        self.allowed = tuple(one_line(name, 40) for name in m.get_list()[:8])
+        self.partial = m.get_boolean()
+        self._event.set()
+
+    def _parse_userauth_info_request(self, m: paramiko.Message) -> None:
+        # In publickey authentication message 60 is USERAUTH_PK_OK.
+        self.wanted = True
+        self._event.set()
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Whom to believe, and by what to be believed."""
+
+    known_hosts: KnownHosts
+    revoked: RevokedKeys | None
+    identities: Identities
+
+
+class Link:
+    """A connection on which `target` has proven to be who we know and has let us in. Raises Refused, Dropped or Expired."""
+
+    def __init__(self, task: Task, wire: Wire, target: Target, believed: Trust, limits: Limits) -> None:
+        self.who = place(target.hostname, target.port)
+        self._wire = wire
+        self._event = threading.Event()
+        self._client: Any = _Client(cast("Any", wire), packetizer_class=_Packets)
+        task.on_abort(self._event.set)
+        self._exchange(task, target, believed, limits)
+        self._log_in(task, target, believed.identities, limits)
+
+    @property
+    def alive(self) -> bool:
+        """Whether new channels can be opened."""
+        return bool(self._client.is_active())
+
+    def shut(self) -> None:
+        """Ends the connection; returns at once. The other end sees the end of its input."""
+        self._wire.shut()
+
+    def _await(self, task: Task) -> None:
+        self._event.wait()
+        task.check()
+        self._event.clear()
+
+    def _exchange(self, task: Task, target: Target, believed: Trust, limits: Limits) -> None:
+        task.step(limits.connect_s, lambda s: Failure(Stage.CONNECT, f"{self.who} did not finish the key exchange within {s:.3g} s"))
+        known = believed.known_hosts.about(target.hostname, target.port, target.host_key_alias)
+        options = self._client.get_security_options()
+        options.ciphers, options.digests = _CIPHERS, _MACS
+        options.kex = tuple(name for name in _KEX if name in self._client._kex_info)
+        options.key_types = trust.algorithms(known, _HOST_KEYS)
+        self._client.start_client(self._event)
+        self._await(task)
+        if not self._client.is_active():
+            self._no_exchange()
+        problem = trust.objection(target, known, believed.revoked, self._client.get_remote_server_key().asbytes())
+        if problem is not None:
+            self.shut()
+            raise Refused(Stage.HOST_KEY, problem)
+
+    def _no_exchange(self) -> None:
+        error = self._client.get_exception()
+        if self._client.said:
+            raise Refused(Stage.CONNECT, f"{self.who} ended the key exchange: {self._client.said}")
+        if error is None or isinstance(error, (EOFError, OSError)):
+            raise Dropped(f"{self.who} dropped the connection during the key exchange")
+        if "Signature verification" in str(error):
+            raise Refused(Stage.HOST_KEY, f"{self.who} could not prove that the host key it shows is its own")
+        raise Refused(Stage.CONNECT, f"no key exchange with {self.who}: {one_line(str(error), 120) or type(error).__name__}")
+
+    def _log_in(self, task: Task, target: Target, identities: Identities, limits: Limits) -> None:
+        task.step(limits.auth_s, lambda s: Failure(Stage.AUTH, f"{self.who} did not decide on {target.user}'s keys within {s:.3g} s "
+                                                               "(a slow directory service there, or an agent here that waits for you?)"))
+        if not identities.keys:
+            self.shut()
+            raise Refused(Stage.AUTH, _sentence(f"there is no key to try for {target.user}@{self.who}", identities.notes)
+                          + "; name one with `identity_file`, or start an agent")
+        auth = _Auth(self._client, self._event)
+        self._client.auth_handler = auth
+        try:
+            cast("Any", auth)._request_auth()
+            self._await(task)
+            tried = []
+            for identity in identities.in_order():
+                if not self._client.is_active():
+                    break
+                tried.append(identity.name)
+                if self._try(task, auth, target.user, identity):
+                    identities.worked(identity)
+                    return
+                if auth.partial or (auth.allowed and "publickey" not in auth.allowed):
+                    break
+        except _GONE:
+            task.check()
+        self.shut()
+        raise Refused(Stage.AUTH, self._not_let_in(auth, target.user, tried, identities))
+
+    def _try(self, task: Task, auth: _Auth, user: str, identity: Identity) -> bool:
+        try:
+            # A signature in an agent may ask for a touch or a password, so it is made only for a key that the server wants.
+            if identity.in_agent:
+                auth.offer(user, identity.key, signed=False)
+                self._await(task)
+                if not auth.wanted:
+                    return False
+            auth.offer(user, identity.key, signed=True)
+        except paramiko.SSHException:
+            # The agent refused, or the server takes no signature this key can make: another key may do.
+            return False
+        self._await(task)
+        return bool(auth.is_authenticated() or self._client.is_authenticated())
+
+    def _not_let_in(self, auth: _Auth, user: str, tried: list[str], identities: Identities) -> str:
+        notes = [*identities.notes, *(key.broken for key in identities.keys if key.broken)]
+        names = ", ".join(tried[:6]) + (f" and {len(tried) - 6} more" if len(tried) > 6 else "")
+        if auth.partial:
+            return f"{self.who} took a key of {user} and asks for more ({', '.join(auth.allowed)}), which is not supported here"
+        if auth.allowed and "publickey" not in auth.allowed:
+            return f"{self.who} lets {user} in by {', '.join(auth.allowed)} only, and only keys are supported here"
+        if not self._client.is_active():
+            return _sentence(f"{self.who} closed the connection while {user} was logging in ({self._client.said or 'without a word'}); "
+                             f"tried {names or 'nothing'}", notes)
+        return _sentence(f"{self.who} took no key of {user}; tried {names}; it allows {', '.join(auth.allowed) or 'nothing'}", notes)
+
+    def tunnel(self, task: Task, host: str, port: int) -> Wire:
+        """A wire to `host` from the machine at the other end. Raises Refused (stage CONNECT), Dropped when this link is gone."""
+        try:
+            channel = self._client.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=max(0.1, task.left() + 1))
+        except paramiko.ChannelException as error:
+            why = "forwarding is forbidden there (AllowTcpForwarding)" if error.code == 1 else one_line(error.text, 80) or "refused"
+            raise Refused(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}: {why}") from None
+        except _GONE:
+            task.check()
+            raise Dropped(f"the connection to the jump host {self.who} was lost") from None
+        return channel_wire(channel)
+
+    def converse(self, command: str, dialogue: Dialogue, job: Job, limits: Limits) -> None:
+        """Runs `command` and talks with it until `dialogue` is over, then ends the connection. Raises Refused or Expired."""
+        task = job.task
+        task.step(limits.login_s, dialogue.timed_out)
+        try:
+            channel = self._open(command, task)
+            self._talk(channel, dialogue, job, limits)
+        finally:
+            self.shut()
+
+    def _open(self, command: str, task: Task) -> paramiko.Channel:
+        try:
+            channel: paramiko.Channel = self._client.open_session(timeout=task.left() + 1)
+        except paramiko.ChannelException as error:
+            raise Refused(Stage.LOGIN, f"{self.who} opens no session: {one_line(error.text, 80) or 'refused'}") from None
+        except _GONE:
+            task.check()
+            raise Refused(Stage.LOGIN, f"{self.who} hung up after the login ({self._client.said or 'without a word'})") from None
+        try:
+            channel.exec_command(command)
+        except _GONE:
+            task.check()
+            raise Refused(Stage.LOGIN, f"{self.who} refuses to run a command for this user") from None
+        return channel
+
+    def _talk(self, channel: paramiko.Channel, dialogue: Dialogue, job: Job, limits: Limits) -> None:
+        bell = _Bell()
+        channel.settimeout(0.0)
+        channel.in_buffer.set_event(bell)
+        channel.in_stderr_buffer.set_event(bell)
+        unsent = dialogue.opening()
+        started = False
+        try:
+            while not dialogue.over:
+                # Asked before reading, so that nothing that came before the end is missed.
+                ended = channel.closed
+                busy = False
+                if channel.recv_stderr_ready():
+                    dialogue.errors(channel.recv_stderr(_CHUNK))
+                    busy = True
+                if channel.recv_ready():
+                    unsent += dialogue.output(channel.recv(_CHUNK))
+                    busy = True
+                job.received, job.sent, job.python = dialogue.received, dialogue.sent - len(unsent), dialogue.python
+                job.task.check()
+                if dialogue.python is not None and not started:
+                    started = True
+                    job.task.step(limits.node_s, dialogue.timed_out)
+                if dialogue.over or busy:
+                    continue
+                if ended:
+                    self._end(channel, dialogue)
+                else:
+                    unsent = _send(channel, unsent)
+                    # paramiko rings no bell when the node makes room for more input; few payloads are larger than the first window.
+                    bell.wait(_REFILL_SECONDS if unsent else None)
+                    bell.silence()
+        except _GONE:
+            job.task.check()
+            self._end(channel, dialogue)
+
+    def _end(self, channel: paramiko.Channel, dialogue: Dialogue) -> None:
+        if channel.exit_status == -1 and self._client.get_exception() is not None:
+            dialogue.lost(self.who)
+        else:
+            dialogue.ended(channel.exit_status if channel.exit_status != -1 else None)
+
+
+class _Bell(threading.Event):
+    """Rung by either of a channel's two buffers. paramiko clears it when one is empty, though the other may not be: so only we do."""
+
+    def clear(self) -> None:
+        pass
+
+    def silence(self) -> None:
+        super().clear()
+
+
+def _send(channel: paramiko.Channel, data: bytes) -> bytes:
+    """Writes what fits now; returns the rest."""
+    view = memoryview(data)
+    while view and channel.send_ready():
+        try:
+            sent = channel.send(bytes(view[:32768]))
+        except TimeoutError:
+            break
+        if not sent:
+            break
+        view = view[sent:]
+    return bytes(view)
+
+
+def _sentence(text: str, notes: Any) -> str:
+    return "; ".join([text, *dict.fromkeys(notes)])

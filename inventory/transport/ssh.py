@@ -1,0 +1,133 @@
+"""The SSH transport: paramiko below, strict host keys, keys only, one connection and one program per node, every wait with an end."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable, Iterator
+
+from inventory.errors import ConfigError
+from inventory.hostkeys import KnownHosts, RevokedKeys
+from inventory.model import Node
+from inventory.sshconfig import SshConfig, Target, default_config, target_for
+from inventory.transport.base import Failure, Limits, Program, Reply, Stage
+from inventory.transport.frame import shell_command
+from inventory.transport.jump import Jumps, Route, route_to
+from inventory.transport.keys import Keyring, agent_socket
+from inventory.transport.link import Link, Trust
+from inventory.transport.session import Dialogue
+from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
+from inventory.transport.wire import Dropped, dial, place
+
+# sshd's MaxStartups drops at random when many connect at once. Ten tries with growing pauses take about 12 s.
+TRIES = 10
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+
+
+class SshTransport:
+    """Reaches nodes as the user's ssh would: ssh_config, agent, key files, known_hosts and ProxyJump; no passwords, no ProxyCommand.
+
+    `config` None: ~/.ssh/config and /etc/ssh/ssh_config. Host keys are always checked strictly, whatever the configuration says.
+    """
+
+    def __init__(self, config: SshConfig | None = None) -> None:
+        self._config = config
+
+    def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+        """See `Transport.run`. Closing the iterator closes every connection at once. Raises ConfigError for a broken ssh_config file."""
+        watch = Watch()
+        sweep = _Sweep(self._config if self._config is not None else default_config(), program, limits, watch)
+        try:
+            yield from fan_out(nodes, limits, sweep.look, watch)
+        finally:
+            sweep.close()
+
+
+class _Sweep:
+    """What the connections of one sweep share: files read once, keys loaded once, jump hosts."""
+
+    def __init__(self, config: SshConfig, program: Program, limits: Limits, watch: Watch) -> None:
+        self._config = config
+        self._program = program
+        self._limits = limits
+        self._keyring = Keyring()
+        self._known_hosts: dict[tuple[str, ...], KnownHosts] = {}
+        self._revoked: dict[str, RevokedKeys] = {}
+        self._lock = threading.Lock()
+        self._jumps = Jumps(watch, self._connect, limits.connect_s * 2 + limits.auth_s)
+
+    def close(self) -> None:
+        self._jumps.close()
+
+    def look(self, job: Job) -> bytes | Failure:
+        """The answer of one node; raises Refused or Expired."""
+        node = job.node
+        try:
+            target = target_for(node, self._config)
+            route = route_to(target, node, self._config)
+        except ConfigError as error:
+            raise Refused(Stage.RESOLVE, str(error)) from None
+        link = self._connect(job.task, target, route, job)
+        dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become)
+        link.converse(shell_command(self._program, node.python, become=node.become), dialogue, job, self._limits)
+        if dialogue.body is not None:
+            return dialogue.body
+        assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
+        return dialogue.failure
+
+    def _connect(self, task: Task, target: Target, route: Route, job: Job | None = None) -> Link:
+        """A link, tried again after a pause while the server drops us before it can know us; raises Refused or Expired."""
+        attempt = 0
+        while True:
+            attempt += 1
+            if job is not None:
+                job.attempts = attempt
+            try:
+                return self._try(task, target, route)
+            except Dropped as dropped:
+                task.check()
+                pause = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
+                if attempt == TRIES or time.monotonic() + pause > task.end:
+                    raise Refused(Stage.CONNECT, f"{dropped.reason}; tried {attempt} times") from None
+                task.step(pause + 1, lambda _, reason=dropped.reason: Failure(Stage.CONNECT, reason))  # type: ignore[misc]
+                time.sleep(pause)
+
+    def _try(self, task: Task, target: Target, route: Route) -> Link:
+        who = place(target.hostname, target.port)
+        seconds = min(self._limits.connect_s, target.connect_timeout or self._limits.connect_s)
+        if route:
+            wire = self._jumps.wire(task, route, target.hostname, target.port)
+            task.step(seconds, lambda s: _silent(who, s))
+        else:
+            wire = dial(task, target.hostname, target.port, seconds, target.address_family)
+        try:
+            task.on_abort(wire.shut)
+            task.step(task.left(), lambda s: _silent(who, s))
+            wire.await_banner(who)
+            believed = self._trust(target)
+        except BaseException:
+            wire.close()
+            raise
+        try:
+            return Link(task, wire, target, believed, self._limits)
+        except BaseException:
+            # From here on a thread of paramiko's reads the wire, and closes it when it has seen the end.
+            wire.shut()
+            raise
+
+    def _trust(self, target: Target) -> Trust:
+        agent = agent_socket(target.identity_agent)
+        identities = self._keyring.identities(target.identity_files, agent, only_files=target.identities_only)
+        files, revoked = target.known_hosts_files, target.revoked_host_keys
+        with self._lock:
+            if files not in self._known_hosts:
+                self._known_hosts[files] = KnownHosts(files)
+            if revoked is not None and revoked not in self._revoked:
+                self._revoked[revoked] = RevokedKeys(revoked)
+            return Trust(self._known_hosts[files], self._revoked[revoked] if revoked is not None else None, identities)
+
+
+def _silent(who: str, seconds: float) -> Failure:
+    return Failure(Stage.CONNECT, f"{who} accepted the connection and stayed silent for {seconds:.3g} s (a hung sshd, or no sshd at all)")

@@ -1,0 +1,69 @@
+"""Decides whether a server's host key is the one we know, strictly, and tells a person who must decide what to type."""
+
+from __future__ import annotations
+
+import shlex
+
+from inventory.hostkeys import Known, KnownKey, RevokedKeys, fingerprint, key_type
+from inventory.sshconfig import Target
+
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")
+
+
+def algorithms(known: Known, supported: tuple[str, ...]) -> tuple[str, ...]:
+    """`supported` with those first whose key is known, so that the server shows a key that can be checked (as OpenSSH does)."""
+    wanted: list[str] = []
+    for name in known.types:
+        wanted += _RSA if name == "ssh-rsa" else (name,)
+    first = [name for name in supported if name in wanted]
+    return (*first, *(name for name in supported if name not in first))
+
+
+def objection(target: Target, known: Known, revoked: RevokedKeys | None, blob: bytes) -> str | None:
+    """Why the key that the server has proven to own is refused, with what to type next; None when it is known and not revoked.
+
+    A list of revoked keys that cannot be relied on stands against every key, as in OpenSSH.
+    """
+    offered = f"{key_type(blob)} {fingerprint(blob)}"
+    if bad := [key for key in known.revoked if key.blob == blob]:
+        return f"{known.name} offers {offered}, which {bad[0].where} marks as revoked"
+    if revoked is not None and revoked.problem:
+        return f"no host key can be trusted while RevokedHostKeys cannot be read: {revoked.problem}"
+    if revoked is not None and blob in revoked:
+        return f"{known.name} offers {offered}, which {target.revoked_host_keys} revokes"
+    if any(key.blob == blob for key in (*known.keys, *known.portless)):
+        return None
+    same = [key for key in known.keys if key.type == key_type(blob)]
+    if same:
+        return _changed(known, same[0], offered)
+    if known.keys:
+        others = ", ".join(f"{key.type} ({key.where})" for key in known.keys[:3])
+        return f"{known.name} offers {offered}, and only its {others} is known; {_enrol(target, blob)}"
+    if known.authorities:
+        return (f"{known.name} is known only by a certificate authority ({known.authorities[0].where}), and host certificates cannot be "
+                f"checked here; it offers {offered}; {_enrol(target, blob)}")
+    return f"{known.name} is not in {' or '.join(target.known_hosts_files[:2]) or 'any file'}; it offers {offered}; {_enrol(target, blob)}"
+
+
+def _changed(known: Known, old: KnownKey, offered: str) -> str:
+    at = f"{shlex.quote(known.name)} -f {shlex.quote(old.file)}"
+    return (f"the host key of {known.name} has changed: it offers {offered}, {old.where} holds {fingerprint(old.blob)}; see it with: "
+            f"ssh-keygen -l -F {at}; only if the node was reinstalled, forget it with: ssh-keygen -R {at}")
+
+
+def _enrol(target: Target, blob: bytes) -> str:
+    words = ["ssh", "-o", "StrictHostKeyChecking=ask", "-o", f"HostKeyAlgorithms={_requested(blob)}"]
+    if target.known_hosts_files:
+        words += ["-o", f"UserKnownHostsFile={target.known_hosts_files[0]}"]
+    if target.host_key_alias:
+        words += ["-o", f"HostKeyAlias={target.host_key_alias}"]
+    if target.proxy_jump:
+        words += ["-J", target.proxy_jump]
+    if target.port != 22:
+        words += ["-p", str(target.port)]
+    return f"compare with the node's console, then enrol it with: {shlex.join([*words, f'{target.user}@{target.hostname}', 'true'])}"
+
+
+def _requested(blob: bytes) -> str:
+    return ",".join(_RSA) if key_type(blob) == "ssh-rsa" else key_type(blob)
+
