@@ -121,7 +121,7 @@ def _matches(result: Mapping[str, Any], said: Said) -> bool:
 
 def _told(result: Mapping[str, Any]) -> str:
     found = [f"{finding['subject']}: {finding['observed']}" for finding in result["findings"]]
-    return "; ".join([*found, result["reason"] or ""])
+    return "; ".join([*found, *([result["reason"]] if result["reason"] else [])])
 
 
 def _because(node: Mapping[str, Any]) -> str:
