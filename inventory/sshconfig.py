@@ -133,7 +133,7 @@ def resolve(node: Node, options: SshOptions) -> Target:
         identities_given=bool(node.identity_file or options.identity_files),
         identities_only=options.identities_only,
         identity_agent=options.identity_agent,
-        known_hosts_files=(users if users is not None and users != () else tuple(str(ssh / name) for name in DEFAULT_KNOWN_HOSTS))
+        known_hosts_files=(users if users is not None else tuple(str(ssh / name) for name in DEFAULT_KNOWN_HOSTS))
         + (machines if machines is not None else DEFAULT_GLOBAL_KNOWN_HOSTS),
         revoked_host_keys=options.revoked_host_keys,
         host_key_alias=options.host_key_alias,
@@ -215,7 +215,7 @@ class SshConfig:
         for lines in self.files:
             found.apply(lines)
         if found.wants_final:
-            found.final = True
+            found.settle()
             for lines in self.files:
                 found.apply(lines)
         return found.options()
@@ -336,10 +336,16 @@ class _Lookup:
     user: str | None
     port: int | None
     final: bool = False
+    settled: str | None = None
     wants_final: bool = False
     found: dict[str, _Line] = field(default_factory=dict)
     identities: list[_Line] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def settle(self) -> None:
+        """The first pass is over; as in ssh, a HostName of the final one comes too late."""
+        self.settled = self._hostname()
+        self.final = True
 
     def apply(self, lines: tuple[_Line, ...]) -> None:
         active = True
@@ -356,7 +362,9 @@ class _Lookup:
             elif line.keyword == "identityfile":
                 if line not in self.identities:
                     self.identities.append(line)
-            elif line.keyword in ("proxyjump", "proxycommand"):
+            elif line.keyword == "proxyjump" and line.rest.strip().lower() == "none":
+                self.found.setdefault("nojump", line)       # keeps out later jumps, but, in ssh, no command
+            elif line.keyword == "proxycommand" or (line.keyword == "proxyjump" and "nojump" not in self.found):
                 # Whichever comes first makes ssh ignore the other.
                 self.found.setdefault("proxy", line)
             else:
@@ -403,8 +411,8 @@ class _Lookup:
         return self.user or self._first("user")
 
     def _hostname(self) -> str:
-        if self.address is not None:
-            return self.address
+        if self.address is not None or self.settled is not None:
+            return self.address or self.settled or self.name
         line = self.found.get("hostname")
         return self._tokens(line.words[0], {"h": self.name}, line.mark) if line is not None else self.name
 

@@ -21,6 +21,9 @@ TEXTS = {
     "equals signs, quotes and comments": 'Host=gpu1\n User = "a" # not b\n Port=2222\n',
     "a proxy jump before a proxy command": "Host gpu1\n ProxyJump bob@jump:24\nHost *\n ProxyCommand nc %h %p\n",
     "no proxy for one host": "Host gpu1\n ProxyJump none\nHost *\n ProxyJump jump\n",
+    "no proxy jump but a proxy command": "ProxyJump none\nProxyCommand nc %h %p\nHost gpu1\n ProxyJump jump\n",
+    "no proxy command keeps out a proxy jump": "Host gpu1\n ProxyCommand none\nHost *\n ProxyJump jump\n",
+    "a host name of the final pass comes too late": "Match final all\n HostName other\n Port 2201\n",
     "Match host sees HostName": (
         "Host gpu1\n HostName gpu1.cluster\nMatch host *.cluster\n User a\nMatch originalhost gpu2\n User b\n"
     ),
@@ -94,6 +97,11 @@ def test_what_the_inventory_gives_wins_and_is_seen_by_match_and_tokens() -> None
     assert target.identity_files == ("/k/10.1.0.1",)
     assert target.known_hosts_files[0] == "/k/known"
     assert target.known_hosts_name == "[10.1.0.1]:2201"
+
+
+def test_known_hosts_files_of_none_leave_no_file_to_trust() -> None:
+    options = options_for("gpu1", SshConfig.parse("UserKnownHostsFile none\nGlobalKnownHostsFile /z\n"))
+    assert resolve(Node("gpu1"), options).known_hosts_files == ("/z",)
 
 
 def test_a_proxy_jump_of_none_in_the_inventory_means_a_direct_connection() -> None:
