@@ -65,12 +65,14 @@ def demo(nodes: int, seed: int, keep: bool) -> int:
 def verdict(planted: Mapping[str, tuple[str, ...]], wrong: list[str]) -> str:
     """What was planted against what was found, for a person; `wrong` is what `expected.compare` said."""
     sick = sum(1 for faults in planted.values() if faults)
-    healthy = len(planted) - sick
-    head = f"Planted: {sick} faults, one to a node; {healthy} {'node is' if healthy == 1 else 'nodes are'} healthy."
+    head = f"Planted: {_many(sick, 'fault')}, one to a node; {_many(len(planted) - sick, 'node')} healthy."
     if not wrong:
         return f"{head} Every fault was found, and nothing else was accused."
-    things = "thing is" if len(wrong) == 1 else "things are"
-    return "\n".join([f"{head} {len(wrong)} {things} not as expected:", *(f"  {line}" for line in wrong)])
+    return "\n".join([f"{head} Not as expected in {_many(len(wrong), 'respect')}:", *(f"  {line}" for line in wrong)])
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _sweep(fleet: Fleet, what: str, only: tuple[str, ...] = ()) -> tuple[Plan, Outcome]:
