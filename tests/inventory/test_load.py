@@ -356,3 +356,33 @@ def test_no_file_raises_anything_but_a_one_line_config_error(load: Load, data: b
         load(data)
     except ConfigError as error:
         assert len(str(error).splitlines()) == 1
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
+    | st.sampled_from(["a", "@g", "18:00.0", "rma", "2026-01-01", "x:1"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["state", "until", "address", "user", "role", "rail", "leaf", "18:00.0", "a"]), inner, max_size=3,
+    ),
+    max_leaves=5,
+)
+SETTINGS = st.dictionaries(st.sampled_from([
+    "address", "port", "user", "become", "identity_file", "known_hosts_file", "proxy_jump", "python", "sku", "lifecycle", "rack", "leaf",
+    "ports", "nvlink_domain", "power", "bmc", "labels", "other",
+]), JUNK, max_size=2) | JUNK
+DOCUMENT = st.fixed_dictionaries(
+    {"nodes": st.dictionaries(st.sampled_from(["a", "a[1-3]", "a1", "@g", "a[2-4]", "-"]), SETTINGS, max_size=3) | JUNK},
+    optional={
+        "defaults": SETTINGS,
+        "groups": st.dictionaries(st.sampled_from("gh"), JUNK | st.sampled_from(["@g", "@h", "a", "a[1-2]"]), max_size=2) | JUNK,
+    },
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=200)
+@given(DOCUMENT)
+def test_no_shape_of_document_raises_anything_but_a_one_line_config_error(load: Load, document: dict[str, Any]) -> None:
+    try:
+        load(yaml.safe_dump({"version": 1} | document, allow_unicode=True))
+    except ConfigError as error:
+        assert len(str(error).splitlines()) == 1
