@@ -178,8 +178,10 @@ class Link:
                     break
         except _GONE:
             task.check()
+        # Said before we hang up ourselves, so that it is known who did.
+        refused = Refused(Stage.AUTH, self._not_let_in(auth, target.user, tried, identities))
         self.shut()
-        raise Refused(Stage.AUTH, self._not_let_in(auth, target.user, tried, identities))
+        raise refused
 
     def _try(self, task: Task, auth: _Auth, user: str, identity: Identity) -> bool:
         try:
@@ -217,6 +219,9 @@ class Link:
             raise Refused(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}: {why}") from None
         except _GONE:
             task.check()
+            if self.alive:
+                # paramiko keeps one exception per connection: another node's open took the one that was ours.
+                raise Refused(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}") from None
             raise Dropped(f"the connection to the jump host {self.who} was lost") from None
         return channel_wire(channel)
 

@@ -15,6 +15,9 @@ from typing import TypeAlias
 
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Reply, Stage
+from inventory.transport.session import one_line
+
+_LONGEST_REASON = 1500
 
 Overdue: TypeAlias = "Callable[[float], Failure]"
 
@@ -162,6 +165,9 @@ class Job:
         watch.add(self.task)
 
     def reply(self, body: bytes | None, failure: Failure | None) -> Reply:
+        if failure is not None:
+            # A reason may quote a node, a file or a name: here is the last place before a terminal.
+            failure = Failure(failure.stage, one_line(failure.reason, _LONGEST_REASON))
         return Reply(self.node.name, body, failure, self.started, time.time(), sent_bytes=self.sent, received_bytes=self.received,
                      attempts=max(1, self.attempts), python=self.python)
 
