@@ -88,7 +88,7 @@ def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("
          user_key: Path | None = None) -> Iterator[Sshd]:
     """A real sshd on 127.0.0.1, logging in `user` (default: whoever runs this) by a key of its own; `config` goes before ours, and wins."""
     assert SSHD is not None, "no sshd on this machine: apt-get install -y openssh-server"
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "home").mkdir(parents=True, exist_ok=True)
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     user_key = user_key or make_key(folder / "user")
@@ -103,10 +103,12 @@ def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("
     known_hosts.write_text("".join(f"[127.0.0.1]:{port} {public(key)}\n" for key in host_keys.values()))
     path = folder / "sshd_config"
     path.write_text("\n".join([
-        config, f"ListenAddress 127.0.0.1:{port}", *(f"HostKey {key}" for key in host_keys.values()),
+        # Of most keywords the first counts; of MaxStartups the last.
+        "MaxStartups 400:100:400", config, f"ListenAddress 127.0.0.1:{port}", *(f"HostKey {key}" for key in host_keys.values()),
         f"AuthorizedKeysFile {authorized}", "StrictModes no", "UsePAM no", "UseDNS no", "PidFile none", "LogLevel VERBOSE",
-        "PasswordAuthentication no", "KbdInteractiveAuthentication no", "PermitRootLogin yes", "MaxStartups 400:100:400",
-        "PrintMotd no", "PrintLastLog no", ""]))
+        "PasswordAuthentication no", "KbdInteractiveAuthentication no", "PermitRootLogin yes",
+        # Else the rc files of whoever runs the tests take part in them.
+        f"SetEnv HOME={folder / 'home'} PATH=/usr/local/bin:/usr/bin:/bin", "PrintMotd no", "PrintLastLog no", ""]))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([SSHD, "-D", "-e", "-f", str(path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     server = Sshd(folder, port, user or getpass.getuser(), user_key, host_keys, known_hosts, authorized, process)

@@ -1,0 +1,24 @@
+"""Fixtures that several test folders use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.testbed.sshd import SSHD, Sshd, sshd
+
+
+@pytest.fixture(scope="session")
+def plain_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """One sshd for all tests that only need to log in somewhere."""
+    if SSHD is None:
+        pytest.skip("no sshd on this machine: apt-get install -y openssh-server")
+    with sshd(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test uses the agent of whoever runs it."""
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)

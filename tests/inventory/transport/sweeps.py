@@ -1,0 +1,34 @@
+"""Sweeps over SSH as the tests want them: no configuration of whoever runs them, short limits, answers by node name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from inventory.model import Node
+from inventory.sshconfig import SshConfig
+from inventory.transport.base import Limits, Program, Reply, Stage
+from inventory.transport.ssh import SshTransport
+from tests.inventory.transport.speaker import speaker
+
+LIMITS = Limits(sweep_s=40, node_s=30, connect_s=10, auth_s=10, login_s=10)
+
+
+def sweep(nodes: Iterable[Node], program: Program | None = None, *, config: str = "", **limits: Any) -> dict[str, Reply]:
+    """One reply per node, by name."""
+    transport = SshTransport(SshConfig.parse(config))
+    return {reply.node: reply for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
+
+
+def one(node: Node, program: Program | None = None, *, config: str = "", **limits: Any) -> Reply:
+    """The reply of one node."""
+    return sweep([node], program, config=config, **limits)[node.name]
+
+
+def refusal(reply: Reply, stage: Stage) -> str:
+    """The reason of a reply that failed at `stage`, which is one line for a person."""
+    assert reply.failure is not None, reply
+    assert reply.failure.stage is stage, reply.failure
+    assert reply.failure.reason and reply.failure.reason.isprintable()
+    return reply.failure.reason
