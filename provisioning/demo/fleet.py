@@ -28,6 +28,7 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 _RACK = 8                   # nodes
 _SEPARATION = Path("/run/sshd")
 _END_S = 15.0
+_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 8))"
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,9 @@ class Fleet:
 
     def _start(self, sshd: str, libraries: Libraries) -> None:
         programs = find_programs()
+        # The dynamic linker splits its lists at blanks and colons, which the cache's own path may hold.
+        (self.folder / "lib").symlink_to(libraries.folder)
+        at_hand = Libraries(self.folder / "lib")
         machines = {name: self._machine(name) for name in self.planted}
         user_key = KeyPair.new()
         user_key.save(self.folder / "id_ed25519")
@@ -111,7 +115,7 @@ class Fleet:
             at = self.folder / name
             at.mkdir()
             write(machine, at / "tree", programs)
-            (at / "login").write_text(login_script(machine, at / "tree", libraries.folder, libraries.syscalls))
+            (at / "login").write_text(login_script(machine, at / "tree", at_hand.folder, at_hand.syscalls))
             host_keys[name].save(at / "host_key")
             (at / "sshd_config").write_text(_sshd_config(self.folder, at))
             order[name] = {
@@ -156,9 +160,12 @@ def find_sshd() -> str:
 
 
 def find_programs() -> dict[str, str]:
-    """This machine's programs that every node has, by name, as absolute paths; the node's Python is the system's own if it can be."""
+    """This machine's programs that every node has, by name, as absolute paths. The node's Python is the system's own, unless that is
+    older than a node may have; then it is ours."""
     found = {name: path for name in ("cat", "sleep") if (path := shutil.which(name)) is not None}
-    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None or subprocess.run([python, "-I", "-S", "-c", _NEW_ENOUGH], capture_output=True, check=False).returncode:
+        python = sys.executable
     return {"python3": str(Path(python).resolve()), **found}
 
 
@@ -221,10 +228,14 @@ def _inventory(ports: Mapping[str, int]) -> Iterator[str]:
     yield "  identity_file: id_ed25519\n"
     yield "  known_hosts_file: known_hosts\n"
     yield f"  sku: {SKU}\n"
+    yield f"  address: {ADDRESS}\n"
+    yield "  ports:\n"
+    for address, rail in h100.rails().items():
+        yield f'    "{address}": {{role: compute, rail: {rail}}}\n'
     yield "nodes:\n"
     for at, (name, port) in enumerate(ports.items()):
         rack = at // _RACK + 1
-        yield f"  {name}: {{address: {ADDRESS}, port: {port}, rack: r{rack:02d}, leaf: [leaf{rack:02d}], power: pdu-{rack:02d}}}\n"
+        yield f"  {name}: {{port: {port}, rack: r{rack:02d}, leaf: [leaf{rack:02d}], power: pdu-{rack:02d}}}\n"
 
 
 def _held(keeper: subprocess.Popen[bytes] | None) -> subprocess.Popen[bytes]:

@@ -60,9 +60,9 @@ def healthy(name: str, rng: random.Random) -> Machine:
     return machine
 
 
-def port_plan() -> dict[str, dict[str, object]]:
-    """The inventory's `ports` of such a node: eight compute ports, one rail each."""
-    return {address: {"role": "compute", "rail": rail} for rail, address in enumerate(HCAS)}
+def rails() -> dict[str, int]:
+    """The rail of each compute port, by PCI address: the inventory's plan of such a node."""
+    return {address: rail for rail, address in enumerate(HCAS)}
 
 
 def _host_files(name: str, rng: random.Random) -> dict[str, str]:

@@ -64,7 +64,7 @@ def test_every_port_is_active_at_the_full_rate(seen: tuple[Path, dict[str, Any]]
     assert [found.name for found in ports] == [f"mlx5_{index}/1" for index in range(8)]
     said = {(found.state, found.phys_state, found.rate_gbps, found.link_layer) for found in ports}
     assert said == {("ACTIVE", "LinkUp", 400.0, "InfiniBand")}
-    assert [found.pci for found in ports] == list(h100.HCAS) == list(h100.port_plan())
+    assert [found.pci for found in ports] == list(h100.HCAS) == list(h100.rails())
     assert all(isinstance(found.link_downed, int) and found.symbol_error == 0 for found in ports)
 
 
