@@ -1,12 +1,12 @@
 """The program that runs on a node: captures what the probe set asks for and prints one bounded, checksummed answer.
 
-It is not imported there: the loader (`healthcheck.program`) compiles its text with three names set: NONCE, PROBES (the probe set
-as JSON) and STDIN (standard input, open for as long as somebody waits for us). Python 3.8, standard library only, few imports: it
-runs beside a training job, and its start is most of what it costs.
+It is not imported there: the loader (`healthcheck.program`) compiles its text with three names set, NONCE, PROBES (the probe
+set as JSON) and STDIN (the standard input, open for as long as somebody waits for us). Python 3.8, standard library only, and
+few imports, because it runs beside a training job and its start is most of what it costs.
 
-One process that never blocks looks after children that may: one reader for files, mounts and the clock; at most two commands; the
-NVML reader. The end of standard input, a signal, or the end of our time kills them all. A child that does not die is abandoned,
-named, and written down under /run/muster, so that the next run does not start another.
+One process that never blocks looks after children that may: one reader for files, mounts and the clock, at most two commands,
+one NVML reader. A child writes to a memory file, so that nobody has to drain it, and what it wrote outlives it. The end of
+standard input, a signal or the end of our time kills them all.
 """
 
 from __future__ import annotations
@@ -14,879 +14,923 @@ from __future__ import annotations
 import errno
 import fnmatch
 import hashlib
+import itertools
 import json
-import mmap
 import os
+import resource
 import select
 import signal
 import stat
 import sys
 import time
 import zlib
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False   # the typing module costs more to load than most of this program
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, NoReturn, Optional, Tuple
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
 
-    NONCE: str
-    PROBES: bytes
-    STDIN: Any
-
-GRACE_S = 0.5               # how long a killed child is given to die
-LAST_S = 10.0               # beyond the set's own time, for building and delivering the answer
-COMMANDS = 2                # at a time
-RESPAWNS = 16               # readers that may hang before the rest is given up
-MOST_ENTRIES = 16384        # files of a probe, or names in a folder
+GRACE = 0.5             # seconds that a killed child is given to die
+LAST = 10.0             # seconds beyond the set's own for building and delivering the answer
+COMMANDS = 2            # commands at a time
+RESPAWNS = 8            # readers that may hang before we stop trying
+ENTRIES = 16384         # entries of a probe, or names in a directory
 MOST_MOUNTS = 4096
-STDERR_BYTES = 4096
-EXTRA_BYTES = 8 << 20       # of what is sent to us on request
-CHUNK = 65536
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGALRM, signal.SIGPIPE)
+STDERR = 4096
+LATE = 0.1              # seconds in which the reader itself may say that a probe's time is over
+KMSG_RECORD = 16384     # above the kernel's longest record (8192)
+EXTRA_LIMIT = 8 << 20   # of what is sent to us on request
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+NVIDIA = "10DE"
+DISPLAY = ("30000", "30200")
 
+NONCE: str = globals()["NONCE"]
+PROBES: bytes = globals()["PROBES"]
 ROOT = os.environ.get("MUSTER_ROOT", "/").rstrip("/")
 clock = time.monotonic
-
-
-def text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
-
-
-def reason(error: OSError) -> str:
-    """The outcome that an error means."""
-    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO):
-        return "missing"
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return "denied"
-    return "crashed"
-
-
-# Processes
-
-def process(pid: int) -> "Tuple[str, int]":
-    """State and start time (clock ticks since boot); an empty state where there is no such process."""
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            words = file.read().rpartition(b")")[2].split()
-        return words[0].decode(), int(words[19])
-    except (OSError, IndexError, ValueError):
-        return "", 0
+live: list[Child] = []
+captures: dict[str, dict[str, Any]] = {}
 
 
 class Child:
-    """A process of ours, leader of its own session, and the pipes on which it talks."""
+    """A process of ours, leader of its own session, with the memory files that it writes to, and when it is overdue.
 
-    def __init__(self, key: str, seconds: float) -> None:
+    `run` happens in the child, whose standard output and error are `err`. `failed` ends when the child executes a program
+    or ends; before that it may say the number of the error that kept it from executing.
+    """
+
+    def __init__(self, key: str, due: float, run: Callable[[Child], None]) -> None:
         self.key = key
-        self.seconds = seconds
         self.began = clock()
-        self.due = self.began + seconds
+        self.due = due
         self.killed = 0.0
-        self.pid = 0
-        self.status: "Optional[int]" = None
-        self.pipes: "Dict[int, str]" = {}
-        self.recorded = ""
+        self.status = 0
+        self.cpu = 0.0
+        self.out = memory()
+        self.err = memory()
+        self.failed, self.fail = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                os.setsid()
+                signal.set_wakeup_fd(-1)
+                # Python ignores two of these, and what is ignored stays ignored in the program that a child becomes.
+                for number in (*SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+                    signal.signal(number, signal.SIG_DFL)
+                # Our ends of the channel must not live on in a child that outlives us: sshd would wait for it.
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                os.dup2(self.err, 1)
+                os.dup2(self.err, 2)
+                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                run(self)
+                os._exit(0)
+            except BaseException as error:
+                os.write(2, ("%s: %s" % (type(error).__name__, error)).encode("utf-8", "replace"))
+            finally:
+                os._exit(70)
+        os.close(self.fail)
+        live.append(self)
 
     def kill(self) -> None:
-        if not self.killed:
-            self.killed = clock()
-            slay(self.pid)
+        self.killed = self.killed or clock()
+        slay([self.pid])
 
     def reap(self) -> bool:
-        """Whether it has ended. What is left of its group goes with it, while its number cannot be anybody else's."""
-        if self.status is None:
-            try:
-                if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-                    return False
-            except ChildProcessError:
-                self.status = 0
-                return True
-            slay(self.pid)
-            self.status = os.waitpid(self.pid, 0)[1]
-            self.forget()
-        return True
-
-    def remember(self) -> None:
-        """Writes down that this process works on its key, for a run that comes after us."""
-        if folder is None:
-            return
-        state, start = process(self.pid)
-        note = {"key": self.key, "pid": self.pid, "start": start, "began": time.time() - (clock() - self.began), "limit": self.seconds}
-        name = "child-%d" % self.pid
+        """Whether it has ended. Its whole process group goes with it, before its number is free for others."""
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return False
         try:
-            fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-            os.write(fd, json.dumps(note).encode())
-            os.close(fd)
-            self.recorded = name
+            os.killpg(self.pid, signal.SIGKILL)
         except OSError:
             pass
+        _, status, usage = os.wait4(self.pid, 0)
+        self.status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        self.cpu = usage.ru_utime + usage.ru_stime
+        live.remove(self)
+        drop_record(self.pid)
+        return True
 
-    def forget(self) -> None:
-        if self.recorded and folder is not None:
+    def abandon(self) -> str:
+        live.remove(self)
+        kept = put_record(self, 0)
+        return "cannot be killed (pid %d, state %s)%s" % (
+            self.pid, process(self.pid)[0] or "?", "" if kept else ", and no folder of ours to remember it in",
+        )
+
+    def close(self) -> None:
+        for fd in (self.out, self.err, self.failed):
+            os.close(fd)
+
+
+def memory() -> int:
+    try:
+        return os.memfd_create("muster")
+    except (AttributeError, OSError):
+        import tempfile
+        fd, path = tempfile.mkstemp()
+        os.unlink(path)
+        return fd
+
+
+def process(pid: int) -> tuple[str, int, int]:
+    """State, session and start time (clock ticks since boot) of a process; an empty state if there is none."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+        return words[0].decode(), int(words[3]), int(words[19])
+    except (OSError, IndexError, ValueError):
+        return "", 0, 0
+
+
+def slay(leaders: list[int]) -> None:
+    """Kills the sessions of these leaders: a child's child may have made itself a process group, as timeout(1) does."""
+    for pid in leaders:
+        for kill in (os.kill, os.killpg):
             try:
-                os.unlink(self.recorded, dir_fd=folder)
+                kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+    for name in os.listdir("/proc") if leaders else ():
+        if name.isdigit() and process(int(name))[1] in leaders:
+            try:
+                os.kill(int(name), signal.SIGKILL)
             except OSError:
                 pass
 
-    def abandoned(self) -> str:
-        """Writes it down and says so; it is never waited for."""
-        self.remember()
-        return "cannot be killed (pid %d, state %s)" % (self.pid, process(self.pid)[0] or "?")
 
-
-live: "List[Child]" = []
-folder: "Optional[int]" = None
-
-
-def slay(pid: int) -> None:
-    for kill in (os.killpg, os.kill):
-        try:
-            kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
-
-
-def leave(number: int = 0, frame: object = None) -> "NoReturn":
+def leave() -> NoReturn:
     """Nobody waits for us any more: ends everything that we started, and us."""
     try:
+        slay([child.pid for child in live])
         for child in live:
-            slay(child.pid)
-        end = clock() + GRACE_S
-        while live and clock() < end:
-            live[:] = [child for child in live if not child.reap()]
-            time.sleep(0.005)
-        for child in live:
-            child.remember()
+            put_record(child, 0)
     finally:
         os._exit(1)
 
 
-def spawned(child: Child) -> None:
-    """What a forked child does first: its own session, default signals, no end of our channel."""
-    os.setsid()
-    signal.set_wakeup_fd(-1)
-    signal.alarm(0)
-    for number in (*SIGNALS, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    live.clear()
-
-
-# Children of an earlier run that are still there
-
-def run_folder() -> "Optional[int]":
-    """A folder that only we may write to, as a descriptor; None if there is none to be had (then wedges are not remembered)."""
+# Children of an earlier run that are still there, by one small file for each.
+def run_folder() -> int | None:
+    """A folder that only we may write to, as a descriptor; None if there is none to be had."""
     uid = os.geteuid()
-    own = os.environ.get("XDG_RUNTIME_DIR", "")
-    for path in ("/run/muster", own + "/muster" if own.startswith("/") else "", "/tmp/muster-%d" % uid):
-        if not path:
+    for path in ("/run/muster", os.environ.get("XDG_RUNTIME_DIR", "") + "/muster", "/tmp/muster-%d" % uid):  # noqa: S108
+        if path == "/muster":
             continue
         try:
             os.mkdir(ROOT + path, 0o700)
         except OSError:
             pass
         try:
-            fd = os.open(ROOT + path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            fd = os.open(ROOT + path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
             continue
         found = os.fstat(fd)
-        if found.st_uid == uid and not found.st_mode & 0o022:
+        if found.st_uid == uid and not found.st_mode & 0o022 and os.access(ROOT + path, os.W_OK):
             return fd
         os.close(fd)
     return None
 
 
-def predecessors() -> "Dict[str, str]":
-    """What must not be started or touched again, by probe id or path, and since when: an earlier run's child is past its limit.
+def put_record(child: Child, seconds: float) -> bool:
+    """Notes what a child is at, and for how long it may be; 0 once it has been killed."""
+    record = {"key": child.key, "start": process(child.pid)[2], "began": time.time() - (clock() - child.began), "seconds": seconds}
+    try:
+        if folder is None:
+            return False
+        fd = os.open("child-%d" % child.pid, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
+        os.write(fd, json.dumps(record).encode())
+        os.close(fd)
+        return True
+    except OSError:
+        return False
 
-    A process is the one that was written down only if its start time is, too. Another sweep's child within its limit is no wedge.
+
+def drop_record(pid: int) -> None:
+    if folder is not None:
+        try:
+            os.unlink("child-%d" % pid, dir_fd=folder)
+        except OSError:
+            pass
+
+
+def predecessors() -> dict[str, str]:
+    """What must not be started or touched again, by probe id or path: a child of an earlier run is past its limit on it.
+
+    A process is the one that was recorded if its start time is, too. Another sweep's child within its limit is none of these.
     """
-    found: "Dict[str, str]" = {}
+    found: dict[str, str] = {}
     if folder is None:
         return found
-    for name in os.listdir(folder)[:MOST_ENTRIES]:
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    for name in os.listdir(folder)[:ENTRIES]:
         if not name.startswith("child-"):
             continue
         try:
-            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
-                note = json.loads(file.read(CHUNK))
-            pid, key = int(note["pid"]), str(note["key"])
-            state, start = process(pid)
-            if state in ("", "Z", "X") or start != note["start"]:
-                os.unlink(name, dir_fd=folder)
-            elif time.time() - note["began"] > note["limit"] + GRACE_S:
-                slay(pid)  # its own collector may have been killed before it could
-                since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(note["began"]))
-                found[key] = "wedged since %s (pid %d, state %s)" % (since, pid, state)
+            pid = int(name[6:])
+            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
+                record = json.loads(file.read(65536))
+            key, start, seconds = str(record["key"]), record["start"], float(record["seconds"])
+            since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record["began"]))
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
             continue
+        state, _, ticks = process(pid)
+        if state in ("", "Z", "X") or ticks != start:
+            drop_record(pid)
+        elif now - ticks / os.sysconf("SC_CLK_TCK") > seconds + GRACE:
+            # Its own collector may have been killed before it could do this.
+            slay([pid])
+            found[key] = "since %s (pid %d)" % (since, pid)
     return found
 
 
-# The reader: files, mounts and the clock. In its child.
+class Job:
+    """Something that needs a child: at most one at a time, looked at when it ends and when it is overdue."""
 
-class Reader:
-    """Reads the entries of its probes one after another. A shared page says where it is; a memory file holds what it has read."""
+    child: Child | None = None
+    over = False
 
-    def __init__(self, probes: "List[Dict[str, Any]]", skip: "Dict[str, str]") -> None:
-        self.probes = probes
-        self.skip = skip                # entry -> outcome: not to be touched
-        self.page = mmap.mmap(-1, 8192)
-        self.out = memory_file()
-        self.offset = 0
-        self.at = 0                     # the probe at work
-        self.done: "Dict[str, Any]" = {}
-        self.spawns = 0
-        self.child: "Optional[Child]" = None
-        self.results: "Dict[str, Dict[str, Any]]" = {}
+    def step(self, now: float) -> None:
+        child = self.child
+        if child is None:
+            return
+        note = ""
+        if not child.reap():
+            if not child.killed:
+                if now >= child.due and self.overdue(child, now):
+                    child.kill()
+                return
+            if now < child.killed + GRACE:
+                return
+            note = child.abandon()
+        self.child = None
+        self.ended(child, note)
+        child.close()
 
-    def start(self) -> None:
-        self.spawns += 1
-        child = self.child = Child("reader", 0.0)
-        self.mark("")
-        child.pid = os.fork()
-        if not child.pid:
-            try:
-                spawned(child)
-                self.work()
-            finally:
-                os._exit(0)
-        live.append(child)
+    def wake(self) -> float:
+        """When to look next, if nothing happens before."""
+        child = self.child
+        return end if child is None else child.killed + GRACE if child.killed else child.due
 
-    def mark(self, key: str) -> None:
-        """Says on the shared page what is being touched, and since when."""
-        data = key.encode("utf-8", "surrogateescape")[:4096]
-        self.page[:16 + len(data)] = int(clock() * 1e6).to_bytes(8, "little") + len(data).to_bytes(8, "little") + data
-
-    def where(self) -> "Tuple[str, float]":
-        began, size = (int.from_bytes(self.page[i:i + 8], "little") for i in (0, 8))
-        return text(self.page[16:16 + size]), began / 1e6
-
-    def say(self, *message: object) -> None:
-        data = json.dumps(message).encode()
-        os.write(self.out, len(data).to_bytes(4, "little") + data)
-
-    def work(self) -> None:
-        for number in range(self.at, len(self.probes)):
-            probe = self.probes[number]
-            self.say("probe", number, clock())
-            self.used, self.end = 0, clock() + probe["seconds"]
-            self.part = False
-            try:
-                {"files": self.files, "mounts": self.mounts, "clock": self.clock}[probe["kind"]](probe)
-                outcome = "truncated" if self.part else "done"
-            except TimeoutError:
-                outcome = "timeout"
-            except OSError as error:
-                outcome = reason(error)
-            self.say("end", number, outcome, clock())
-
-    def entry(self, key: str) -> bool:
-        """Whether this entry is to be touched now; and says so."""
-        if key in self.skip or key in self.done:
-            return False
-        if clock() > self.end:
-            raise TimeoutError
-        self.mark(key)
+    def overdue(self, child: Child, now: float) -> bool:
         return True
 
-    def put(self, key: str, outcome: str, data: bytes = b"") -> None:
-        self.part = self.part or outcome == "truncated"
-        self.say("entry", key, outcome, text(data))
+    def ended(self, child: Child, note: str) -> None:
+        """`note` says that it did not end, but cannot be killed."""
 
-    def files(self, probe: "Dict[str, Any]") -> None:
-        count = 0
-        for pattern in probe["paths"]:
-            for key in self.expand(pattern):
-                count += 1
-                if count > MOST_ENTRIES:
-                    self.part = True
-                    return
-                if self.entry(key):
-                    try:
-                        self.put(key, *self.read(key, probe))
-                    except OSError as error:
-                        self.put(key, reason(error), (errno.errorcode.get(error.errno or 0, "") if reason(error) == "crashed" else "").encode())
 
-    def expand(self, pattern: str) -> "Iterator[str]":
-        """The paths that match, in order. A folder that may not be listed becomes an entry of its own."""
-        found = [""]
-        for word in pattern.strip("/").split("/"):
-            if not any(mark in word for mark in "*?["):
-                found = [base + "/" + word for base in found]
-                continue
-            matched = []
-            for base in found:
-                if base in self.skip:
-                    continue
-                self.mark(base)
-                try:
-                    names = sorted(os.listdir(ROOT + base or "/"))
-                except OSError as error:
-                    if reason(error) != "missing":
-                        self.put(base, reason(error))
-                    continue
-                if len(names) > MOST_ENTRIES:
-                    self.part = True
-                matched += [base + "/" + name for name in fnmatch.filter(names[:MOST_ENTRIES], word)]
-            found = matched
-        wild = any(mark in pattern for mark in "*?[")
-        for path in found:
-            # What stands behind a wildcard need not be there in every folder.
-            if not wild or os.path.lexists(ROOT + path):
-                yield path
+# What a child of its own does: a program, or the NVML reader.
+class Single(Job):
+    """A probe whose capture is what one child wrote."""
 
-    def read(self, key: str, probe: "Dict[str, Any]") -> "Tuple[str, bytes]":
-        fd = os.open(ROOT + key, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    def __init__(self, probe: dict[str, Any]) -> None:
+        self.probe = probe
+        self.began = clock()
+
+    def start(self) -> None:
+        self.began = clock()
+        if self.probe["id"] in wedged:
+            self.finish("wedged", wedged[self.probe["id"]])
+        else:
+            self.launch()
+
+    def launch(self) -> None:
+        self.spawn(self.execute)
+
+    def spawn(self, run: Callable[[Child], None]) -> None:
+        self.child = Child(self.probe["id"], min(self.began + self.probe["seconds"], end), run)
+        put_record(self.child, self.probe["seconds"])
+
+    def finish(self, outcome: str, note: str = "", **more: Any) -> None:
+        capture(self.probe, outcome, self.began, note, **more)
+        self.over = True
+
+    def bound(self) -> None:
+        """The kernel ends whoever writes more than one byte past the limit to a file, ours included."""
+        size = max(self.probe["limit"], 4 * STDERR) + 1
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size if hard < 0 else min(size, hard), hard))
+
+    def execute(self, child: Child) -> None:
+        argv = self.probe["argv"]
+        self.bound()
+        os.dup2(child.out, 1)
+        folders = [ROOT + path for path in ("/usr/sbin", "/sbin", "/usr/local/sbin")]
+        environment = dict(os.environ, LC_ALL="C", LANG="C", PATH=":".join([os.environ.get("PATH", os.defpath), *folders]))
         try:
-            mode = os.fstat(fd)
-            kmsg = stat.S_ISCHR(mode.st_mode) and mode.st_rdev == os.makedev(1, 11)
-            if not stat.S_ISREG(mode.st_mode) and not kmsg:
-                return "crashed", b"no regular file"
-            room = probe["limit"] - self.used
-            held, size, cut = [], 0, False
-            while True:
+            os.execvpe(argv[0], argv, environment)  # noqa: S606
+        except OSError as error:
+            os.write(child.fail, b"%d" % (error.errno or errno.EIO))
+
+    def ended(self, child: Child, note: str) -> None:
+        limit = self.probe["limit"]
+        size = os.fstat(child.out).st_size
+        errors = os.fstat(child.err).st_size
+        more: dict[str, Any] = {
+            "bytes": size, "text": text(os.pread(child.out, limit, max(0, size - limit) if self.probe["tail"] else 0)),
+            "stderr": text(os.pread(child.err, STDERR, max(0, errors - STDERR))),
+        }
+        failed = b"" if note else os.read(child.failed, 16)
+        if note:
+            self.finish("wedged", note, **more)
+        elif failed:
+            self.finish(*failure(int(failed)))
+        elif size > limit or child.status == -signal.SIGXFSZ:
+            self.finish("truncated", **more)
+        elif child.killed:
+            self.finish("timeout", **more)
+        elif child.status < 0 or (child.status and self.probe["kind"] != "command"):
+            self.finish("crashed", exit=child.status, **more)
+        elif self.probe["kind"] == "command":
+            self.finish("done", exit=child.status, **more)
+        else:
+            self.finish("done", **more)
+
+
+class Nvml(Single):
+    """Asks for the NVML reader's source where there is an NVIDIA device, and runs it in a child."""
+
+    looked = False
+    extra: bytearray | None = None      # what has arrived of the source, while it is awaited
+
+    def launch(self) -> None:
+        if os.path.exists(ROOT + "/proc/driver/nvidia/version") or os.path.exists(ROOT + "/sys/module/nvidia"):
+            self.ask()
+        else:
+            self.spawn(self.look)
+
+    def look(self, child: Child) -> None:
+        """In a child: whether a GPU of NVIDIA's is on the PCI bus, though no driver is loaded."""
+        devices = ROOT + "/sys/bus/pci/devices"
+        for name in os.listdir(devices) if os.path.isdir(devices) else ():
+            try:
+                with open("%s/%s/uevent" % (devices, name), encoding="latin-1") as file:
+                    fields = dict(line.rstrip("\n").partition("=")[::2] for line in file)
+            except OSError:
+                continue
+            if fields.get("PCI_ID", "").upper().startswith(NVIDIA + ":") and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY:
+                os.write(child.out, b"+")
+                return
+
+    def ask(self) -> None:
+        self.extra = bytearray()
+        say("want nvml")
+
+    def receive(self, data: bytes) -> None:
+        if self.extra is None:
+            return
+        self.extra += data
+        head, newline, body = bytes(self.extra).partition(b"\n")
+        if not newline and len(head) < 9:
+            return
+        size = int(head) if head.isdigit() and len(head) < 9 else 0
+        if not 0 < size <= EXTRA_LIMIT:
+            self.extra = None
+            self.finish("missing", "no NVML reader was sent")
+        elif len(body) >= size:
+            self.extra = None
+            self.sent = body[:size]
+            self.spawn(self.read)
+
+    def read(self, child: Child) -> None:
+        self.bound()
+        source, _, binding = zlib.decompressobj().decompress(self.sent, EXTRA_LIMIT).partition(b"\0")
+        exec(compile(source, "muster-nvml", "exec"), {"__name__": "muster-nvml", "PYNVML": binding, "OUT": child.out})
+
+    def step(self, now: float) -> None:
+        if self.extra is not None and now >= self.wake():
+            self.extra = None
+            self.finish("timeout", "the NVML reader was asked for, but did not arrive")
+        Single.step(self, now)
+
+    def wake(self) -> float:
+        return min(self.began + self.probe["seconds"], end) if self.extra is not None else Single.wake(self)
+
+    def ended(self, child: Child, note: str) -> None:
+        if self.looked or note or child.killed or child.status:
+            Single.ended(self, child, note)
+        elif os.fstat(child.out).st_size:
+            self.looked = True
+            self.ask()
+        else:
+            self.finish("missing", "no NVIDIA device")
+
+
+# The reader child: everything that may hang on one file or one mount.
+class Reader(Job):
+    """Reads what FILES, MOUNTS and CLOCK probes ask for, in order; what hangs costs one entry and one child.
+
+    The child appends messages to its memory file: `begin` before it touches something, then what it found. The parent looks
+    only when the child has ended or when the last `begin` it saw may be overdue, so a healthy node costs no wake-ups.
+    """
+
+    def __init__(self, probes: list[dict[str, Any]]) -> None:
+        self.probes = probes
+        self.at = 0             # the probe it is at, when that began, the bytes it has taken for it
+        self.started = 0.0
+        self.size = 0
+        self.current = ""       # what it touches, and since when
+        self.begun = 0.0
+        self.hung = dict.fromkeys(wedged, "wedged")
+        self.readers = 0
+        self.cpu = 0.0
+        self.notes: list[str] = []
+        self.files: dict[str, list[str]] = {}
+        self.listed: dict[str, tuple[str, list[str]]] = {}
+        self.over = not probes
+
+    def start(self) -> None:
+        self.readers += 1
+        self.offset = 0
+        self.current = ""
+        self.begun = clock()
+        self.child = Child("", self.due(), self.work)
+
+    def due(self) -> float:
+        """When what it is at will have taken too long."""
+        probe = self.probes[min(self.at, len(self.probes) - 1)]
+        overdue: float = min(self.begun + probe["each_s"], (self.started or self.begun) + probe["seconds"] + LATE, end)
+        return overdue
+
+    def overdue(self, child: Child, now: float) -> bool:
+        self.listen(child)
+        child.due = self.due()
+        child.key = self.current
+        child.began = self.begun
+        return now >= child.due
+
+    def listen(self, child: Child) -> None:
+        """Takes what the child has said so far; what it was saying when it was killed is dropped."""
+        data = os.pread(child.out, os.fstat(child.out).st_size - self.offset, self.offset)
+        at = 0
+        while True:
+            end_of_line = data.find(b"\n", at)
+            if end_of_line < 0:
+                break
+            kind, key, outcome, when, size = json.loads(data[at:end_of_line])
+            stop = end_of_line + 1 + size
+            if stop > len(data):
+                break
+            found = data[end_of_line + 1:stop]
+            at = stop
+            self.begun = when
+            self.current = ""
+            if kind == "begin":
+                self.current = key
+            elif kind == "probe":
+                self.started = when
+            elif kind == "entry":
+                self.files[key] = [outcome, text(found)] if found else [outcome]
+                self.size += size
+            elif kind == "note":
+                self.note(key)
+            elif outcome == "done" or not found:
+                self.finish(outcome, text(found))
+            else:
+                self.finish(outcome, note=text(found))
+        self.offset += at
+
+    def note(self, words: str) -> None:
+        if words and words not in self.notes:
+            self.notes.append(words)
+
+    def finish(self, outcome: str, found: str = "", note: str = "") -> None:
+        """Ends the probe that it is at."""
+        self.note(note)
+        now = clock() if outcome == "timeout" else self.begun
+        capture(
+            self.probes[self.at], outcome, self.started or now, "; ".join(self.notes), now, bytes=self.size or len(found), text=found,
+            files=self.files,
+        )
+        self.at += 1
+        self.started = 0.0
+        self.size = 0
+        self.notes, self.files = [], {}
+        self.over = self.at == len(self.probes)
+
+    def ended(self, child: Child, note: str) -> None:
+        self.listen(child)
+        self.cpu += child.cpu
+        if self.over:
+            return
+        key, probe = self.current, self.probes[self.at]
+        outcome = "timeout" if child.killed else "crashed"
+        if note:
+            self.note("%s: the reader %s" % (key, note))
+        self.note(text(os.pread(child.err, STDERR, 0)))
+        if key:
+            self.hung[key] = outcome
+        if key and probe["kind"] != "clock":
+            self.files[key] = [outcome]
+        else:
+            self.finish(outcome)
+        while not self.over and (self.readers > RESPAWNS or clock() >= end):
+            self.finish("timeout", note="too many reads hung" if self.readers > RESPAWNS else "not finished in the time for all probes")
+        if not self.over:
+            self.start()
+
+    # All that follows happens in the child.
+    def work(self, child: Child) -> None:
+        self.sink = child.out
+        self.parent = os.getppid()
+        self.pending: list[bytes] = []
+        kinds = {"files": self.read_files, "mounts": self.read_mounts, "clock": self.read_clock}
+        while self.at < len(self.probes):
+            probe = self.probes[self.at]
+            if not self.started:
+                self.started = clock()
+                self.say("probe")
+            found = b""
+            try:
+                outcome, found = kinds[probe["kind"]](probe)
+            except OSError as error:
+                outcome, found = failure(error.errno)[0], str(error).encode("utf-8", "replace")
+            self.say("done", outcome=outcome, found=found)
+            self.at += 1
+            self.started, self.size, self.files = 0.0, 0, {}
+        self.flush()
+
+    def say(self, kind: str, key: str = "", outcome: str = "", found: bytes = b"") -> None:
+        self.pending.append(json.dumps((kind, key, outcome, clock(), len(found))).encode() + b"\n" + found)
+
+    def flush(self) -> None:
+        data = b"".join(self.pending)
+        self.pending = []
+        while data:
+            data = data[os.write(self.sink, data):]
+
+    def begin(self, key: str) -> str:
+        """Says what is touched next. Returns why it must not be, if so."""
+        if os.getppid() != self.parent:
+            os._exit(1)
+        if key in self.hung:
+            if key in wedged:
+                self.say("note", "%s: wedged %s" % (key, wedged[key]))
+            return self.hung[key]
+        self.say("begin", key)
+        self.flush()
+        return ""
+
+    def entry(self, key: str, outcome: str, found: bytes = b"") -> None:
+        self.files[key] = [outcome]
+        self.size += len(found)
+        self.say("entry", key, outcome, found)
+
+    def late(self, probe: dict[str, Any]) -> bool:
+        return clock() > self.started + float(probe["seconds"])
+
+    def read_files(self, probe: dict[str, Any]) -> tuple[str, bytes]:
+        for pattern in probe["paths"]:
+            for path in self.expand("", pattern.strip("/").split("/")):
+                if path in self.files:
+                    continue
+                if self.late(probe):
+                    return "timeout", b""
+                if len(self.files) >= ENTRIES:
+                    return "truncated", b""
+                got = self.begin(path)
+                found = b""
+                if not got:
+                    try:
+                        got, found = self.read_file(path, max(0, probe["limit"] - self.size), probe["tail"])
+                    except NotADirectoryError:
+                        if path.strip("/") != pattern.strip("/"):
+                            continue        # the wildcard met something that is not a directory: not what was asked for
+                        got = "missing"
+                    except OSError as error:
+                        got, name = failure(error.errno)
+                        found = name.encode() if got == "crashed" else b""
+                self.entry(path, got, found)
+        return self.whole(), b""
+
+    def whole(self) -> str:
+        return "truncated" if any(entry[0] == "truncated" for entry in self.files.values()) else "done"
+
+    def expand(self, base: str, parts: list[str]) -> Iterator[str]:
+        """The paths that a pattern names. A directory that cannot be listed is an entry of its own."""
+        while parts and not any(mark in parts[0] for mark in "*?["):
+            base += "/" + parts[0]
+            parts = parts[1:]
+        if not parts:
+            yield base
+            return
+        for name in self.names(base or "/"):
+            if parts[0] == "*" or fnmatch.fnmatchcase(name, parts[0]):
+                yield from self.expand(base + "/" + name, parts[1:])
+
+    def names(self, path: str) -> list[str]:
+        if path not in self.listed:
+            outcome, names = self.begin(path), []
+            if not outcome:
                 try:
-                    data = os.read(fd, CHUNK)
+                    with os.scandir(ROOT + path) as found:
+                        names = sorted(item.name for item in itertools.islice(found, ENTRIES) if item.name[0] != ".")
+                except OSError as error:
+                    outcome = failure(error.errno)[0]
+            self.listed[path] = outcome or ("truncated" if len(names) == ENTRIES else ""), names
+        outcome, names = self.listed[path]
+        if outcome not in ("", "missing") and path not in self.files:
+            self.entry(path, outcome)
+        return names
+
+    def read_file(self, path: str, room: int, tail: bool) -> tuple[str, bytes]:
+        """Its bytes, as far as there is room. Opening a device or a pipe can have an effect, so neither is opened."""
+        name = ROOT + path
+        if not readable(os.stat(name)):
+            return "crashed", b"not a regular file"
+        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        try:
+            found = os.fstat(fd)
+            if not readable(found):
+                return "crashed", b"not a regular file"
+            log = stat.S_ISCHR(found.st_mode)
+            if tail and found.st_size > room:
+                os.lseek(fd, found.st_size - room - 1, os.SEEK_SET)
+            parts: list[bytes] = []
+            have, overwritten, cut = 0, 0, False
+            while tail or have <= room:
+                try:
+                    part = os.read(fd, KMSG_RECORD if log else 65536)
                 except BlockingIOError:
-                    break               # the end of /dev/kmsg
+                    break
                 except BrokenPipeError:
-                    continue            # a record was overwritten while we read; the next one is there
-                if not data:
+                    overwritten += 1
+                    if overwritten > 1000:
+                        break
+                    continue
+                if not part:
                     break
-                held.append(data)
-                size += len(data)
-                while size > room and held and probe["tail"] and size - len(held[0]) >= room:
-                    size -= len(held.pop(0))
-                    cut = True
-                if size > room and not probe["tail"]:
-                    break
-            whole = b"".join(held)
-            if size > room:
-                whole, cut = (whole[len(whole) - room:] if probe["tail"] else whole[:room]), True
-            self.used += len(whole)
-            return ("truncated" if cut else "done"), whole
+                parts.append(part)
+                have += len(part)
+                if tail and have > 2 * room + 65536:
+                    parts = [b"".join(parts)[-room - 1:]]
+                    have, cut = len(parts[0]), True
+            if overwritten:
+                self.say("note", "%s: the kernel overwrote records while they were read (%d times)" % (path, overwritten))
+            data = b"".join(parts)
+            if cut or len(data) > room:
+                return "truncated", (data[-room:] if room else b"") if tail else data[:room]
+            return "done", data
         finally:
             os.close(fd)
 
-    def mounts(self, probe: "Dict[str, Any]") -> None:
+    def read_mounts(self, probe: dict[str, Any]) -> tuple[str, bytes]:
         table = "/proc/self/mountinfo"
-        self.mark(table)
-        outcome, data = self.read(table, probe)
-        if table not in self.done:
-            self.put(table, outcome, data)
-        points: "Dict[bytes, bytes]" = {}
-        for line in data.splitlines():
-            before, dash, after = line.partition(b" - ")
-            words = before.split(b" ")
-            if dash and len(words) > 5:
-                points[words[4]] = after.split(b" ")[0]
-        if len(points) > MOST_MOUNTS:
-            self.part = True
-        for point, fstype in list(points.items())[:MOST_MOUNTS]:
-            if text(fstype) in probe["skip"]:
-                continue
-            parts = point.split(b"\\")
-            raw = parts[0] + b"".join(bytes([int(part[:3], 8) & 255]) + part[3:] if part[:3].isdigit() else b"\\" + part for part in parts[1:])
-            key = text(raw)
-            if self.entry(key):
+        if table not in self.files:
+            got = self.begin(table)
+            found = b""
+            if not got:
                 try:
-                    v = os.statvfs(os.fsencode(ROOT) + raw)
-                    figures = (v.f_bsize, v.f_frsize, v.f_blocks, v.f_bfree, v.f_bavail, v.f_files, v.f_ffree, v.f_favail, v.f_flag, v.f_namemax)
-                    self.put(key, "done", " ".join(map(str, figures)).encode())
+                    got, found = self.read_file(table, probe["limit"], False)
                 except OSError as error:
-                    self.put(key, reason(error))
+                    got = failure(error.errno)[0]
+            self.mountinfo = found
+            self.entry(table, got, found)
+        else:
+            self.mountinfo = self.files[table][1].encode("utf-8", "surrogateescape") if len(self.files[table]) > 1 else b""
+        top: dict[str, str] = {}
+        for line in self.mountinfo.decode("utf-8", "surrogateescape").splitlines():
+            left, _, right = line.partition(" - ")
+            words = left.split(" ")
+            if len(words) > 4 and right:
+                top[unescape(words[4])] = right.split(" ")[0]
+        points = [point for point in top if top[point] not in probe["skip"]]
+        for point in points[:MOST_MOUNTS]:
+            if point in self.files:
+                continue
+            if self.late(probe):
+                return "timeout", b""
+            got = self.begin(point)
+            found = b""
+            if not got:
+                try:
+                    figures = os.statvfs(ROOT + point)
+                    got, found = "done", " ".join(str(figure) for figure in figures[:10]).encode()
+                except OSError as error:
+                    got, name = failure(error.errno)
+                    found = name.encode() if got == "crashed" else b""
+            self.entry(point, got, found)
+        return "truncated" if len(points) > MOST_MOUNTS else self.whole(), b""
 
-    def clock(self, probe: "Dict[str, Any]") -> None:
-        """adjtimex(2) with modes 0: reads only. struct timex as on 64-bit Linux."""
+    def read_clock(self, probe: dict[str, Any]) -> tuple[str, bytes]:
+        got = self.begin(probe["id"])
+        if got:
+            return got, b""
         import ctypes
-
-        self.mark("adjtimex")
-        names = ("modes", "offset", "freq", "maxerror", "esterror", "status", "constant", "precision", "tolerance")
-        whole = ("modes", "status")
-
-        class Timex(ctypes.Structure):
-            _fields_ = [(name, ctypes.c_int if name in whole else ctypes.c_long) for name in names] + [("rest", ctypes.c_long * 32)]
-
-        timex = Timex()
+        if ctypes.sizeof(ctypes.c_long) != 8:
+            return "crashed", b"only 64-bit kernels are understood"
         library = ctypes.CDLL(None, use_errno=True)
-        state = library.adjtimex(ctypes.byref(timex))
+        timex = ctypes.create_string_buffer(256)    # struct timex of 64-bit Linux is 208 bytes; modes = 0 changes nothing
+        state = library.adjtimex(timex)
         if state < 0:
             raise OSError(ctypes.get_errno(), "adjtimex")
-        answer = {"state": state}
-        answer.update((name, getattr(timex, name)) for name in ("status", "offset", "maxerror", "esterror"))
-        self.say("text", json.dumps(answer))
-
-    # In the parent.
-
-    def collect(self) -> None:
-        """Takes over what the child has written so far."""
-        size = os.fstat(self.out).st_size
-        data = os.pread(self.out, size - self.offset, self.offset)
-        at = 0
-        while at + 4 <= len(data):
-            end = at + 4 + int.from_bytes(data[at:at + 4], "little")
-            if end > len(data):
-                break
-            self.take(json.loads(data[at + 4:end]))
-            at = end
-        self.offset += at
-
-    def take(self, message: "List[Any]") -> None:
-        kind = message[0]
-        if kind == "probe":
-            if message[1] != self.at or self.probes[self.at]["id"] not in self.results:
-                self.at, self.done = message[1], {}
-                self.results[self.probes[self.at]["id"]] = {
-                    "outcome": "timeout", "seconds": 0.0, "bytes": 0, "files": self.done, "began": message[2],
-                }
-            return
-        result = self.results[self.probes[self.at]["id"]]
-        if kind == "entry":
-            self.done[message[1]] = [message[2], message[3]] if message[3] else [message[2]]
-            result["bytes"] += len(message[3])
-        elif kind == "text":
-            result["text"] = message[1]
-            result["bytes"] = len(message[1])
-        else:
-            outcome = message[2]
-            if outcome == "done" and any(entry[0] == "truncated" for entry in self.done.values()):
-                outcome = "truncated"
-            result["outcome"] = outcome
-            result["seconds"] = round(message[3] - result.pop("began"), 4)
-            self.at += 1
-
-    def watch(self, now: float) -> float:
-        """Looks after the child; returns when to look again."""
-        child = self.child
-        if child is None:
-            return now + 3600
-        self_ended = child.reap()
-        self.collect()
-        key, began = self.where()
-        if self_ended:
-            live.remove(child)
-            self.child = None
-            if self.at < len(self.probes):
-                self.next("crashed" if not child.killed else "timeout", key, "")
-            return now
-        if child.killed:
-            if now >= child.killed + GRACE_S:
-                live.remove(child)
-                self.child = None
-                child.key, child.seconds = key, 0.0
-                self.next("wedged", key, "%s: %s" % (key, child.abandoned()))
-                return now
-            return child.killed + GRACE_S
-        probe = self.probes[min(self.at, len(self.probes) - 1)]
-        if now >= began + probe["each_s"]:
-            child.kill()
-            return now + 0.01
-        return began + probe["each_s"]
-
-    def next(self, outcome: str, key: str, note: str) -> None:
-        """After a reader was lost at an entry: says so there, and goes on with the rest."""
-        probe = self.probes[self.at]
-        result = self.results.setdefault(
-            probe["id"], {"outcome": outcome, "seconds": 0.0, "bytes": 0, "files": self.done, "began": clock()},
-        )
-        if note:
-            result["note"] = note
-        if probe["kind"] == "clock" or not key or key in self.done or self.spawns >= RESPAWNS:
-            result["outcome"] = outcome
-            result["seconds"] = round(clock() - result.pop("began"), 4)
-            self.done = {}
-            self.at += 1
-        else:
-            self.done[key] = [outcome]
-            self.skip[key] = outcome
-        if self.at < len(self.probes) and self.spawns < 2 * RESPAWNS:
-            self.os_out()
-            self.start()
-
-    def os_out(self) -> None:
-        """A new memory file: an abandoned reader may still write to the old one."""
-        self.out, self.offset = memory_file(), 0
-        self.page = mmap.mmap(-1, 8192)
+        # Offsets of the members, by linux/timex.h.
+        members = {"offset": (8, 8), "maxerror": (24, 8), "esterror": (32, 8), "status": (40, 4), "tai": (160, 4)}
+        figures = {key: int.from_bytes(timex.raw[at:at + size], sys.byteorder, signed=True) for key, (at, size) in members.items()}
+        return "done", json.dumps(dict(figures, state=state)).encode()
 
 
-def memory_file() -> int:
+def readable(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) or (stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 11))
+
+
+def unescape(word: str) -> str:
+    """Undoes mountinfo's three-digit octal escapes of blanks, tabs, newlines and backslashes."""
+    head, *rest = word.split("\\")
+    return head + "".join(chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() else "\\" + part for part in rest)
+
+
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def failure(number: int | None) -> tuple[str, str]:
+    """The outcome for an error of the operating system, and the error's name."""
+    if number in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
+        return "missing", ""
+    if number in (errno.EACCES, errno.EPERM):
+        return "denied", ""
+    return "crashed", errno.errorcode.get(number or 0, "error %s" % number)
+
+
+def capture(probe: dict[str, Any], outcome: str, began: float, note: str = "", ended: float = 0.0, **more: Any) -> None:
+    """Notes a probe's capture, in the form of healthcheck.recording."""
+    found: dict[str, Any] = {"outcome": outcome, "seconds": round((ended or clock()) - began, 4), "bytes": 0}
+    found.update((key, value) for key, value in more.items() if value not in ("", None, {}))
+    if note:
+        found["note"] = note
+    captures[probe["id"]] = found
+
+
+# The answer.
+outgoing = bytearray()
+
+
+def say(line: str, body: bytes = b"") -> None:
+    outgoing.extend(("muster:%s:%s\n" % (NONCE, line)).encode() + body)
+    flush()
+
+
+def flush() -> None:
+    """Writes what standard output takes now. A reader that has gone is the end."""
     try:
-        return os.memfd_create("muster")
-    except (AttributeError, OSError):
-        import tempfile
-
-        fd, path = tempfile.mkstemp()
-        os.unlink(path)
-        return fd
-
-
-# Commands and the NVML reader
-
-class Task:
-    """A probe with a child that talks on pipes: a command, or the NVML reader."""
-
-    def __init__(self, probe: "Dict[str, Any]") -> None:
-        self.probe = probe
-        self.result: "Dict[str, Any]" = {}
-        self.out: "List[bytes]" = []
-        self.size = self.total = 0
-        self.err = b""
-        self.cut = False
-        self.outcome = "done"
-        self.child: "Optional[Child]" = None
-
-    def finish(self, outcome: str, note: str = "") -> None:
-        child = self.child
-        if child is not None:
-            for fd in child.pipes:
-                os.close(fd)
-            if child in live:
-                live.remove(child)
-        self.result = {
-            "outcome": outcome, "seconds": round(clock() - child.began, 4) if child else 0.0, "bytes": self.total,
-            "text": text(b"".join(self.out)), "stderr": text(self.err), "note": note,
-        }
-        if child is not None and child.status is not None:
-            code = child.status
-            self.result["exit"] = -os.WTERMSIG(code) if os.WIFSIGNALED(code) else os.WEXITSTATUS(code)
-
-    def pipe(self, child: Child, name: str) -> int:
-        ours, theirs = os.pipe()
-        os.set_blocking(ours, False)
-        child.pipes[ours] = name
-        return theirs
-
-    def command(self) -> None:
-        child = self.child = Child(self.probe["id"], self.probe["seconds"])
-        out, err = self.pipe(child, "out"), self.pipe(child, "err")
-        actions = [
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2),
-        ]
-        default = [*SIGNALS, signal.SIGCHLD]
-        try:
-            try:
-                child.pid = os.posix_spawnp(
-                    self.probe["argv"][0], self.probe["argv"], os.environ, file_actions=actions, setsigdef=default, setsid=True)
-            except NotImplementedError:
-                child.pid = os.posix_spawnp(
-                    self.probe["argv"][0], self.probe["argv"], os.environ, file_actions=actions, setsigdef=default, setpgroup=0)
-        except OSError as error:
-            self.finish(reason(error), "" if reason(error) != "crashed" else errno.errorcode.get(error.errno or 0, "?"))
-            return
-        finally:
-            os.close(out)
-            os.close(err)
-        live.append(child)
-        child.remember()
-
-    def nvml(self, source: bytes) -> None:
-        child = self.child = Child(self.probe["id"], self.probe["seconds"])
-        out, err = self.pipe(child, "out"), self.pipe(child, "err")
-        child.pid = os.fork()
-        if not child.pid:
-            code = 1
-            try:
-                spawned(child)
-                os.dup2(out, 1)
-                os.dup2(err, 2)
-                binding, _, reader = zlib.decompress(source).partition(b"\0")
-                module = type(os)("pynvml")
-                sys.modules["pynvml"] = module
-                exec(compile(binding, "pynvml", "exec"), module.__dict__)
-                exec(compile(reader, "muster-nvml", "exec"), {"__name__": "muster_nvml"})
-                code = 0
-            except BaseException as error:
-                os.write(2, ("%s: %s" % (type(error).__name__, error)).encode("utf-8", "replace")[:1000])
-            finally:
-                os._exit(code)
-        os.close(out)
-        os.close(err)
-        live.append(child)
-        child.remember()
-
-    def read(self, fd: int) -> None:
-        """Takes what is there. Past the limit the rest is dropped: at the end where the tail matters, and the child with it elsewhere."""
-        child = self.child
-        assert child is not None
-        limit = self.probe["limit"]
-        while fd in child.pipes:
-            try:
-                data = os.read(fd, CHUNK)
-            except BlockingIOError:
-                return
-            if not data:
-                del child.pipes[fd]
-                os.close(fd)
-            elif child.pipes[fd] == "err":
-                self.err = (self.err + data)[-STDERR_BYTES:]
-            else:
-                self.total += len(data)
-                self.out.append(data)
-                self.size += len(data)
-                if self.size > limit:
-                    self.cut = True
-                    whole = b"".join(self.out)
-                    self.out = [whole[-limit:] if self.probe["tail"] else whole[:limit]]
-                    self.size = limit
-                    if not self.probe["tail"]:
-                        self.outcome = "truncated"
-                        child.kill()
-                        return
-
-    def watch(self, now: float) -> float:
-        child = self.child
-        assert child is not None
-        if child.reap():
-            for fd in list(child.pipes):
-                self.read(fd)
-            crashed = os.WIFSIGNALED(child.status or 0) and not child.killed
-            self.finish("crashed" if crashed else "truncated" if self.cut else self.outcome)
-            return now
-        if child.killed:
-            if now >= child.killed + GRACE_S:
-                note = child.abandoned()
-                self.finish("wedged", note)
-            return child.killed + GRACE_S
-        if now >= child.due:
-            self.outcome = "timeout"
-            child.kill()
-            return now + 0.01
-        return child.due
-
-
-# The whole
-
-def nvidia_device() -> bool:
-    return any(os.path.exists(ROOT + path) for path in ("/proc/driver/nvidia/version", "/sys/module/nvidia", "/dev/nvidiactl"))
-
-
-class Run:
-    """One run: the loop that looks after everything, and the answer."""
-
-    def __init__(self, probes: "Dict[str, Any]") -> None:
-        self.probes = probes
-        self.began = clock()
-        self.due = self.began + probes["seconds"]
-        self.results: "Dict[str, Dict[str, Any]]" = {}
-        self.tasks: "List[Task]" = []
-        self.running: "List[Task]" = []
-        self.reader: "Optional[Reader]" = None
-        self.wanting: "Optional[Task]" = None
-        self.inbox = b""
-        self.wake, wake = os.pipe()
-        os.set_blocking(wake, False)
-        os.set_blocking(self.wake, False)
-        signal.set_wakeup_fd(wake)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-
-    def go(self) -> None:
-        hung = predecessors()
-        entries = []
-        for probe in self.probes["probes"]:
-            if probe["id"] in hung:
-                self.results[probe["id"]] = {"outcome": "wedged", "seconds": 0.0, "bytes": 0, "note": hung[probe["id"]]}
-            elif probe["kind"] in ("files", "mounts", "clock"):
-                entries.append(probe)
-            elif probe["kind"] == "command":
-                self.tasks.append(Task(probe))
-            elif not nvidia_device():
-                self.results[probe["id"]] = {"outcome": "missing", "seconds": 0.0, "bytes": 0, "note": "no NVIDIA driver is loaded"}
-            else:
-                self.wanting = Task(probe)
-                self.wanting_since = clock()
-                self.print(b"want nvml\n")
-        if entries:
-            self.reader = Reader(entries, {key: "wedged" for key in hung if key.startswith("/")})
-            self.reader.start()
-        while self.busy():
-            self.turn()
-        for task in self.tasks:
-            self.results[task.probe["id"]] = task.result
-        if self.reader is not None:
-            for name, result in self.reader.results.items():
-                result.pop("began", None)
-                said = [key + ": " + hung[key] for key in hung if key in result["files"] or key in self.reader.skip]
-                for key in self.reader.skip:
-                    if key in hung and self.reader_has(name, key):
-                        result["files"][key] = ["wedged"]
-                        result["note"] = "; ".join(said)
-                self.results[name] = result
-        for probe in self.probes["probes"]:
-            unstarted = {"outcome": "timeout", "seconds": 0.0, "bytes": 0, "note": "its turn did not come in %g s" % self.probes["seconds"]}
-            self.results.setdefault(probe["id"], unstarted)
-
-    def reader_has(self, name: str, key: str) -> bool:
-        """Whether a wedged path belongs to this probe."""
-        probe = next(p for p in self.probes["probes"] if p["id"] == name)
-        if probe["kind"] == "files":
-            return any(fnmatch.fnmatch(key, pattern) or pattern.startswith(key + "/") for pattern in probe["paths"])
-        return probe["kind"] == "mounts" and not key.startswith(("/sys/", "/proc/"))
-
-    def busy(self) -> bool:
-        reading = self.reader is not None and self.reader.child is not None
-        waiting = any(not task.result for task in self.tasks) or self.wanting is not None
-        if clock() >= self.due:
-            self.cut_short()
-            reading = self.reader is not None and self.reader.child is not None
-            waiting = bool(self.running)
-        return reading or waiting
-
-    def cut_short(self) -> None:
-        """The set's time is up: whatever still runs is killed, whatever has not begun never does."""
-        self.wanting = None
-        for task in self.tasks:
-            if task.child is None and not task.result:
-                task.finish("timeout", "its turn did not come in %g s" % self.probes["seconds"])
-            elif not task.result:
-                assert task.child is not None
-                if not task.child.killed:
-                    task.outcome = "timeout"
-                    task.child.kill()
-        if self.reader is not None and self.reader.child is not None:
-            self.reader.spawns = 2 * RESPAWNS
-            self.reader.child.kill()
-
-    def turn(self) -> None:
-        now = clock()
-        idle = [task for task in self.tasks if task.child is None and not task.result]
-        while idle and sum(task.probe["kind"] == "command" for task in self.running) < COMMANDS:
-            task = idle.pop(0)
-            task.command()
-            if not task.result:
-                self.running.append(task)
-        again = [self.due if now < self.due else now + 0.05]
-        if self.reader is not None:
-            again.append(self.reader.watch(now))
-        for task in list(self.running):
-            again.append(task.watch(now))
-            if task.result:
-                self.running.remove(task)
-                again.append(now)
-        if self.wanting is not None:
-            end = self.wanting_since + self.wanting.probe["seconds"]
-            again.append(end)
-            if now >= end:
-                self.give_up("the reader was asked for and did not come")
-        poll = select.poll()
-        poll.register(0, select.POLLIN | select.POLLHUP)
-        poll.register(self.wake, select.POLLIN)
-        owners = {fd: task for task in self.running if task.child is not None for fd in task.child.pipes}
-        for fd in owners:
-            poll.register(fd, select.POLLIN)
-        for fd, _ in poll.poll(max(0.0, min(again) - clock()) * 1000 + 0.5):
-            if fd == 0:
-                self.lifeline()
-            elif fd == self.wake:
-                os.read(self.wake, CHUNK)
-            else:
-                owners[fd].read(fd)
-
-    def lifeline(self) -> None:
-        """Standard input: the extra that we asked for, or the end of everything."""
-        data = os.read(0, CHUNK)
-        if not data:
-            leave()
-        if self.wanting is None:
-            return
-        self.inbox += data
-        size, newline, rest = self.inbox.partition(b"\n")
-        if not newline:
-            if len(size) > 12:
-                self.give_up("what came for the NVML reader is not of our form")
-            return
-        if not size.isdigit() or not 0 < int(size) <= EXTRA_BYTES:
-            self.give_up("the head has no NVML reader for us")
-        elif len(rest) >= int(size):
-            task, self.wanting = self.wanting, None
-            task.nvml(rest[:int(size)])
-            self.tasks.append(task)
-            self.running.append(task)
-
-    def give_up(self, note: str) -> None:
-        assert self.wanting is not None
-        self.results[self.wanting.probe["id"]] = {"outcome": "timeout", "seconds": 0.0, "bytes": 0, "note": note}
-        self.wanting = None
-
-    def answer(self) -> bytes:
-        captures = self.results
-        self.shorten(captures)
-        times = os.times()
-        host = {
-            "hostname": first_line("/proc/sys/kernel/hostname") or os.uname().nodename,
-            "boot_id": first_line("/proc/sys/kernel/random/boot_id"), "time": time.time(), "uid": os.geteuid(),
-            "python": "%d.%d.%d" % sys.version_info[:3], "machine": os.uname().machine, "cpu_s": round(sum(times[:4]), 4),
-        }
-        body = json.dumps({"schema": "muster.reply/1", "host": host, "captures": captures}, separators=(",", ":"))
-        return zlib.compress(body.encode(), 6)
-
-    def shorten(self, captures: "Dict[str, Dict[str, Any]]") -> None:
-        """Cuts the largest texts, marked so, until the answer is within its bound: JSON may need six bytes for one of ours."""
-        room = self.probes["reply_bytes"] // 8
-        places = [(len(c.get("text", "")), c, c, "text") for c in captures.values()]
-        places += [(len(e[1]), c, e, 1) for c in captures.values() for e in c.get("files", {}).values() if len(e) > 1]
-        total = sum(size for size, _, _, _ in places)
-        for size, capture, owner, key in sorted(places, key=lambda place: -place[0]):
-            if total <= room:
-                return
-            keep = max(0, size - (total - room))
-            owner[key] = owner[key][:keep]
-            total -= size - keep
-            capture["outcome"] = "truncated"
-            if owner is not capture:
-                owner[0] = "truncated"
-
-    def print(self, line: bytes, body: bytes = b"") -> None:
-        """Writes on standard output; while nobody reads, the lifeline is still watched."""
-        data = b"muster:" + NONCE.encode() + b":" + line + body
-        os.set_blocking(1, False)
-        poll = select.poll()
-        poll.register(1, select.POLLOUT)
-        poll.register(0, select.POLLIN | select.POLLHUP)
-        while data:
-            for fd, _ in poll.poll():
-                if fd == 0:
-                    self.lifeline()
-                    continue
-                try:
-                    data = data[os.write(1, data[:CHUNK]):]
-                except BlockingIOError:
-                    pass
-                except OSError:
-                    leave()
+        while outgoing:
+            del outgoing[:os.write(1, outgoing[:1 << 20])]
+    except BlockingIOError:
+        pass
+    except OSError:
+        leave()
 
 
 def first_line(path: str) -> str:
     try:
-        fd = os.open(ROOT + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            return text(os.read(fd, 256)).partition("\n")[0]
-        finally:
-            os.close(fd)
+        with open(ROOT + path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(256).strip()
     except OSError:
         return ""
 
 
-def main() -> None:
-    global folder
-    probes = json.loads(PROBES)
-    for number in SIGNALS:
-        signal.signal(number, leave)
-    signal.setitimer(signal.ITIMER_REAL, probes["seconds"] + LAST_S)
-    try:
-        os.nice(10)
-    except OSError:
-        pass
-    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
-    os.environ["LC_ALL"] = os.environ["LANG"] = "C"
+def answer(limit: int, tails: set[str], reader: Reader) -> bytes:
+    """The reply as JSON of at most `limit` bytes; past it, the longest texts are cut, and their captures say so."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    name = os.uname()
+    document = {
+        "schema": "muster.reply/1", "captures": captures,
+        "host": {
+            "hostname": first_line("/proc/sys/kernel/hostname") or name.nodename,
+            "boot_id": first_line("/proc/sys/kernel/random/boot_id"), "time": time.time(), "uid": os.geteuid(),
+            "python": "%d.%d.%d" % sys.version_info[:3], "machine": name.machine,
+            "cpu_s": round(usage.ru_utime + usage.ru_stime + reader.cpu, 4),
+        },
+    }
+    body = json.dumps(document, separators=(",", ":")).encode()
+    while len(body) > limit:
+        holders = [(len(found.get("text", "")), key, "") for key, found in captures.items()]
+        holders += [
+            (len(entry[-1]), key, path) for key, found in captures.items()
+            for path, entry in found.get("files", {}).items() if len(entry) > 1
+        ]
+        holders.sort(reverse=True)
+        if not holders or holders[0][0] < 64:
+            cut_entries(limit)
+            return json.dumps(document, separators=(",", ":")).encode()
+        # All that are within half of the longest, so that the number of rounds does not depend on how many there are.
+        for size, key, path in holders:
+            if size > holders[0][0] // 2:
+                shorten(captures[key], path, size // 2, key in tails)
+        body = json.dumps(document, separators=(",", ":")).encode()
+    return body
+
+
+def shorten(found: dict[str, Any], path: str, size: int, tail: bool) -> None:
+    if path:
+        found["files"][path] = ["truncated", cut(found["files"][path][1], size, tail)]
+    else:
+        found["text"] = cut(found["text"], size, tail)
+    mark_cut(found)
+
+
+def cut(found: str, size: int, tail: bool) -> str:
+    return found[-size:] if tail else found[:size]
+
+
+def mark_cut(found: dict[str, Any]) -> None:
+    if found["outcome"] == "done":
+        found["outcome"] = "truncated"
+    found["note"] = "cut to keep the answer within its limit"
+
+
+def cut_entries(limit: int) -> None:
+    """Drops what is left of the longest captures until their sum is well within the limit."""
+    sizes = sorted((len(json.dumps(found)), key) for key, found in captures.items())
+    total = sum(size for size, _ in sizes)
+    while sizes and total > limit // 2:
+        size, key = sizes.pop()
+        for part in ("text", "stderr", "files"):
+            captures[key].pop(part, None)
+        mark_cut(captures[key])
+        total -= size
+
+
+# The one loop.
+def watch(poll: select.poll, wake: float, nvml: list[Nvml]) -> None:
+    """Waits until something happens or the time has come; looks after the lifeline, the signals and what we have to say."""
+    poll.modify(1, select.POLLOUT if outgoing else 0)
+    for fd, event in poll.poll(max(0, int((wake - clock()) * 1000) + 1)):
+        if fd == 0:
+            data = os.read(0, 65536) if event & select.POLLIN else b""
+            if not data:
+                leave()
+            for job in nvml:
+                job.receive(data)
+        elif fd == 1:
+            if not event & select.POLLOUT:
+                leave()
+            flush()
+        elif set(os.read(fd, 4096)) - {signal.SIGCHLD}:
+            leave()
+
+
+def main(spec: dict[str, Any]) -> None:
+    woken, waker = os.pipe()
+    for fd in (1, woken, waker):
+        os.set_blocking(fd, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    for number in (*SIGNALS, signal.SIGCHLD):
+        signal.signal(number, lambda number, frame: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.register(1, 0)
+    poll.register(woken, select.POLLIN)
+    probes = spec["probes"]
+    reader = Reader([probe for probe in probes if probe["kind"] in ("files", "mounts", "clock")])
+    nvml = [Nvml(probe) for probe in probes if probe["kind"] == "nvml"]
+    waiting = [Single(probe) for probe in probes if probe["kind"] == "command"]
+    running: list[Single] = []
+    if not reader.over:
+        reader.start()
+    for job in nvml:
+        job.start()
+    while waiting or running or not reader.over or not all(job.over for job in nvml):
+        while waiting and len(running) < COMMANDS and clock() < end:
+            running.append(waiting.pop(0))
+            running[-1].start()
+        if clock() >= end:
+            for late in waiting:
+                late.finish("timeout", "not started in the time for all probes")
+            waiting = []
+        jobs: list[Job] = [job for job in [reader, *nvml, *running] if not job.over]
+        if jobs:
+            watch(poll, min(job.wake() for job in jobs), nvml)
+        for each in jobs:
+            each.step(clock())
+        running = [job for job in running if not job.over]
+    tails = {probe["id"] for probe in probes if probe["tail"]}
+    body = zlib.compress(answer(spec["reply_bytes"], tails, reader), 6)
+    say("frame %d %s" % (len(body), hashlib.sha256(body).hexdigest()), body)
+    while outgoing:
+        watch(poll, end + LAST, [])
+        if clock() > end + LAST:
+            leave()
+    os._exit(0)
+
+
+spec = json.loads(PROBES)
+end = clock() + spec["seconds"]
+# Should we ourselves hang, for example where the kernel does not let go of us, this ends us without our help.
+signal.signal(signal.SIGALRM, signal.SIG_DFL)
+signal.setitimer(signal.ITIMER_REAL, spec["seconds"] + LAST + 1)
+try:
+    # Also lowers our input and output, where the block layer honours it: its priority follows this one.
+    os.nice(10)
+    os.umask(0o077)
     os.chdir("/")
-    folder = run_folder()
-    run = Run(probes)
-    run.go()
-    body = run.answer()
-    run.print(b"frame %d %s\n" % (len(body), hashlib.sha256(body).hexdigest().encode()), body)
-
-
-if __name__ == "muster_collector":
-    main()
+except OSError:
+    pass
+folder = run_folder()
+wedged = predecessors()
+try:
+    main(spec)
+except BaseException as error:
+    os.write(2, ("muster: %s: %s\n" % (type(error).__name__, error)).encode("utf-8", "replace"))
+finally:
+    leave()
