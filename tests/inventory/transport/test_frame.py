@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shlex
 import shutil
 import subprocess
@@ -30,7 +31,7 @@ def events(chunks: list[bytes], limit: int = 1 << 20) -> list[Event]:
 
 def cut_at(data: bytes, places: list[int]) -> list[bytes]:
     edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in itertools.pairwise(edges)]
 
 
 noise = st.lists(st.binary(max_size=40) | st.sampled_from([b"muster:", MARK[:-1], b"\r\n", b"x" * 70_000]), max_size=6).map(

@@ -21,7 +21,17 @@ from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, one, refusal, sweep
 from tests.testbed.sshd import (
-    Sshd, flooder, free_port, full_backlog, hangs_after_banner, hangs_up, listener, silent, sshd, wait_until, web_server,
+    Sshd,
+    flooder,
+    free_port,
+    full_backlog,
+    hangs_after_banner,
+    hangs_up,
+    listener,
+    silent,
+    sshd,
+    wait_until,
+    web_server,
 )
 
 
