@@ -1,0 +1,150 @@
+"""What is sent to a node: small, valid where it has to be, and the same through every login shell."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shlex
+import shutil
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from healthcheck import program
+from healthcheck.probes import Kind, Probe, ProbeSet
+
+ROOT = Path(program.__file__).parent
+SOURCES = ("collector.py", "collector_nvml.py")
+PROBES = ProbeSet((Probe("a.b", Kind.FILES, paths=("/etc/hostname",)),))
+
+
+def parts(payload: bytes) -> tuple[str, dict[str, object]]:
+    length, _, body = payload.partition(b"\n")
+    assert int(length) == len(body)
+    source, _, probes = zlib.decompress(body).partition(b"\0")
+    return source.decode(), json.loads(probes)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_runs_on_a_node_is_valid_for_python_3_8(name: str) -> None:
+    text = (ROOT / name).read_text()
+    ast.parse(text, feature_version=(3, 8))
+    ast.parse(program.stripped(text), feature_version=(3, 8))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_runs_on_a_node_has_no_formatted_string_literal(name: str) -> None:
+    """Python 3.12 and later write one back with quotes that no earlier version can read."""
+    assert not [node for node in ast.walk(ast.parse((ROOT / name).read_text())) if isinstance(node, ast.JoinedStr)]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_runs_on_a_node_uses_the_standard_library_alone_and_not_typing(name: str) -> None:
+    stripped = ast.parse(program.stripped((ROOT / name).read_text()))
+    imported = {
+        alias.name for node in ast.walk(stripped) if isinstance(node, ast.Import) for alias in node.names
+    } | {node.module for node in ast.walk(stripped) if isinstance(node, ast.ImportFrom)}
+    allowed = {
+        "__future__", "ctypes", "errno", "fnmatch", "hashlib", "itertools", "json", "os", "resource", "select", "signal", "stat", "sys",
+        "tempfile", "time", "zlib",
+    }
+    assert imported <= allowed
+
+
+def test_stripping_takes_out_what_does_nothing_and_nothing_else() -> None:
+    source = '''
+"""Doc."""
+from __future__ import annotations
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+LIMIT: int = 3  # a comment
+class Thing:
+    """Doc."""
+    size: int
+    def only(self, x: int = LIMIT, *args: str, **more: Any) -> list[int]:
+        """Doc."""
+        assert x is not None
+        "a string in the middle"
+        return [x, len("# no comment")]
+class Empty:
+    """Doc."""
+'''
+    stripped = program.stripped(source)
+    assert "Doc" not in stripped and "typing" not in stripped and "int" not in stripped and "a comment" not in stripped
+    found: dict[str, object] = {}
+    exec(stripped, found)  # noqa: S102
+    assert found["Thing"]().only() == [3, 12]  # type: ignore[operator]
+
+
+def test_the_payload_holds_the_collector_and_the_probe_set() -> None:
+    source, probes = parts(program.build(PROBES).payload)
+    assert probes == json.loads(json.dumps(PROBES.to_json()))
+    assert ast.dump(ast.parse(source)) == ast.dump(ast.parse(program.stripped((ROOT / "collector.py").read_text())))
+
+
+def test_the_payload_is_small() -> None:
+    assert len(program.build(PROBES).payload) < 12_000
+
+
+def test_every_program_has_a_nonce_of_its_own() -> None:
+    nonces = {program.build(PROBES).nonce for _ in range(50)}
+    assert len(nonces) == 50
+    assert all(len(nonce) == 16 and int(nonce, 16) >= 0 for nonce in nonces)
+
+
+def test_the_nvml_reader_travels_only_when_asked_for() -> None:
+    assert program.build(PROBES, nvml=False).extras == {}
+    extra = program.build(PROBES).extras["nvml"]
+    reader, _, binding = zlib.decompress(extra).partition(b"\0")
+    compile(reader, "reader", "exec")
+    assert b"def nvmlDeviceGetHandleByIndex" in binding
+    assert len(extra) < 128 * 1024
+
+
+def test_the_loader_is_one_line_that_no_shell_takes_for_its_own() -> None:
+    assert program.LOADER.isascii() and program.LOADER.isprintable()
+    assert not set("'!\\`$") & set(program.LOADER)
+
+
+def test_the_loader_is_no_syntax_error_in_any_version() -> None:
+    ast.parse(program.LOADER, feature_version=(3, 7))
+    assert program.LOADER.startswith("import sys;v=") and "print(" in program.LOADER
+
+
+def interpreters() -> list[str]:
+    """Every Python here that starts, old ones included."""
+    found = []
+    for name in ("python2.7", *(f"python3.{minor}" for minor in range(5, 15))):
+        path = shutil.which(name)
+        if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+            found.append(path)
+    return found
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_every_python_says_its_version_first_and_an_old_one_ends_there(python: str) -> None:
+    version = subprocess.run([python, "-c", "import sys;print('%d.%d' % sys.version_info[:2])"], capture_output=True, check=True, text=True)
+    major, minor = (int(word) for word in version.stdout.split("."))
+    built = program.build(PROBES)
+    run = subprocess.run([python, "-c", built.loader, built.nonce], input=built.payload, capture_output=True, check=False, timeout=20)
+    first, *_ = run.stdout.splitlines()
+    assert first == f"muster:{built.nonce}:python {major}.{minor}".encode()
+    if (major, minor) < (3, 8):
+        assert run.returncode == 3 and run.stderr == b""
+        assert len(run.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "ksh", "csh", "tcsh", "fish"])
+def test_the_command_line_is_the_same_in_every_login_shell(shell: str, tmp_path: Path) -> None:
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"no {shell} here")
+    show = tmp_path / "show"
+    show.write_text('#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n')
+    show.chmod(0o755)
+    words = [str(show), "-I", "-S", "-c", program.LOADER, "0123456789abcdef"]
+    run = subprocess.run([path, "-c", f"exec {shlex.join(words)}"], capture_output=True, check=True, text=True, env={"HOME": str(tmp_path)})
+    assert run.stdout.splitlines() == words[1:]

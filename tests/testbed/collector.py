@@ -1,0 +1,135 @@
+"""The real program on this machine, over pipes: started as a login shell would start it, under a tree of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from healthcheck import program, reply
+from healthcheck.probes import MIB, Probe, ProbeSet
+from healthcheck.recording import Recording
+from inventory.transport.base import Failure, Program, Reply, Stage
+from inventory.transport.frame import Body, Broken, Framer, Started, Wanted
+
+# Not the interpreter of the tests where there is another: what runs on nodes is the system's.
+PYTHON = next((path for path in ("/usr/bin/python3",) if Path(path).exists()), shutil.which("python3") or "python3")
+
+
+@dataclass
+class Running:
+    """A program that has been started. `lifeline` is its standard input; closing it must end everything."""
+
+    program: Program
+    process: subprocess.Popen[bytes]
+    began: float = field(default_factory=time.monotonic)
+    answer_to_wants: bool = True
+
+    def send(self, data: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def hang_up(self) -> None:
+        """Closes standard input: the end of the lifeline."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def reply(self, timeout: float = 30.0) -> Reply:
+        """Reads until the frame is whole; a failed stage when there is none in time."""
+        assert self.process.stdout is not None
+        framer = Framer(self.program.nonce, 64 * MIB)
+        fd = self.process.stdout.fileno()
+        end = time.monotonic() + timeout
+        while (left := end - time.monotonic()) > 0:
+            if not select.select([fd], [], [], left)[0]:
+                break
+            data = os.read(fd, 65536)
+            if not data:
+                return self._failed(framer.cut())
+            for event in framer.feed(data):
+                if isinstance(event, Body):
+                    return Reply("node", event.data, None, 0.0, 1.0)
+                if isinstance(event, Broken):
+                    return self._failed(event.reason)
+                if isinstance(event, Started) and not event.supported:
+                    return self._failed(f"Python {event.version}", Stage.PYTHON)
+                if isinstance(event, Wanted) and self.answer_to_wants:
+                    extra = self.program.extras.get(event.name, b"")
+                    self.send(b"%d\n" % len(extra) + extra)
+        return self._failed("no answer in time")
+
+    def recording(self, timeout: float = 30.0) -> Recording:
+        """What was recorded; fails the test when there was no answer."""
+        recording = reply.decode(self.reply(timeout))
+        assert recording.failure is None, recording.failure
+        return recording
+
+    @staticmethod
+    def _failed(reason: str, stage: Stage = Stage.REPLY) -> Reply:
+        return Reply("node", None, Failure(stage, reason), 0.0, 1.0)
+
+
+@contextmanager
+def running(
+    probes: Sequence[Probe], root: Path | None = None, *, seconds: float = 20.0, reply_bytes: int = 32 * MIB, python: str = PYTHON,
+    before: Sequence[str] = (), nvml: bool = True, **environment: str,
+) -> Iterator[Running]:
+    """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are words to start it through."""
+    built = program.build(ProbeSet(tuple(probes), seconds, reply_bytes), nvml=nvml)
+    env = {**os.environ, **environment}
+    if root is not None:
+        env["MUSTER_ROOT"] = str(root)
+    command = [*before, python, "-I", "-S", "-c", built.loader, built.nonce]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    started = Running(built, process)
+    try:
+        started.send(built.payload)
+        yield started
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            assert stream is not None
+            try:
+                stream.close()
+            except BrokenPipeError:
+                pass
+
+
+def collect(probes: Sequence[Probe], root: Path | None = None, *, timeout: float = 30.0, **how: object) -> Recording:
+    """One whole run: start, answer, end."""
+    with running(probes, root, **how) as started:  # type: ignore[arg-type]
+        recording = started.recording(timeout)
+        started.hang_up()
+        started.process.wait(10)
+        return recording
+
+
+def processes_with(name: str, value: str) -> list[int]:
+    """Every living process that has this environment variable: what a run has left behind."""
+    mark = f"{name}={value}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                alive = b") Z " not in (entry / "stat").read_bytes()
+                if alive and mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def await_none_with(name: str, value: str, timeout: float = 5.0) -> None:
+    """Waits until no process has this environment variable; fails the test when some still have."""
+    end = time.monotonic() + timeout
+    while left := processes_with(name, value):
+        assert time.monotonic() < end, f"still running: {left}"
+        select.select([], [], [], 0.02)
