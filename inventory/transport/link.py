@@ -7,6 +7,7 @@ the task's abort, which shuts the wire.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -44,11 +45,36 @@ class _Packets(Packetizer):
 
 
 class _Client(paramiko.Transport):
-    said = ""
+    """Keeps what the server says: on hanging up, and on each channel that it does not open.
+
+    paramiko keeps one exception per connection, which would be another node's where many open channels through one jump host.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(cast("Any", wire), packetizer_class=_Packets)
+        self.said = ""
+        self._refusals: dict[int, paramiko.ChannelException] = {}
+        self._asked = threading.local()
+
+    def refusal(self) -> paramiko.ChannelException | None:
+        """Why the channel that this thread last asked for was not opened."""
+        return self._refusals.pop(getattr(self._asked, "number", -1), None)
+
+    def _next_channel(self) -> int:
+        base: Any = super()
+        self._asked.number = number = base._next_channel()
+        return int(number)
 
     def _parse_disconnect(self, m: paramiko.Message) -> None:
         m.get_int()
         self.said = one_line(m.get_binary(), 120)
+
+    def _parse_channel_open_failure(self, m: paramiko.Message) -> None:
+        number, code = m.get_int(), m.get_int()
+        self._refusals[number] = paramiko.ChannelException(code, one_line(m.get_binary(), 80))
+        m.rewind()
+        base: Any = super()
+        base._parse_channel_open_failure(m)
 
 
 class _Auth(paramiko.auth_handler.AuthHandler):
@@ -95,11 +121,11 @@ class _Auth(paramiko.auth_handler.AuthHandler):
 
 @dataclass(frozen=True)
 class Trust:
-    """Whom to believe, and by what to be believed."""
+    """Whom to believe, and by what to be believed. `identities` is called only once the host is trusted, as an agent may be slow."""
 
     known_hosts: KnownHosts
     revoked: RevokedKeys | None
-    identities: Identities
+    identities: Callable[[], Identities]
 
 
 class Link:
@@ -109,10 +135,10 @@ class Link:
         self.who = place(target.hostname, target.port)
         self._wire = wire
         self._event = threading.Event()
-        self._client: Any = _Client(cast("Any", wire), packetizer_class=_Packets)
+        self._client: Any = _Client(wire)
         task.on_abort(self._event.set)
         self._exchange(task, target, believed, limits)
-        self._log_in(task, target, believed.identities, limits)
+        self._log_in(task, target, believed, limits)
 
     @property
     def alive(self) -> bool:
@@ -141,7 +167,6 @@ class Link:
             self._no_exchange()
         problem = trust.objection(target, known, believed.revoked, self._client.get_remote_server_key().asbytes())
         if problem is not None:
-            self.shut()
             raise Refused(Stage.HOST_KEY, problem)
 
     def _no_exchange(self) -> None:
@@ -154,11 +179,11 @@ class Link:
             raise Refused(Stage.HOST_KEY, f"{self.who} could not prove that the host key it shows is its own")
         raise Refused(Stage.CONNECT, f"no key exchange with {self.who}: {one_line(str(error), 120) or type(error).__name__}")
 
-    def _log_in(self, task: Task, target: Target, identities: Identities, limits: Limits) -> None:
+    def _log_in(self, task: Task, target: Target, believed: Trust, limits: Limits) -> None:
         task.step(limits.auth_s, lambda s: Failure(Stage.AUTH, f"{self.who} did not decide on {target.user}'s keys within {s:.3g} s "
                                                                "(a slow directory service there, or an agent here that waits for you?)"))
+        identities = believed.identities()
         if not identities.keys:
-            self.shut()
             raise Refused(Stage.AUTH, _sentence(f"there is no key to try for {target.user}@{self.who}", identities.notes)
                           + "; name one with `identity_file`, or start an agent")
         auth = _Auth(self._client, self._event)
@@ -178,10 +203,7 @@ class Link:
                     break
         except _GONE:
             task.check()
-        # Said before we hang up ourselves, so that it is known who did.
-        refused = Refused(Stage.AUTH, self._not_let_in(auth, target.user, tried, identities))
-        self.shut()
-        raise refused
+        raise Refused(Stage.AUTH, self._not_let_in(auth, target.user, tried, identities))
 
     def _try(self, task: Task, auth: _Auth, user: str, identity: Identity) -> bool:
         try:
@@ -206,22 +228,23 @@ class Link:
         if auth.allowed and "publickey" not in auth.allowed:
             return f"{self.who} lets {user} in by {', '.join(auth.allowed)} only, and only keys are supported here"
         if not self._client.is_active():
+            if "Too many" in self._client.said:
+                notes.append("name the right key with `identity_file`")
             return _sentence(f"{self.who} closed the connection while {user} was logging in ({self._client.said or 'without a word'}); "
                              f"tried {names or 'nothing'}", notes)
-        return _sentence(f"{self.who} took no key of {user}; tried {names}; it allows {', '.join(auth.allowed) or 'nothing'}", notes)
+        if auth.allowed:
+            notes.insert(0, f"it allows {', '.join(auth.allowed)}")
+        return _sentence(f"{self.who} took no key of {user}; tried {names}", notes)
 
     def tunnel(self, task: Task, host: str, port: int) -> Wire:
         """A wire to `host` from the machine at the other end. Raises Refused (stage CONNECT), Dropped when this link is gone."""
         try:
             channel = self._client.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=max(0.1, task.left() + 1))
-        except paramiko.ChannelException as error:
-            why = "forwarding is forbidden there (AllowTcpForwarding)" if error.code == 1 else one_line(error.text, 80) or "refused"
-            raise Refused(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}: {why}") from None
         except _GONE:
             task.check()
-            if self.alive:
-                # paramiko keeps one exception per connection: another node's open took the one that was ours.
-                raise Refused(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}") from None
+            if (refusal := self._client.refusal()) is not None:
+                why = "forwarding is forbidden there (AllowTcpForwarding)" if refusal.code == 1 else refusal.text or "no reason given"
+                raise Refused(Stage.CONNECT, f"the jump host {self.who} cannot connect to {place(host, port)}: {why}") from None
             raise Dropped(f"the connection to the jump host {self.who} was lost") from None
         return channel_wire(channel)
 
@@ -238,10 +261,10 @@ class Link:
     def _open(self, command: str, task: Task) -> paramiko.Channel:
         try:
             channel: paramiko.Channel = self._client.open_session(timeout=task.left() + 1)
-        except paramiko.ChannelException as error:
-            raise Refused(Stage.LOGIN, f"{self.who} opens no session: {one_line(error.text, 80) or 'refused'}") from None
         except _GONE:
             task.check()
+            if (refusal := self._client.refusal()) is not None:
+                raise Refused(Stage.LOGIN, f"{self.who} opens no session: {refusal.text or 'no reason given'}") from None
             raise Refused(Stage.LOGIN, f"{self.who} hung up after the login ({self._client.said or 'without a word'})") from None
         try:
             channel.exec_command(command)

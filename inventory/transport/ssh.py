@@ -14,7 +14,7 @@ from inventory.sshconfig import SshConfig, Target, default_config, target_for
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.jump import Jumps, Route, route_to
-from inventory.transport.keys import Keyring, agent_socket
+from inventory.transport.keys import Identities, Keyring, agent_socket
 from inventory.transport.link import Link, Trust
 from inventory.transport.session import Dialogue
 from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
@@ -118,15 +118,18 @@ class _Sweep:
             raise
 
     def _trust(self, target: Target) -> Trust:
-        agent = agent_socket(target.identity_agent)
-        identities = self._keyring.identities(target.identity_files, agent, only_files=target.identities_only)
         files, revoked = target.known_hosts_files, target.revoked_host_keys
         with self._lock:
             if files not in self._known_hosts:
                 self._known_hosts[files] = KnownHosts(files)
             if revoked is not None and revoked not in self._revoked:
                 self._revoked[revoked] = RevokedKeys(revoked)
-            return Trust(self._known_hosts[files], self._revoked[revoked] if revoked is not None else None, identities)
+            known_hosts, bad = self._known_hosts[files], None if revoked is None else self._revoked[revoked]
+        return Trust(known_hosts, bad, lambda: self._identities(target))
+
+    def _identities(self, target: Target) -> Identities:
+        agent = agent_socket(target.identity_agent)
+        return self._keyring.identities(target.identity_files, agent, only_files=target.identities_only)
 
 
 def _silent(who: str, seconds: float) -> Failure:

@@ -216,13 +216,21 @@ class _Crew:
         self._watch.stop(Failure(Stage.DEADLINE, "interrupted"))
 
     def _next(self) -> None:
+        while (job := self._take()) is not None:
+            try:
+                threading.Thread(target=self._run, args=(job,), name=f"muster-{job.node.name}", daemon=True).start()
+            except RuntimeError:
+                self._settle(job, None, Failure(Stage.CONNECT, "no thread to be had on this machine (ulimit -u?); try a smaller --fanout"))
+            else:
+                return
+
+    def _take(self) -> Job | None:
         with self._lock:
             if self._over or not self._waiting:
-                return
-            node = self._waiting.popleft()
-            job = Job(node, self._watch, time.monotonic() + self._limits.node_s, self._answer)
+                return None
+            job = Job(self._waiting.popleft(), self._watch, time.monotonic() + self._limits.node_s, self._answer)
             self._jobs.add(job)
-        threading.Thread(target=self._run, args=(job,), name=f"muster-{node.name}", daemon=True).start()
+            return job
 
     def _run(self, job: Job) -> None:
         try:
@@ -239,14 +247,18 @@ class _Crew:
             self._answer(job, outcome, None)
 
     def _answer(self, job: Job, body: bytes | None, failure: Failure | None) -> None:
+        if self._settle(job, body, failure):
+            self._next()
+
+    def _settle(self, job: Job, body: bytes | None, failure: Failure | None) -> bool:
         with self._lock:
             if job.answered:
-                return
+                return False
             job.answered = True
             self._jobs.discard(job)
         job.task.finish()
         self._done.put(job.reply(body, failure))
-        self._next()
+        return True
 
     def _time_is_up(self) -> None:
         with self._lock:
