@@ -26,7 +26,7 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _STATES = {state.value: state for state in LifecycleState}
-_ROLES = ("compute", "storage", "management", "other")     # a misspelt "compute" would take a port out of judgement
+_ROLES = ("compute", "storage", "mgmt", "dpu")     # a misspelt "compute" would take a port out of judgement
 _ALSO_CALLED = {     # what people write who come from ssh_config, Ansible or the shell, where spelling alone finds nothing near
     "hostname": "address", "host": "address", "ip": "address", "ansible_host": "address", "ansible_user": "user",
     "ansible_port": "port", "username": "user", "login": "user", "sudo": "become", "key": "identity_file",

@@ -21,6 +21,7 @@ _HARDWARE = re.compile(
     r"|PCIe Bus Error: severity=(?:Uncorrect\w+|Fatal)"
     r"|mce: CPU\d+: Machine [Cc]heck|Memory failure: 0x"
 )
+_KIND = re.compile(r"Machine [Cc]heck|severity|error_type|section_type| UE |Memory failure")
 _LONGEST = 200
 _OFF_THE_BUS = 79
 
@@ -29,13 +30,13 @@ _OFF_THE_BUS = 79
 def kernel_xid(kernel_log: KernelLog, *, ignore: tuple[int, ...]) -> Iterator[Finding]:
     """No GPU driver report (Xid) of this boot is in the kernel log, other than those that point at the job and not the node.
 
-    One finding for each GPU and Xid: the newest line, and how often. A GPU off the bus is Xid 79, also where no number is said.
+    One finding for each GPU and Xid: the first line, and how often. A GPU off the bus is Xid 79, also where no number is said.
     """
     seen: dict[tuple[str, int], list[KernelLine]] = {}
     for line in kernel_log.matching(_XID):
         match = _XID.search(line.text)
         number = int(match[2]) if match and match[2] else _OFF_THE_BUS
-        gpu = match[1].lower() if match and match[1] else _address(line.text)
+        gpu = (match[1] if match and match[1] else _address(line.text)).lower().partition(".")[0]
         if number not in ignore:
             seen.setdefault((gpu, number), []).append(line)
     for (gpu, number), lines in sorted(seen.items()):
@@ -47,7 +48,7 @@ _BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]
 
 def _address(text: str) -> str:
     match = _BDF.search(text)
-    return match[0].lower() if match else "unknown"
+    return match[0] if match else "unknown"
 
 
 @check("kernel.hardware_error")
@@ -55,10 +56,12 @@ def kernel_hardware_error(kernel_log: KernelLog) -> Iterator[Finding]:
     """The kernel reported no uncorrected hardware error in this boot: machine checks, memory, PCI Express."""
     lines = list(kernel_log.matching(_HARDWARE))
     if lines:
-        yield Finding("kernel log", _said(lines), "no uncorrected hardware error")
+        # A report is a block of lines; the one that names the kind of error is seldom the first.
+        telling = [line for line in lines if _KIND.search(line.text)]
+        yield Finding("kernel log", _said(telling or lines), "no uncorrected hardware error")
 
 
 def _said(lines: list[KernelLine]) -> str:
-    newest = lines[-1]
-    times = "" if len(lines) == 1 else f"{len(lines)} times, the newest "
-    return f"{times}{newest.seconds:.0f} s after boot: {newest.text[:_LONGEST]}"
+    """The first line, which is nearest to the cause, and how many there are."""
+    count = "" if len(lines) == 1 else f"{len(lines)} lines, the first "
+    return f"{count}{lines[0].seconds:.0f} s after boot: {lines[0].text[:_LONGEST]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 from collections.abc import Sequence
@@ -73,7 +74,9 @@ def check(
         chosen = _choose(nodes, inventory, local, from_slurm, ruleset)
         plan = sweep.Plan(tuple(chosen), ruleset.select(only, skip), sku, chosen.source, only, skip)
         outcome = _live(plan, local, timeout, fanout, save, state, quiet=form != "table" and not sys.stderr.isatty())
-    show(plan, outcome, form)
+    # A reader that went away (`| head`) does not change what was found; rich leaves by SystemExit then.
+    with contextlib.suppress(BrokenPipeError, SystemExit):
+        show(plan, outcome, form)
     return 130 if outcome.partial and replay is None else exit_code(outcome.assessed.reports)
 
 

@@ -93,8 +93,10 @@ def main() -> None:
         print(f"muster: {error}", file=sys.stderr)  # noqa: T201
         code = error.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 0
+    except SystemExit as error:
+        # click ends so, with 1, when the reader of standard output went away; that is nobody's failure.
+        code = 0 if isinstance(sys.stdout, click.utils.PacifyFlushWrapper) else error.code
     _leave(code if isinstance(code, int) else 0)
 
 

@@ -184,7 +184,7 @@ def test_a_wrong_group_is_named_with_its_line(refused: Refused, group: str, said
     ("{ports: ^[18:00.0]}", "expected a map from PCI addresses"),
     ("{ports: {^mlx5_0: {}}}", "'mlx5_0' is no PCI address"),
     ("{ports: {18:00.0: {^rol: x}}}", "unknown key 'rol' in a port; did you mean role?"),
-    ("{ports: {18:00.0: {role: ^compte}}}", "expected one of compute, storage, management, other"),
+    ("{ports: {18:00.0: {role: ^compte}}}", "expected one of compute, storage, mgmt, dpu"),
     ("{ports: {18:00.0: {rail: ^-1}}}", "expected a rail number"),
     ("{ports: {18:00.0: {}, ^0000:18:00.0: {}}}", "duplicate key: port 0000:18:00.0 stands at m.yaml:3:16 already"),
     ("{bmc: ^{user: x}}", "bmc has no address"),
@@ -312,7 +312,7 @@ ENTRY = st.fixed_dictionaries({}, optional={
     "bmc": st.fixed_dictionaries({"address": WORD}, optional={"user": WORD}),
     "labels": st.dictionaries(WORD, WORD, max_size=3),
     "ports": st.dictionaries(PCI, st.fixed_dictionaries({}, optional={
-        "role": st.sampled_from(["compute", "storage", "management", "other"]), "rail": st.integers(0, 1023), "leaf": WORD,
+        "role": st.sampled_from(["compute", "storage", "mgmt", "dpu"]), "rail": st.integers(0, 1023), "leaf": WORD,
     }), max_size=3),
 })
 
