@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -18,8 +17,10 @@ from inventory.model import Node
 from inventory.sshconfig import SshConfig
 from inventory.transport.base import Stage
 from inventory.transport.ssh import SshTransport
+from tests.inventory.transport.client import client
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, one, refusal, sweep
+from tests.testbed.processes import alive
 from tests.testbed.sshd import (
     Sshd,
     flooder,
@@ -33,14 +34,6 @@ from tests.testbed.sshd import (
     wait_until,
     web_server,
 )
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and not a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def hung_python(folder: Path) -> Path:
@@ -292,30 +285,9 @@ def test_closing_the_iterator_ends_what_runs_on_the_nodes(plain_sshd: Sshd, tmp_
         wait_until(lambda pid=int(note.name): not alive(pid), what="the end of the program")  # type: ignore[misc]
 
 
-_CLIENT = """
-import sys
-from inventory.model import Node
-from inventory.sshconfig import SshConfig
-from inventory.transport.base import Limits
-from inventory.transport.ssh import SshTransport
-from tests.inventory.transport.speaker import speaker
-port, user, key, known, source = sys.argv[1:]
-node = Node("n1", address="127.0.0.1", port=int(port), user=user, identity_file=(key,), known_hosts_file=(known,))
-lost = Node("lost", address="127.0.0.1", port=int(port), user=user, identity_file=(key,), known_hosts_file=(known,), python="/bin/false")
-for reply in SshTransport(SshConfig.parse("")).run([node, lost], speaker(source), Limits(sweep_s=30)):
-    print(reply.node, reply.body, flush=True)
-"""
-
-
-def client(server: Sshd, source: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _CLIENT, str(server.port), server.user, str(server.user_key), str(server.known_hosts), source],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
-
-
 def test_nothing_runs_on_the_node_after_the_client_is_killed(plain_sshd: Sshd, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    process = client(plain_sshd, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
+    process = client(plain_sshd, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()", n1={})
     wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=10)
@@ -323,7 +295,7 @@ def test_nothing_runs_on_the_node_after_the_client_is_killed(plain_sshd: Sshd, t
 
 
 def test_the_process_ends_at_once_after_the_sweep_and_says_nothing_on_its_terminal(plain_sshd: Sshd) -> None:
-    process = client(plain_sshd, "answer(b'well')")
+    process = client(plain_sshd, "answer(b'well')", n1={}, lost={"python": "/bin/false"})
     out, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (0, "")
     assert sorted(out.splitlines()) == ["lost None", "n1 b'well'"]
@@ -352,3 +324,17 @@ def test_ssh_config_gives_what_the_inventory_leaves_out(plain_sshd: Sshd) -> Non
 def test_a_broken_ssh_config_is_an_error_of_the_user_and_not_of_a_node() -> None:
     with pytest.raises(ConfigError):
         SshConfig.parse("Host a\n Port\n")
+
+
+def test_no_descriptor_and_no_thread_is_left_after_a_sweep_with_failures(plain_sshd: Sshd, tmp_path: Path) -> None:
+    def left() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+    nodes = [plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"), Node("refused", address="127.0.0.1", port=free_port()),
+             plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)), plain_sshd.node("key", identity_file=("/none",)),
+             plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
+    sweep(nodes, login_s=2)
+    before = left()
+    for _ in range(3):
+        sweep(nodes, login_s=2)
+    wait_until(lambda: left() <= before, what="as few descriptors and threads as before")

@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.testbed.sshd import Sshd, hashed, make_key, public, sshd, wait_until
 
 # host keys
 
-def with_known_hosts(folder: Path, text: str) -> dict[str, object]:
+def with_known_hosts(folder: Path, text: str) -> dict[str, Any]:
     file = folder / "known_hosts"
     file.write_text(text)
     return {"known_hosts_file": (str(file),)}

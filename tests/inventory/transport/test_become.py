@@ -1,0 +1,99 @@
+"""Becoming root through a real sudo, as a throw-away user: it works where it is allowed, and says why where it is not."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from inventory.transport.base import Stage
+from tests.inventory.transport.client import client
+from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.sweeps import one, refusal
+from tests.testbed.processes import alive
+from tests.testbed.sshd import Sshd, sshd, wait_until
+
+Allow: TypeAlias = "Callable[[str], None]"
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.getuid() != 0, reason="needs root, to create a user and to write a sudoers file"),
+    pytest.mark.skipif(shutil.which("sudo") is None, reason="no sudo on this machine"),
+]
+
+
+@pytest.fixture(scope="module")
+def stranger() -> Iterator[Sshd]:
+    """An sshd that logs in a user of its own, who has no right to sudo."""
+    user = f"t{secrets.token_hex(4)}"
+    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", "--password", "*", user], check=True)
+    try:
+        # Not under pytest's folder, which only root may enter.
+        with tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=user) as server:
+            yield server
+    finally:
+        subprocess.run(["userdel", "--force", user], check=True, capture_output=True)
+
+
+@pytest.fixture
+def allow(stranger: Sshd) -> Iterator[Allow]:
+    """Call it with a sudoers rule for the user."""
+    path = Path("/etc/sudoers.d") / stranger.user
+
+    def write(rule: str) -> None:
+        path.write_text(f"{stranger.user} {rule}\n")
+        path.chmod(0o440)
+
+    yield write
+    path.unlink(missing_ok=True)
+
+
+def test_with_the_right_the_program_runs_as_root(stranger: Sshd, allow: Allow) -> None:
+    allow("ALL=(root) NOPASSWD: ALL")
+    reply = one(stranger.node(become=True), speaker("answer(str(os.getuid()).encode())"))
+    assert reply.body == b"0", reply.failure
+    assert one(stranger.node(), speaker("answer(str(os.getuid()).encode())")).body != b"0"
+
+
+def test_where_sudo_asks_for_a_password_it_is_stage_become_and_says_so(stranger: Sshd, allow: Allow) -> None:
+    allow("ALL=(root) ALL")
+    assert "NOPASSWD" in refusal(one(stranger.node(become=True)), Stage.BECOME)
+
+
+def test_a_user_without_the_right_is_stage_become(stranger: Sshd) -> None:
+    assert "sudo" in refusal(one(stranger.node(become=True)), Stage.BECOME)
+
+
+def test_a_right_to_other_commands_only_is_stage_become(stranger: Sshd, allow: Allow) -> None:
+    allow("ALL=(root) NOPASSWD: /bin/true")
+    refusal(one(stranger.node(become=True)), Stage.BECOME)
+
+
+def test_a_python_that_root_does_not_find_is_stage_python(stranger: Sshd, allow: Allow) -> None:
+    allow("ALL=(root) NOPASSWD: ALL")
+    refusal(one(stranger.node(become=True, python="no-such-python")), Stage.PYTHON)
+
+
+def test_what_runs_as_root_is_gone_after_the_deadline(stranger: Sshd, allow: Allow, tmp_path: Path) -> None:
+    allow("ALL=(root) NOPASSWD: ALL")
+    note = tmp_path / "pid"
+    program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
+    refusal(one(stranger.node(become=True), program, node_s=2), Stage.DEADLINE)
+    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+
+
+def test_what_runs_as_root_is_gone_after_the_client_is_killed(stranger: Sshd, allow: Allow, tmp_path: Path) -> None:
+    allow("ALL=(root) NOPASSWD: ALL")
+    note = tmp_path / "pid"
+    process = client(stranger, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()", n1={"become": True})
+    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
+    process.kill()
+    process.communicate(timeout=10)
+    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")

@@ -1,0 +1,129 @@
+"""The local transport: the same answers, stages, lifeline and deadlines as over SSH."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inventory.model import Node
+from inventory.transport.base import Limits, Program, Reply, Stage
+from inventory.transport.local import LocalTransport
+from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.sweeps import refusal
+from tests.testbed.processes import alive
+from tests.testbed.sshd import wait_until
+
+LIMITS = Limits(sweep_s=20, node_s=15, login_s=10)
+
+
+def one(program: Program, node: Node | None = None, **limits: Any) -> Reply:
+    (reply,) = LocalTransport().run([node or Node("here", address="never.invalid")], program, replace(LIMITS, **limits))
+    return reply
+
+
+def test_this_machine_answers_whatever_address_it_has() -> None:
+    reply = one(speaker("answer(b'well')"))
+    assert (reply.node, reply.body, reply.failure, reply.attempts) == ("here", b"well", None, 1)
+    assert reply.sent_bytes == len(speaker("answer(b'well')").payload)
+
+
+def test_extras_larger_than_a_pipe_pass_while_both_outputs_are_flooded() -> None:
+    program = speaker("""
+        for _ in range(40):
+            sys.stderr.buffer.write(b'e' * 65536)
+        OUT.write(b'o' * 99999 + b'\\n')
+        answer(hashlib.sha256(want('big')).digest())
+        sys.stderr.buffer.write(b'e' * 300000)
+    """, extras={"big": b"x" * 3_000_000})
+    assert one(program).body is not None
+
+
+@pytest.mark.parametrize(("source", "words"), [
+    ("raise KeyError('lost')", "KeyError: 'lost'"), ("answer(b'abc', size=9)", "3 of 9 bytes"),
+    ("answer(b'abc', digest='0' * 64)", "checksum"),
+    ("answer(b'', size=999999999)", "over the limit"), ("os.kill(os.getpid(), 9)", "signal 9"),
+    ("os.close(1); os.close(2); I.read()", "without an answer"),
+])
+def test_an_answer_that_is_not_one_is_stage_reply(source: str, words: str) -> None:
+    assert words in refusal(one(speaker(source)), Stage.REPLY)
+
+
+def test_a_missing_python_is_stage_python() -> None:
+    assert "no-such-python" in refusal(one(speaker(), Node("here", python="no-such-python")), Stage.PYTHON)
+
+
+def test_a_python_that_hangs_is_stage_python(tmp_path: Path) -> None:
+    hung = tmp_path / "python3"
+    hung.write_text("#!/bin/sh\nexec cat >/dev/null\n")
+    hung.chmod(0o755)
+    refusal(one(speaker(), Node("here", python=str(hung)), login_s=1), Stage.PYTHON)
+
+
+def test_a_program_that_never_ends_is_stage_deadline_and_is_gone(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    began = time.monotonic()
+    reply = one(speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()"), node_s=1)
+    assert "at work" in refusal(reply, Stage.DEADLINE)
+    assert time.monotonic() - began < 3
+    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+
+
+def test_a_program_that_ignores_the_end_of_its_input_is_killed_with_its_children(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    program = speaker(f"""
+        import subprocess
+        child = subprocess.Popen(['sleep', '600'])
+        open({str(note)!r}, 'w').write(str(os.getpid()) + ' ' + str(child.pid))
+        while True: time.sleep(1)
+    """)
+    refusal(one(program, node_s=1), Stage.DEADLINE)
+    for pid in map(int, note.read_text().split()):
+        wait_until(lambda pid=pid: not alive(pid), what="the end of the program")  # type: ignore[misc]
+
+
+def test_closing_the_iterator_ends_the_program(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
+    replies = LocalTransport().run([Node("bad", python="no-such-python"), Node("here")], program, LIMITS)
+    assert next(replies).node == "bad"
+    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
+    replies.close()  # type: ignore[attr-defined]
+    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+
+
+def test_nothing_is_left_of_the_program_when_the_client_is_killed(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = ("import sys; from tests.inventory.transport.test_local import one, speaker; "
+            f"one(speaker(\"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()\"))")
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3])
+    wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
+
+
+def test_no_descriptor_and_no_thread_is_left_after_many_runs() -> None:
+    def left() -> tuple[int, int]:
+        return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+    one(speaker())
+    wait_until(lambda: threading.active_count() == 1 or not [t for t in threading.enumerate() if t.name.startswith("muster-")])
+    before = left()
+    for _ in range(5):
+        one(speaker())
+        one(speaker(), Node("here", python="/bin/false"))
+    wait_until(lambda: left() <= before, what="as few descriptors and threads as before")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which has no use for sudo")
+def test_root_needs_no_sudo_to_become_root() -> None:
+    assert one(speaker("answer(str(os.getuid()).encode())"), Node("here", become=True)).body == b"0"

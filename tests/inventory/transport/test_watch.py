@@ -1,0 +1,153 @@
+"""Fan-out and deadlines, with work that is only Python: every node is answered for once, on time, whatever its work does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from inventory.model import Node
+from inventory.transport.base import Failure, Limits, Reply, Stage
+from inventory.transport.watch import Expired, Job, Refused, Task, Watch, fan_out
+from tests.testbed.sshd import wait_until
+
+
+def nodes(count: int) -> list[Node]:
+    return [Node(f"n{number}") for number in range(count)]
+
+
+def replies(count: int, work: Callable[[Job], bytes | Failure], **limits: float | int) -> dict[str, Reply]:
+    found = list(fan_out(nodes(count), Limits(**limits), work, Watch()))  # type: ignore[arg-type]
+    assert len({reply.node for reply in found}) == len(found) == count
+    return {reply.node: reply for reply in found}
+
+
+@pytest.fixture
+def never() -> Iterator[threading.Event]:
+    """An event that is set only when the test is over."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_no_more_than_the_fanout_are_at_work_at_once() -> None:
+    lock, now, most = threading.Lock(), [0], [0]
+
+    def work(job: Job) -> bytes:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.002)
+        with lock:
+            now[0] -= 1
+        return job.node.name.encode()
+
+    found = replies(60, work, fanout=7)
+    assert all(reply.body == name.encode() for name, reply in found.items())
+    assert 1 < most[0] <= 7
+
+
+def test_a_reply_comes_as_soon_as_it_is_known(never: threading.Event) -> None:
+    running = fan_out(nodes(3), Limits(), lambda job: (never.wait(20) and b"") if job.node.name == "n0" else b"quick", Watch())
+    began = time.monotonic()
+    assert {next(running).node, next(running).node} == {"n1", "n2"}
+    assert time.monotonic() - began < 2
+    running.close()  # type: ignore[attr-defined]
+
+
+def test_work_that_never_returns_costs_neither_the_others_their_turn_nor_the_sweep_its_end(never: threading.Event) -> None:
+    def work(job: Job) -> bytes:
+        job.task.step(0.2, lambda seconds: Failure(Stage.RESOLVE, f"stuck for {seconds:.1f} s"))
+        if job.node.name < "n4":
+            never.wait(60)
+        return b"done"
+
+    began = time.monotonic()
+    found = replies(8, work, fanout=2)
+    assert time.monotonic() - began < 5
+    assert [found[f"n{number}"].body for number in range(4, 8)] == [b"done"] * 4
+    assert found["n0"].failure == Failure(Stage.RESOLVE, "stuck for 0.2 s")
+
+
+def test_an_answer_that_comes_after_the_deadline_is_not_a_second_reply() -> None:
+    def work(job: Job) -> bytes:
+        job.task.step(0.05, lambda _: Failure(Stage.LOGIN, "late"))
+        wait_until(lambda: job.answered)
+        return b"too late"
+
+    assert {reply.failure for reply in replies(5, work).values()} == {Failure(Stage.LOGIN, "late")}
+
+
+def test_no_step_goes_past_the_nodes_own_end_and_each_has_its_own_words(never: threading.Event) -> None:
+    def work(job: Job) -> bytes:
+        job.task.step(0.1, lambda _: Failure(Stage.CONNECT, "first"))
+        job.task.step(60, lambda _: Failure(Stage.LOGIN, "second"))
+        never.wait(60)
+        return b""
+
+    began = time.monotonic()
+    assert replies(1, work, node_s=0.5)["n0"].failure == Failure(Stage.LOGIN, "second")
+    assert 0.4 < time.monotonic() - began < 3
+
+
+def test_an_abort_calls_what_was_registered_and_what_is_registered_later() -> None:
+    watch, called, answers = Watch(), [], []
+    task = Task(watch, time.monotonic() + 60, answers.append)
+    watch.add(task)
+    task.on_abort(lambda: called.append("early"))
+    task.abort(Failure(Stage.AUTH, "first"))
+    task.abort(Failure(Stage.AUTH, "second"))
+    with pytest.raises(Expired):
+        task.on_abort(lambda: called.append("late"))
+    with pytest.raises(Expired):
+        task.step(1, lambda _: Failure(Stage.AUTH, "third"))
+    assert (called, answers) == (["early", "late"], [Failure(Stage.AUTH, "first")])
+    watch.stop(Failure(Stage.DEADLINE, "over"))
+
+
+def test_a_defect_in_the_work_costs_one_node_its_answer_and_is_named() -> None:
+    def work(job: Job) -> bytes:
+        if job.node.name == "n1":
+            raise ZeroDivisionError("ours")
+        if job.node.name == "n2":
+            raise Refused(Stage.BECOME, "no")
+        return b"fine"
+
+    found = replies(3, work)
+    assert found["n0"].body == b"fine"
+    assert found["n2"].failure == Failure(Stage.BECOME, "no")
+    failure = found["n1"].failure
+    assert failure is not None
+    assert "ZeroDivisionError" in failure.reason
+
+
+def test_no_nodes_are_no_replies_and_no_time_is_a_reply_for_each(never: threading.Event) -> None:
+    assert replies(0, lambda _: b"") == {}
+    found = replies(5, lambda _: b"late" * never.wait(60), sweep_s=0.0, fanout=2)
+    assert {reply.failure.stage for reply in found.values() if reply.failure} == {Stage.DEADLINE}
+
+
+def test_when_the_iterator_is_closed_the_work_in_hand_is_aborted_and_no_more_is_begun(never: threading.Event) -> None:
+    begun, aborted = [], []
+
+    def work(job: Job) -> bytes:
+        begun.append(job.node.name)
+        if job.node.name == "n0":
+            return b""
+        job.task.on_abort(lambda: aborted.append(job.node.name))
+        never.wait(60)
+        return b""
+
+    running = fan_out(nodes(50), Limits(fanout=3), work, Watch())
+    next(running)
+    wait_until(lambda: len(begun) == 4)
+    running.close()  # type: ignore[attr-defined]
+    assert sorted(aborted) == sorted(begun[1:])
+    assert len(begun) == 4
+
+
+def test_all_threads_end_with_the_sweep() -> None:
+    replies(10, lambda _: b"")
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("muster-")])
