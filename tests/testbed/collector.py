@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,10 +97,8 @@ def running(
         process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):
             assert stream is not None
-            try:
+            with suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
 
 
 def collect(probes: Sequence[Probe], root: Path | None = None, *, timeout: float = 30.0, **how: object) -> Recording:
