@@ -181,8 +181,8 @@ def xid(machine: Machine, rng: random.Random) -> None:
 @_fault
 def hardware_error(machine: Machine, rng: random.Random) -> None:
     """The kernel logged a fatal machine check of a processor's memory controller."""
+    machine.say("Disabling lock debugging due to kernel taint", 4)
     for line in (
-        "Disabling lock debugging due to kernel taint",
         f"CPU {rng.randrange(224)}: Machine Check Exception: 5 Bank 14: bd80000000200179",
         "TSC 6f2f3d7b1c1 ADDR 3f2a9c0040 MISC 9001410ca02c86 PPIN 5d8a1c3e7b20f4c1",
         "PROCESSOR 0:806f8 TIME 1732170000 SOCKET 1 APIC 80 microcode 2b0004d0",
