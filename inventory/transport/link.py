@@ -7,7 +7,7 @@ the task's abort, which shuts the wire.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -129,16 +129,20 @@ class Trust:
 
 
 class Link:
-    """A connection on which `target` has proven to be who we know and has let us in. Raises Refused, Dropped or Expired."""
+    """A connection over `wire`; once `open` has returned, `target` has proven to be who we know and has let us in."""
 
-    def __init__(self, task: Task, wire: Wire, target: Target, believed: Trust, limits: Limits) -> None:
+    def __init__(self, wire: Wire, target: Target) -> None:
         self.who = place(target.hostname, target.port)
+        self._target = target
         self._wire = wire
         self._event = threading.Event()
         self._client: Any = _Client(wire)
+
+    def open(self, task: Task, believed: Trust, limits: Limits) -> None:
+        """Raises Refused, Dropped or Expired; then only `shut` is left to do."""
         task.on_abort(self._event.set)
-        self._exchange(task, target, believed, limits)
-        self._log_in(task, target, believed, limits)
+        self._exchange(task, self._target, believed, limits)
+        self._log_in(task, self._target, believed, limits)
 
     @property
     def alive(self) -> bool:
@@ -148,6 +152,9 @@ class Link:
     def shut(self) -> None:
         """Ends the connection; returns at once. The other end sees the end of its input."""
         self._wire.shut()
+        if self._client.ident is None:
+            # No thread of paramiko's has begun to read the wire, which would close it on seeing the end.
+            self._wire.close()
 
     def _await(self, task: Task) -> None:
         self._event.wait()
@@ -158,8 +165,9 @@ class Link:
         task.step(limits.connect_s, lambda s: Failure(Stage.CONNECT, f"{self.who} did not finish the key exchange within {s:.3g} s"))
         known = believed.known_hosts.about(target.hostname, target.port, target.host_key_alias)
         options = self._client.get_security_options()
-        options.ciphers, options.digests = _CIPHERS, _MACS
-        options.kex = tuple(name for name in _KEX if name in self._client._kex_info)
+        options.ciphers = _supported(_CIPHERS, self._client._cipher_info)
+        options.digests = _supported(_MACS, self._client._mac_info)
+        options.kex = _supported(_KEX, self._client._kex_info)
         options.key_types = trust.algorithms(known, _HOST_KEYS)
         self._client.start_client(self._event)
         self._await(task)
@@ -338,6 +346,11 @@ def _send(channel: paramiko.Channel, data: bytes) -> bytes:
             break
         view = view[sent:]
     return bytes(view)
+
+
+def _supported(wanted: tuple[str, ...], known: Container[str]) -> tuple[str, ...]:
+    """Those that this version of paramiko has, in our order: it raises on others."""
+    return tuple(name for name in wanted if name in known)
 
 
 def _sentence(text: str, notes: Any) -> str:

@@ -110,12 +110,13 @@ class _Sweep:
         except BaseException:
             wire.close()
             raise
+        link = Link(wire, target)
         try:
-            return Link(task, wire, target, believed, self._limits)
+            link.open(task, believed, self._limits)
         except BaseException:
-            # From here on a thread of paramiko's reads the wire, and closes it when it has seen the end.
-            wire.shut()
+            link.shut()
             raise
+        return link
 
     def _trust(self, target: Target) -> Trust:
         files, revoked = target.known_hosts_files, target.revoked_host_keys
