@@ -330,9 +330,10 @@ def test_no_descriptor_and_no_thread_is_left_after_a_sweep_with_failures(plain_s
     def left() -> tuple[int, int]:
         return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
-    nodes = [plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"),
-             Node("refused", address="127.0.0.1", port=free_port()), plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)), plain_sshd.node("key", identity_file=("/none",)),
-             plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
+    nodes = [
+        plain_sshd.node("good"), plain_sshd.node("python", python="/bin/false"), Node("refused", address="127.0.0.1", port=free_port()),
+        plain_sshd.node("unknown", known_hosts_file=(str(tmp_path / "none"),)), plain_sshd.node("key", identity_file=("/none",)),
+        plain_sshd.node("hung", python=str(hung_python(tmp_path)))]
     sweep(nodes, login_s=2)
     before = left()
     for _ in range(3):
