@@ -1,21 +1,20 @@
 """The program that runs on a node: captures what the probe set asks for and prints one bounded, checksummed answer.
 
-It is not imported there: the loader (`healthcheck.program`) compiles its text with three names set, NONCE, PROBES (the probe
-set as JSON) and STDIN (the standard input, open for as long as somebody waits for us). Python 3.8, standard library only, and
-few imports, because it runs beside a training job and its start is most of what it costs.
+It is not imported there: the loader (`healthcheck.program`) executes its text and calls `main`. Python 3.8, standard library
+only, and few imports, because it runs beside a training job and its start is most of what it costs.
 
 One process that never blocks looks after children that may: one reader for files, mounts and the clock, at most two commands,
-one NVML reader. A child writes to a memory file, so that nobody has to drain it, and what it wrote outlives it. The end of
-standard input, a signal or the end of our time kills them all.
+one NVML reader. A child writes to a memory file, so that nobody has to drain it and what it wrote outlives it. The end of
+standard input, a signal or the end of our time kills them all. No f-strings: this text is rewritten by `ast.unparse`, whose
+quotes in them are not always those that 3.8 can read.
 """
 
 from __future__ import annotations
 
 import errno
-import fnmatch
 import hashlib
-import itertools
 import json
+import marshal
 import os
 import resource
 import select
@@ -25,114 +24,29 @@ import sys
 import time
 import zlib
 
-TYPE_CHECKING = False   # the typing module costs more to load than most of this program
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any, NoReturn
+    from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NoReturn, Optional, Sequence, Set, Tuple
 
 GRACE = 0.5             # seconds that a killed child is given to die
 LAST = 10.0             # seconds beyond the set's own for building and delivering the answer
-COMMANDS = 2            # commands at a time
+COMMANDS = 2            # at a time
 RESPAWNS = 8            # readers that may hang before we stop trying
-ENTRIES = 16384         # entries of a probe, or names in a directory
+ENTRIES = 16384         # files of one probe, names of one directory
 MOST_MOUNTS = 4096
 STDERR = 4096
-LATE = 0.1              # seconds in which the reader itself may say that a probe's time is over
-KMSG_RECORD = 16384     # above the kernel's longest record (8192)
-EXTRA_LIMIT = 8 << 20   # of what is sent to us on request
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
-NVIDIA = "10DE"
+BLOCK = 16384           # above the kernel's longest log record (8192)
+SOURCE_LIMIT = 8 << 20  # bytes of what is sent to us on request
+SOURCE_S = 10.0
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGALRM)
 DISPLAY = ("30000", "30200")
+KMSG = os.makedev(1, 11)
 
-NONCE: str = globals()["NONCE"]
-PROBES: bytes = globals()["PROBES"]
 ROOT = os.environ.get("MUSTER_ROOT", "/").rstrip("/")
 clock = time.monotonic
-live: list[Child] = []
-captures: dict[str, dict[str, Any]] = {}
 
 
-class Child:
-    """A process of ours, leader of its own session, with the memory files that it writes to, and when it is overdue.
-
-    `run` happens in the child, whose standard output and error are `err`. `failed` ends when the child executes a program
-    or ends; before that it may say the number of the error that kept it from executing.
-    """
-
-    def __init__(self, key: str, due: float, run: Callable[[Child], None]) -> None:
-        self.key = key
-        self.began = clock()
-        self.due = due
-        self.killed = 0.0
-        self.status = 0
-        self.cpu = 0.0
-        self.out = memory()
-        self.err = memory()
-        self.failed, self.fail = os.pipe()
-        self.pid = os.fork()
-        if not self.pid:
-            try:
-                os.setsid()
-                signal.set_wakeup_fd(-1)
-                # Python ignores two of these, and what is ignored stays ignored in the program that a child becomes.
-                for number in (*SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
-                    signal.signal(number, signal.SIG_DFL)
-                # Our ends of the channel must not live on in a child that outlives us: sshd would wait for it.
-                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-                os.dup2(self.err, 1)
-                os.dup2(self.err, 2)
-                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-                run(self)
-                os._exit(0)
-            except BaseException as error:
-                os.write(2, ("%s: %s" % (type(error).__name__, error)).encode("utf-8", "replace"))
-            finally:
-                os._exit(70)
-        os.close(self.fail)
-        live.append(self)
-
-    def kill(self) -> None:
-        self.killed = self.killed or clock()
-        slay([self.pid])
-
-    def reap(self) -> bool:
-        """Whether it has ended. Its whole process group goes with it, before its number is free for others."""
-        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            return False
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except OSError:
-            pass
-        _, status, usage = os.wait4(self.pid, 0)
-        self.status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        self.cpu = usage.ru_utime + usage.ru_stime
-        live.remove(self)
-        drop_record(self.pid)
-        return True
-
-    def abandon(self) -> str:
-        live.remove(self)
-        kept = put_record(self, 0)
-        return "cannot be killed (pid %d, state %s)%s" % (
-            self.pid, process(self.pid)[0] or "?", "" if kept else ", and no folder of ours to remember it in",
-        )
-
-    def close(self) -> None:
-        for fd in (self.out, self.err, self.failed):
-            os.close(fd)
-
-
-def memory() -> int:
-    try:
-        return os.memfd_create("muster")
-    except (AttributeError, OSError):
-        import tempfile
-        fd, path = tempfile.mkstemp()
-        os.unlink(path)
-        return fd
-
-
-def process(pid: int) -> tuple[str, int, int]:
+def process(pid: int) -> Tuple[str, int, int]:
     """State, session and start time (clock ticks since boot) of a process; an empty state if there is none."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
@@ -142,8 +56,8 @@ def process(pid: int) -> tuple[str, int, int]:
         return "", 0, 0
 
 
-def slay(leaders: list[int]) -> None:
-    """Kills the sessions of these leaders: a child's child may have made itself a process group, as timeout(1) does."""
+def slay(leaders: Sequence[int]) -> None:
+    """Kills the sessions of these leaders: a child's child may lead a process group of its own, as under timeout(1)."""
     for pid in leaders:
         for kill in (os.kill, os.killpg):
             try:
@@ -158,779 +72,823 @@ def slay(leaders: list[int]) -> None:
                 pass
 
 
-def leave() -> NoReturn:
-    """Nobody waits for us any more: ends everything that we started, and us."""
+def memory() -> int:
+    """A file without a name."""
     try:
-        slay([child.pid for child in live])
-        for child in live:
-            put_record(child, 0)
-    finally:
-        os._exit(1)
-
-
-# Children of an earlier run that are still there, by one small file for each.
-def run_folder() -> int | None:
-    """A folder that only we may write to, as a descriptor; None if there is none to be had."""
-    uid = os.geteuid()
-    for path in ("/run/muster", os.environ.get("XDG_RUNTIME_DIR", "") + "/muster", "/tmp/muster-%d" % uid):  # noqa: S108
-        if path == "/muster":
-            continue
-        try:
-            os.mkdir(ROOT + path, 0o700)
-        except OSError:
-            pass
-        try:
-            fd = os.open(ROOT + path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        found = os.fstat(fd)
-        if found.st_uid == uid and not found.st_mode & 0o022 and os.access(ROOT + path, os.W_OK):
-            return fd
-        os.close(fd)
-    return None
-
-
-def put_record(child: Child, seconds: float) -> bool:
-    """Notes what a child is at, and for how long it may be; 0 once it has been killed."""
-    record = {"key": child.key, "start": process(child.pid)[2], "began": time.time() - (clock() - child.began), "seconds": seconds}
-    try:
-        if folder is None:
-            return False
-        fd = os.open("child-%d" % child.pid, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-        os.write(fd, json.dumps(record).encode())
-        os.close(fd)
-        return True
-    except OSError:
-        return False
-
-
-def drop_record(pid: int) -> None:
-    if folder is not None:
-        try:
-            os.unlink("child-%d" % pid, dir_fd=folder)
-        except OSError:
-            pass
-
-
-def predecessors() -> dict[str, str]:
-    """What must not be started or touched again, by probe id or path: a child of an earlier run is past its limit on it.
-
-    A process is the one that was recorded if its start time is, too. Another sweep's child within its limit is none of these.
-    """
-    found: dict[str, str] = {}
-    if folder is None:
-        return found
-    now = time.clock_gettime(time.CLOCK_BOOTTIME)
-    for name in os.listdir(folder)[:ENTRIES]:
-        if not name.startswith("child-"):
-            continue
-        try:
-            pid = int(name[6:])
-            with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
-                record = json.loads(file.read(65536))
-            key, start, seconds = str(record["key"]), record["start"], float(record["seconds"])
-            since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record["began"]))
-        except (OSError, ValueError, KeyError, TypeError, OverflowError):
-            continue
-        state, _, ticks = process(pid)
-        if state in ("", "Z", "X") or ticks != start:
-            drop_record(pid)
-        elif now - ticks / os.sysconf("SC_CLK_TCK") > seconds + GRACE:
-            # Its own collector may have been killed before it could do this.
-            slay([pid])
-            found[key] = "since %s (pid %d)" % (since, pid)
-    return found
-
-
-class Job:
-    """Something that needs a child: at most one at a time, looked at when it ends and when it is overdue."""
-
-    child: Child | None = None
-    over = False
-
-    def step(self, now: float) -> None:
-        child = self.child
-        if child is None:
-            return
-        note = ""
-        if not child.reap():
-            if not child.killed:
-                if now >= child.due and self.overdue(child, now):
-                    child.kill()
-                return
-            if now < child.killed + GRACE:
-                return
-            note = child.abandon()
-        self.child = None
-        self.ended(child, note)
-        child.close()
-
-    def wake(self) -> float:
-        """When to look next, if nothing happens before."""
-        child = self.child
-        return end if child is None else child.killed + GRACE if child.killed else child.due
-
-    def overdue(self, child: Child, now: float) -> bool:
-        return True
-
-    def ended(self, child: Child, note: str) -> None:
-        """`note` says that it did not end, but cannot be killed."""
-
-
-# What a child of its own does: a program, or the NVML reader.
-class Single(Job):
-    """A probe whose capture is what one child wrote."""
-
-    def __init__(self, probe: dict[str, Any]) -> None:
-        self.probe = probe
-        self.began = clock()
-
-    def start(self) -> None:
-        self.began = clock()
-        if self.probe["id"] in wedged:
-            self.finish("wedged", wedged[self.probe["id"]])
-        else:
-            self.launch()
-
-    def launch(self) -> None:
-        self.spawn(self.execute)
-
-    def spawn(self, run: Callable[[Child], None]) -> None:
-        self.child = Child(self.probe["id"], min(self.began + self.probe["seconds"], end), run)
-        put_record(self.child, self.probe["seconds"])
-
-    def finish(self, outcome: str, note: str = "", **more: Any) -> None:
-        capture(self.probe, outcome, self.began, note, **more)
-        self.over = True
-
-    def bound(self) -> None:
-        """The kernel ends whoever writes more than one byte past the limit to a file, ours included."""
-        size = max(self.probe["limit"], 4 * STDERR) + 1
-        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size if hard < 0 else min(size, hard), hard))
-
-    def execute(self, child: Child) -> None:
-        argv = self.probe["argv"]
-        self.bound()
-        os.dup2(child.out, 1)
-        folders = [ROOT + path for path in ("/usr/sbin", "/sbin", "/usr/local/sbin")]
-        environment = dict(os.environ, LC_ALL="C", LANG="C", PATH=":".join([os.environ.get("PATH", os.defpath), *folders]))
-        try:
-            os.execvpe(argv[0], argv, environment)  # noqa: S606
-        except OSError as error:
-            os.write(child.fail, b"%d" % (error.errno or errno.EIO))
-
-    def ended(self, child: Child, note: str) -> None:
-        limit = self.probe["limit"]
-        size = os.fstat(child.out).st_size
-        errors = os.fstat(child.err).st_size
-        more: dict[str, Any] = {
-            "bytes": size, "text": text(os.pread(child.out, limit, max(0, size - limit) if self.probe["tail"] else 0)),
-            "stderr": text(os.pread(child.err, STDERR, max(0, errors - STDERR))),
-        }
-        failed = b"" if note else os.read(child.failed, 16)
-        if note:
-            self.finish("wedged", note, **more)
-        elif failed:
-            self.finish(*failure(int(failed)))
-        elif size > limit or child.status == -signal.SIGXFSZ:
-            self.finish("truncated", **more)
-        elif child.killed:
-            self.finish("timeout", **more)
-        elif child.status < 0 or (child.status and self.probe["kind"] != "command"):
-            self.finish("crashed", exit=child.status, **more)
-        elif self.probe["kind"] == "command":
-            self.finish("done", exit=child.status, **more)
-        else:
-            self.finish("done", **more)
-
-
-class Nvml(Single):
-    """Asks for the NVML reader's source where there is an NVIDIA device, and runs it in a child."""
-
-    looked = False
-    extra: bytearray | None = None      # what has arrived of the source, while it is awaited
-
-    def launch(self) -> None:
-        if os.path.exists(ROOT + "/proc/driver/nvidia/version") or os.path.exists(ROOT + "/sys/module/nvidia"):
-            self.ask()
-        else:
-            self.spawn(self.look)
-
-    def look(self, child: Child) -> None:
-        """In a child: whether a GPU of NVIDIA's is on the PCI bus, though no driver is loaded."""
-        devices = ROOT + "/sys/bus/pci/devices"
-        for name in os.listdir(devices) if os.path.isdir(devices) else ():
-            try:
-                with open("%s/%s/uevent" % (devices, name), encoding="latin-1") as file:
-                    fields = dict(line.rstrip("\n").partition("=")[::2] for line in file)
-            except OSError:
-                continue
-            if fields.get("PCI_ID", "").upper().startswith(NVIDIA + ":") and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY:
-                os.write(child.out, b"+")
-                return
-
-    def ask(self) -> None:
-        self.extra = bytearray()
-        say("want nvml")
-
-    def receive(self, data: bytes) -> None:
-        if self.extra is None:
-            return
-        self.extra += data
-        head, newline, body = bytes(self.extra).partition(b"\n")
-        if not newline and len(head) < 9:
-            return
-        size = int(head) if head.isdigit() and len(head) < 9 else 0
-        if not 0 < size <= EXTRA_LIMIT:
-            self.extra = None
-            self.finish("missing", "no NVML reader was sent")
-        elif len(body) >= size:
-            self.extra = None
-            self.sent = body[:size]
-            self.spawn(self.read)
-
-    def read(self, child: Child) -> None:
-        self.bound()
-        source, _, binding = zlib.decompressobj().decompress(self.sent, EXTRA_LIMIT).partition(b"\0")
-        exec(compile(source, "muster-nvml", "exec"), {"__name__": "muster-nvml", "PYNVML": binding, "OUT": child.out})
-
-    def step(self, now: float) -> None:
-        if self.extra is not None and now >= self.wake():
-            self.extra = None
-            self.finish("timeout", "the NVML reader was asked for, but did not arrive")
-        Single.step(self, now)
-
-    def wake(self) -> float:
-        return min(self.began + self.probe["seconds"], end) if self.extra is not None else Single.wake(self)
-
-    def ended(self, child: Child, note: str) -> None:
-        if self.looked or note or child.killed or child.status:
-            Single.ended(self, child, note)
-        elif os.fstat(child.out).st_size:
-            self.looked = True
-            self.ask()
-        else:
-            self.finish("missing", "no NVIDIA device")
-
-
-# The reader child: everything that may hang on one file or one mount.
-class Reader(Job):
-    """Reads what FILES, MOUNTS and CLOCK probes ask for, in order; what hangs costs one entry and one child.
-
-    The child appends messages to its memory file: `begin` before it touches something, then what it found. The parent looks
-    only when the child has ended or when the last `begin` it saw may be overdue, so a healthy node costs no wake-ups.
-    """
-
-    def __init__(self, probes: list[dict[str, Any]]) -> None:
-        self.probes = probes
-        self.at = 0             # the probe it is at, when that began, the bytes it has taken for it
-        self.started = 0.0
-        self.size = 0
-        self.current = ""       # what it touches, and since when
-        self.begun = 0.0
-        self.hung = dict.fromkeys(wedged, "wedged")
-        self.readers = 0
-        self.cpu = 0.0
-        self.notes: list[str] = []
-        self.files: dict[str, list[str]] = {}
-        self.listed: dict[str, tuple[str, list[str]]] = {}
-        self.over = not probes
-
-    def start(self) -> None:
-        self.readers += 1
-        self.offset = 0
-        self.current = ""
-        self.begun = clock()
-        self.child = Child("", self.due(), self.work)
-
-    def due(self) -> float:
-        """When what it is at will have taken too long."""
-        probe = self.probes[min(self.at, len(self.probes) - 1)]
-        overdue: float = min(self.begun + probe["each_s"], (self.started or self.begun) + probe["seconds"] + LATE, end)
-        return overdue
-
-    def overdue(self, child: Child, now: float) -> bool:
-        self.listen(child)
-        child.due = self.due()
-        child.key = self.current
-        child.began = self.begun
-        return now >= child.due
-
-    def listen(self, child: Child) -> None:
-        """Takes what the child has said so far; what it was saying when it was killed is dropped."""
-        data = os.pread(child.out, os.fstat(child.out).st_size - self.offset, self.offset)
-        at = 0
-        while True:
-            end_of_line = data.find(b"\n", at)
-            if end_of_line < 0:
-                break
-            kind, key, outcome, when, size = json.loads(data[at:end_of_line])
-            stop = end_of_line + 1 + size
-            if stop > len(data):
-                break
-            found = data[end_of_line + 1:stop]
-            at = stop
-            self.begun = when
-            self.current = ""
-            if kind == "begin":
-                self.current = key
-            elif kind == "probe":
-                self.started = when
-            elif kind == "entry":
-                self.files[key] = [outcome, text(found)] if found else [outcome]
-                self.size += size
-            elif kind == "note":
-                self.note(key)
-            elif outcome == "done" or not found:
-                self.finish(outcome, text(found))
-            else:
-                self.finish(outcome, note=text(found))
-        self.offset += at
-
-    def note(self, words: str) -> None:
-        if words and words not in self.notes:
-            self.notes.append(words)
-
-    def finish(self, outcome: str, found: str = "", note: str = "") -> None:
-        """Ends the probe that it is at."""
-        self.note(note)
-        now = clock() if outcome == "timeout" else self.begun
-        capture(
-            self.probes[self.at], outcome, self.started or now, "; ".join(self.notes), now, bytes=self.size or len(found), text=found,
-            files=self.files,
-        )
-        self.at += 1
-        self.started = 0.0
-        self.size = 0
-        self.notes, self.files = [], {}
-        self.over = self.at == len(self.probes)
-
-    def ended(self, child: Child, note: str) -> None:
-        self.listen(child)
-        self.cpu += child.cpu
-        if self.over:
-            return
-        key, probe = self.current, self.probes[self.at]
-        outcome = "timeout" if child.killed else "crashed"
-        if note:
-            self.note("%s: the reader %s" % (key, note))
-        self.note(text(os.pread(child.err, STDERR, 0)))
-        if key:
-            self.hung[key] = outcome
-        if key and probe["kind"] != "clock":
-            self.files[key] = [outcome]
-        else:
-            self.finish(outcome)
-        while not self.over and (self.readers > RESPAWNS or clock() >= end):
-            self.finish("timeout", note="too many reads hung" if self.readers > RESPAWNS else "not finished in the time for all probes")
-        if not self.over:
-            self.start()
-
-    # All that follows happens in the child.
-    def work(self, child: Child) -> None:
-        self.sink = child.out
-        self.parent = os.getppid()
-        self.pending: list[bytes] = []
-        kinds = {"files": self.read_files, "mounts": self.read_mounts, "clock": self.read_clock}
-        while self.at < len(self.probes):
-            probe = self.probes[self.at]
-            if not self.started:
-                self.started = clock()
-                self.say("probe")
-            found = b""
-            try:
-                outcome, found = kinds[probe["kind"]](probe)
-            except OSError as error:
-                outcome, found = failure(error.errno)[0], str(error).encode("utf-8", "replace")
-            self.say("done", outcome=outcome, found=found)
-            self.at += 1
-            self.started, self.size, self.files = 0.0, 0, {}
-        self.flush()
-
-    def say(self, kind: str, key: str = "", outcome: str = "", found: bytes = b"") -> None:
-        self.pending.append(json.dumps((kind, key, outcome, clock(), len(found))).encode() + b"\n" + found)
-
-    def flush(self) -> None:
-        data = b"".join(self.pending)
-        self.pending = []
-        while data:
-            data = data[os.write(self.sink, data):]
-
-    def begin(self, key: str) -> str:
-        """Says what is touched next. Returns why it must not be, if so."""
-        if os.getppid() != self.parent:
-            os._exit(1)
-        if key in self.hung:
-            if key in wedged:
-                self.say("note", "%s: wedged %s" % (key, wedged[key]))
-            return self.hung[key]
-        self.say("begin", key)
-        self.flush()
-        return ""
-
-    def entry(self, key: str, outcome: str, found: bytes = b"") -> None:
-        self.files[key] = [outcome]
-        self.size += len(found)
-        self.say("entry", key, outcome, found)
-
-    def late(self, probe: dict[str, Any]) -> bool:
-        return clock() > self.started + float(probe["seconds"])
-
-    def read_files(self, probe: dict[str, Any]) -> tuple[str, bytes]:
-        for pattern in probe["paths"]:
-            for path in self.expand("", pattern.strip("/").split("/")):
-                if path in self.files:
-                    continue
-                if self.late(probe):
-                    return "timeout", b""
-                if len(self.files) >= ENTRIES:
-                    return "truncated", b""
-                got = self.begin(path)
-                found = b""
-                if not got:
-                    try:
-                        got, found = self.read_file(path, max(0, probe["limit"] - self.size), probe["tail"])
-                    except NotADirectoryError:
-                        if path.strip("/") != pattern.strip("/"):
-                            continue        # the wildcard met something that is not a directory: not what was asked for
-                        got = "missing"
-                    except OSError as error:
-                        got, name = failure(error.errno)
-                        found = name.encode() if got == "crashed" else b""
-                self.entry(path, got, found)
-        return self.whole(), b""
-
-    def whole(self) -> str:
-        return "truncated" if any(entry[0] == "truncated" for entry in self.files.values()) else "done"
-
-    def expand(self, base: str, parts: list[str]) -> Iterator[str]:
-        """The paths that a pattern names. A directory that cannot be listed is an entry of its own."""
-        while parts and not any(mark in parts[0] for mark in "*?["):
-            base += "/" + parts[0]
-            parts = parts[1:]
-        if not parts:
-            yield base
-            return
-        for name in self.names(base or "/"):
-            if parts[0] == "*" or fnmatch.fnmatchcase(name, parts[0]):
-                yield from self.expand(base + "/" + name, parts[1:])
-
-    def names(self, path: str) -> list[str]:
-        if path not in self.listed:
-            outcome, names = self.begin(path), []
-            if not outcome:
-                try:
-                    with os.scandir(ROOT + path) as found:
-                        names = sorted(item.name for item in itertools.islice(found, ENTRIES) if item.name[0] != ".")
-                except OSError as error:
-                    outcome = failure(error.errno)[0]
-            self.listed[path] = outcome or ("truncated" if len(names) == ENTRIES else ""), names
-        outcome, names = self.listed[path]
-        if outcome not in ("", "missing") and path not in self.files:
-            self.entry(path, outcome)
-        return names
-
-    def read_file(self, path: str, room: int, tail: bool) -> tuple[str, bytes]:
-        """Its bytes, as far as there is room. Opening a device or a pipe can have an effect, so neither is opened."""
-        name = ROOT + path
-        if not readable(os.stat(name)):
-            return "crashed", b"not a regular file"
-        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-        try:
-            found = os.fstat(fd)
-            if not readable(found):
-                return "crashed", b"not a regular file"
-            log = stat.S_ISCHR(found.st_mode)
-            if tail and found.st_size > room:
-                os.lseek(fd, found.st_size - room - 1, os.SEEK_SET)
-            parts: list[bytes] = []
-            have, overwritten, cut = 0, 0, False
-            while tail or have <= room:
-                try:
-                    part = os.read(fd, KMSG_RECORD if log else 65536)
-                except BlockingIOError:
-                    break
-                except BrokenPipeError:
-                    overwritten += 1
-                    if overwritten > 1000:
-                        break
-                    continue
-                if not part:
-                    break
-                parts.append(part)
-                have += len(part)
-                if tail and have > 2 * room + 65536:
-                    parts = [b"".join(parts)[-room - 1:]]
-                    have, cut = len(parts[0]), True
-            if overwritten:
-                self.say("note", "%s: the kernel overwrote records while they were read (%d times)" % (path, overwritten))
-            data = b"".join(parts)
-            if cut or len(data) > room:
-                return "truncated", (data[-room:] if room else b"") if tail else data[:room]
-            return "done", data
-        finally:
-            os.close(fd)
-
-    def read_mounts(self, probe: dict[str, Any]) -> tuple[str, bytes]:
-        table = "/proc/self/mountinfo"
-        if table not in self.files:
-            got = self.begin(table)
-            found = b""
-            if not got:
-                try:
-                    got, found = self.read_file(table, probe["limit"], False)
-                except OSError as error:
-                    got = failure(error.errno)[0]
-            self.mountinfo = found
-            self.entry(table, got, found)
-        else:
-            self.mountinfo = self.files[table][1].encode("utf-8", "surrogateescape") if len(self.files[table]) > 1 else b""
-        top: dict[str, str] = {}
-        for line in self.mountinfo.decode("utf-8", "surrogateescape").splitlines():
-            left, _, right = line.partition(" - ")
-            words = left.split(" ")
-            if len(words) > 4 and right:
-                top[unescape(words[4])] = right.split(" ")[0]
-        points = [point for point in top if top[point] not in probe["skip"]]
-        for point in points[:MOST_MOUNTS]:
-            if point in self.files:
-                continue
-            if self.late(probe):
-                return "timeout", b""
-            got = self.begin(point)
-            found = b""
-            if not got:
-                try:
-                    figures = os.statvfs(ROOT + point)
-                    got, found = "done", " ".join(str(figure) for figure in figures[:10]).encode()
-                except OSError as error:
-                    got, name = failure(error.errno)
-                    found = name.encode() if got == "crashed" else b""
-            self.entry(point, got, found)
-        return "truncated" if len(points) > MOST_MOUNTS else self.whole(), b""
-
-    def read_clock(self, probe: dict[str, Any]) -> tuple[str, bytes]:
-        got = self.begin(probe["id"])
-        if got:
-            return got, b""
-        import ctypes
-        if ctypes.sizeof(ctypes.c_long) != 8:
-            return "crashed", b"only 64-bit kernels are understood"
-        library = ctypes.CDLL(None, use_errno=True)
-        timex = ctypes.create_string_buffer(256)    # struct timex of 64-bit Linux is 208 bytes; modes = 0 changes nothing
-        state = library.adjtimex(timex)
-        if state < 0:
-            raise OSError(ctypes.get_errno(), "adjtimex")
-        # Offsets of the members, by linux/timex.h.
-        members = {"offset": (8, 8), "maxerror": (24, 8), "esterror": (32, 8), "status": (40, 4), "tai": (160, 4)}
-        figures = {key: int.from_bytes(timex.raw[at:at + size], sys.byteorder, signed=True) for key, (at, size) in members.items()}
-        return "done", json.dumps(dict(figures, state=state)).encode()
-
-
-def readable(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode) or (stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 11))
-
-
-def unescape(word: str) -> str:
-    """Undoes mountinfo's three-digit octal escapes of blanks, tabs, newlines and backslashes."""
-    head, *rest = word.split("\\")
-    return head + "".join(chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() else "\\" + part for part in rest)
+        return os.memfd_create("muster")
+    except (AttributeError, OSError):
+        import tempfile
+        fd, path = tempfile.mkstemp()
+        os.unlink(path)
+        return fd
+
+
+def held(fd: int, limit: int, tail: bool) -> Tuple[bytes, int]:
+    """What a memory file holds, the beginning or the end of it up to the limit, and its whole size."""
+    size = os.fstat(fd).st_size
+    return os.pread(fd, limit, max(0, size - limit) if tail else 0), size
 
 
 def text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def failure(number: int | None) -> tuple[str, str]:
-    """The outcome for an error of the operating system, and the error's name."""
-    if number in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
+def failure(error: OSError) -> Tuple[str, str]:
+    """The outcome for an error of the system, and its name where the outcome does not say it all."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
         return "missing", ""
-    if number in (errno.EACCES, errno.EPERM):
+    if error.errno in (errno.EACCES, errno.EPERM):
         return "denied", ""
-    return "crashed", errno.errorcode.get(number or 0, "error %s" % number)
+    return "crashed", errno.errorcode.get(error.errno or 0, "error %s" % error.errno)
 
 
-def capture(probe: dict[str, Any], outcome: str, began: float, note: str = "", ended: float = 0.0, **more: Any) -> None:
-    """Notes a probe's capture, in the form of healthcheck.recording."""
-    found: dict[str, Any] = {"outcome": outcome, "seconds": round((ended or clock()) - began, 4), "bytes": 0}
-    found.update((key, value) for key, value in more.items() if value not in ("", None, {}))
-    if note:
-        found["note"] = note
-    captures[probe["id"]] = found
+def capture(outcome: str, seconds: float = 0.0, size: int = 0, **rest: Any) -> Dict[str, Any]:
+    """A capture in the form of the answer; empty members are left out."""
+    made: Dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 4), "bytes": size}
+    made.update((key, value) for key, value in rest.items() if value not in (None, ""))
+    return made
 
 
-# The answer.
-outgoing = bytearray()
+class Folder:
+    """Small files that name our children, in a folder that only we may write to; so that the next run knows which are stuck."""
+
+    def __init__(self) -> None:
+        self.fd = -1
+        self.stuck: Dict[str, str] = {}
+        uid = os.geteuid()
+        for path in ("/run/muster", os.environ.get("XDG_RUNTIME_DIR", "") + "/muster", "/tmp/muster-%d" % uid):  # noqa: S108
+            if path == "/muster":
+                continue
+            try:
+                os.mkdir(ROOT + path, 0o700)
+            except OSError:
+                pass
+            try:
+                self.fd = os.open(ROOT + path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            except OSError:
+                continue
+            found = os.fstat(self.fd)
+            if found.st_uid == uid and not found.st_mode & 0o022 and os.access(ROOT + path, os.W_OK):
+                self.look()
+                return
+            os.close(self.fd)
+            self.fd = -1
+
+    def look(self) -> None:
+        """Learns what must not be touched again: a child of an earlier run is past its limit on it.
+
+        A process is the one that was recorded only if its start time is, too. Another run's child within its limit is no
+        obstacle.
+        """
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        for name in os.listdir(self.fd)[:ENTRIES]:
+            try:
+                pid = int(name.rpartition("child-")[2])
+                with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self.fd), "rb") as file:
+                    key, start, began, seconds = json.loads(file.read(BLOCK).decode("ascii"))
+                since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began))
+                age = now - start / os.sysconf("SC_CLK_TCK")
+                late = bool(age > seconds + GRACE)
+            except (OSError, ValueError, TypeError, OverflowError):
+                continue
+            state, _, ticks = process(pid)
+            if state in ("", "Z", "X") or ticks != start:
+                self.drop(pid)
+            elif late:
+                # Whatever started it may have been killed before it could do this.
+                slay([pid])
+                self.stuck[key] = "since %s (pid %d)" % (since, pid)
+
+    def put(self, pid: int, key: str, seconds: float) -> None:
+        if self.fd < 0:
+            return
+        start = process(pid)[2]
+        record = json.dumps([key, start, time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - start / os.sysconf("SC_CLK_TCK")),
+                             seconds])
+        try:
+            fd = os.open("child-%d" % pid, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600, dir_fd=self.fd)
+            os.write(fd, record.encode())
+            os.close(fd)
+        except OSError:
+            pass
+
+    def drop(self, pid: int) -> None:
+        try:
+            os.unlink("child-%d" % pid, dir_fd=self.fd)
+        except OSError:
+            pass
 
 
-def say(line: str, body: bytes = b"") -> None:
-    outgoing.extend(("muster:%s:%s\n" % (NONCE, line)).encode() + body)
-    flush()
+class Child:
+    """A process of ours, leader of its own session, and the memory files that it writes to."""
+
+    def __init__(self, run: Run, key: str, seconds: float) -> None:
+        self.run = run
+        self.key = key
+        self.out, self.err = memory(), memory()
+        self.began = clock()
+        self.seconds = seconds
+        self.due = min(self.began + seconds, run.end)
+        self.killed = False
+        self.status = 0
+        self.pid = os.fork()
+        if not self.pid:
+            code = 70
+            try:
+                os.setsid()
+                signal.set_wakeup_fd(-1)
+                for number in SIGNALS:
+                    signal.signal(number, signal.SIG_DFL)
+                # The channel's ends must not stay open in a child that outlives us.
+                null = os.open(os.devnull, os.O_RDWR)
+                os.dup2(null, 0)
+                os.dup2(self.err, 1)
+                os.dup2(self.err, 2)
+                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                code = self.work()
+            except BaseException as error:
+                os.write(2, ("%s: %s" % (type(error).__name__, error)).encode("utf-8", "replace"))
+            finally:
+                os._exit(code)
+        run.live.append(self)
+        if key:
+            run.folder.put(self.pid, key, seconds)
+
+    def work(self) -> int:
+        """In the child: does what it is for; returns the exit status."""
+        raise NotImplementedError
+
+    def ended(self, trouble: str) -> None:
+        """In the parent: it has ended, or, if there is trouble to tell, cannot be ended."""
+        raise NotImplementedError
+
+    def overdue(self) -> bool:
+        """Whether its time is over."""
+        return clock() >= self.due
+
+    def check(self) -> None:
+        """Sees whether it has ended, and ends it when its time is over."""
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            try:
+                # While its number cannot be anybody else's yet.
+                os.killpg(self.pid, signal.SIGKILL)
+            except OSError:
+                pass
+            _, status, usage = os.wait4(self.pid, 0)
+            self.status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+            self.cpu = usage.ru_utime + usage.ru_stime
+            self.run.live.remove(self)
+            self.run.folder.drop(self.pid)
+            self.ended("")
+        elif not self.overdue():
+            return
+        elif not self.killed:
+            self.killed = True
+            slay([self.pid])
+            self.due = clock() + GRACE
+            return
+        else:
+            self.run.live.remove(self)
+            self.ended("cannot be killed (pid %d, state %s)" % (self.pid, process(self.pid)[0] or "?"))
+        os.close(self.out)
+        os.close(self.err)
+
+    def note(self, trouble: str) -> str:
+        unsafe = "" if self.run.folder.fd >= 0 else "no safe run folder: the next look cannot tell whether it is stuck"
+        return "; ".join(part for part in (trouble, unsafe) if part)
 
 
-def flush() -> None:
-    """Writes what standard output takes now. A reader that has gone is the end."""
-    try:
-        while outgoing:
-            del outgoing[:os.write(1, outgoing[:1 << 20])]
-    except BlockingIOError:
-        pass
-    except OSError:
-        leave()
+class Command(Child):
+    """An argv list that runs with no shell, no input and the C locale."""
+
+    def __init__(self, run: Run, probe: Dict[str, Any]) -> None:
+        self.probe = probe
+        self.failed, self.fail = os.pipe()
+        try:
+            Child.__init__(self, run, "probe " + probe["id"], probe["seconds"])
+        finally:
+            os.close(self.fail)
+
+    def work(self) -> int:
+        os.dup2(self.out, 1)
+        # What it prints is bounded by the kernel; no need to watch it grow.
+        most = max(4 * self.probe["limit"], 1 << 20)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+        try:
+            os.execvpe(  # noqa: S606  (an argv list, and never a shell)
+                self.probe["argv"][0], self.probe["argv"], dict(os.environ, LC_ALL="C", LANG="C", PATH=path))
+        except OSError as error:
+            os.write(self.fail, b"%d" % (error.errno or 0))
+        return 127
+
+    def ended(self, trouble: str) -> None:
+        os.set_blocking(self.failed, False)
+        try:
+            unstarted = os.read(self.failed, 16)
+        except OSError:
+            unstarted = b""
+        os.close(self.failed)
+        data, size = held(self.out, self.probe["limit"], self.probe["tail"])
+        noise, _ = held(self.err, STDERR, True)
+        exit_status: Optional[int] = self.status
+        if trouble:
+            outcome, exit_status = "wedged", None
+        elif unstarted:
+            outcome, trouble = failure(OSError(int(unstarted), ""))
+            exit_status = None
+        elif self.killed:
+            outcome, exit_status = "timeout", None
+        elif size > self.probe["limit"] or self.status == -signal.SIGXFSZ:
+            outcome = "truncated"
+        else:
+            outcome = "crashed" if self.status < 0 else "done"
+        self.run.captures[self.probe["id"]] = capture(
+            outcome, clock() - self.began, size, exit=exit_status, text=text(data), stderr=text(noise), note=self.note(trouble))
+
+
+class Detect(Child):
+    """Looks for an NVIDIA display controller on the PCI bus: in a child, because reading uevent may wait for a driver."""
+
+    def __init__(self, run: Run, probe: Dict[str, Any]) -> None:
+        self.probe = probe
+        Child.__init__(self, run, "", min(2.0, probe["seconds"]))
+
+    def work(self) -> int:
+        for name in os.listdir(ROOT + "/sys/bus/pci/devices"):
+            try:
+                with open(ROOT + "/sys/bus/pci/devices/" + name + "/uevent", encoding="ascii", errors="replace") as file:
+                    fields = dict(line.strip().partition("=")[::2] for line in file)
+            except OSError:
+                continue
+            if fields.get("PCI_ID", "").upper().startswith("10DE:") and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY:
+                return 0
+        return 3
+
+    def ended(self, trouble: str) -> None:
+        if trouble or self.killed:
+            self.run.captures[self.probe["id"]] = capture("timeout", clock() - self.began, note="the PCI bus did not answer")
+        elif self.status == 0:
+            self.run.want(self.probe)
+        else:
+            self.run.captures[self.probe["id"]] = capture("missing", clock() - self.began, note="no NVIDIA device")
+
+
+class Nvml(Child):
+    """The NVML reader (`healthcheck.collector_nvml`) on the pynvml that was sent along; one line of JSON for each GPU."""
+
+    def __init__(self, run: Run, probe: Dict[str, Any], source: bytes) -> None:
+        self.probe = probe
+        self.source = source
+        Child.__init__(self, run, "probe " + probe["id"], probe["seconds"])
+
+    def work(self) -> int:
+        reader, _, library = zlib.decompress(self.source).partition(b"\0")
+        module = type(sys)("pynvml")
+        sys.modules["pynvml"] = module
+        exec(compile(library, "pynvml", "exec", dont_inherit=True), module.__dict__)
+        scope: Dict[str, Any] = {"__name__": "collector_nvml"}
+        exec(compile(reader, "collector_nvml", "exec", dont_inherit=True), scope)
+        for line in scope["lines"](module):
+            os.write(self.out, json.dumps(line).encode() + b"\n")
+        return 0
+
+    def ended(self, trouble: str) -> None:
+        data, size = held(self.out, self.probe["limit"], False)
+        whole = data[:data.rfind(b"\n") + 1]
+        exit_status = None
+        if trouble:
+            outcome = "wedged"
+        elif self.killed:
+            outcome = "timeout"
+        elif self.status:
+            outcome = "crashed"
+            trouble = text(held(self.err, 300, True)[0])
+            exit_status = self.status if self.status < 0 else None
+        else:
+            outcome = "done" if len(whole) == size else "truncated"
+        self.run.captures[self.probe["id"]] = capture(
+            outcome, clock() - self.began, size, exit=exit_status, text=text(whole), note=self.note(trouble))
+
+
+class Enough(Exception):
+    """The probe ends here, with this outcome."""
+
+
+class Reader(Child):
+    """Reads files, mounts and the clock, in the order of the probes; what hangs costs one entry and one child.
+
+    The child appends messages to its memory file: `begin` before it touches something, then what came of it. The parent looks
+    when the child has ended, or when the last `begin` that it saw may be overdue. So a healthy node costs it no wake-ups.
+    """
+
+    def __init__(self, run: Run, state: Reading) -> None:
+        self.state = state
+        self.offset = 0
+        self.step = ""
+        self.step_due = 0.0
+        state.readers += 1
+        Child.__init__(self, run, "", state.tick)
+
+    # In the parent.
+    def overdue(self) -> bool:
+        if self.killed:
+            return clock() >= self.due
+        if clock() < self.due:
+            return False
+        self.drain()
+        self.due = min(self.step_due if self.step else clock() + self.state.tick, clock() + self.state.tick, self.run.end)
+        return clock() >= self.due
+
+    def drain(self) -> None:
+        """Takes in the messages that are complete."""
+        data = os.pread(self.out, os.fstat(self.out).st_size - self.offset, self.offset)
+        at = 0
+        while len(data) - at >= 4:
+            size = int.from_bytes(data[at:at + 4], "little")
+            if len(data) - at - 4 < size:
+                break
+            self.take(*marshal.loads(data[at + 4:at + 4 + size]))  # noqa: S302  (our own child's)
+            at += 4 + size
+        self.offset += at
+
+    def take(self, what: str, *rest: Any) -> None:
+        state = self.state
+        if what == "probe":
+            state.at, state.started = rest
+            self.run.captures[state.probe["id"]] = capture("timeout", files={})
+        made = self.run.captures[state.probe["id"]]
+        if what == "begin":
+            self.step, began = rest
+            self.step_due = min(began + state.probe["each_s"], state.started + state.probe["seconds"])
+        elif what == "entry":
+            path, outcome, data = rest
+            made["files"][path] = [outcome, text(data)] if data else [outcome]
+            made["bytes"] += len(data)
+            state.room -= len(data) + len(path)
+        elif what == "note":
+            made["note"] = rest[0]
+        elif what == "text":
+            made["text"] = rest[0]
+        elif what == "done":
+            made["outcome"], ended = rest
+            made["seconds"] = round(ended - state.started, 4)
+            state.at += 1
+            state.started = 0.0
+        if what != "begin":
+            self.step = ""
+
+    def remember(self) -> None:
+        """Leaves word of what this child is on, for the next run to find if it does not die."""
+        self.drain()
+        if self.step:
+            self.run.folder.put(self.pid, self.step, 0.0)
+
+    def ended(self, trouble: str) -> None:
+        state, captures = self.state, self.run.captures
+        self.drain()
+        if not trouble:
+            state.cpu += self.cpu
+        if state.at >= len(state.probes):
+            return
+        made = captures.get(state.probe["id"])
+        why = "%s: %s" % (self.step, trouble or ("reading it took over %g s" % state.probe["each_s"]))
+        if self.step and made is not None:
+            outcome = "wedged" if trouble else "timeout" if self.killed else "crashed"
+            state.hung[self.step] = outcome, why
+            if trouble:
+                self.remember()
+        if clock() < self.run.end and state.readers <= RESPAWNS and self.run.read(state):
+            return
+        if self.step.startswith("/") and made is not None:
+            made["files"][self.step] = [state.hung[self.step][0]]
+        for probe in state.probes[state.at:]:
+            if probe["id"] in captures:
+                captures[probe["id"]].update(note=why, seconds=round(clock() - state.started, 4))
+            else:
+                captures[probe["id"]] = capture("timeout", note="its turn never came" + (": " + why if self.step else ""))
+
+    # In the child.
+    def work(self) -> int:
+        state = self.state
+        self.parent, self.pending = os.getppid(), b""
+        for at in range(state.at, len(state.probes)):
+            if at != state.at or not state.started:
+                state.at, state.started = at, clock()
+                state.room = state.probe["limit"]
+                self.seen: Set[str] = set()
+                self.send("probe", at, state.started)
+            else:
+                self.seen = set(self.run.captures[state.probe["id"]]["files"])
+            self.cut = any(entry[0] == "truncated" for entry in self.run.captures.get(state.probe["id"], {}).get("files", {}).values())
+            self.end = min(state.started + state.probe["seconds"], self.run.end)
+            try:
+                {"files": self.files, "mounts": self.mounts, "clock": self.clock}[state.probe["kind"]](state.probe)
+                outcome = "truncated" if self.cut else "done"
+            except Enough as enough:
+                outcome = str(enough)
+            self.send("done", outcome, clock())
+        self.flush()
+        return 0
+
+    def send(self, *message: Any) -> None:
+        data = marshal.dumps(message)
+        self.pending += len(data).to_bytes(4, "little") + data
+
+    def flush(self) -> None:
+        while self.pending:
+            self.pending = self.pending[os.write(self.out, self.pending):]
+
+    def begin(self, key: str) -> bool:
+        """Announces a step that may hang; false if it is known to."""
+        if clock() > self.end:
+            raise Enough("timeout")
+        if key in self.state.hung:
+            return False
+        if os.getppid() != self.parent:
+            os._exit(1)
+        self.send("begin", key, clock())
+        self.flush()
+        return True
+
+    def put(self, path: str, outcome: str, data: bytes = b"") -> None:
+        if path in self.seen:
+            return
+        self.seen.add(path)
+        self.send("entry", path, outcome, data)
+        self.state.room -= len(data) + len(path)
+        self.cut = self.cut or outcome == "truncated"
+
+    def entry(self, path: str, read: Callable[[str], Tuple[str, bytes]], literal: bool = True) -> None:
+        if path in self.seen:
+            return
+        if self.state.room <= len(path) or len(self.seen) >= ENTRIES:
+            raise Enough("truncated")
+        if not self.begin(path):
+            self.give_up(path)
+            return
+        try:
+            outcome, data = read(path)
+        except OSError as error:
+            outcome, name = failure(error)
+            data = name.encode()
+        if literal or outcome != "missing":
+            self.put(path, outcome, data)
+
+    def give_up(self, path: str) -> None:
+        outcome, why = self.state.hung[path]
+        self.put(path, outcome)
+        self.send("note", why)
+
+    def files(self, probe: Dict[str, Any]) -> None:
+        for pattern in probe["paths"]:
+            for path, literal in self.expand("", pattern.strip("/").split("/"), True):
+                self.entry(path, self.read, literal)
+
+    def expand(self, base: str, parts: List[str], literal: bool) -> Iterator[Tuple[str, bool]]:
+        """The paths that a pattern stands for, in order. A directory that cannot be listed becomes an entry of its own."""
+        for at, part in enumerate(parts):
+            if "*" in part or "?" in part or "[" in part:
+                for name in self.names(base or "/", part):
+                    yield from self.expand(base + "/" + name, parts[at + 1:], False)
+                return
+            base += "/" + part
+        yield base, literal
+
+    def names(self, directory: str, pattern: str) -> List[str]:
+        if not self.begin(directory):
+            self.give_up(directory)
+            return []
+        found: List[str] = []
+        try:
+            with os.scandir(ROOT + directory) as listing:
+                for item in listing:
+                    if len(found) >= ENTRIES:
+                        self.cut = True
+                        break
+                    found.append(item.name)
+        except OSError as error:
+            outcome, name = failure(error)
+            if outcome != "missing":
+                self.put(directory, outcome, name.encode())
+        if pattern != "*":
+            import fnmatch
+            found = [name for name in found if fnmatch.fnmatchcase(name, pattern)]
+        return sorted(name for name in found if name[0] != "." or pattern[0] == ".")
+
+    def read(self, path: str) -> Tuple[str, bytes]:
+        """A regular file or the kernel log, up to what the probe has left. Looked at before it is opened, because opening
+        some devices is an action."""
+        room, tail = self.state.room - len(path), self.state.probe["tail"]
+        data, cut = bytearray(), False
+        if not self.readable(os.stat(ROOT + path)):
+            return "crashed", b"not a regular file"
+        fd = os.open(ROOT + path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            found = os.fstat(fd)
+            if not self.readable(found):
+                return "crashed", b"not a regular file"
+            if tail and found.st_size > room:
+                os.lseek(fd, found.st_size - room, os.SEEK_SET)
+                cut = True
+            while True:
+                try:
+                    block = os.read(fd, BLOCK)
+                except BlockingIOError:
+                    break
+                except BrokenPipeError:
+                    # The kernel overwrote records that we had not read yet; the next read goes on with the oldest left.
+                    self.send("note", "%s: records were overwritten while it was read" % path)
+                    continue
+                if not block:
+                    break
+                data += block
+                if len(data) > room and not tail:
+                    del data[room:]
+                    return "truncated", bytes(data)
+                if len(data) > 2 * room + (1 << 20):
+                    del data[:-room]
+                    cut = True
+        finally:
+            os.close(fd)
+        if len(data) > room:
+            del data[:-room]
+            cut = True
+        if cut:
+            # The first line is a part of one, and a part of a line may say what the whole did not.
+            del data[:data.find(b"\n") + 1]
+        return "truncated" if cut else "done", bytes(data)
+
+    def readable(self, found: os.stat_result) -> bool:
+        return stat.S_ISREG(found.st_mode) or (stat.S_ISCHR(found.st_mode) and found.st_rdev == KMSG)
+
+    def mounts(self, probe: Dict[str, Any]) -> None:
+        info = "/proc/self/mountinfo"
+        points: Dict[str, str] = {}
+        self.entry(info, self.read)
+        if not self.begin(info):
+            return
+        try:
+            with open(ROOT + info, "rb") as file:
+                lines = file.read(probe["limit"]).decode("utf-8", "surrogateescape").splitlines()
+        except OSError:
+            return
+        for line in lines:
+            before, _, after = line.partition(" - ")
+            words = before.split(" ")
+            if len(words) > 4 and after:
+                # What was mounted last at a point hides what was there.
+                points[unescape(words[4])] = after.split(" ")[0]
+        chosen = [point for point, kind in points.items() if kind not in probe["skip"]]
+        for point in chosen[:MOST_MOUNTS]:
+            self.entry(point, self.space)
+        if len(chosen) > MOST_MOUNTS:
+            raise Enough("truncated")
+
+    def space(self, point: str) -> Tuple[str, bytes]:
+        found = os.statvfs(ROOT + point)
+        return "done", ("%d %d %d %d %d %d %d %d %d %d" % tuple(found[:10])).encode()
+
+    def clock(self, probe: Dict[str, Any]) -> None:
+        if not self.begin("adjtimex"):
+            outcome, why = self.state.hung["adjtimex"]
+            self.send("note", why)
+            raise Enough(outcome)
+        import ctypes
+
+        class Timex(ctypes.Structure):
+            # adjtimex(2), with the members that nobody asks for under names of no meaning.
+            _fields_ = [
+                ("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long), ("maxerror", ctypes.c_long),
+                ("esterror", ctypes.c_long), ("status", ctypes.c_int), ("to_tick", ctypes.c_long * 6), ("to_jitter", ctypes.c_long * 2),
+                ("shift", ctypes.c_int), ("to_stbcnt", ctypes.c_long * 5), ("tai", ctypes.c_int), ("reserved", ctypes.c_int * 11),
+            ]
+
+        timex = Timex()
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
+        if state < 0:
+            outcome, name = failure(OSError(ctypes.get_errno(), ""))
+            self.send("note", "adjtimex: " + (name or outcome))
+            raise Enough(outcome)
+        found = {name: getattr(timex, name) for name in ("status", "offset", "maxerror", "esterror", "tai")}
+        self.send("text", json.dumps(dict(found, state=state)))
+
+
+def unescape(word: str) -> str:
+    """Undoes the octal escapes of mountinfo, which stand for single characters of ASCII (space, tab, newline, backslash)."""
+    first, *parts = word.split("\\")
+    return first + "".join(chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() and int(part[:3]) < 178 else "\\" + part
+                           for part in parts)
+
+
+class Reading:
+    """How far the readers have come; a new one is forked with it and goes on from there."""
+
+    def __init__(self, probes: List[Dict[str, Any]], stuck: Dict[str, str]) -> None:
+        self.probes = probes
+        self.at = 0
+        self.started = 0.0
+        self.room = 0
+        self.readers = 0
+        self.cpu = 0.0
+        self.tick = min(probe["each_s"] for probe in probes)
+        self.hung = {key: ("wedged", "%s: wedged %s" % (key, since)) for key, since in stuck.items()}
+
+    @property
+    def probe(self) -> Dict[str, Any]:
+        return self.probes[self.at]
+
+
+class Run:
+    """The process that looks after the others, and the channel."""
+
+    def __init__(self, nonce: str, probes: Dict[str, Any], channel: int) -> None:
+        self.nonce = nonce
+        self.probes = probes
+        self.input = channel
+        self.end: float = clock() + probes["seconds"]
+        self.live: List[Child] = []
+        self.captures: Dict[str, Dict[str, Any]] = {}
+        self.incoming, self.outgoing = bytearray(), bytearray()
+        self.wanted: List[Dict[str, Any]] = []
+        self.wanted_until = 0.0
+        self.wake, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        for number in SIGNALS:
+            signal.signal(number, lambda number, frame: self.leave())
+        signal.setitimer(signal.ITIMER_REAL, probes["seconds"] + LAST)
+        self.folder = Folder()
+        self.reading: Optional[Reading] = None
+
+    def leave(self) -> NoReturn:
+        """Nobody waits for us any more: ends everything that we started, and us."""
+        try:
+            slay([child.pid for child in self.live])
+            for child in self.live:
+                if isinstance(child, Reader):
+                    child.remember()
+        finally:
+            os._exit(1)
+
+    def wait(self, until: float) -> None:
+        """Waits for a child's end, the channel or this moment."""
+        ready, writable, _ = select.select([self.input, self.wake], [1] if self.outgoing else [], [], max(0.0, until - clock()))
+        if self.wake in ready:
+            os.read(self.wake, BLOCK)
+        if self.input in ready:
+            data = os.read(self.input, BLOCK)
+            if not data:
+                self.leave()
+            if self.wanted:
+                self.incoming += data
+        if writable:
+            try:
+                # As much as a pipe that is ready takes without making us wait (PIPE_BUF).
+                del self.outgoing[:os.write(1, self.outgoing[:4096])]
+            except BlockingIOError:
+                pass
+
+    def collect(self) -> None:
+        """Afterwards every probe has its capture."""
+        queue = []
+        readers = []
+        for probe in self.probes["probes"]:
+            stuck = self.folder.stuck.get("probe " + probe["id"])
+            if stuck:
+                self.captures[probe["id"]] = capture("wedged", note="wedged " + stuck)
+            elif probe["kind"] == "command":
+                queue.append(probe)
+            elif probe["kind"] == "nvml":
+                self.look_for_nvidia(probe)
+            else:
+                readers.append(probe)
+        if readers:
+            self.reading = Reading(readers, self.folder.stuck)
+            self.read(self.reading)
+        while True:
+            while queue and clock() < self.end and sum(isinstance(child, Command) for child in self.live) < COMMANDS:
+                self.start(Command, queue.pop(0))
+            if not self.live and not self.wanted and not (queue and clock() < self.end):
+                break
+            self.wait(min([child.due for child in self.live] + ([self.wanted_until] if self.wanted else [])))
+            for child in list(self.live):
+                child.check()
+            if self.wanted:
+                self.take_source()
+        for probe in queue:
+            self.captures[probe["id"]] = capture("timeout", note="its turn never came")
+
+    def start(self, kind: Callable[..., Child], probe: Dict[str, Any], *rest: Any) -> None:
+        try:
+            kind(self, probe, *rest)
+        except OSError as error:
+            self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+
+    def read(self, state: Reading) -> bool:
+        try:
+            Reader(self, state)
+        except OSError as error:
+            for probe in state.probes[state.at:]:
+                self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+            return False
+        return True
+
+    def look_for_nvidia(self, probe: Dict[str, Any]) -> None:
+        if os.path.exists(ROOT + "/proc/driver/nvidia/version") or os.path.exists(ROOT + "/sys/module/nvidia"):
+            self.want(probe)
+        else:
+            self.start(Detect, probe)
+
+    def want(self, probe: Dict[str, Any]) -> None:
+        if not self.wanted:
+            self.outgoing += ("muster:%s:want nvml\n" % self.nonce).encode()
+            self.wanted_until = min(clock() + SOURCE_S, self.end)
+        self.wanted.append(probe)
+
+    def take_source(self) -> None:
+        head, newline, source = bytes(self.incoming).partition(b"\n")
+        size = int(head) if head.isdigit() and newline else -1
+        if newline and 0 < size <= SOURCE_LIMIT:
+            if len(source) >= size:
+                for probe in self.wanted:
+                    self.start(Nvml, probe, source[:size])
+                self.wanted = []
+                return
+        elif newline:
+            self.unwanted("missing", "the NVML reader was not sent")
+        if clock() >= self.wanted_until:
+            self.unwanted("timeout", "the NVML reader was asked for and never came")
+
+    def unwanted(self, outcome: str, note: str) -> None:
+        for probe in self.wanted:
+            self.captures[probe["id"]] = capture(outcome, note=note)
+        self.wanted = []
+
+    def answer(self) -> None:
+        """Delivers everything in one frame."""
+        uname = os.uname()
+        host = {
+            "hostname": first_line("/proc/sys/kernel/hostname") or uname.nodename, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
+            "time": time.time(), "uid": os.geteuid(), "python": "%d.%d.%d" % sys.version_info[:3], "machine": uname.machine,
+            "cpu_s": round(time.process_time() + (self.reading.cpu if self.reading else 0.0), 4),
+        }
+        captures = fit(self.captures, self.probes["reply_bytes"] - 4096)
+        body = zlib.compress(json.dumps({"schema": "muster.reply/1", "host": host, "captures": captures}).encode(), 3)
+        self.outgoing += ("muster:%s:frame %d %s\n" % (self.nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body
+        while self.outgoing:
+            self.wait(clock() + LAST)
 
 
 def first_line(path: str) -> str:
     try:
-        with open(ROOT + path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline(256).strip()
+        with open(ROOT + path, "rb") as file:
+            return text(file.readline(256)).strip()
     except OSError:
         return ""
 
 
-def answer(limit: int, tails: set[str], reader: Reader) -> bytes:
-    """The reply as JSON of at most `limit` bytes; past it, the longest texts are cut, and their captures say so."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    name = os.uname()
-    document = {
-        "schema": "muster.reply/1", "captures": captures,
-        "host": {
-            "hostname": first_line("/proc/sys/kernel/hostname") or name.nodename,
-            "boot_id": first_line("/proc/sys/kernel/random/boot_id"), "time": time.time(), "uid": os.geteuid(),
-            "python": "%d.%d.%d" % sys.version_info[:3], "machine": name.machine,
-            "cpu_s": round(usage.ru_utime + usage.ru_stime + reader.cpu, 4),
-        },
-    }
-    body = json.dumps(document, separators=(",", ":")).encode()
-    while len(body) > limit:
-        holders = [(len(found.get("text", "")), key, "") for key, found in captures.items()]
-        holders += [
-            (len(entry[-1]), key, path) for key, found in captures.items()
-            for path, entry in found.get("files", {}).items() if len(entry) > 1
-        ]
-        holders.sort(reverse=True)
-        if not holders or holders[0][0] < 64:
-            cut_entries(limit)
-            return json.dumps(document, separators=(",", ":")).encode()
-        # All that are within half of the longest, so that the number of rounds does not depend on how many there are.
-        for size, key, path in holders:
-            if size > holders[0][0] // 2:
-                shorten(captures[key], path, size // 2, key in tails)
-        body = json.dumps(document, separators=(",", ":")).encode()
-    return body
+def fit(captures: Dict[str, Dict[str, Any]], limit: int) -> Dict[str, Dict[str, Any]]:
+    """The same captures in at most so many bytes of JSON; the largest give way, and say so."""
+    sizes = {name: len(json.dumps({name: made})) for name, made in captures.items()}
+    while sum(sizes.values()) > limit:
+        name = max(sizes, key=lambda key: sizes[key])
+        made = captures[name] = shrink(captures[name], sizes[name] // 2)
+        sizes[name] = len(json.dumps({name: made}))
+        if not (made.get("files") or made.get("text") or made.get("stderr") or made.get("note")):
+            del sizes[name]
+            limit -= 200
+    return captures
 
 
-def shorten(found: dict[str, Any], path: str, size: int, tail: bool) -> None:
-    if path:
-        found["files"][path] = ["truncated", cut(found["files"][path][1], size, tail)]
-    else:
-        found["text"] = cut(found["text"], size, tail)
-    mark_cut(found)
+def shrink(made: Dict[str, Any], room: int) -> Dict[str, Any]:
+    """A capture with less in it: what does not fit is dropped from the end."""
+    less = dict(made, outcome="truncated" if made["outcome"] == "done" else made["outcome"])
+    for key in ("text", "stderr", "note"):
+        while key in less and len(json.dumps(less[key])) > room:
+            less[key] = less[key][:len(less[key]) // 2]
+    files: Dict[str, Any] = {}
+    for path, entry in made.get("files", {}).items():
+        room -= len(json.dumps([path, entry]))
+        if room < 0:
+            break
+        files[path] = entry
+    less["files"] = files
+    return less
 
 
-def cut(found: str, size: int, tail: bool) -> str:
-    return found[-size:] if tail else found[:size]
-
-
-def mark_cut(found: dict[str, Any]) -> None:
-    if found["outcome"] == "done":
-        found["outcome"] = "truncated"
-    found["note"] = "cut to keep the answer within its limit"
-
-
-def cut_entries(limit: int) -> None:
-    """Drops what is left of the longest captures until their sum is well within the limit."""
-    sizes = sorted((len(json.dumps(found)), key) for key, found in captures.items())
-    total = sum(size for size, _ in sizes)
-    while sizes and total > limit // 2:
-        size, key = sizes.pop()
-        for part in ("text", "stderr", "files"):
-            captures[key].pop(part, None)
-        mark_cut(captures[key])
-        total -= size
-
-
-# The one loop.
-def watch(poll: select.poll, wake: float, nvml: list[Nvml]) -> None:
-    """Waits until something happens or the time has come; looks after the lifeline, the signals and what we have to say."""
-    poll.modify(1, select.POLLOUT if outgoing else 0)
-    for fd, event in poll.poll(max(0, int((wake - clock()) * 1000) + 1)):
-        if fd == 0:
-            data = os.read(0, 65536) if event & select.POLLIN else b""
-            if not data:
-                leave()
-            for job in nvml:
-                job.receive(data)
-        elif fd == 1:
-            if not event & select.POLLOUT:
-                leave()
-            flush()
-        elif set(os.read(fd, 4096)) - {signal.SIGCHLD}:
-            leave()
-
-
-def main(spec: dict[str, Any]) -> None:
-    woken, waker = os.pipe()
-    for fd in (1, woken, waker):
-        os.set_blocking(fd, False)
-    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    for number in (*SIGNALS, signal.SIGCHLD):
-        signal.signal(number, lambda number, frame: None)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    poll = select.poll()
-    poll.register(0, select.POLLIN)
-    poll.register(1, 0)
-    poll.register(woken, select.POLLIN)
-    probes = spec["probes"]
-    reader = Reader([probe for probe in probes if probe["kind"] in ("files", "mounts", "clock")])
-    nvml = [Nvml(probe) for probe in probes if probe["kind"] == "nvml"]
-    waiting = [Single(probe) for probe in probes if probe["kind"] == "command"]
-    running: list[Single] = []
-    if not reader.over:
-        reader.start()
-    for job in nvml:
-        job.start()
-    while waiting or running or not reader.over or not all(job.over for job in nvml):
-        while waiting and len(running) < COMMANDS and clock() < end:
-            running.append(waiting.pop(0))
-            running[-1].start()
-        if clock() >= end:
-            for late in waiting:
-                late.finish("timeout", "not started in the time for all probes")
-            waiting = []
-        jobs: list[Job] = [job for job in [reader, *nvml, *running] if not job.over]
-        if jobs:
-            watch(poll, min(job.wake() for job in jobs), nvml)
-        for each in jobs:
-            each.step(clock())
-        running = [job for job in running if not job.over]
-    tails = {probe["id"] for probe in probes if probe["tail"]}
-    body = zlib.compress(answer(spec["reply_bytes"], tails, reader), 6)
-    say("frame %d %s" % (len(body), hashlib.sha256(body).hexdigest()), body)
-    while outgoing:
-        watch(poll, end + LAST, [])
-        if clock() > end + LAST:
-            leave()
+def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
+    """Captures this probe set (JSON) and answers under the nonce; `stdin` is open for as long as somebody waits for us."""
+    try:
+        os.chdir("/")
+        os.nice(10)
+    except OSError:
+        pass
+    run = Run(nonce, json.loads(probes.decode()), stdin.fileno())
+    try:
+        run.collect()
+        run.answer()
+    finally:
+        slay([child.pid for child in run.live])
     os._exit(0)
-
-
-spec = json.loads(PROBES)
-end = clock() + spec["seconds"]
-# Should we ourselves hang, for example where the kernel does not let go of us, this ends us without our help.
-signal.signal(signal.SIGALRM, signal.SIG_DFL)
-signal.setitimer(signal.ITIMER_REAL, spec["seconds"] + LAST + 1)
-try:
-    # Also lowers our input and output, where the block layer honours it: its priority follows this one.
-    os.nice(10)
-    os.umask(0o077)
-    os.chdir("/")
-except OSError:
-    pass
-folder = run_folder()
-wedged = predecessors()
-try:
-    main(spec)
-except BaseException as error:
-    os.write(2, ("muster: %s: %s\n" % (type(error).__name__, error)).encode("utf-8", "replace"))
-finally:
-    leave()

@@ -1,66 +1,64 @@
-"""Makes a recording of what came back from a node; whatever the bytes are, the result is a value."""
+"""Turns what a node answered into a Recording, or into the reason why it is none: the bytes are foreign and may be anything."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from typing import Any, NoReturn
+from typing import Any
 
 from healthcheck.probes import MIB
 from healthcheck.recording import Recording, RecordingError, captures_from_json, host_from_json
 from inventory.transport.base import Failure, Reply, Stage
 
 SCHEMA = "muster.reply/1"
-LIMIT = 32 * MIB
 
 
-def decode(reply: Reply, *, limit: int = LIMIT) -> Recording:
-    """The recording of this reply. Raises nothing for the node's sake: what is cut, oversized (over `limit` bytes), damaged,
-    not ours or of another version is a failure at stage REPLY, with its reason."""
-    failure = reply.failure
-    if failure is None:
-        try:
-            document = _document(reply.body or b"", limit)
-            host = host_from_json(_member(document, "host"))
-            captures = captures_from_json(_member(document, "captures"))
-            return Recording(reply.node, reply.received, host, None, captures)
-        except RecordingError as error:
-            failure = Failure(Stage.REPLY, str(error))
-    return Recording(reply.node, reply.received, None, failure)
+def decode(reply: Reply, *, limit: int = 32 * MIB) -> Recording:
+    """The recording of one node's answer. Whatever the bytes are, it raises nothing: a failure of stage `reply` says why.
 
-
-def _document(body: bytes, limit: int) -> dict[str, Any]:
-    unpack = zlib.decompressobj()
+    `limit` bounds the answer after decompression, in bytes.
+    """
+    if reply.failure is not None:
+        return Recording(reply.node, reply.received, None, reply.failure)
     try:
-        data = unpack.decompress(body, limit + 1)
+        document = _parse(_inflate(reply.body or b"", limit))
+        host = host_from_json(_object(document, "host"))
+        captures = captures_from_json(_object(document, "captures"))
+    except RecordingError as error:
+        return Recording(reply.node, reply.received, None, Failure(Stage.REPLY, str(error)))
+    return Recording(reply.node, reply.received, host, None, captures)
+
+
+def _inflate(body: bytes, limit: int) -> bytes:
+    machine = zlib.decompressobj()
+    try:
+        data = machine.decompress(body, limit + 1)
     except zlib.error:
         raise RecordingError("the answer is damaged: it cannot be decompressed") from None
     if len(data) > limit:
-        size = f"{limit // MIB} MiB" if limit >= MIB else f"{limit} bytes"
-        raise RecordingError(f"the answer grows past {size}")
-    if not unpack.eof:
-        raise RecordingError("the answer is cut: its compressed text has no end")
-    if unpack.unused_data:
-        raise RecordingError("the answer is not ours: something follows its end")
+        raise RecordingError(f"the answer grows past {limit / MIB:g} MiB")
+    if not machine.eof:
+        raise RecordingError("the answer is cut: its compressed stream does not end")
+    return data
+
+
+def _parse(data: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(data, parse_constant=_refuse)
+        document = json.loads(data)
     except RecursionError:
-        raise RecordingError("the answer is not ours: it is nested too deeply") from None
+        raise RecordingError("the answer is nested too deeply") from None
     except ValueError:
-        raise RecordingError("the answer is not ours: it is not JSON") from None
+        raise RecordingError("the answer is not JSON") from None
     if not isinstance(document, dict):
-        raise RecordingError("the answer is not ours: it is not a JSON object")
-    if document.get("schema") != SCHEMA:
-        raise RecordingError(f"the answer is of another version: schema {ascii(document.get('schema'))[:60]}, expected {SCHEMA}")
+        raise RecordingError("the answer is not a JSON object")
+    schema = document.get("schema")
+    if schema != SCHEMA:
+        raise RecordingError(f"the answer is of another version: its schema is {ascii(schema)[:60]}, expected {SCHEMA}")
     return document
 
 
-def _member(document: dict[str, Any], key: str) -> dict[str, Any]:
+def _object(document: dict[str, Any], key: str) -> dict[str, Any]:
     value = document.get(key)
     if not isinstance(value, dict):
         raise RecordingError(f"the answer's {key} is not an object")
     return value
-
-
-def _refuse(name: str) -> NoReturn:
-    raise ValueError(name)
