@@ -40,10 +40,14 @@ class _Waiting:
 
 @dataclass(frozen=True)
 class Assessed:
-    """A whole sweep judged: reports in the nodes' order, and the provisional SKU where one was learned."""
+    """A whole sweep judged: reports in the nodes' order, and where nodes named no SKU, the provisional one.
+
+    `looks_like` names a known SKU, where nothing could be learned but all such nodes look like it.
+    """
 
     reports: tuple[NodeReport, ...]
     provisional: Sku | None = None
+    looks_like: str | None = None
 
 
 class Assessment:
@@ -105,7 +109,9 @@ class Assessment:
                     waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned)
         self._judge_fleets()
         reports = tuple(self._report(node, unfinished) for node in self._nodes)
-        return Assessed(reports, learned)
+        similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
+        looks_like = similar.pop() if len(similar) == 1 and learned is not None and not learned.numbers else None
+        return Assessed(reports, learned, looks_like)
 
     def _must_wait(self, rule: Rule, sku: Sku | None) -> bool:
         if rule.left_out:

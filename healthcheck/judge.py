@@ -126,7 +126,7 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
             return _Verdict(unmeasured={name: value})
         if value == () and name.removeprefix(PREVIOUS) not in (sku.empty if sku else ()):
             if name not in verdict.unmeasured:
-                verdict.unmeasured[name] = Unmeasured(f"no {name.removeprefix(PREVIOUS)} were found, and the SKU does not say so")
+                verdict.unmeasured[name] = _nothing(name.removeprefix(PREVIOUS), sku)
             return verdict
         arguments.append(value)
     if arguments and arguments[0] == () and not verdict.unmeasured:
@@ -171,6 +171,13 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
             break
     verdict.judged = not (aside and aside >= subjects.keys() - single) and not aside & single
     return verdict
+
+
+def _nothing(name: str, sku: Sku | None) -> Unmeasured:
+    """What an empty collection means: a fault of the node where its SKU is known, ours where it is not."""
+    if sku is None or (sku.provisional and not sku.numbers):
+        return Unmeasured(f"there are no {name}, and no SKU says whether there should be", Origin.MUSTER)
+    return Unmeasured(f"no {name} were found, and the SKU {sku.name} does not say that there are none")
 
 
 def _rule_on(rule: Rule, verdict: _Verdict) -> Result:

@@ -91,6 +91,13 @@ def emptiness(facts: Facts) -> dict[str, bool]:
     return {name: facts.get(name) == () for name in EMPTY_FACTS}
 
 
+def alike(shows: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
+    """The one known SKU with as many GPUs and ports as a node shows; None where there is none, or more than one."""
+    counts = ("gpu_count", "port_count")
+    fits = [sku.name for sku in known.values() if all(shows.get(n) is not None and shows[n] == sku.numbers.get(n) for n in counts)]
+    return fits[0] if len(fits) == 1 else None
+
+
 def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, bool]]) -> Sku:
     """The SKU that more than half of at least three nodes agree on, number by number; what has no majority says why."""
     numbers: dict[str, Any] = {}
@@ -99,14 +106,11 @@ def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, 
         counts = Counter(values[name] for values in seen if values.get(name) is not None)
         total = sum(counts.values())
         if total < SMALLEST_COHORT:
-            unknown[name] = (
-                f"no SKU is named for this node, and {total} measured nodes are too few to learn {name} from "
-                f"(at least {SMALLEST_COHORT})"
-            )
+            unknown[name] = "no SKU is named for this node, and too few nodes were measured to learn what to expect"
             continue
         value, number = counts.most_common(1)[0]
         if 2 * number <= total:
-            unknown[name] = f"no SKU is named for this node, and no {name} holds a majority of the {total} measured nodes"
+            unknown[name] = f"no SKU is named for this node, and the {total} measured nodes agree on no {name}"
         else:
             numbers[name] = value
     without = frozenset(

@@ -169,4 +169,4 @@ def show(plan: Plan, outcome: Outcome, form: str) -> None:
     judged = [rule for rule in plan.ruleset.rules if not rule.left_out]
     heading = Heading(plan.source, outcome.seconds, outcome.partial, len(judged))
     console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
-    render(console, outcome.assessed.reports, {rule.id: rule for rule in judged}, heading, fold, outcome.assessed.provisional)
+    render(console, outcome.assessed, {rule.id: rule for rule in judged}, heading, fold)

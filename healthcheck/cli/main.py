@@ -96,7 +96,7 @@ def main() -> None:
         code = 0
     except SystemExit as error:
         # click ends so, with 1, when the reader of standard output went away; that is nobody's failure.
-        code = 0 if isinstance(sys.stdout, click.utils.PacifyFlushWrapper) else error.code
+        code = 0 if type(sys.stdout).__name__ == "PacifyFlushWrapper" else error.code
     _leave(code if isinstance(code, int) else 0)
 
 

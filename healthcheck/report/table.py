@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from healthcheck.assess import Assessed
 from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.rule import Rule
 from healthcheck.sku import Sku
@@ -33,10 +34,12 @@ class Heading:
 
 
 def render(
-    console: Console, reports: Sequence[NodeReport], rules: Mapping[str, Rule], heading: Heading, fold: Fold, learned: Sku | None,
+    console: Console, assessed: Assessed, rules: Mapping[str, Rule], heading: Heading, fold: Fold,
 ) -> None:
     """Prints the page. Nothing a node said is taken as markup: every line is a Text object made of cleaned pieces."""
     from rich.text import Text
+
+    reports, learned = assessed.reports, assessed.provisional
 
     def line(*pieces: str | tuple[str, str]) -> None:
         console.print(Text.assemble(*pieces), soft_wrap=True, highlight=False)
@@ -44,7 +47,7 @@ def render(
     partial = ", interrupted: PARTIAL" if heading.partial else ""
     line((f"{_count(len(reports), 'node')} of {clean(heading.source)}, {heading.rules} rules, {heading.seconds:.1f} s{partial}", "bold"))
     if learned is not None:
-        _say_learned(line, learned)
+        _say_learned(line, learned, assessed.looks_like)
     line("")
     for state in _ORDER:
         names = [report.node for report in reports if report.state is state]
@@ -65,10 +68,12 @@ def render(
 Line = Callable[..., None]
 
 
-def _say_learned(line: Line, learned: Sku) -> None:
+def _say_learned(line: Line, learned: Sku, looks_like: str | None) -> None:
     numbers = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in learned.numbers.items())
     if numbers:
         line((f"No SKU was named, so what most nodes show is expected of all: {numbers}", "yellow"))
+    elif looks_like is not None:
+        line((f"No SKU was named. This looks like {looks_like}: add --sku {looks_like} to judge it as that", "yellow"))
     else:
         line(("No SKU was named, and too few nodes agree to learn one: name one with --sku or `sku:` in the inventory", "yellow"))
 
@@ -88,15 +93,17 @@ def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule
     if not first.results:
         line(f"  {clean(first.reason, 1000)}")
         return
+    unknown: dict[tuple[str, str], list[str]] = {}
     for result in sorted(_told(first), key=_rank):
-        _say_result(line, result, rules.get(result.rule))
+        if result.status is Status.FAIL:
+            _say_result(line, result, rules.get(result.rule))
+        else:
+            unknown.setdefault((result.reason, result.origin.value if result.origin else ""), []).append(result.rule)
+    for (reason, origin), ids in unknown.items():
+        line("  ", ("UNKNOWN", "magenta"), f"  {', '.join(ids)}: {reason} ({origin})")
 
 
 def _say_result(line: Line, result: Result, rule: Rule | None) -> None:
-    if result.status is Status.UNKNOWN:
-        origin = f" ({result.origin.value})" if result.origin else ""
-        line("  ", ("UNKNOWN", "magenta"), f"  {result.rule}: {result.reason}{origin}")
-        return
     colour = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}[result.severity]
     line("  ", (result.severity.value.upper(), colour), f"  {result.rule}")
     for finding in result.findings[:_MOST_FINDINGS]:

@@ -60,7 +60,7 @@ def assessed(sku: str | None = "hgx-h100") -> Assessed:
 def page(of: Assessed) -> str:
     out = io.StringIO()
     console = Console(file=out, width=80, soft_wrap=True, highlight=False, markup=False, emoji=False, color_system=None)
-    render(console, of.reports, {r.id: r for r in RULES.rules}, Heading("muster.yaml", 3.25, False, 18), fold, of.provisional)
+    render(console, of, {r.id: r for r in RULES.rules}, Heading("muster.yaml", 3.25, False, 18), fold)
     return out.getvalue()
 
 
