@@ -6,6 +6,7 @@ the task's abort, which shuts the wire.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -17,12 +18,13 @@ from inventory.transport import trust
 from inventory.transport.base import Failure, Limits, Stage
 from inventory.transport.keys import Identities, Identity
 from inventory.transport.quiet import Packetizer, paramiko
-from inventory.transport.session import Dialogue, one_line
+from inventory.transport.session import MOST_STDERR, Dialogue, one_line
 from inventory.transport.watch import Job, Refused, Task
 from inventory.transport.wire import Dropped, Wire, channel_wire, place
 
 _CHUNK = 256 * 1024
 _MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
+_MOST_BESIDE = 16 * 1024 * 1024     # noise before the answer, and what SSH adds
 _REFILL_SECONDS = 0.02
 _GONE = (OSError, EOFError, paramiko.SSHException)
 
@@ -55,6 +57,18 @@ class _Client(paramiko.Transport):
         self.said = ""
         self._refusals: dict[int, paramiko.ChannelException] = {}
         self._asked = threading.local()
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:  # noqa: BLE001  (paramiko trips over some errors of the socket; a thread must not print a traceback)
+            base: Any = self
+            base.saved_exception = error
+            base.active = False
+            base.packetizer.close()
+            for channel in base._channels.values():
+                channel._unlink()
+            base.completion_event.set()
 
     def refusal(self) -> paramiko.ChannelException | None:
         """Why the channel that this thread last asked for was not opened."""
@@ -179,6 +193,8 @@ class Link:
 
     def _no_exchange(self) -> None:
         error = self._client.get_exception()
+        if self._wire.flooded:
+            raise Refused(Stage.CONNECT, f"{self.who} floods the connection instead of exchanging keys")
         if self._client.said:
             raise Refused(Stage.CONNECT, f"{self.who} ended the key exchange: {self._client.said}")
         if error is None or isinstance(error, (EOFError, OSError)):
@@ -235,6 +251,8 @@ class Link:
             return f"{self.who} took a key of {user} and asks for more ({', '.join(auth.allowed)}), which is not supported here"
         if auth.allowed and "publickey" not in auth.allowed:
             return f"{self.who} lets {user} in by {', '.join(auth.allowed)} only, and only keys are supported here"
+        if self._wire.flooded:
+            return f"{self.who} floods the connection instead of deciding on {user}'s keys"
         if not self._client.is_active():
             if "Too many" in self._client.said:
                 notes.append("name the right key with `identity_file`")
@@ -246,6 +264,7 @@ class Link:
 
     def tunnel(self, task: Task, host: str, port: int) -> Wire:
         """A wire to `host` from the machine at the other end. Raises Refused (stage CONNECT), Dropped when this link is gone."""
+        self._wire.allowance = math.inf     # each tunnel has its own
         try:
             channel = self._client.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0), timeout=max(0.1, task.left() + 1))
         except _GONE:
@@ -260,6 +279,7 @@ class Link:
         """Runs `command` and talks with it until `dialogue` is over, then ends the connection. Raises Refused or Expired."""
         task = job.task
         task.step(limits.login_s, dialogue.timed_out)
+        self._wire.allowance = limits.reply_bytes + MOST_STDERR + _MOST_BESIDE
         try:
             channel = self._open(command, task)
             self._talk(channel, dialogue, job, limits)

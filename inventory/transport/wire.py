@@ -15,6 +15,8 @@ from inventory.transport.base import Failure, Stage
 from inventory.transport.session import one_line
 from inventory.transport.watch import Refused, Task
 
+# Key exchange and login take some 10 KB, and sshd's login banner may add to it.
+MOST_BEFORE_LOGIN = 1024 * 1024
 _MOST_BEFORE_BANNER = 256 * 1024
 _BANNER = re.compile(rb"^SSH-([0-9.]+)-[^\r\n]*\r?\n", re.MULTILINE)
 _CHUNK = 64 * 1024
@@ -43,12 +45,13 @@ class Wire:
     """What paramiko takes for its socket: reads in large pieces, never times out by itself (the watch closes it), safe to shut.
 
     `shut` returns at once and makes every blocked reader and writer see the end; the descriptor itself is closed by the reader, so
-    that no other connection can get its number while it is in use.
+    that no other connection can get its number while it is in use. More than `allowance` bytes from the other side end the connection.
     """
 
     def __init__(self, stream: Stream, shut: Callable[[], None]) -> None:
         self._stream = stream
         self.shut = shut
+        self.allowance: float = MOST_BEFORE_LOGIN
         self._have = b""
         self._at = 0
         self._closed = False
@@ -56,11 +59,19 @@ class Wire:
     def recv(self, most: int) -> bytes:
         at = self._at
         if at >= len(self._have):
+            if self.flooded:
+                raise EOFError
             self._have = self._stream.recv(_CHUNK)
+            self.allowance -= len(self._have)
             at = 0
         part = self._have[at:at + most]
         self._at = at + len(part)
         return part
+
+    @property
+    def flooded(self) -> bool:
+        """Whether the other side has sent more than it may."""
+        return self.allowance < 0
 
     def send(self, data: bytes) -> int:
         return self._stream.send(data)
