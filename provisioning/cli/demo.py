@@ -109,8 +109,9 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _wait(fleet: Fleet) -> None:
-    click.echo(f"\nThe fleet stays up until Ctrl-C. To look at it yourself:\n  muster check --inventory {fleet.inventory}", err=True)
+    # Ctrl-C may come as soon as the first word of this is to be read.
     try:
+        click.echo(f"\nThe fleet stays up until Ctrl-C. To look at it yourself:\n  muster check --inventory {fleet.inventory}", err=True)
         signal.pause()
     except KeyboardInterrupt:
         click.echo("clearing up", err=True)
