@@ -103,10 +103,9 @@ def _chosen(nodes: Sequence[Node], source: str) -> _Chosen:
 def _choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool, ruleset: Ruleset) -> _Chosen:
     from inventory.discover import from_names
     from inventory.discover import from_slurm as nodes_of_slurm
-    from inventory.select import select
-
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
+    from inventory.select import select
 
     path = find_inventory(option)
     found: Inventory | None = load_inventory(path, ruleset.skus) if path is not None else None

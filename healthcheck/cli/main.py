@@ -66,8 +66,8 @@ def root(ctx: click.Context) -> None:
 
 def _known_skus() -> Collection[str]:
     """The names of all SKUs, for commands of packages that know nothing of rules."""
-    from healthcheck.rulesfolder import folders
     from healthcheck.ruleset import load_ruleset
+    from healthcheck.rulesfolder import folders
 
     return tuple(load_ruleset(folders(None)).skus)
 

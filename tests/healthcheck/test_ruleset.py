@@ -124,7 +124,7 @@ def test_a_rules_folder_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.one_of(st.text(max_size=200), st.lists(st.sampled_from(GOOD.splitlines() + ["  with: {allow: [}", "\t", "- - -", "  ? a"])).map("\n".join)))
+@given(text=st.one_of(st.text(max_size=200), st.lists(st.sampled_from([*GOOD.splitlines(), "  with: {allow: [}", "\t", "- - -", "  ? a"])).map("\n".join)))
 def test_any_text_is_rules_or_one_line_of_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "site.yaml").write_bytes(text.encode())
     try:
