@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median_low
 from types import MappingProxyType
 from typing import Any
 
@@ -73,6 +74,8 @@ LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
     "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",), "memory_gib": ("memory",),
     "docker": ("docker",),
 }
+# Quantities that differ a little between equal machines: the median is expected, not what most say to the digit.
+MEASURED = ("memory_gib",)
 EMPTY_FACTS = ("gpus", "ports")
 SMALLEST_COHORT = 3
 
@@ -107,6 +110,9 @@ def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, 
         total = sum(counts.values())
         if total < SMALLEST_COHORT:
             unknown[name] = "no SKU is named for this node, and too few nodes were measured to learn what to expect"
+            continue
+        if name in MEASURED:
+            numbers[name] = median_low(counts.elements())
             continue
         value, number = counts.most_common(1)[0]
         if 2 * number <= total:

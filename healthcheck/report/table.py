@@ -45,7 +45,7 @@ def render(
         console.print(Text.assemble(*pieces), soft_wrap=True, highlight=False)
 
     partial = ", interrupted: PARTIAL" if heading.partial else ""
-    line((f"{_count(len(reports), 'node')} of {clean(heading.source)}, {heading.rules} rules, {heading.seconds:.1f} s{partial}", "bold"))
+    line((f"{_count(len(reports), 'node')} ({clean(heading.source)}), {heading.rules} rules, {heading.seconds:.1f} s{partial}", "bold"))
     if learned is not None:
         _say_learned(line, learned, assessed.looks_like)
     line("")
