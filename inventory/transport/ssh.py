@@ -17,6 +17,7 @@ from inventory.transport.jump import Jumps, Route, route_to
 from inventory.transport.keys import Identities, Keyring, agent_socket
 from inventory.transport.link import Link, Trust
 from inventory.transport.session import Dialogue
+from inventory.transport.trust import by_hand
 from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
 from inventory.transport.wire import Dropped, dial, place
 
@@ -70,7 +71,7 @@ class _Sweep:
         except ConfigError as error:
             raise Refused(Stage.RESOLVE, str(error)) from None
         link = self._connect(job.task, target, route, job)
-        dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become)
+        dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become, by_hand=by_hand(target))
         link.converse(shell_command(self._program, node.python, become=node.become), dialogue, job, self._limits)
         if dialogue.body is not None:
             return dialogue.body

@@ -52,16 +52,22 @@ def _changed(known: Known, old: KnownKey, offered: str) -> str:
 
 
 def _enrol(target: Target, blob: bytes) -> str:
-    words = ["ssh", "-o", "StrictHostKeyChecking=ask", "-o", f"HostKeyAlgorithms={_requested(blob)}"]
+    options = ["-o", "StrictHostKeyChecking=ask", "-o", f"HostKeyAlgorithms={_requested(blob)}"]
     if target.known_hosts_files:
-        words += ["-o", f"UserKnownHostsFile={target.known_hosts_files[0]}"]
+        options += ["-o", f"UserKnownHostsFile={target.known_hosts_files[0]}"]
+    return f"compare with the node's console, then enrol it with: {by_hand(target, *options)} true"
+
+
+def by_hand(target: Target, *options: str) -> str:
+    """The ssh command that takes a person to the same place."""
+    words = ["ssh", *options]
     if target.host_key_alias:
         words += ["-o", f"HostKeyAlias={target.host_key_alias}"]
     if target.proxy_jump:
         words += ["-J", target.proxy_jump]
     if target.port != 22:
         words += ["-p", str(target.port)]
-    return f"compare with the node's console, then enrol it with: {shlex.join([*words, f'{target.user}@{target.hostname}', 'true'])}"
+    return shlex.join([*words, f"{target.user}@{target.hostname}"])
 
 
 def _requested(blob: bytes) -> str:
