@@ -57,7 +57,7 @@ def demo(nodes: int, seed: int, keep: bool) -> int:
         if outcome.partial:
             return 130
         wrong = compare(_document(outcome), fleet.planted, later=True)
-        click.echo(verdict(fleet.planted, wrong))
+        click.echo("\n" + verdict(fleet.planted, wrong))
         if keep:
             _wait(fleet)
         return 1 if wrong else 0
