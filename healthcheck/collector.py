@@ -16,6 +16,7 @@ import hashlib
 import json
 import marshal
 import os
+import re
 import resource
 import select
 import signal
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NoReturn, Optional, Sequence, Set, Tuple
 
 GRACE = 0.5             # seconds that a killed child is given to die
-LAST = 10.0             # seconds beyond the set's own for building and delivering the answer
+LAST = 5.0              # seconds beyond the set's own for building and delivering the answer
 COMMANDS = 2            # at a time
 RESPAWNS = 8            # readers that may hang before we stop trying
 ENTRIES = 16384         # files of one probe, names of one directory
@@ -38,7 +39,7 @@ STDERR = 4096
 BLOCK = 16384           # above the kernel's longest log record (8192)
 SOURCE_LIMIT = 8 << 20  # bytes of what is sent to us on request
 SOURCE_S = 10.0
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGALRM)
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 DISPLAY = ("30000", "30200")
 KMSG = os.makedev(1, 11)
 
@@ -144,7 +145,7 @@ class Folder:
         for name in os.listdir(self.fd)[:ENTRIES]:
             try:
                 pid = int(name.rpartition("child-")[2])
-                with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self.fd), "rb") as file:
+                with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self.fd), "rb") as file:
                     key, start, began, seconds = json.loads(file.read(BLOCK).decode("ascii"))
                 since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began))
                 age = now - start / os.sysconf("SC_CLK_TCK")
@@ -197,7 +198,8 @@ class Child:
             try:
                 os.setsid()
                 signal.set_wakeup_fd(-1)
-                for number in SIGNALS:
+                # Python ignores the last two, and what is ignored stays so across exec.
+                for number in (*SIGNALS, signal.SIGCHLD, signal.SIGALRM, signal.SIGPIPE, signal.SIGXFSZ):
                     signal.signal(number, signal.SIG_DFL)
                 # The channel's ends must not stay open in a child that outlives us.
                 null = os.open(os.devnull, os.O_RDWR)
@@ -270,16 +272,17 @@ class Command(Child):
             os.close(self.fail)
 
     def work(self) -> int:
-        os.dup2(self.out, 1)
-        # What it prints is bounded by the kernel; no need to watch it grow.
-        most = max(4 * self.probe["limit"], 1 << 20)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
         try:
+            os.dup2(self.out, 1)
+            # The kernel bounds what it prints; no need to watch it grow.
+            most, hard = max(4 * self.probe["limit"], 1 << 20), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
             os.execvpe(  # noqa: S606  (an argv list, and never a shell)
                 self.probe["argv"][0], self.probe["argv"], dict(os.environ, LC_ALL="C", LANG="C", PATH=path))
-        except OSError as error:
-            os.write(self.fail, b"%d" % (error.errno or 0))
+        except Exception as error:
+            os.write(self.fail, b"%d" % (getattr(error, "errno", 0) or 0))
         return 127
 
     def ended(self, trouble: str) -> None:
@@ -315,23 +318,24 @@ class Detect(Child):
         Child.__init__(self, run, "", min(2.0, probe["seconds"]))
 
     def work(self) -> int:
-        for name in os.listdir(ROOT + "/sys/bus/pci/devices"):
-            try:
-                with open(ROOT + "/sys/bus/pci/devices/" + name + "/uevent", encoding="ascii", errors="replace") as file:
-                    fields = dict(line.strip().partition("=")[::2] for line in file)
-            except OSError:
-                continue
+        bus = ROOT + "/sys/bus/pci/devices/"
+        for name in os.listdir(bus) if os.path.exists(bus) else ():
+            with open(bus + name + "/uevent", encoding="ascii", errors="replace") as file:
+                fields = dict(line.strip().partition("=")[::2] for line in file)
             if fields.get("PCI_ID", "").upper().startswith("10DE:") and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY:
                 return 0
         return 3
 
     def ended(self, trouble: str) -> None:
+        outcome, note = "missing", "no NVIDIA device"
         if trouble or self.killed:
-            self.run.captures[self.probe["id"]] = capture("timeout", clock() - self.began, note="the PCI bus did not answer")
+            outcome, note = "timeout", "the PCI bus did not answer"
         elif self.status == 0:
             self.run.want(self.probe)
-        else:
-            self.run.captures[self.probe["id"]] = capture("missing", clock() - self.began, note="no NVIDIA device")
+            return
+        elif self.status != 3:
+            outcome, note = "crashed", "the PCI bus cannot be read: " + text(held(self.err, 300, True)[0])
+        self.run.captures[self.probe["id"]] = capture(outcome, clock() - self.began, note=note)
 
 
 class Nvml(Child):
@@ -416,6 +420,7 @@ class Reader(Child):
         state = self.state
         if what == "probe":
             state.at, state.started = rest
+            state.room = state.probe["limit"]
             self.run.captures[state.probe["id"]] = capture("timeout", files={})
         made = self.run.captures[state.probe["id"]]
         if what == "begin":
@@ -427,7 +432,9 @@ class Reader(Child):
             made["bytes"] += len(data)
             state.room -= len(data) + len(path)
         elif what == "note":
-            made["note"] = rest[0]
+            earlier = made.get("note", "")
+            if rest[0] not in earlier and len(earlier) < 400:
+                made["note"] = "; ".join(part for part in (earlier, rest[0]) if part)
         elif what == "text":
             made["text"] = rest[0]
         elif what == "done":
@@ -501,10 +508,10 @@ class Reader(Child):
 
     def begin(self, key: str) -> bool:
         """Announces a step that may hang; false if it is known to."""
-        if clock() > self.end:
-            raise Enough("timeout")
         if key in self.state.hung:
             return False
+        if clock() > self.end:
+            raise Enough("timeout")
         if os.getppid() != self.parent:
             os._exit(1)
         self.send("begin", key, clock())
@@ -616,7 +623,8 @@ class Reader(Child):
             cut = True
         if cut:
             # The first line is a part of one, and a part of a line may say what the whole did not.
-            del data[:data.find(b"\n") + 1]
+            end = data.find(b"\n")
+            del data[:end + 1 if end >= 0 else len(data)]
         return "truncated" if cut else "done", bytes(data)
 
     def readable(self, found: os.stat_result) -> bool:
@@ -630,7 +638,7 @@ class Reader(Child):
             return
         try:
             with open(ROOT + info, "rb") as file:
-                lines = file.read(probe["limit"]).decode("utf-8", "surrogateescape").splitlines()
+                lines = file.read(probe["limit"]).decode("utf-8", "surrogateescape").split("\n")
         except OSError:
             return
         for line in lines:
@@ -675,10 +683,8 @@ class Reader(Child):
 
 
 def unescape(word: str) -> str:
-    """Undoes the octal escapes of mountinfo, which stand for single characters of ASCII (space, tab, newline, backslash)."""
-    first, *parts = word.split("\\")
-    return first + "".join(chr(int(part[:3], 8)) + part[3:] if part[:3].isdigit() and int(part[:3]) < 178 else "\\" + part
-                           for part in parts)
+    """Undoes the octal escapes of mountinfo, which stand for a space, a tab, a newline or a backslash."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), word)
 
 
 class Reading:
@@ -715,9 +721,13 @@ class Run:
         self.wake, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        for number in SIGNALS:
-            signal.signal(number, lambda number, frame: self.leave())
+        # Their numbers arrive on the pipe: a handler that left at once could do so between a fork and our knowing of the child.
+        for number in (*SIGNALS, signal.SIGCHLD):
+            signal.signal(number, lambda number, frame: None)
+        # Should we ourselves hang, this still gets through.
+        signal.signal(signal.SIGALRM, lambda number, frame: self.leave())
+        # Whoever started us may have blocked some of them.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         signal.setitimer(signal.ITIMER_REAL, probes["seconds"] + LAST)
         self.folder = Folder()
         self.reading: Optional[Reading] = None
@@ -735,8 +745,8 @@ class Run:
     def wait(self, until: float) -> None:
         """Waits for a child's end, the channel or this moment."""
         ready, writable, _ = select.select([self.input, self.wake], [1] if self.outgoing else [], [], max(0.0, until - clock()))
-        if self.wake in ready:
-            os.read(self.wake, BLOCK)
+        if self.wake in ready and set(os.read(self.wake, BLOCK)) & set(SIGNALS):
+            self.leave()
         if self.input in ready:
             data = os.read(self.input, BLOCK)
             if not data:
@@ -749,6 +759,8 @@ class Run:
                 del self.outgoing[:os.write(1, self.outgoing[:4096])]
             except BlockingIOError:
                 pass
+            except BrokenPipeError:
+                self.leave()
 
     def collect(self) -> None:
         """Afterwards every probe has its capture."""
@@ -816,7 +828,7 @@ class Run:
                     self.start(Nvml, probe, source[:size])
                 self.wanted = []
                 return
-        elif newline:
+        elif newline or len(head) > 20:
             self.unwanted("missing", "the NVML reader was not sent")
         if clock() >= self.wanted_until:
             self.unwanted("timeout", "the NVML reader was asked for and never came")
@@ -834,7 +846,8 @@ class Run:
             "time": time.time(), "uid": os.geteuid(), "python": "%d.%d.%d" % sys.version_info[:3], "machine": uname.machine,
             "cpu_s": round(time.process_time() + (self.reading.cpu if self.reading else 0.0), 4),
         }
-        captures = fit(self.captures, self.probes["reply_bytes"] - 4096)
+        tails = {probe["id"] for probe in self.probes["probes"] if probe["tail"]}
+        captures = fit(self.captures, self.probes["reply_bytes"] - 4096, tails)
         body = zlib.compress(json.dumps({"schema": "muster.reply/1", "host": host, "captures": captures}).encode(), 3)
         self.outgoing += ("muster:%s:frame %d %s\n" % (self.nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body
         while self.outgoing:
@@ -849,12 +862,12 @@ def first_line(path: str) -> str:
         return ""
 
 
-def fit(captures: Dict[str, Dict[str, Any]], limit: int) -> Dict[str, Dict[str, Any]]:
+def fit(captures: Dict[str, Dict[str, Any]], limit: int, tails: Set[str]) -> Dict[str, Dict[str, Any]]:
     """The same captures in at most so many bytes of JSON; the largest give way, and say so."""
     sizes = {name: len(json.dumps({name: made})) for name, made in captures.items()}
-    while sum(sizes.values()) > limit:
+    while sizes and sum(sizes.values()) > limit:
         name = max(sizes, key=lambda key: sizes[key])
-        made = captures[name] = shrink(captures[name], sizes[name] // 2)
+        made = captures[name] = shrink(captures[name], sizes[name] // 2 - 200, name in tails)
         sizes[name] = len(json.dumps({name: made}))
         if not (made.get("files") or made.get("text") or made.get("stderr") or made.get("note")):
             del sizes[name]
@@ -862,17 +875,30 @@ def fit(captures: Dict[str, Dict[str, Any]], limit: int) -> Dict[str, Dict[str, 
     return captures
 
 
-def shrink(made: Dict[str, Any], room: int) -> Dict[str, Any]:
-    """A capture with less in it: what does not fit is dropped from the end."""
+def clip(text: str, room: int, tail: bool) -> str:
+    """The beginning of a text, or its last whole lines, in at most so many bytes of JSON."""
+    whole = text
+    while text and len(json.dumps(text)) > room:
+        half = len(text) // 2
+        text = text[len(text) - half:] if tail else text[:half]
+    return text[text.find("\n") + 1:] if tail and len(text) < len(whole) else text
+
+
+def shrink(made: Dict[str, Any], room: int, tail: bool) -> Dict[str, Any]:
+    """A capture with less in it: what does not fit is cut, or dropped from the end."""
     less = dict(made, outcome="truncated" if made["outcome"] == "done" else made["outcome"])
     for key in ("text", "stderr", "note"):
-        while key in less and len(json.dumps(less[key])) > room:
-            less[key] = less[key][:len(less[key]) // 2]
+        if key in made:
+            less[key] = clip(made[key], room, tail)
     files: Dict[str, Any] = {}
     for path, entry in made.get("files", {}).items():
-        room -= len(json.dumps([path, entry]))
-        if room < 0:
+        size = len(json.dumps([path, entry]))
+        if size > room:
+            entry = ["truncated", clip(entry[1], room - len(json.dumps(path)), tail)] if len(entry) > 1 else entry
+            size = len(json.dumps([path, entry]))
+        if size > room:
             break
+        room -= size
         files[path] = entry
     less["files"] = files
     return less

@@ -81,11 +81,14 @@ def running(
     probes: Sequence[Probe], root: Path | None = None, *, seconds: float = 20.0, reply_bytes: int = 32 * MIB, python: str = PYTHON,
     before: Sequence[str] = (), nvml: bool = True, **environment: str,
 ) -> Iterator[Running]:
-    """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are words to start it through."""
+    """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are words to start it through.
+
+    `root` is the tree that it takes for the machine's; the tools in its /usr/bin come first.
+    """
     built = program.build(ProbeSet(tuple(probes), seconds, reply_bytes), nvml=nvml)
     env = {**os.environ, **environment}
     if root is not None:
-        env["MUSTER_ROOT"] = str(root)
+        env.update(MUSTER_ROOT=str(root), PATH=f"{root}/usr/bin:{env['PATH']}")
     command = [*before, python, "-I", "-S", "-c", built.loader, built.nonce]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     started = Running(built, process)
