@@ -6,6 +6,7 @@ What a document may hold is less than YAML allows, so that no spelling surprises
   dates are text. A number with a leading zero (`007`) is text too, since in a cluster it is part of a name; so is one of over
   18 digits.
 - Keys are always text, as written (`12:` and `"12":` are the same key), and each may stand once in its map.
+- No control characters, not as escapes ("\\e") either, so that no text of a document can act on a terminal.
 - One document, in UTF-8; standard tags only; no merge keys (`<<`); aliases as long as they stay small.
 
 The events of the YAML parser are read in a loop, never recursively, so that no document can exhaust the stack.
@@ -181,6 +182,8 @@ class _Builder:
 
     def _scalar(self, event: Any) -> None:
         mark = _mark(self.filename, event.start_mark)
+        if bad := _UNPRINTABLE.search(event.value):
+            raise self.error(f"holds the control character U+{ord(bad[0]):04X}, as an escape", mark)
         if self._wants_key():
             self._key(event.value, mark)
             if event.tag not in (None, "!", _TAG + "str"):

@@ -89,6 +89,8 @@ def test_keys_are_text_as_written() -> None:
     ("a: &x [*x]", at(1, 8), "stands inside what it names"),
     ("a: *x", at(1, 4), "no anchor"),
     ("a: 1\nb: \x1b[31m", at(2, 4), "control character U+001B"),
+    ('a: 1\nb: "\\e[31m"', at(2, 4), "control character U+001B, as an escape"),
+    ('"a\\x9b": 1', at(1, 1), "control character U+009B, as an escape"),
     ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), at(1, MAX_DEPTH + 1), "nested deeper"),
 ])
 def test_what_is_refused_is_one_line_with_its_place(text: str, mark: Mark | None, word: str) -> None:
@@ -179,7 +181,7 @@ def test_the_caller_chooses_the_kind_of_error(tmp_path: Path) -> None:
 
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-10**17, 10**17) | st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")))
+    st.none() | st.booleans() | st.integers(-10**17, 10**17) | st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp"), exclude_characters="\ufffe\uffff"))
     | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abc019._-[]@", min_size=1, max_size=8), inner, max_size=4),
     max_leaves=12,
