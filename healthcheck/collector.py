@@ -150,7 +150,7 @@ class Folder:
                 since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began))
                 age = now - start / os.sysconf("SC_CLK_TCK")
                 late = bool(age > seconds + GRACE)
-            except (OSError, ValueError, TypeError, OverflowError):
+            except (OSError, ValueError, TypeError, OverflowError, RecursionError):
                 continue
             state, _, ticks = process(pid)
             if state in ("", "Z", "X") or ticks != start:

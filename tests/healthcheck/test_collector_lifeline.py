@@ -19,10 +19,7 @@ import pytest
 from healthcheck import program
 from healthcheck.probes import MIB, Kind, Probe, ProbeSet
 from tests.testbed import fuse
-from tests.testbed.collector import PYTHON, Running, await_none_with, processes_with, running
-from tests.testbed.fuse import Hung
-
-MARK = "MUSTER_TEST_RUN"
+from tests.testbed.collector import MARK, PYTHON, Running, await_none_with, processes_with, running
 
 
 @pytest.fixture
@@ -59,9 +56,9 @@ def await_end(process: subprocess.Popen[bytes], timeout: float = 3.0) -> None:
 @pytest.fixture
 def hanging(tree: Path, mark: str) -> Iterator[Running]:
     """A run in the middle of a command that hangs."""
-    with running([hang(tree)], tree, seconds=60.0, **{MARK: mark}) as started:
+    with running([hang(tree)], tree, seconds=60.0, mark=mark) as started:
         end = time.monotonic() + 10
-        while len(processes_with(MARK, mark)) < 6:      # the program, the tool, two sleeps, timeout and its sleep
+        while len(processes_with(mark)) < 6:      # the program, the tool, two sleeps, timeout and its sleep
             assert time.monotonic() < end
             time.sleep(0.01)
         yield started
@@ -70,23 +67,23 @@ def hanging(tree: Path, mark: str) -> Iterator[Running]:
 def test_the_end_of_standard_input_ends_everything_at_once(hanging: Running, mark: str) -> None:
     hanging.hang_up()
     await_end(hanging.process)
-    await_none_with(MARK, mark)
+    await_none_with(mark)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_signal_ends_everything_at_once(hanging: Running, mark: str, number: signal.Signals) -> None:
     hanging.process.send_signal(number)
     await_end(hanging.process)
-    await_none_with(MARK, mark)
+    await_none_with(mark)
 
 
 def test_a_blocked_signal_ends_everything_all_the_same(tree: Path, mark: str) -> None:
     blocked = "import os,signal,sys;signal.pthread_sigmask(signal.SIG_BLOCK,[15,17]);os.execvp(sys.argv[1],sys.argv[1:])"
-    with running([hang(tree)], tree, before=(sys.executable, "-c", blocked), **{MARK: mark}) as started:
+    with running([hang(tree)], tree, before=(sys.executable, "-c", blocked), mark=mark) as started:
         await_file(tree / "started")
         started.process.terminate()
         await_end(started.process)
-        await_none_with(MARK, mark)
+        await_none_with(mark)
 
 
 def test_a_client_that_is_killed_takes_everything_with_it(tree: Path, mark: str) -> None:
@@ -103,7 +100,7 @@ def test_a_client_that_is_killed_takes_everything_with_it(tree: Path, mark: str)
     with subprocess.Popen(words, env={**os.environ, MARK: mark, "MUSTER_ROOT": str(tree)}) as process:
         await_file(tree / "started")
         process.kill()
-    await_none_with(MARK, mark)
+    await_none_with(mark)
 
 
 def test_the_end_of_standard_input_before_the_program_has_arrived_ends_it() -> None:
@@ -115,28 +112,28 @@ def test_the_end_of_standard_input_before_the_program_has_arrived_ends_it() -> N
 
 def test_the_end_of_standard_input_while_an_extra_is_awaited_ends_it(tmp_path: Path, mark: str) -> None:
     (tmp_path / "sys/module/nvidia").mkdir(parents=True)
-    with running([Probe("gpu", Kind.NVML, seconds=60.0)], tmp_path, seconds=60.0, **{MARK: mark}) as started:
+    with running([Probe("gpu", Kind.NVML, seconds=60.0)], tmp_path, seconds=60.0, mark=mark) as started:
         started.answer_to_wants = False
         assert started.reply(timeout=1.0).failure is not None and started.process.poll() is None
         started.hang_up()
         await_end(started.process)
-        await_none_with(MARK, mark)
+        await_none_with(mark)
 
 
 def test_the_end_of_standard_input_while_the_answer_is_not_read_ends_it(tmp_path: Path, mark: str) -> None:
     (tmp_path / "big").write_bytes(os.urandom(3 * MIB))
-    with running([Probe("p", Kind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, **{MARK: mark}) as started:
+    with running([Probe("p", Kind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, mark=mark) as started:
         _await_blocked(started)
         started.hang_up()
         await_end(started.process)
-        await_none_with(MARK, mark)
+        await_none_with(mark)
 
 
 def test_an_answer_that_nobody_reads_is_not_offered_for_ever(tmp_path: Path, mark: str) -> None:
     (tmp_path / "big").write_bytes(os.urandom(3 * MIB))
-    with running([Probe("p", Kind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, seconds=1.0, **{MARK: mark}) as started:
+    with running([Probe("p", Kind.FILES, paths=("/big",), limit=4 * MIB)], tmp_path, seconds=1.0, mark=mark) as started:
         await_end(started.process, timeout=20.0)
-        await_none_with(MARK, mark)
+        await_none_with(mark)
 
 
 def _await_blocked(started: Running) -> None:
@@ -147,21 +144,20 @@ def _await_blocked(started: Running) -> None:
         seen += os.read(started.process.stdout.fileno(), 256)
 
 
-@pytest.mark.skipif(fuse.usable() != "", reason=fuse.usable())
+@pytest.mark.skipif(fuse.available() is not None, reason=str(fuse.available()))
 def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel(tmp_path: Path, mark: str) -> None:
     (tmp_path / "hung").mkdir()
     (tmp_path / "run").mkdir()
     probe = Probe("cat", Kind.COMMAND, argv=("cat", str(tmp_path / "hung/file")), seconds=60.0)
-    with Hung(tmp_path / "hung") as hung, running([probe], tmp_path, **{MARK: mark}) as started:
-        hung.await_taken()
+    with fuse.hung(tmp_path / "hung") as taken, running([probe], tmp_path, mark=mark) as started:
+        assert taken.wait(10)
         started.hang_up()
         await_end(started.process)
         assert started.process.stdout is not None and started.process.stderr is not None
         assert started.process.stdout.read().count(b"\n") == 1      # ends: nobody holds the other end any more
         assert started.process.stderr.read() == b""
         assert len(list((tmp_path / "run/muster").iterdir())) == 1
-        hung.abort()
-        await_none_with(MARK, mark)
+    await_none_with(mark)
 
 
 @pytest.fixture
@@ -190,7 +186,7 @@ def test_it_ends_through_sudo_too(tree: Path, mark: str, sudo_user: str, options
     rule.chmod(0o440)
     user = pwd.getpwnam(sudo_user)
     before = ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "sudo", "-n", "--")
-    with running([hang(tree)], tree, seconds=60.0, before=before, **{MARK: mark}) as started:
+    with running([hang(tree)], tree, seconds=60.0, before=before, mark=mark) as started:
         await_file(tree / "started")
         if how == "hang up":
             started.process.send_signal(signal.SIGHUP)
@@ -198,4 +194,4 @@ def test_it_ends_through_sudo_too(tree: Path, mark: str, sudo_user: str, options
             started.process.kill()
         started.hang_up()
         await_end(started.process)
-        await_none_with(MARK, mark)
+        await_none_with(mark)

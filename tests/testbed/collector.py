@@ -7,7 +7,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,9 @@ from inventory.transport.frame import Body, Broken, Framer, Started, Wanted
 
 # Not the interpreter of the tests where there is another: what runs on nodes is the system's.
 PYTHON = next((path for path in ("/usr/bin/python3",) if Path(path).exists()), shutil.which("python3") or "python3")
+
+
+MARK = "MUSTER_TEST_RUN"
 
 
 @dataclass
@@ -79,18 +82,18 @@ class Running:
 @contextmanager
 def running(
     probes: Sequence[Probe], root: Path | None = None, *, seconds: float = 20.0, reply_bytes: int = 32 * MIB, python: str = PYTHON,
-    before: Sequence[str] = (), nvml: bool = True, **environment: str,
+    before: Sequence[str] = (), nvml: bool = True, mark: str = "", env: Mapping[str, str] | None = None,
 ) -> Iterator[Running]:
     """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are words to start it through.
 
-    `root` is the tree that it takes for the machine's; the tools in its /usr/bin come first.
+    `root` is the tree that it takes for the machine's; the tools in its /usr/bin come first. By `mark` its processes are found again.
     """
     built = program.build(ProbeSet(tuple(probes), seconds, reply_bytes), nvml=nvml)
-    env = {**os.environ, **environment}
+    environment = {**os.environ, MARK: mark, **(env or {})}
     if root is not None:
-        env.update(MUSTER_ROOT=str(root), PATH=f"{root}/usr/bin:{env['PATH']}")
+        environment.update(MUSTER_ROOT=str(root), PATH=f"{root}/usr/bin:{environment['PATH']}")
     command = [*before, python, "-I", "-S", "-c", built.loader, built.nonce]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     started = Running(built, process)
     try:
         started.send(built.payload)
@@ -113,24 +116,25 @@ def collect(probes: Sequence[Probe], root: Path | None = None, *, timeout: float
         return recording
 
 
-def processes_with(name: str, value: str) -> list[int]:
-    """Every living process that has this environment variable: what a run has left behind."""
-    mark = f"{name}={value}".encode()
+def processes_with(mark: str) -> list[int]:
+    """Every living process that a run with this mark has started, and the program itself."""
+    assert mark
+    variable = f"{MARK}={mark}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 alive = b") Z " not in (entry / "stat").read_bytes()
-                if alive and mark in (entry / "environ").read_bytes().split(b"\0"):
+                if alive and variable in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
             except OSError:
                 continue
     return found
 
 
-def await_none_with(name: str, value: str, timeout: float = 5.0) -> None:
-    """Waits until no process has this environment variable; fails the test when some still have."""
+def await_none_with(mark: str, timeout: float = 5.0) -> None:
+    """Waits until nothing with this mark is left; fails the test when something stays."""
     end = time.monotonic() + timeout
-    while left := processes_with(name, value):
+    while left := processes_with(mark):
         assert time.monotonic() < end, f"still running: {left}"
         select.select([], [], [], 0.02)
