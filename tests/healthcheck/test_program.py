@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -27,11 +28,17 @@ def parts(payload: bytes) -> tuple[str, dict[str, object]]:
     return source.decode(), json.loads(probes)
 
 
+def sent(name: str) -> str:
+    """The text as it goes to the node."""
+    if name == "collector.py":
+        return parts(program.build(PROBES).payload)[0]
+    return zlib.decompress(program.build(PROBES).extras["nvml"]).partition(b"\0")[0].decode()
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_runs_on_a_node_is_valid_for_python_3_8(name: str) -> None:
-    text = (ROOT / name).read_text()
-    ast.parse(text, feature_version=(3, 8))
-    ast.parse(program.stripped(text), feature_version=(3, 8))
+    ast.parse((ROOT / name).read_text(), feature_version=(3, 8))
+    ast.parse(sent(name), feature_version=(3, 8))
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -41,48 +48,36 @@ def test_what_runs_on_a_node_has_no_formatted_string_literal(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_what_runs_on_a_node_uses_the_standard_library_alone_and_not_typing(name: str) -> None:
-    stripped = ast.parse(program.stripped((ROOT / name).read_text()))
-    imported = {
-        alias.name for node in ast.walk(stripped) if isinstance(node, ast.Import) for alias in node.names
-    } | {node.module for node in ast.walk(stripped) if isinstance(node, ast.ImportFrom)}
-    allowed = {
-        "__future__", "ctypes", "errno", "fnmatch", "hashlib", "itertools", "json", "os", "resource", "select", "signal", "stat", "sys",
-        "tempfile", "time", "zlib",
-    }
-    assert imported <= allowed
+def test_what_runs_on_a_node_loads_the_standard_library_alone_and_not_typing(name: str) -> None:
+    tree = ast.parse(sent(name))
+    tree.body = [node for node in tree.body if not isinstance(node, ast.If)]      # what is only there for the type checker
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported <= sys.stdlib_module_names | {"__future__"}
+    assert not imported & {"typing", "subprocess", "threading", "logging", "socket", "asyncio", "argparse", "pathlib"}
 
 
-def test_stripping_takes_out_what_does_nothing_and_nothing_else() -> None:
-    source = '''
-"""Doc."""
-from __future__ import annotations
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-LIMIT: int = 3  # a comment
-class Thing:
-    """Doc."""
-    size: int
-    def only(self, x: int = LIMIT, *args: str, **more: Any) -> list[int]:
-        """Doc."""
-        assert x is not None
-        "a string in the middle"
-        return [x, len("# no comment")]
-class Empty:
-    """Doc."""
-'''
-    stripped = program.stripped(source)
-    assert "Doc" not in stripped and "typing" not in stripped and "int" not in stripped and "a comment" not in stripped
-    found: dict[str, object] = {}
-    exec(stripped, found)  # noqa: S102
-    assert found["Thing"]().only() == [3, 12]  # type: ignore[operator]
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_only_people_read_stays_at_home(name: str) -> None:
+    def without_words(text: str) -> str:
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
+                node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
+            if isinstance(node, ast.FunctionDef):
+                node.returns = None
+            if isinstance(node, ast.arg):
+                node.annotation = None
+        return ast.dump(tree)
+
+    text = (ROOT / name).read_text()
+    assert without_words(sent(name)) == without_words(text)
+    assert not any(ast.get_docstring(node) for node in ast.walk(ast.parse(sent(name))) if isinstance(node, (ast.Module, ast.FunctionDef)))
+    assert len(sent(name)) < len(text)
 
 
-def test_the_payload_holds_the_collector_and_the_probe_set() -> None:
-    source, probes = parts(program.build(PROBES).payload)
-    assert probes == json.loads(json.dumps(PROBES.to_json()))
-    assert ast.dump(ast.parse(source)) == ast.dump(ast.parse(program.stripped((ROOT / "collector.py").read_text())))
+def test_the_payload_holds_the_probe_set() -> None:
+    assert parts(program.build(PROBES).payload)[1] == json.loads(json.dumps(PROBES.to_json()))
 
 
 def test_the_payload_is_small() -> None:
@@ -109,11 +104,6 @@ def test_the_loader_is_one_line_that_no_shell_takes_for_its_own() -> None:
     assert not set("'!\\`$") & set(program.LOADER)
 
 
-def test_the_loader_is_no_syntax_error_in_any_version() -> None:
-    ast.parse(program.LOADER, feature_version=(3, 7))
-    assert program.LOADER.startswith("import sys;v=") and "print(" in program.LOADER
-
-
 def interpreters() -> list[str]:
     """Every Python here that starts, old ones included."""
     found = []
@@ -133,7 +123,7 @@ def test_every_python_says_its_version_first_and_an_old_one_ends_there(python: s
     first, *_ = run.stdout.splitlines()
     assert first == f"muster:{built.nonce}:python {major}.{minor}".encode()
     if (major, minor) < (3, 8):
-        assert run.returncode == 3 and run.stderr == b""
+        assert run.stderr == b""
         assert len(run.stdout.splitlines()) == 1
 
 
