@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -184,9 +185,11 @@ def _typed(document: dict[str, Any], key: str, kind: type, default: Any = None) 
 
 def _number(document: dict[str, Any], key: str) -> float:
     value = document.get(key)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise RecordingError(f"{key} is {_short(value)}, expected a number")
-    return float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        with suppress(OverflowError):   # a whole number past the range of a float
+            if math.isfinite(value):
+                return float(value)
+    raise RecordingError(f"{key} is {_short(value)}, expected a number")
 
 
 def _short(value: Any) -> str:

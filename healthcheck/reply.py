@@ -39,6 +39,8 @@ def _inflate(body: bytes, limit: int) -> bytes:
         raise RecordingError(f"the answer grows past {limit / MIB:g} MiB")
     if not machine.eof:
         raise RecordingError("the answer is cut: its compressed stream does not end")
+    if machine.unused_data:
+        raise RecordingError("the answer is not ours: something follows its end")
     return data
 
 
