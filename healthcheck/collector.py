@@ -720,6 +720,9 @@ class Run:
         self.wanted_until = 0.0
         self.wake, wake = os.pipe()
         os.set_blocking(wake, False)
+        self.poll = select.poll()
+        self.poll.register(self.input, select.POLLIN)
+        self.poll.register(self.wake, select.POLLIN)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         # Their numbers arrive on the pipe: a handler that left at once could do so between a fork and our knowing of the child.
         for number in (*SIGNALS, signal.SIGCHLD):
@@ -744,23 +747,28 @@ class Run:
 
     def wait(self, until: float) -> None:
         """Waits for a child's end, the channel or this moment."""
-        ready, writable, _ = select.select([self.input, self.wake], [1] if self.outgoing else [], [], max(0.0, until - clock()))
-        if self.wake in ready and set(os.read(self.wake, BLOCK)) & set(SIGNALS):
-            self.leave()
-        if self.input in ready:
-            data = os.read(self.input, BLOCK)
-            if not data:
+        self.poll.register(1, select.POLLOUT if self.outgoing else 0)
+        for fd, event in self.poll.poll(max(0.0, until - clock()) * 1000):
+            if fd == self.wake:
+                if set(os.read(fd, BLOCK)) & set(SIGNALS):
+                    self.leave()
+            elif fd == self.input:
+                data = os.read(fd, BLOCK) if event & select.POLLIN else b""
+                if not data:
+                    self.leave()
+                if self.wanted:
+                    self.incoming += data
+            elif not event & select.POLLOUT:
+                # The other end of our output was closed.
                 self.leave()
-            if self.wanted:
-                self.incoming += data
-        if writable:
-            try:
-                # As much as a pipe that is ready takes without making us wait (PIPE_BUF).
-                del self.outgoing[:os.write(1, self.outgoing[:4096])]
-            except BlockingIOError:
-                pass
-            except BrokenPipeError:
-                self.leave()
+            else:
+                try:
+                    # As much as a pipe that is ready takes without making us wait (PIPE_BUF).
+                    del self.outgoing[:os.write(1, self.outgoing[:4096])]
+                except BlockingIOError:
+                    pass
+                except BrokenPipeError:
+                    self.leave()
 
     def collect(self) -> None:
         """Afterwards every probe has its capture."""
@@ -894,7 +902,8 @@ def shrink(made: Dict[str, Any], room: int, tail: bool) -> Dict[str, Any]:
     for path, entry in made.get("files", {}).items():
         size = len(json.dumps([path, entry]))
         if size > room:
-            entry = ["truncated", clip(entry[1], room - len(json.dumps(path)), tail)] if len(entry) > 1 else entry
+            outcome = "truncated" if entry[0] == "done" else entry[0]
+            entry = [outcome, *(clip(found, room - len(json.dumps(path)), tail) for found in entry[1:])]
             size = len(json.dumps([path, entry]))
         if size > room:
             break

@@ -8,45 +8,47 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, Iterator
+    from typing import Any, Callable, Dict, Iterator, List
 
     Read = Callable[[Any, Any], Any]
+
+
+MOST_GPUS = 1024
 
 
 def lines(nvml: Any) -> Iterator[Dict[str, Any]]:
     """Yields the driver's line, then one for each GPU as it is done; with `nvml` being pynvml, or whatever answers like it."""
     try:
         nvml.nvmlInit()
-    except nvml.NVMLError as error:
-        yield trouble(error)
+    except Exception as error:
+        yield {"error": trouble(error)}
         return
     head = {key: reading(nvml, read, None) for key, read in DRIVER.items()}
     yield head
-    for index in range(head["count"].get("ok", 0)):
+    for index in range(min(head["count"].get("ok", 0), MOST_GPUS)):
         line: Dict[str, Any] = {"index": index}
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        except nvml.NVMLError as error:
-            line.update(trouble(error))
+        except Exception as error:
+            line["error"] = trouble(error)
         else:
             line.update((key, reading(nvml, read, handle)) for key, read in GPU.items())
         yield line
 
 
-def trouble(error: Any) -> Dict[str, Any]:
-    """An error of NVML by its number and its words."""
-    return {"error": [error.value, str(error)]}
+def trouble(error: Exception) -> List[Any]:
+    """NVML's number and words for an error; -1 for one that is not NVML's: a call that an older pynvml does not know, say."""
+    code = getattr(error, "value", None)
+    return [code, str(error)] if isinstance(code, int) else [-1, "%s: %s" % (type(error).__name__, error)]
 
 
 def reading(nvml: Any, read: Read, handle: Any) -> Dict[str, Any]:
     """One call's value, or why there is none."""
     try:
         value = read(nvml, handle)
-    except nvml.NVMLError as error:
-        return {"na": True} if error.value == nvml.NVML_ERROR_NOT_SUPPORTED else trouble(error)
     except Exception as error:
-        # One call that this pynvml does not know, or an answer it cannot take apart, costs one reading.
-        return {"error": [-1, "%s: %s" % (type(error).__name__, error)]}
+        found = trouble(error)
+        return {"na": True} if found[0] == nvml.NVML_ERROR_NOT_SUPPORTED else {"error": found}
     return {"ok": value.decode("utf-8", "replace") if isinstance(value, bytes) else value}
 
 
