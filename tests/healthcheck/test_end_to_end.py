@@ -34,6 +34,7 @@ from tests.command import MUSTER, environment, muster
 from tests.testbed.processes import alive
 from tests.testbed.require import require
 from tests.testbed.sshd import sshd, wait_until
+from tests.testbed.users import allow_sudo, throwaway_user
 
 RULES = load_ruleset([packaged()])
 PLANTED = {
@@ -201,38 +202,30 @@ HANGS = "#!/bin/sh\ntrap '' TERM HUP INT\nid -u > {note}.uid\nsleep 3600 &\necho
 
 
 @pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to create a user and to write a sudoers file")
 def test_killed_a_sweep_leaves_nothing_running_behind_sudo(tmp_path: Path) -> None:
-    require(os.geteuid() == 0, "needs root, to create a user and to write a sudoers file")
     require(shutil.which("sudo"), "no sudo on this machine: apt-get install -y sudo")
-    user = f"t{os.urandom(4).hex()}"
-    rights = Path("/etc/sudoers.d") / user
-    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", "--password", "*", user], check=True)
-    try:
-        # Not under pytest's folder, which only root may enter.
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            folder.chmod(0o755)
-            note, tool = folder / "note", folder / "bin" / "docker"
-            tool.parent.mkdir()
-            tool.write_text(HANGS.format(note=note))
-            tool.chmod(0o755)
-            rights.write_text(f'Defaults:{user} secure_path="{tool.parent}:/usr/bin:/bin"\n{user} ALL=(root) NOPASSWD: ALL\n')
-            rights.chmod(0o440)
-            with sshd(folder / "sshd", user=user) as server:
-                (tmp_path / "muster.yaml").write_text(
-                    f"version: 1\nnodes: {{n1: {{address: 127.0.0.1, port: {server.port}, user: {user}, become: true, "
-                    f"identity_file: {server.user_key}, known_hosts_file: {server.known_hosts}, sku: hgx-h100}}}}\n")
-                with sweeping("--only", "docker-answers", home=tmp_path) as process:
-                    wait_until(lambda: note.exists() or process.poll() is not None, 30, "a hung tool")
-                    assert process.poll() is None, process.communicate()
-                    pids = [int(word) for word in note.read_text().split()]
-                    assert (folder / "note.uid").read_text() == "0\n" and all(map(alive, pids)) and len(pids) == 2
-                    process.kill()
-                    process.wait(10)
-                wait_until(lambda: not any(map(alive, pids)), 10, "the end of the tool and its child")
-    finally:
-        rights.unlink(missing_ok=True)
-        subprocess.run(["userdel", "--force", user], check=True, capture_output=True)
+    # Not under pytest's folder, which only root may enter.
+    with tempfile.TemporaryDirectory() as name, throwaway_user() as user:
+        folder = Path(name)
+        folder.chmod(0o755)
+        note, tool = folder / "note", folder / "bin" / "docker"
+        tool.parent.mkdir()
+        tool.write_text(HANGS.format(note=note))
+        tool.chmod(0o755)
+        allow_sudo(user, f'Defaults:{{}} secure_path="{tool.parent}:/usr/bin:/bin"', "{} ALL=(root) NOPASSWD: ALL")
+        with sshd(folder / "sshd", user=user) as server:
+            (tmp_path / "muster.yaml").write_text(
+                f"version: 1\nnodes: {{n1: {{address: 127.0.0.1, port: {server.port}, user: {user}, become: true, "
+                f"identity_file: {server.user_key}, known_hosts_file: {server.known_hosts}, sku: hgx-h100}}}}\n")
+            with sweeping("--only", "docker-answers", home=tmp_path) as process:
+                wait_until(lambda: note.exists() or process.poll() is not None, 30, "a hung tool")
+                assert process.poll() is None, process.communicate()
+                pids = [int(word) for word in note.read_text().split()]
+                assert (folder / "note.uid").read_text() == "0\n" and all(map(alive, pids)) and len(pids) == 2
+                process.kill()
+                process.wait(10)
+            wait_until(lambda: not any(map(alive, pids)), 10, "the end of the tool and its child")
 
 
 # ---- without an inventory
