@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
 
 
 @pytest.fixture(scope="session")
 def plain_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     """One sshd for all tests that only need to log in somewhere."""
-    if SSHD is None:
-        pytest.skip("no sshd on this machine: apt-get install -y openssh-server")
+    require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
     with sshd(tmp_path_factory.mktemp("sshd")) as server:
         yield server
 

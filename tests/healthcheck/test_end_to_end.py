@@ -32,7 +32,7 @@ from provisioning.demo.expected import compare
 from provisioning.demo.fleet import Fleet
 from tests.command import MUSTER, environment, muster
 from tests.testbed.processes import alive
-from tests.testbed.require import require
+from tests.testbed.require import require, require_fleet
 from tests.testbed.sshd import sshd, wait_until
 from tests.testbed.users import allow_sudo, throwaway_user
 
@@ -46,6 +46,7 @@ ESCAPE = "\x1b"
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    require_fleet()
     with Fleet(base=tmp_path_factory.mktemp("base"), planted=PLANTED) as running:
         yield running
 
@@ -67,6 +68,7 @@ PATIENCE_S = 2.0
 
 def in_time(folder: Path, nodes: int, each: int, timeout: float) -> None:
     """A fleet with `each` nodes dead in every way, and one more that stops while our program is at work, ends in time and right."""
+    require_fleet()
     names = [f"gpu{number:03d}" for number in range(1, nodes + 1)]
     planted = dict(zip(names, [(way,) for way in WAYS for _ in range(each)], strict=False))
     with Fleet(base=folder, planted={name: planted.get(name, ()) for name in names}) as fleet:

@@ -37,6 +37,7 @@ from inventory.transport.local import LocalTransport
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.fleet import Fleet
 from tests.command import muster
+from tests.testbed.require import require_fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = load_ruleset([packaged()])
@@ -48,6 +49,7 @@ PLANTED = {
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    require_fleet()
     with Fleet(base=tmp_path_factory.mktemp("base"), planted=PLANTED) as running:
         yield running
 
@@ -321,6 +323,7 @@ LIES: Mapping[str, tuple[str, str, str]] = {   # what it does, then the stage an
 @pytest.fixture(scope="module")
 def liars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A fleet in which some nodes lie, each in its way, and gpu001 to gpu004 are healthy."""
+    require_fleet()
     names = [f"gpu{number:03d}" for number in range(1, 5)]
     with Fleet(base=tmp_path_factory.mktemp("base"), planted=dict.fromkeys((*names, *LIES), ())) as running:
         for name, (source, _, _) in LIES.items():

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inventory.hostkeys import Known, KnownHosts, fingerprint, key_type
+from tests.testbed.require import require
 from tests.testbed.sshd import hashed
 
 
@@ -137,8 +138,8 @@ def test_any_bytes_are_read_without_an_error_and_trust_only_whole_keys(
         assert all(key_type(key.blob) == key.type for key in (*found.keys, *found.revoked, *found.authorities, *found.portless))
 
 
-@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no ssh-keygen on this machine")
 def test_ssh_keygen_agrees_on_fingerprints_and_on_hashed_files(tmp_path: Path) -> None:
+    require(shutil.which("ssh-keygen"), "no ssh-keygen on this machine: apt-get install -y openssh-client")
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     public = " ".join(Path(f"{key}.pub").read_text().split()[:2])

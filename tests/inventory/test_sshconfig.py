@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from inventory.errors import ConfigError
 from inventory.model import Node
 from inventory.sshconfig import Hop, SshConfig, SshOptions, options_for, parse_jump, resolve, target_for
+from tests.testbed.require import require
 
 TEXTS = {
     "the first value of a keyword counts": "Host gpu*\n User a\n Port 2200\nHost *\n User b\n Port 2300\n",
@@ -38,9 +39,8 @@ TEXTS = {
 
 def asked_of_openssh(path: Path, host: str) -> dict[str, list[str]]:
     program = shutil.which("ssh")
-    if program is None:
-        pytest.skip("OpenSSH's client is not installed")
-    answer = subprocess.run([program, "-G", "-F", str(path), host], capture_output=True, text=True, timeout=20, check=True)
+    require(program, "OpenSSH's client is not installed: apt-get install -y openssh-client")
+    answer = subprocess.run([str(program), "-G", "-F", str(path), host], capture_output=True, text=True, timeout=20, check=True)
     found: dict[str, list[str]] = {}
     for line in answer.stdout.splitlines():
         key, _, value = line.partition(" ")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
+
+from tests.testbed.sshd import SSHD
 
 
 def require(condition: object, reason: str) -> None:
@@ -15,3 +18,9 @@ def require(condition: object, reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI must have it: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def require_fleet() -> None:
+    """What `provisioning.demo.fleet` needs: sshd, and a C compiler for the simulated hardware."""
+    require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
+    require(any(map(shutil.which, ("cc", "gcc", "clang"))), "no C compiler on this machine: apt-get install -y gcc libc6-dev")

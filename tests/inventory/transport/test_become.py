@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,41 +16,32 @@ from tests.inventory.transport.client import client
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import one, refusal
 from tests.testbed.processes import alive
+from tests.testbed.require import require
 from tests.testbed.sshd import Sshd, sshd, wait_until
+from tests.testbed.users import allow_sudo, throwaway_user
 
 Allow: TypeAlias = "Callable[[str], None]"
 
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(os.getuid() != 0, reason="needs root, to create a user and to write a sudoers file"),
-    pytest.mark.skipif(shutil.which("sudo") is None, reason="no sudo on this machine"),
 ]
 
 
 @pytest.fixture(scope="module")
 def stranger() -> Iterator[Sshd]:
     """An sshd that logs in a user of its own, who has no right to sudo."""
-    user = f"t{secrets.token_hex(4)}"
-    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", "--password", "*", user], check=True)
-    try:
-        # Not under pytest's folder, which only root may enter.
-        with tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=user) as server:
-            yield server
-    finally:
-        subprocess.run(["userdel", "--force", user], check=True, capture_output=True)
+    require(shutil.which("sudo"), "no sudo on this machine: apt-get install -y sudo")
+    # Not under pytest's folder, which only root may enter.
+    with throwaway_user() as user, tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=user) as server:
+        yield server
 
 
 @pytest.fixture
 def allow(stranger: Sshd) -> Iterator[Allow]:
     """Call it with a sudoers rule for the user."""
-    path = Path("/etc/sudoers.d") / stranger.user
-
-    def write(rule: str) -> None:
-        path.write_text(f"{stranger.user} {rule}\n")
-        path.chmod(0o440)
-
-    yield write
-    path.unlink(missing_ok=True)
+    yield lambda rule: allow_sudo(stranger.user, f"{{}} {rule}")
+    allow_sudo(stranger.user)
 
 
 def test_with_the_right_the_program_runs_as_root(stranger: Sshd, allow: Allow) -> None:
