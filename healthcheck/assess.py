@@ -34,6 +34,7 @@ class _Waiting:
     results: dict[str, Result] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
     previous: Facts | None = None
+    machine: tuple[str, str] = ("", "")
     shows: Mapping[str, Any] = field(default_factory=dict)
     empty: Mapping[str, bool] = field(default_factory=dict)
 
@@ -80,11 +81,18 @@ class Assessment:
         if recording.host is None or recording.failure is not None:
             self._unreached[node.name] = _unreached(node, recording)
             return
+        try:
+            self._judge(node, recording, previous)
+        except Exception as error:  # noqa: BLE001  (a defect that one node's answer brings to light must not cost the sweep)
+            reason = clean(f"muster: judging this node failed: {type(error).__name__}: {error}", 300)
+            self._unreached[node.name] = NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service)
+
+    def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> None:
         sku = self._sku_of(node)
         names = self._fact_names | (self._learn_names if sku is None else set())
         facts = {**_facts(recording, names), PORT_PLANS: _port_plans(node)}
         earlier = _facts(previous, self._previous_names) if _same_boot(recording, previous) else None
-        waiting = _Waiting(node, sku, previous=earlier)
+        waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording))
         kept: set[str] = set()
         for rule in self._ruleset.rules:
             if self._must_wait(rule, sku):
@@ -99,6 +107,7 @@ class Assessment:
 
     def finish(self, unfinished: str = "not finished") -> Assessed:
         """The reports of all nodes; one that was never added is unknown, with `unfinished` as its reason."""
+        self._part_twins()
         learned: Sku | None = None
         strangers = [waiting for waiting in self._waiting.values() if waiting.sku is None]
         if strangers:
@@ -112,6 +121,22 @@ class Assessment:
         similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
         looks_like = similar.pop() if len(similar) == 1 and learned is not None and not learned.numbers else None
         return Assessed(reports, learned, looks_like)
+
+    def _part_twins(self) -> None:
+        """Two names that lead to one machine: the node that was meant was not measured, and its twin's health is not its own."""
+        machines: dict[tuple[str, str], list[_Waiting]] = {}
+        for node in self._nodes:
+            waiting = self._waiting.get(node.name)
+            if waiting is not None and all(waiting.machine):
+                machines.setdefault(waiting.machine, []).append(waiting)
+        for (hostname, _), twins in machines.items():
+            for waiting in twins if len(twins) > 1 else ():
+                name = waiting.node.name
+                if name.partition(".")[0] != hostname.partition(".")[0]:
+                    others = ", ".join(twin.node.name for twin in twins if twin is not waiting)
+                    reason = clean(f"the machine that answered calls itself {hostname}, and answers as {others} too: wrong address?", 1000)
+                    self._unreached[name] = NodeReport(name, NodeState.UNKNOWN, reason, (), waiting.node.in_service)
+                    del self._waiting[name]
 
     def _must_wait(self, rule: Rule, sku: Sku | None) -> bool:
         if rule.left_out:
@@ -160,6 +185,11 @@ def _facts(recording: Recording | None, names: Iterable[str]) -> dict[str, Any]:
 def _same_boot(now: Recording, before: Recording | None) -> bool:
     return before is not None and before.host is not None and now.host is not None \
         and bool(now.host.boot_id) and now.host.boot_id == before.host.boot_id
+
+
+def _machine(recording: Recording) -> tuple[str, str]:
+    """What tells machines apart: the host's name and its boot. (Containers of one machine share the boot, not the name.)"""
+    return (recording.host.hostname, recording.host.boot_id) if recording.host else ("", "")
 
 
 def _port_plans(node: Node) -> PortPlans:

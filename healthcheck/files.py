@@ -10,14 +10,19 @@ from pathlib import Path
 from inventory.errors import UsageError
 
 
-def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Afterwards `path` holds `data` and it is on disk: temporary file, fsync, rename. Raises OSError and leaves no temporary file."""
+def write_whole(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True) -> None:
+    """Afterwards `path` holds `data`: temporary file, fsync, rename. Raises OSError and leaves no temporary file.
+
+    Private by default: recordings hold kernel logs, which many systems show to root only. Without `durable` there is no fsync: a
+    crash of the machine may then lose the file, but never leaves half of one that anybody takes for a whole.
+    """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         Path(name).chmod(mode)
         Path(name).replace(path)
     except BaseException:
@@ -29,6 +34,6 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
 def make_folder(path: Path, what: str) -> None:
     """Makes the folder and its parents; raises UsageError that names `what` it was wanted for."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{what}: {path} cannot be made: {error.strerror}") from error

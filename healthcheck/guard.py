@@ -23,10 +23,13 @@ class Tracker:
 
     def __init__(self) -> None:
         self.unmeasured: dict[int, tuple[Fact, Unmeasured]] = {}
+        self.fields: set[str] = set()
         self.unsupported: dict[int, tuple[Fact, str]] = {}
 
     def value(self, fact: Fact, field: str, value: object) -> Any:
         """The value as a check may see it; raises where there is none."""
+        if isinstance(value, (Unmeasured, Unsupported)):
+            self.fields.add(field)
         if isinstance(value, Unmeasured):
             self.unmeasured.setdefault(id(fact), (fact, value))
             raise NotMeasured(fact, value.reason)

@@ -10,7 +10,7 @@ from pathlib import Path
 from healthcheck.checks.base import CHECKS, PREVIOUS
 from healthcheck.facts.base import FACTS
 from healthcheck.files import make_folder, write_whole
-from healthcheck.recording import Recording, RecordingError, from_json, to_json
+from healthcheck.recording import Outcome, Recording, RecordingError, from_json, to_json
 
 
 class Looks:
@@ -18,7 +18,10 @@ class Looks:
 
     def __init__(self, state: Path) -> None:
         self._folder = state / "looks"
-        self._ready = False
+
+    def prepare(self) -> None:
+        """Makes the folder; raises UsageError where it cannot be, which is best known before any node is asked."""
+        make_folder(self._folder, "the state folder (--state, MUSTER_STATE)")
 
     def read(self, node: str) -> Recording | None:
         """The node's newest look, or None where there is none that can be read."""
@@ -28,14 +31,20 @@ class Looks:
             return None
         return recording if recording.node == node else None
 
-    def write(self, recording: Recording) -> None:
-        """Keeps this look as the newest. A look at a node that was not reached does not replace one that was."""
+    def write(self, recording: Recording, previous: Recording | None) -> None:
+        """Keeps this look as the newest; of a probe that it did not bring, what the previous look of the same boot brought stays.
+
+        A look at a node that was not reached changes nothing. Raises OSError.
+        """
         if recording.host is None:
             return
-        if not self._ready:
-            make_folder(self._folder, "the state folder (--state, MUSTER_STATE)")
-            self._ready = True
-        write_whole(self._folder / f"{recording.node}.json", encode(trimmed(recording)))
+        kept = trimmed(recording)
+        captures = {name: capture for name, capture in kept.captures.items() if capture.outcome is Outcome.DONE}
+        if previous is not None and previous.host is not None and previous.host.boot_id == recording.host.boot_id:
+            captures = {**trimmed(previous).captures, **captures}
+        if captures:
+            path = self._folder / f"{recording.node}.json"
+            write_whole(path, encode(replace(kept, captures=captures)), durable=False)
 
 
 def trimmed(recording: Recording) -> Recording:

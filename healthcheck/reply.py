@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 from typing import Any
 
-from healthcheck.probes import MIB
-from healthcheck.recording import Recording, RecordingError, captures_from_json, host_from_json
+from healthcheck.probes import KIB, MIB, Probe, ProbeSet
+from healthcheck.recording import (
+    Capture,
+    FileCapture,
+    Outcome,
+    Recording,
+    RecordingError,
+    captures_from_json,
+    host_from_json,
+)
 from inventory.transport.base import Failure, Reply, Stage
 
 SCHEMA = "muster.reply/1"
+_SLACK = 64 * KIB
 
 
 def decode(reply: Reply, *, limit: int = 32 * MIB) -> Recording:
@@ -64,3 +74,27 @@ def _object(document: dict[str, Any], key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RecordingError(f"the answer's {key} is not an object")
     return value
+
+
+def within(recording: Recording, probes: ProbeSet) -> Recording:
+    """The recording without what was not asked for, and cut to what each probe may bring: a node that lies pays for its lie.
+
+    An honest collector has kept to the limits already; then the recording is returned as it is.
+    """
+    allowed = {probe.id: probe for probe in probes.probes}
+    kept = {name: _cut(capture, allowed[name]) for name, capture in recording.captures.items() if name in allowed}
+    same = len(kept) == len(recording.captures) and all(kept[name] is capture for name, capture in recording.captures.items())
+    return recording if same else replace(recording, captures=kept)
+
+
+def _cut(capture: Capture, probe: Probe) -> Capture:
+    room = probe.limit
+    if len(capture.text) + sum(len(path) + len(entry.text) for path, entry in capture.files.items()) <= room + _SLACK:
+        return capture
+    files: dict[str, FileCapture] = {}
+    for path, entry in capture.files.items():
+        room -= len(path) + len(entry.text)
+        if room < 0:
+            break
+        files[path] = entry
+    return replace(capture, outcome=Outcome.TRUNCATED, text=capture.text[: probe.limit], files=files)

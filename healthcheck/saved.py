@@ -20,6 +20,7 @@ from healthcheck.looks import encode, trimmed
 from healthcheck.recording import Recording, RecordingError, from_json
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
+from inventory.nodeset import NAME
 
 SCHEMA = "muster.sweep/1"
 _LARGEST = 512 * 1024 * 1024
@@ -144,8 +145,8 @@ def _node_to_json(node: Node) -> dict[str, Any]:
 
 def _node_from_json(document: Any) -> Node:
     name = _text(document["name"])
-    if not name or "/" in name or name.startswith("."):
-        raise ValueError("a node's name that is no file name")
+    if NAME.fullmatch(name) is None:
+        raise ValueError("a node's name that is none")
     ports = {_text(pci): PortPlan(p["role"], p["rail"], p["leaf"]) for pci, p in document["ports"].items()}
     return Node(
         name=name, sku=document["sku"], lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=document["rack"],

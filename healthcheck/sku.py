@@ -58,8 +58,14 @@ def _memory_gib(facts: Facts) -> float | None:
 
 
 def _docker(facts: Facts) -> bool | None:
-    answers = _count("docker", "answers")(facts)
-    return answers if isinstance(answers, bool) else None
+    """True where a daemon answers. One that is dead does not show that none is wanted."""
+    return True if _count("docker", "answers")(facts) is True else None
+
+
+def _ecc(facts: Facts) -> bool | None:
+    gpus = _plain(facts.get("gpus"))
+    modes = {_plain(gpu.ecc_enabled) for gpu in gpus} if gpus else {None}
+    return modes.pop() if len(modes) == 1 else None
 
 
 # How each number is learned from one node's facts; None where the node does not show it.
@@ -69,10 +75,11 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "port_rate_gbps": _port_rate,
     "memory_gib": _memory_gib,
     "docker": _docker,
+    "ecc": _ecc,
 }
 LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
     "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",), "memory_gib": ("memory",),
-    "docker": ("docker",),
+    "docker": ("docker",), "ecc": ("gpus",),
 }
 # Quantities that differ a little between equal machines: the median is expected, not what most say to the digit.
 MEASURED = ("memory_gib",)

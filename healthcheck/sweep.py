@@ -12,6 +12,7 @@ from pathlib import Path
 from healthcheck import program, reply, saved
 from healthcheck.assess import Assessed, Assessment
 from healthcheck.looks import Looks
+from healthcheck.reply import within
 from healthcheck.report.progress import Progress
 from healthcheck.ruleset import Ruleset
 from inventory.errors import UsageError
@@ -24,13 +25,14 @@ _WAY_BACK_S = 5.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished or interrupted sweep; times as in the documents."""
+    """A finished or interrupted sweep; times as in the documents. `troubles` are what could not be kept or saved, a line each."""
 
     assessed: Assessed
     started: str
     finished: str
     seconds: float
     partial: bool
+    troubles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,10 @@ def live(
     plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
 ) -> Outcome:
     """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has."""
+    if looks is not None:
+        looks.prepare()
     started = time.time()
+    troubles: dict[str, str] = {}
     assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku)
     probe_set = plan.ruleset.probe_set(max(1.0, min(45.0, bounds.node_s - _WAY_BACK_S)))
     partial = False
@@ -65,24 +70,34 @@ def live(
         replies = transport.run(plan.nodes, program.build(probe_set), bounds)
         with _closing(replies), progress:
             for answer in replies:
-                recording = reply.decode(answer, limit=bounds.reply_bytes)
-                previous = looks.read(recording.node) if looks and recording.host and assessment.previous_facts else None
-                if saver is not None:
-                    saver.add(recording, previous)
+                recording = within(reply.decode(answer, limit=bounds.reply_bytes), probe_set)
+                previous = looks.read(recording.node) if looks and recording.host else None
                 assessment.add(recording, previous)
-                if looks is not None:
-                    looks.write(recording)
+                try:
+                    if saver is not None:
+                        saver.add(recording, previous if assessment.previous_facts else None)
+                except OSError as error:
+                    saver = None
+                    troubles["save"] = f"--save: {recording.node} could not be written, so nothing is saved: {error.strerror}"
+                try:
+                    if looks is not None:
+                        looks.write(recording, previous)
+                except OSError as error:
+                    troubles["looks"] = f"the newest look at {recording.node} could not be kept in the state folder: {error.strerror}"
                 progress.done(recording.node, recording.host is not None)
     except KeyboardInterrupt:
         partial = True
     ended = time.time()
     begun, finished = saved.timestamp(started), saved.timestamp(ended)
     if saver is not None:
-        saver.finish(saved.Manifest(
-            begun, finished, partial, plan.source, tuple(plan.nodes), plan.default_sku, plan.only, plan.skip,
-            plan.ruleset.digest, probe_set.to_json(),
-        ))
-    return Outcome(assessment.finish(_UNFINISHED), begun, finished, ended - started, partial)
+        try:
+            saver.finish(saved.Manifest(
+                begun, finished, partial, plan.source, tuple(plan.nodes), plan.default_sku, plan.only, plan.skip,
+                plan.ruleset.digest, probe_set.to_json(),
+            ))
+        except OSError as error:
+            troubles["save"] = f"--save: the manifest could not be written, so nothing is saved: {error.strerror}"
+    return Outcome(assessment.finish(_UNFINISHED), begun, finished, ended - started, partial, tuple(troubles.values()))
 
 
 _UNFINISHED = "interrupted before this node had answered"

@@ -20,8 +20,21 @@ def find_inventory(option: str | None = None) -> Path | None:
         return path
     for path in (Path("muster.yaml"), _user_folder("XDG_CONFIG_HOME", ".config") / "muster.yaml", Path("/etc/muster/muster.yaml")):
         if os.path.lexists(path):
+            if not path.is_absolute():
+                _trusted(path)
             return path
     return None
+
+
+def _trusted(path: Path) -> None:
+    """An inventory says which program runs where and as whom, so one that merely lies in this folder must be ours or root's alone."""
+    for place in (path, path.absolute().parent):
+        try:
+            found = place.stat()
+        except OSError:
+            return  # whoever reads it says why it cannot be read
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o002:
+            raise InventoryError(f"{path}: {place} can be written by others; if you trust it, name it: --inventory {path}")
 
 
 def state_dir(option: str | None = None) -> Path:

@@ -58,16 +58,20 @@ class Check:
     parameters: Mapping[str, Parameter]
     summary: str
     fleet: bool
+    counts: bool = False
 
 
 CHECKS: dict[str, Check] = {}
 
 
-def check(name: str) -> Callable[[CheckFunction], CheckFunction]:
-    """Registers a check of one node under `subject.property`."""
+def check(name: str, *, counts: bool = False) -> Callable[[CheckFunction], CheckFunction]:
+    """Registers a check of one node under `subject.property`.
+
+    `counts` says that it concludes from what is not there: then the whole collection must have been measured, or nothing is said.
+    """
 
     def register(function: CheckFunction) -> CheckFunction:
-        _register(name, function, fleet=False)
+        _register(name, function, fleet=False, counts=counts)
         return function
 
     return register
@@ -76,7 +80,7 @@ def check(name: str) -> Callable[[CheckFunction], CheckFunction]:
 def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
     """Registers a check of a cohort: its one positional parameter is a mapping from node to the fact of that name.
 
-    Only nodes whose fact was measured are in it; which fields it reads must be in `reads`, see `Cohort`.
+    Only nodes whose fact was measured are in it.
     """
 
     def register(function: FleetFunction) -> FleetFunction:
@@ -86,7 +90,7 @@ def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
     return register
 
 
-def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool) -> None:
+def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False) -> None:
     if name in CHECKS and CHECKS[name].function.__module__ != function.__module__:
         raise ValueError(f"the check {name} is defined in {CHECKS[name].function.__module__} already")
     hints = get_type_hints(function)
@@ -102,7 +106,7 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool)
         raise ValueError(f"the check {name} has no docstring, and `muster explain` shows it")
     if fleet and len(facts) != 1:
         raise ValueError(f"the fleet check {name} takes {len(facts)} facts, expected one")
-    CHECKS[name] = Check(name, function, tuple(facts), parameters, summary, fleet)
+    CHECKS[name] = Check(name, function, tuple(facts), parameters, summary, fleet, counts)
 
 
 def increase(now: Fact, before: Fact, counter: str) -> int:

@@ -29,6 +29,14 @@ def gpu_answers(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
             yield Finding(gpu.name, gpu.trouble, "an answer")
 
 
+@check("gpu.ecc_enabled")
+def gpu_ecc_enabled(gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
+    """Every GPU has ECC as the SKU says: with ECC off, memory errors are neither corrected nor counted."""
+    for gpu in gpus:
+        if gpu.ecc_enabled != expected:
+            yield Finding(gpu.name, "ECC is off" if expected else "ECC is on", "on" if expected else "off")
+
+
 @check("gpu.ecc_uncorrected")
 def gpu_ecc_uncorrected(gpus: tuple[Gpu, ...], *, allow: int) -> Iterator[Finding]:
     """No GPU has met more uncorrectable memory errors than allowed since its driver was loaded."""

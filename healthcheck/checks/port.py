@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from healthcheck.checks.base import check, increase
+from healthcheck.checks.base import NotMeasured, check, increase
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
 from healthcheck.outcome import Finding
@@ -20,7 +20,7 @@ def _judged(ports: tuple[Port, ...], port_plans: PortPlans) -> Iterator[Port]:
     return (port for port in ports if not compute or port.pci in compute)
 
 
-@check("port.count")
+@check("port.count", counts=True)
 def port_count(ports: tuple[Port, ...], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
     """As many ports as the SKU has are there; where the inventory plans them, each planned one is."""
     if port_plans.compute:
@@ -33,11 +33,14 @@ def port_count(ports: tuple[Port, ...], port_plans: PortPlans, *, expected: int)
 
 
 @check("port.state")
-def port_state(ports: tuple[Port, ...], port_plans: PortPlans) -> Iterator[Finding]:
-    """Every compute port has a physical link and is active; an InfiniBand port that stays INIT has seen no subnet manager."""
-    for port in _judged(ports, port_plans):
+def port_state(ports: tuple[Port, ...], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
+    """Every compute port has a physical link and is active; an InfiniBand port that stays INIT has seen no subnet manager.
+
+    Where neither the inventory plans ports nor the SKU has any, those that are there are nobody's business.
+    """
+    for port in _judged(ports, port_plans) if expected or port_plans.compute else ():
         if port.phys_state != "LinkUp" or port.state != "ACTIVE":
-            yield Finding(f"{port.name} ({port.pci})", f"{port.state}, {port.phys_state}", "ACTIVE, LinkUp")
+            yield Finding(port.name, f"{port.state}, {port.phys_state}", "ACTIVE, LinkUp")
 
 
 @check("port.rate")
@@ -45,21 +48,28 @@ def port_rate(ports: tuple[Port, ...], port_plans: PortPlans, *, at_least_gbps: 
     """Every active compute port runs at the SKU's rate; one that is down is named by port.state alone."""
     for port in _judged(ports, port_plans):
         if port.state == "ACTIVE" and port.rate_gbps < at_least_gbps:
-            yield Finding(f"{port.name} ({port.pci})", f"{port.rate_gbps:g} Gb/s", f"at least {at_least_gbps:g} Gb/s")
+            yield Finding(port.name, f"{port.rate_gbps:g} Gb/s", f"at least {at_least_gbps:g} Gb/s")
+
+
+_SATURATED = 255
 
 
 @check("port.link_downed")
-def port_link_downed(ports: tuple[Port, ...], previous_ports: tuple[Port, ...], *, allow: int) -> Iterator[Finding]:
-    """No port lost its link more often than allowed since the earlier look of the same boot.
+def port_link_downed(
+    ports: tuple[Port, ...], previous_ports: tuple[Port, ...], port_plans: PortPlans, *, allow: int,
+) -> Iterator[Finding]:
+    """No compute port lost its link more often than allowed since the earlier look of the same boot.
 
-    Ports are matched by PCI address and number, so that a renumbered mlx5_N keeps its history.
+    Ports are matched by PCI address and number, so that a renumbered mlx5_N keeps its history. A port that the earlier look did
+    not have, and a counter that is full, cannot be compared.
     """
-    before: Mapping[tuple[str, str], Port] = {_identity(port): port for port in previous_ports}
-    for port in ports:
-        earlier = before.get(_identity(port))
-        if earlier is not None and (lost := increase(port, earlier, "link_downed")) > allow:
-            yield Finding(f"{port.name} ({port.pci})", f"lost its link {lost} times since the earlier look", f"at most {allow}")
-
-
-def _identity(port: Port) -> tuple[str, str]:
-    return port.pci, port.name.rpartition("/")[2]
+    before: Mapping[tuple[str, int], Port] = {(port.pci, port.number): port for port in previous_ports}
+    for port in _judged(ports, port_plans):
+        full = port.link_downed >= _SATURATED
+        earlier = before.get((port.pci, port.number))
+        if earlier is None:
+            raise NotMeasured(port, "the earlier look has no such port")
+        if full and earlier.link_downed >= _SATURATED:
+            raise NotMeasured(port, f"its link_downed counter is full at {_SATURATED}, so losses are no longer counted")
+        if (lost := increase(port, earlier, "link_downed")) > allow:
+            yield Finding(port.name, f"lost its link {lost} times since the earlier look", f"at most {allow}")

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,11 @@ def check(
     # A reader that went away (`| head`) does not change what was found; rich leaves by SystemExit then.
     with contextlib.suppress(BrokenPipeError, SystemExit):
         show(plan, outcome, form)
-    return 130 if outcome.partial and replay is None else exit_code(outcome.assessed.reports)
+    for trouble in outcome.troubles:
+        click.echo(f"muster: {trouble}", err=True)
+    if outcome.partial and replay is None:
+        return 130
+    return 2 if any(trouble.startswith("--save") for trouble in outcome.troubles) else exit_code(outcome.assessed.reports)
 
 
 def _digest_of(folder: str) -> str:
@@ -114,7 +119,8 @@ def _choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool
             raise UsageError("NODES have no meaning with --local")
         name = socket.gethostname().partition(".")[0]
         known = found.nodes.get(name) if found is not None else None
-        return _chosen([known or Node(name=name, python=sys.executable)], "this machine")
+        # Which program runs here, and as whom, is not for a file to say.
+        return _chosen([replace(known or Node(name=name), python=sys.executable, become=False)], "this machine")
     if from_slurm:
         cluster = nodes_of_slurm()
         return _chosen(select(cluster, nodes), cluster.source)

@@ -43,9 +43,13 @@ class Partial:
 
 
 class Fact:
-    """Base of all facts. Each has a `name` that is always measured: the subject as findings call it."""
+    """Base of all facts. Each has a `name` that is always measured: the subject as findings call it.
+
+    `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty.
+    """
 
     name: str
+    caveat: str = ""
 
 
 class Unread(Exception):
@@ -93,7 +97,8 @@ class Files:
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
-    def __contains__(self, path: str) -> bool:
+    def has(self, path: str) -> bool:
+        """Whether there is such a file at all, readable or not."""
         return path in self._entries and self._entries[path].outcome is not Outcome.MISSING
 
     def truncated(self, path: str) -> bool:

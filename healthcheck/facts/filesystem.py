@@ -23,7 +23,8 @@ MOUNTS = Probe("filesystem.mounts", Kind.MOUNTS, skip=PSEUDO, seconds=8.0, each_
 class Filesystem(Fact):
     """One mounted file system. `name` is its mount point; sizes in bytes; `available_bytes` is what an ordinary user may still write.
 
-    `read_only` speaks of the file system itself (as after errors=remount-ro), not of a read-only bind mount of a writable one.
+    `read_only` speaks of the file system itself, `mounted_read_only` of this mount of it: the kernel, when a device fails, makes
+    the former so and leaves the latter.
     `used_percent` counts as df(1) does: used of what an ordinary user could ever use.
     """
 
@@ -31,6 +32,7 @@ class Filesystem(Fact):
     source: str
     fstype: str
     read_only: bool
+    mounted_read_only: bool
     size_bytes: int
     available_bytes: int
     used_percent: float
@@ -50,18 +52,21 @@ class _Mount:
     fstype: str
     source: str
     options: str
+    mount_options: str
 
 
 def parse_mountinfo(text: str) -> dict[str, _Mount]:
     """Mount points and what is visible at each (the last one mounted there); raises ValueError on a line of another form."""
     mounts: dict[str, _Mount] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a mount point may hold any other separator
+        if not line:
+            continue
         before, dash, after = line.partition(" - ")
         left, right = before.split(" "), after.split(" ")
         if not dash or len(left) < 6 or len(right) < 3:
             raise ValueError(line)
         point = _unescape(left[4])
-        mounts[point] = _Mount(point, right[0], _unescape(right[1]), right[2])
+        mounts[point] = _Mount(point, right[0], _unescape(right[1]), right[2], left[5])
     return mounts
 
 
@@ -82,6 +87,7 @@ def _filesystem(files: Files, mount: _Mount) -> Filesystem:
 
     return Filesystem(
         name=mount.point, source=mount.source, fstype=mount.fstype, read_only="ro" in mount.options.split(","),
+        mounted_read_only="ro" in mount.mount_options.split(","),
         size_bytes=number("size"), available_bytes=number("available"), used_percent=number("used"),
         inodes_used_percent=number("inodes"),
     )

@@ -22,7 +22,8 @@ DISPLAY_CLASSES = ("30000", "30200")  # VGA and 3D controllers (PCI code and ID 
 
 @dataclass(frozen=True)
 class Gpu(Fact):
-    """One GPU that the driver lists. `answers` is False, with NVML's word in `trouble`, when it is lost or wants a reset.
+    """One GPU that the driver lists. `answers` is False, with NVML's word in `trouble`, when NVML says that it is lost or wants a
+    reset, and True when it answered at least one question; anything else is no measurement.
 
     `pci` is the address in full form; `memory_bytes` the frame buffer; the error counts are the volatile totals (since the
     driver was loaded).
@@ -44,7 +45,7 @@ class Gpu(Fact):
 
 @dataclass(frozen=True)
 class GpuPresence(Fact):
-    """How many GPUs the driver lists, how many of those answer, and how many the PCI bus holds."""
+    """How many GPUs the driver lists, and how many the PCI bus holds."""
 
     name: str
     listed: int
@@ -107,7 +108,7 @@ def _no_gpu_on_pci(captures: Captures) -> bool:
 
 @fact("gpus", NVML, PCI)
 def gpus(captures: Captures) -> Any:
-    """Every GPU that the driver lists; empty only where the PCI bus was read and holds none."""
+    """Every GPU that the driver lists; empty where it lists none, or where no driver is and the PCI bus was read and holds none."""
     capture = captures.capture(NVML)
     if capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text:
         whole = capture.text[: capture.text.rfind("\n")]
@@ -137,12 +138,19 @@ def _gpu(line: dict[str, Any]) -> Gpu:
     if isinstance(error, list) and len(error) == 2:
         gone = Unmeasured(f"NVML: {str(error[1])[:100]} (error {error[0]})")
         values = dict.fromkeys([*fields, "model", "ecc_enabled"], gone)
-        return Gpu(name=f"GPU {index}", index=index, answers=False, trouble=str(error[1])[:100], **values)
+        answers: Any = False if error[0] in _GONE else gone
+        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(error[1])[:100], **values)
     values = {key: reading(line, key, kind) for key, kind in fields.items()}
     mode = reading(line, "ecc_mode", int)
     lost = _lost(line)
+    if lost is not None:
+        answers = False
+    elif any(isinstance(value, dict) and "ok" in value for value in line.values()):
+        answers = True
+    else:
+        answers = Unmeasured("NVML: not one of its readings was had")
     return Gpu(
-        name=f"GPU {index}", index=index, answers=lost is None, trouble=lost or "", model=reading(line, "name", str),
+        name=f"GPU {index}", index=index, answers=answers, trouble=lost or "", model=reading(line, "name", str),
         ecc_enabled=bool(mode) if isinstance(mode, int) else mode, **values,
     )
 

@@ -44,11 +44,10 @@ class Swap(Fact):
 
 @dataclass(frozen=True)
 class Clock(Fact):
-    """The kernel's clock: whether a time service disciplines it, and the error it admits at most, in seconds."""
+    """The kernel's clock: whether a time service disciplines it."""
 
     name: str
     synchronised: bool
-    max_error_s: float
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Versions(Fact):
     driver: str
 
 
-_MEMTOTAL = re.compile(r"^MemTotal:\s+(\d+) kB$", re.MULTILINE)
+_MEMTOTAL = re.compile(r"^MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
 
 
 def _memtotal(text: str) -> int:
@@ -83,7 +82,7 @@ def swap(captures: Captures) -> Swap:
     if not heading.startswith("Filename"):
         raise Unread(f"{SWAPS} is not of the documented form")
     try:
-        areas = [(line.split()[0], int(line.split()[2])) for line in lines]
+        areas = [(line.split()[0], int(line.split()[2][:15])) for line in lines]
     except (IndexError, ValueError):
         raise Unread(f"{SWAPS} is not of the documented form") from None
     return Swap("swap", total_bytes=sum(size for _, size in areas) * 1024, areas=tuple(name for name, _ in areas))
@@ -93,10 +92,10 @@ def swap(captures: Captures) -> Swap:
 def clock(captures: Captures) -> Clock:
     """What adjtimex(2) says; no time service has to be known or asked for it."""
     document = json.loads(captures.text(CLOCK))
-    state, status, error = document["state"], document["status"], document["maxerror"]
-    if not all(type(value) is int for value in (state, status, error)) or not 0 <= state <= _TIME_ERROR:
+    state, status = document["state"], document["status"]
+    if type(state) is not int or type(status) is not int or not 0 <= state <= _TIME_ERROR:
         raise Unread("adjtimex gave an answer that is not of the documented form")
-    return Clock("clock", synchronised=state != _TIME_ERROR and not status & _STA_UNSYNC, max_error_s=error / 1e6)
+    return Clock("clock", synchronised=state != _TIME_ERROR and not status & _STA_UNSYNC)
 
 
 @fact("versions", VERSIONS)
@@ -104,7 +103,7 @@ def versions(captures: Captures) -> Versions:
     """The running kernel's release, and the loaded NVIDIA module's version."""
     files = captures.files(VERSIONS)
     driver: Any = UNSUPPORTED
-    if NVIDIA_MODULE in files:
+    if files.has(NVIDIA_MODULE):
         driver = files.read(NVIDIA_MODULE, _line)
     return Versions("versions", kernel=files.read(OSRELEASE, _line), driver=driver)
 

@@ -15,6 +15,7 @@ KMSG = "/dev/kmsg"
 LOG = Probe("kernel.log", Kind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)
 
 _RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),[^;\n]{0,60};(.*)$", re.MULTILINE)
+_LONGEST = 8192  # the kernel's own limit for a record
 # What the text of one record may hold: any byte that is not a control character comes as it is, others as \xNN.
 _HEX = re.compile(r"\\x([0-9a-f]{2})")
 
@@ -32,25 +33,26 @@ class KernelLine:
 class KernelLog(Fact):
     """The log as captured. It is searched as one text and only the lines that match are parsed: a healthy log has thousands.
 
-    `lost` counts the records of this boot that the kernel had already overwritten.
+    `caveat` says how many records of this boot the kernel had overwritten already, which nobody can judge any more.
     """
 
     name: str
-    lost: int
-    records: int
     text: str = field(repr=False)
+    caveat: str = ""
 
     def matching(self, pattern: re.Pattern[str]) -> Iterator[KernelLine]:
-        """The records whose text holds the pattern, oldest first. `pattern` must not match across lines."""
-        last = -1
-        for found in pattern.finditer(self.text):
-            start = self.text.rfind("\n", 0, found.start()) + 1
-            if start == last:
-                continue
-            last = start
-            record = _RECORD.match(self.text, start)
+        """The records whose text holds the pattern, oldest first. `pattern` must not match across lines.
+
+        Each line is looked at once, however often the pattern is in it: a log may be one line of matches.
+        """
+        at = 0
+        while found := pattern.search(self.text, at):
+            record = _RECORD.match(self.text, self.text.rfind("\n", at and at - 1, found.start()) + 1)
             if record and found.start() >= record.start(4):
-                yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, unescape(record[4]))
+                yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, unescape(record[4][:_LONGEST]))
+            at = self.text.find("\n", found.end()) + 1
+            if not at:
+                return
 
 
 def unescape(text: str) -> str:
@@ -66,5 +68,12 @@ def kernel_log(captures: Captures) -> Any:
     first = _RECORD.search(text)
     if first is None:
         raise Unread(f"{KMSG} holds no record of the documented form")
-    log = KernelLog(name="kernel log", lost=int(first[2]), records=text.count("\n") + 1, text=text)
-    return Partial(log, f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped") if files.truncated(KMSG) else log
+    lost = int(first[2])
+    caveat = f"of this boot, the {lost} oldest records are gone from the kernel's buffer" if lost else ""
+    log = KernelLog(name="kernel log", text=text, caveat=caveat)
+    if files.truncated(KMSG):
+        return Partial(log, f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped")
+    capture = captures.capture(LOG)
+    if capture is not None and "overwritten" in capture.note:
+        return Partial(log, capture.note)
+    return log

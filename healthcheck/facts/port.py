@@ -3,42 +3,41 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Files, Partial, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, fact
 from healthcheck.probes import MIB, Kind, Probe
 
 _BASE = "/sys/class/infiniband"
-COUNTERS = ("link_downed", "symbol_error", "port_rcv_errors", "link_error_recovery")
 SYSFS = Probe(
     "port.sysfs", Kind.FILES, limit=1 * MIB,
     paths=(
         *(f"{_BASE}/*/ports/*/{name}" for name in ("state", "phys_state", "rate", "link_layer")),
-        *(f"{_BASE}/*/ports/*/counters/{name}" for name in COUNTERS),
-        f"{_BASE}/*/device/uevent", f"{_BASE}/*/fw_ver", f"{_BASE}/*/board_id", f"{_BASE}/*/node_guid",
+        f"{_BASE}/*/ports/*/counters/link_downed", f"{_BASE}/*/device/uevent",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Port(Fact):
-    """One port of an RDMA device. `name` is "mlx5_0/1"; `pci` is its identity, lower case, in full form.
+    """One port of an RDMA device. Its identity is the PCI address, lower case, in full form, and its number on the device.
 
-    `state` and `phys_state` are the kernel's words ("ACTIVE", "LinkUp"); `rate_gbps` is in 1e9 bit/s; the counters are totals
-    since they were last reset.
+    `name` is for people: "mlx5_0/1 (0000:18:00.0)". `state` and `phys_state` are the kernel's words ("ACTIVE", "LinkUp");
+    `rate_gbps` is in 1e9 bit/s; `link_downed` counts since it was last reset, and stays at 255 (an 8-bit counter of the
+    InfiniBand specification); drivers that have no such counter leave it UNSUPPORTED.
     """
 
     name: str
     pci: str
+    number: int
     state: str
     phys_state: str
     rate_gbps: float
     link_layer: str
-    firmware: str
     link_downed: int
-    symbol_error: int
 
 
 _PORT = re.compile(re.escape(_BASE) + r"/([^/]+)/ports/(\d+)/")
@@ -55,7 +54,7 @@ def _word(text: str) -> str:
 def _rate(text: str) -> float:
     """The figure of "400 Gb/sec (4X NDR)"."""
     figure, unit = text.split()[:2]
-    if unit != "Gb/sec":
+    if unit != "Gb/sec" or not math.isfinite(float(figure)):
         raise ValueError(text)
     return float(figure)
 
@@ -69,7 +68,7 @@ def _slot(text: str) -> str:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit():
+    if not text.isdigit() or len(text) > 20:
         raise ValueError(text)
     return int(text)
 
@@ -91,15 +90,17 @@ def _natural(name: str) -> tuple[str, int]:
 
 def _port(files: Files, device: str, number: int) -> Port:
     at = f"{_BASE}/{device}/ports/{number}"
+    pci = files.read(f"{_BASE}/{device}/device/uevent", _slot)
+    counter = f"{at}/counters/link_downed"
+    downed: Any = files.read(counter, _count) if files.has(counter) else UNSUPPORTED
     return Port(
-        name=f"{device}/{number}",
-        pci=files.read(f"{_BASE}/{device}/device/uevent", _slot),
+        name=f"{device}/{number} ({pci})" if isinstance(pci, str) else f"{device}/{number}",
+        pci=pci,
+        number=number,
         state=files.read(f"{at}/state", _word),
         phys_state=files.read(f"{at}/phys_state", _word),
         rate_gbps=files.read(f"{at}/rate", _rate),
         link_layer=files.read(f"{at}/link_layer", str),
-        firmware=files.read(f"{_BASE}/{device}/fw_ver", str),
-        link_downed=files.read(f"{at}/counters/link_downed", _count),
-        symbol_error=files.read(f"{at}/counters/symbol_error", _count),
+        link_downed=downed,
     )
 

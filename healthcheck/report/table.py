@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ def render(
     for group in _equal(infos):
         line("")
         _say_group(line, group, rules, fold)
+    _say_not_judged(line, reports, fold)
     if learned is not None:
         _say_difference(line, reports, fold)
 
@@ -79,11 +81,44 @@ def _say_learned(line: Line, learned: Sku, looks_like: str | None) -> None:
 
 
 def _say_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
-    different = [report.node for report in reports if report.state is not NodeState.HEALTHY]
-    same = len(reports) - len(different)
-    if different and same:
+    """Who differs from what more than half of the nodes are like, and in which rules."""
+    looks = {report.node: _signature(report) for report in reports}
+    usual, number = Counter(looks.values()).most_common(1)[0]
+    different = [node for node, signature in looks.items() if signature != usual]
+    if not different or 2 * number <= len(reports):
+        return
+    line("")
+    line((f"these {len(different)} differ from the other {number}, in this:", "bold"))
+    ways: dict[str, list[str]] = {}
+    for node in different:
+        ids = sorted({rule for rule, _ in looks[node] ^ usual})
+        ways.setdefault(", ".join(ids), []).append(node)
+    for way, nodes in ways.items():
+        line(f"  {fold(nodes)}: {way}")
+
+
+def _signature(report: NodeReport) -> frozenset[tuple[str, str]]:
+    if not report.results:
+        return frozenset({(f"not measured ({report.stage or 'not finished'})", "")})
+    return frozenset((r.rule, r.status.value) for r in report.results if r.status is not Status.PASS)
+
+
+def _say_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
+    """What was skipped, and what a pass does not cover: folded, but never left out."""
+    said: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for report in reports:
+        for result in report.results:
+            if result.status is Status.SKIPPED or (result.status is Status.PASS and result.reason):
+                what = "skipped" if result.status is Status.SKIPPED else "passed, but"
+                said.setdefault((what, result.reason), {}).setdefault(result.rule, []).append(report.node)
+    if said:
         line("")
-        line((f"these {len(different)} differ from the other {same}: {fold(different)}", "bold"))
+    for (what, reason), rules in said.items():
+        groups: dict[str, list[str]] = {}
+        for rule, nodes in rules.items():
+            groups.setdefault(fold(nodes), []).append(rule)
+        for nodes_text, ids in groups.items():
+            line((f"{what}  {', '.join(ids)}: {reason}  {nodes_text}", "dim"))
 
 
 def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold) -> None:

@@ -55,6 +55,7 @@ class Dialogue:
         self._hint = b""
         self._stderr = bytearray()
         self._stderr_total = 0
+        self._given: set[str] = set()
         self.python: str | None = None
         self.received = 0
         self.sent = 0
@@ -95,6 +96,11 @@ class Dialogue:
                     self._fail(Stage.PYTHON, f"{self._named} is Python {event.version}, and 3.8 or newer is needed; "
                                              "name another with `python:` in the inventory")
             elif isinstance(event, Wanted):
+                if event.name in self._given:
+                    # Asking costs a node 34 bytes, and the answer is thousands of times that.
+                    self._fail(Stage.REPLY, f"the program asked for {event.name} twice")
+                    break
+                self._given.add(event.name)
                 extra = self._program.extras.get(event.name, b"")
                 answer += self._send(b"%d\n" % len(extra) + extra)
             elif isinstance(event, Body):

@@ -6,6 +6,7 @@ is over it is answered for, its connections are closed, and its place is given t
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -88,10 +89,14 @@ class Task:
                 return
             self.failure = failure
             closers, self._closers = self._closers, []
-        for close in closers:
-            close()
-        if self._answer is not None:
-            self._answer(failure)
+        try:
+            for close in closers:
+                # One that fails (no thread to be had, say) must not cost the others, nor the thread that watches everybody.
+                with contextlib.suppress(Exception):
+                    close()
+        finally:
+            if self._answer is not None:
+                self._answer(failure)
 
     def finish(self) -> None:
         """The work is done; the watch forgets it."""

@@ -173,6 +173,8 @@ def _sshd_config(folder: Path, at: Path) -> str:
     return "".join(f"{line}\n" for line in (
         f'HostKey "{at}/host_key"',
         f'AuthorizedKeysFile "{folder}/authorized_keys"',
+        # The login shell is this user's own, and reads rc files: not those of this machine, which may do anything, and slowly.
+        f'SetEnv "HOME={at}"',
         f"ForceCommand exec /bin/sh {shlex.quote(f'{at}/login')}",
         "PidFile none",
         # PAM would look into this machine's own accounts; but without it OpenSSH takes root's locked password for a locked account.

@@ -43,6 +43,7 @@ FAULTS = [
     ("gpu-count", {"gpu_pci": machine.pci(7), "gpu_nvml": machine.nvml(7)}, "GPUs on PCI: 7, expected 8; GPUs listed by the driver: 7, expected 8"),
     ("gpu-count", {"gpu_nvml": machine.nvml(7)}, "GPUs listed by the driver: 7, expected 8"),
     ("gpu-answers", {"gpu_nvml": machine.nvml(gpu2={"ecc_mode": {"error": [15, "GPU is lost"]}})}, "GPU 2: GPU is lost, expected an answer"),
+    ("gpu-ecc-enabled", {"gpu_nvml": machine.nvml(gpu6={"ecc_mode": {"ok": 0}})}, "GPU 6: ECC is off, expected on"),
     ("gpu-ecc-uncorrected", {"gpu_nvml": machine.nvml(gpu3={"ecc_uncorrected": {"ok": 12}})}, "GPU 3: 12, expected at most 0"),
     ("port-count", {"port_sysfs": machine.ports(7)}, "ports: 7, expected at least 8"),
     ("port-state", {"port_sysfs": machine.ports(**{"mlx5_2.state": "1: DOWN", "mlx5_2.phys_state": "3: Disabled"})},
@@ -139,7 +140,7 @@ def test_a_machine_without_gpus_is_measured_so_and_not_passed_by_default() -> No
     none = {"gpu_nvml": Capture(Outcome.MISSING, note="no NVIDIA device"), "gpu_pci": machine.pci(0), "port_sysfs": Capture(Outcome.DONE)}
     found = results(node, **none)
     assert found["gpu-count"].status is Status.PASS
-    assert {found[r].status for r in ("gpu-ecc-uncorrected", "gpu-answers", "port-state", "host-memory", "docker-answers")} == {Status.SKIPPED}
+    assert {found[r].status for r in ("gpu-ecc-uncorrected", "gpu-answers", "gpu-ecc-enabled", "port-state", "host-memory", "docker-answers")} == {Status.SKIPPED}
     blind = results(node, **{**none, "gpu_pci": Capture(Outcome.DENIED)})
     assert blind["gpu-count"].status is Status.UNKNOWN
 
@@ -205,3 +206,140 @@ def test_nodes_without_gpus_agree_that_there_are_none() -> None:
     for node in nodes:
         assessment.add(machine.recording(node.name, **none))
     assert {report.state for report in assessment.finish().reports} == {NodeState.HEALTHY}
+
+
+# What a review of real machines taught
+
+@pytest.mark.parametrize("line", [
+    "mce: [Hardware Error]: Machine check events logged", "{1}[Hardware Error]: event severity: corrected",
+    "{1}[Hardware Error]:  Error 0, type: corrected", "[Hardware Error]: Corrected error, no action required.",
+    "[Hardware Error]: CPU:2 (19:1:1) MC17_STATUS[-|CE|MiscV|AddrV|-|-|CECC|-|-|-]: 0x9c2041000000011b",
+    "BERT: [Hardware Error]: Skipped 1 error records", "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 7: 8c00004000010090",
+])
+def test_blocks_that_report_corrected_errors_accuse_nobody(line: str) -> None:
+    assert results(kernel_log=log(line))["kernel-hardware-error"].status is Status.PASS
+
+
+@pytest.mark.parametrize("line", [
+    "[Hardware Error]: Uncorrected, software restartable error.", "[Hardware Error]: System Fatal error.",
+    "[Hardware Error]: CPU:2 (19:1:1) MC17_STATUS[Over|UE|MiscV|AddrV|-|-|UECC|-|-|-]: 0xbc2041000000011b",
+])
+def test_blocks_that_report_uncorrected_errors_are_found(line: str) -> None:
+    assert results(kernel_log=log(line))["kernel-hardware-error"].status is Status.FAIL
+
+
+def test_an_xid_of_a_mig_instance_is_an_xid() -> None:
+    line = "NVRM: Xid (PCI:0000:31:00 GPU-I:05): 95, pid=9, Uncontained ECC error"
+    assert said(results(kernel_log=log(line))["kernel-xid"]).startswith("GPU at PCI 0000:31:00, Xid 95:")
+
+
+@pytest.mark.parametrize("reading", [{"error": [999, "Unknown Error"]}, {"error": [4, "Insufficient Permissions"]}])
+def test_a_gpu_that_answered_nothing_is_not_known_to_answer(reading: dict[str, object]) -> None:
+    silent = dict.fromkeys(("name", "uuid", "serial", "pci", "memory_bytes", "ecc_mode", "ecc_uncorrected", "ecc_corrected"), reading)
+    assert results(gpu_nvml=machine.nvml(gpu3=silent))["gpu-answers"].status is Status.UNKNOWN
+
+
+def test_a_handle_that_may_not_be_had_is_unknown_and_a_lost_one_is_a_fault() -> None:
+    for error, status in ((4, Status.UNKNOWN), (10, Status.UNKNOWN), (15, Status.FAIL)):
+        lines = machine.nvml().text.splitlines()
+        lines[3] = json.dumps({"index": 2, "error": [error, "x"]})
+        found = results(gpu_nvml=replace(machine.nvml(), text="\n".join(lines)))
+        assert found["gpu-answers"].status is status
+
+
+def test_what_could_not_be_read_is_not_missing() -> None:
+    plans = {f"0000:{0x40 + n:02x}:00.0": PortPlan(rail=n) for n in range(8)}
+    node = Node(name="gpu001", sku="hgx-h100", ports=plans)
+    held = machine.ports()
+    path = "/sys/class/infiniband/mlx5_3/device/uevent"
+    hung = replace(held, files={**held.files, path: FileCapture(Outcome.TIMEOUT)})
+    assert results(node, port_sysfs=hung)["port-count"].status is Status.UNKNOWN
+    few = {p: f for p, f in held.files.items() if "mlx5_0" in p}
+    assert results(port_sysfs=Capture(Outcome.TIMEOUT, files=few))["port-count"].status is Status.UNKNOWN
+
+
+def test_a_port_that_is_down_is_named_even_where_its_address_cannot_be_read() -> None:
+    held = machine.ports(**{"mlx5_3.state": "1: DOWN"})
+    path = "/sys/class/infiniband/mlx5_3/device/uevent"
+    found = results(port_sysfs=replace(held, files={**held.files, path: FileCapture(Outcome.DENIED)}))
+    assert said(found["port-state"]) == "mlx5_3/1: DOWN, LinkUp, expected ACTIVE, LinkUp"
+
+
+def test_a_driver_without_link_counters_is_not_judged_by_them() -> None:
+    def without(capture: Capture) -> Capture:
+        return replace(capture, files={p: f for p, f in capture.files.items() if "counters" not in p})
+
+    node = Node(name="gpu001", sku="hgx-h100")
+    assessment = Assessment((node,), RULES)
+    bare = machine.recording(port_sysfs=without(machine.ports()))
+    assessment.add(bare, bare)
+    assert {r.rule: r.status for r in assessment.finish().reports[0].results}["port-link-downed"] is Status.SKIPPED
+
+
+def test_a_full_counter_and_a_port_without_an_earlier_look_are_not_compared() -> None:
+    node = Node(name="gpu001", sku="hgx-h100")
+    for before, after in ((machine.ports(7), machine.ports(8)), (machine.ports(**{"mlx5_0.link_downed": "255"}),) * 2):
+        assessment = Assessment((node,), RULES)
+        assessment.add(machine.recording(port_sysfs=after), machine.recording(port_sysfs=before))
+        assert {r.rule: r.status for r in assessment.finish().reports[0].results}["port-link-downed"] is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("mount", [
+    "40 22 0:50 / /datasets ro - lustre mgs@o2ib:/data ro", "40 22 0:50 / /mnt/c rw - 9p drvfs rw",
+    "40 22 8:9 / /backup ro,relatime - ext4 /dev/sdb1 ro", "40 22 0:50 / /media/x ro - udf /dev/sr0 ro",
+])
+def test_what_somebody_mounted_read_only_or_over_a_network_accuses_nobody(mount: str) -> None:
+    point = mount.split()[4]
+    full = "4096 4096 1000000 0 0 500000 1 1 4096 255" if "ext4" not in mount else machine.STATVFS
+    found = results(filesystem_mounts=mounts(**{"/proc/self/mountinfo": f"{machine.MOUNTINFO}{mount}\n", point: full}))
+    assert {found[r].status for r in ("filesystem-space", "filesystem-inodes", "filesystem-read-only")} == {Status.PASS}
+
+
+def test_a_users_mount_that_root_may_not_look_at_blinds_nobody() -> None:
+    odd = "41 22 0:60 / /home/u/a\x0cb rw - fuse.rclone remote rw,user_id=1000\n"
+    held = mounts(**{"/proc/self/mountinfo": machine.MOUNTINFO + odd})
+    found = results(filesystem_mounts=replace(held, files={**held.files, "/home/u/a\x0cb": FileCapture(Outcome.DENIED)}))
+    assert found["filesystem-space"].status is Status.PASS
+
+
+def test_a_root_that_came_up_read_only_is_a_fault_however_it_is_mounted() -> None:
+    text = machine.MOUNTINFO.replace("/ / rw,", "/ / ro,").replace("/dev/nvme0n1p2 rw,", "/dev/nvme0n1p2 ro,")
+    assert said(results(filesystem_mounts=mounts(**{"/proc/self/mountinfo": text}))["filesystem-read-only"]).startswith("/: read-only")
+
+
+def test_two_names_for_one_machine_make_neither_stand_for_the_other() -> None:
+    nodes = tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in (1, 2))
+    assessment = Assessment(nodes, RULES)
+    assessment.add(machine.recording("gpu001"))
+    assessment.add(replace(machine.recording("gpu001"), node="gpu002"))
+    first, second = assessment.finish().reports
+    assert (first.state, second.state) == (NodeState.HEALTHY, NodeState.UNKNOWN)
+    assert second.reason == "the machine that answered calls itself gpu001, and answers as gpu001 too: wrong address?"
+
+
+def test_dead_daemons_on_most_nodes_do_not_become_what_is_expected() -> None:
+    nodes = tuple(Node(name=f"n{i}") for i in range(4))
+    assessment = Assessment(nodes, RULES)
+    dead = Capture(Outcome.DONE, exit=1, stderr="Cannot connect to the Docker daemon at unix:///x.")
+    for node in nodes[:3]:
+        assessment.add(machine.recording(node.name, docker_info=dead))
+    assessment.add(machine.recording("n3"))
+    assert all(report.state is NodeState.UNKNOWN for report in assessment.finish().reports)
+
+
+def test_a_defect_that_one_answer_brings_to_light_costs_that_node_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in (1, 2))
+    assessment = Assessment(nodes, RULES)
+    with monkeypatch.context() as patch:
+        patch.setattr("healthcheck.assess.Captures", lambda recording: 1 // 0)
+        assessment.add(machine.recording("gpu001"))
+    assessment.add(machine.recording("gpu002"))
+    first, second = assessment.finish().reports
+    assert (first.state, second.state) == (NodeState.UNKNOWN, NodeState.HEALTHY)
+    assert "ZeroDivisionError" in first.reason
+
+
+def test_thousands_of_unreadable_subjects_are_judged_in_time_and_never_pass() -> None:
+    held = machine.ports(4000)
+    denied = {p: FileCapture(Outcome.DENIED) if p.endswith("/state") else f for p, f in held.files.items()}
+    assert results(port_sysfs=replace(held, files=denied))["port-state"].status is Status.UNKNOWN

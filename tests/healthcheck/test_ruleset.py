@@ -69,7 +69,7 @@ def test_a_site_changes_the_keys_it_gives_and_keeps_the_others(tmp_path: Path) -
     site = load(tmp_path, "- id: filesystem-space\n  with: {at_most_percent: 90}\n  severity: warning\n", over_packaged=True)
     rule = {r.id: r for r in site.rules}["filesystem-space"]
     assert (rule.severity, rule.parameters["at_most_percent"]) == (Severity.WARNING, 90)
-    assert "/boot/efi" in rule.parameters["ignore"]
+    assert "ext4" in rule.parameters["types"]
     assert rule.origin_file == str(tmp_path / "site.yaml")
     assert rule.overridden == (str(packaged() / "filesystem.yaml"),)
 
@@ -109,10 +109,10 @@ def test_every_packaged_rule_says_how_it_is_proven_and_every_check_has_a_rule() 
 def test_only_and_skip_leave_rules_visible_and_a_glob_that_matches_nothing_is_an_error() -> None:
     ruleset = load_ruleset([packaged()])
     only = ruleset.select(only=["gpu-*"], skip=["gpu-count"])
-    assert {r.id for r in only.rules if not r.left_out} == {"gpu-answers", "gpu-ecc-uncorrected"}
+    assert {r.id for r in only.rules if not r.left_out} == {"gpu-answers", "gpu-ecc-enabled", "gpu-ecc-uncorrected"}
     assert len(only.rules) == len(ruleset.rules)
     assert {p.id for p in only.probe_set(10).probes} == {"gpu.nvml", "gpu.pci"}
-    with pytest.raises(UsageError, match="no rule matches 'gpu-ecc'; did you mean 'gpu-count'"):
+    with pytest.raises(UsageError, match="no rule matches 'gpu-ecc'; did you mean 'gpu-ecc-enabled'"):
         ruleset.select(only=["gpu-ecc"])
     with pytest.raises(UsageError, match="leave no rule"):
         ruleset.select(skip=["*"])

@@ -59,7 +59,8 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Plan, Swept,
     transport = Canned(answers)
     monkeypatch.setattr("healthcheck.reply.decode", lambda answer, limit: answers[answer.node])
     looks = Looks(tmp_path / "state")
-    looks.write(machine.recording("gpu003"))
+    looks.prepare()
+    looks.write(machine.recording("gpu003"), None)
     plan = Plan(NODES, RULES, "hgx-h100", "a test")
     saver = Saver(tmp_path / "saved")
     return plan, sweep.live(plan, transport, Limits(), progress(5, "x", quiet=True), looks=looks, saver=saver), tmp_path
@@ -91,8 +92,9 @@ def test_replay_needs_no_state_folder_for_the_trend(swept: tuple[Plan, Swept, Pa
 
 def test_the_newest_look_is_kept_and_a_node_that_was_not_reached_keeps_its_last_one(tmp_path: Path) -> None:
     looks = Looks(tmp_path)
-    looks.write(machine.recording("gpu001"))
-    looks.write(Recording("gpu001", 9.0, None, Failure(Stage.CONNECT, "refused")))
+    looks.prepare()
+    looks.write(machine.recording("gpu001"), None)
+    looks.write(Recording("gpu001", 9.0, None, Failure(Stage.CONNECT, "refused")), None)
     kept = looks.read("gpu001")
     assert kept is not None and kept.host is not None and set(kept.captures) == {"port.sysfs"}
 
@@ -100,7 +102,8 @@ def test_the_newest_look_is_kept_and_a_node_that_was_not_reached_keeps_its_last_
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"{}", b"\xff", b"[" * 100_000])
 def test_a_damaged_look_is_no_earlier_look(tmp_path: Path, damage: bytes) -> None:
     looks = Looks(tmp_path)
-    looks.write(machine.recording("gpu001"))
+    looks.prepare()
+    looks.write(machine.recording("gpu001"), None)
     (tmp_path / "looks" / "gpu001.json").write_bytes(damage)
     assert looks.read("gpu001") is None
 
