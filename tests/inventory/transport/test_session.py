@@ -72,6 +72,12 @@ def test_an_extra_is_sent_once_asked_for_and_an_unknown_one_is_empty() -> None:
     assert talk.sent == len(speaker().payload) + len(b"6\nsource0\n")
 
 
+def test_a_program_that_asks_twice_is_not_ours_and_gets_nothing_more() -> None:
+    talk = dialogue(extras={"nvml": b"source"})
+    assert talk.output(MARK + b"python 3.9\n" + (MARK + b"want nvml\n") * 1000) == b"6\nsource"
+    assert talk.failure is not None and talk.failure.stage is Stage.REPLY and "asked for nvml twice" in talk.failure.reason
+
+
 def test_a_whole_frame_is_the_answer_and_what_follows_does_not_matter() -> None:
     talk = dialogue()
     digest = hashlib.sha256(b"abc").hexdigest().encode()
