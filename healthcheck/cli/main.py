@@ -95,8 +95,8 @@ def main() -> None:
     except BrokenPipeError:
         code = 0
     except SystemExit as error:
-        # click ends so, with 1, when the reader of standard output went away; that is nobody's failure.
-        code = 0 if type(sys.stdout).__name__ == "PacifyFlushWrapper" else error.code
+        # click ends so, with 1, when the reader of standard output went away, and leaves this private wrapper; nobody has failed.
+        code = 0 if type(sys.stdout).__name__.endswith("PacifyFlushWrapper") else error.code
     _leave(code if isinstance(code, int) else 0)
 
 
