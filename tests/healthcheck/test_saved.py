@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from healthcheck import sweep
 from healthcheck.files import write_whole
 from healthcheck.looks import Looks, encode
 from healthcheck.recording import Capture, Outcome, Recording, RecordingError, from_json, to_json
+from healthcheck.reply import within
 from healthcheck.report.document import as_json, document
 from healthcheck.report.progress import progress
 from healthcheck.ruleset import load_ruleset
@@ -170,3 +172,47 @@ def test_any_document_is_a_recording_or_a_one_line_error(place: tuple[str, ...],
         assert to_json(from_json(whole))
     except RecordingError as error:
         assert "\n" not in str(error)
+
+
+def test_what_is_kept_and_saved_is_for_its_owner_only(swept: tuple[Plan, Swept, Path]) -> None:
+    for part in ("state", "saved"):
+        for path in (swept[2] / part).rglob("*"):
+            assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_look_that_cannot_be_kept_is_one_line_and_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("healthcheck.reply.decode", lambda answer, limit: machine.recording(answer.node))
+    looks = Looks(tmp_path / "state")
+    (tmp_path / "state" / "looks" / "gpu001.json").mkdir(parents=True)
+    plan = Plan(NODES[:1], RULES, "hgx-h100", "a test")
+    outcome = sweep.live(plan, Canned({}), Limits(), progress(1, "x", quiet=True), looks=looks)
+    assert outcome.troubles == ("the newest look at gpu001 could not be kept in the state folder: Is a directory",)
+    assert outcome.assessed.reports[0].results
+
+
+def test_a_sweep_of_few_rules_keeps_what_the_others_compare_with(tmp_path: Path) -> None:
+    looks = Looks(tmp_path)
+    looks.prepare()
+    whole = machine.recording("gpu001")
+    looks.write(whole, None)
+    looks.write(replace(whole, captures={"host.swap": whole.captures["host.swap"]}), looks.read("gpu001"))
+    kept = looks.read("gpu001")
+    assert kept is not None and set(kept.captures) == {"port.sysfs"}
+
+
+def test_a_node_that_brings_more_than_it_was_asked_for_is_cut_to_it() -> None:
+    probes = RULES.probe_set(10)
+    honest = machine.recording()
+    assert within(honest, probes) is honest
+    flood = machine.recording(docker_info=Capture(Outcome.DONE, exit=0, text="x" * 3_000_000), what_ever=Capture(Outcome.DONE))
+    cut = within(flood, probes)
+    assert "what.ever" not in cut.captures
+    assert cut.captures["docker.info"].outcome is Outcome.TRUNCATED and len(cut.captures["docker.info"].text) == 1 << 20
+
+
+def test_a_name_from_a_saved_folder_that_is_no_name_is_refused(swept: tuple[Plan, Swept, Path]) -> None:
+    path = swept[2] / "saved" / "manifest.json"
+    path.write_text(path.read_text().replace('"gpu001"', '"gpu\\u001b[31m001"', 1))
+    with pytest.raises(UsageError) as error:
+        sweep.replay(swept[2] / "saved", RULES, (), (), None)
+    assert "\x1b" not in str(error.value)

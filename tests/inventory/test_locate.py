@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inventory.errors import MusterError
+from inventory.errors import InventoryError, MusterError
 from inventory.locate import find_inventory, state_dir
 
 
@@ -88,3 +88,17 @@ def test_a_state_folder_that_is_a_file_is_refused() -> None:
     made(Path("file"))
     with pytest.raises(MusterError, match="is not a folder"):
         state_dir("file")
+
+
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_an_inventory_that_merely_lies_here_must_not_be_writable_by_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str,
+) -> None:
+    monkeypatch.delenv("MUSTER_INVENTORY", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "muster.yaml").write_text("version: 1\nnodes: {a: {}}\n")
+    assert find_inventory() == Path("muster.yaml")
+    (tmp_path / "muster.yaml" if place == "file" else tmp_path).chmod(0o777)
+    with pytest.raises(InventoryError, match=r"can be written by others; if you trust it, name it: --inventory muster\.yaml"):
+        find_inventory()
+    assert find_inventory("muster.yaml") == Path("muster.yaml")
