@@ -95,3 +95,25 @@ def test_a_reader_that_went_away_is_nobodys_failure(tmp_path: Path, words: list[
         child.stdout.close()
         assert child.stderr.read() == b""
     assert child.returncode in (0, 3)
+
+
+def test_a_plug_in_brings_its_own_checks_and_a_broken_one_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "site_checks.py").write_text(
+        "from healthcheck.checks.base import check\nfrom healthcheck.outcome import Finding\n\n"
+        "@check('site.memory_odd')\ndef odd(memory, *, divisor: int):\n    '''Memory is a multiple of the divisor.'''\n"
+        "    if memory.total_bytes % divisor:\n        yield Finding('memory', memory.total_bytes, divisor)\n")
+    info = tmp_path / "site_checks-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: site-checks\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[muster.checks]\nsite = site_checks\n")
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "site.yaml").write_text(
+        "- id: site-memory-odd\n  check: site.memory_odd\n  with: {divisor: 1}\n  severity: warning\n  remedy: none known\n"
+        "  source: our own\n  proven: documented\n")
+    words = ("check", "--local", "--only", "site-*", "--rules", str(tmp_path / "rules"), "--format", "json")
+    done = muster(*words, home=tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert {r["rule"]: r["status"] for r in json.loads(done.stdout)["nodes"][0]["results"]}["site-memory-odd"] == "pass"
+    (tmp_path / "site_checks.py").write_text("import nothing_of_the_kind\n")
+    broken = muster("explain", home=tmp_path, PYTHONPATH=str(tmp_path))
+    assert broken.returncode == 2 and "the plug-in site (site_checks) cannot be loaded: ModuleNotFoundError" in one_line(broken.stderr)

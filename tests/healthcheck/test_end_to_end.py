@@ -308,7 +308,7 @@ def test_json_lines_hold_one_node_each_and_the_summary_last(fleet: Fleet, tmp_pa
     done = muster("check", "-i", str(fleet.inventory), "gpu[001-003]", "--format", "jsonl", home=tmp_path)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["node"] for line in lines[:-1]] == ["gpu001", "gpu002", "gpu003"]
-    assert lines[-1]["schema"] == "muster.check/1" and lines[-1]["summary"] == {"healthy": 2, "degraded": 0, "unhealthy": 1, "unknown": 0}
+    assert lines[-1]["schema"] == "muster.check/1" and lines[-1]["summary"] == {"healthy": 2, "degraded": 0, "unhealthy": 1, "unknown": 0}, done.stdout
     assert done.stderr == ""
 
 
@@ -336,17 +336,17 @@ def terminal(*words: str, home: Path, stdout_too: bool = True, **more: str) -> t
 
 def test_on_a_terminal_there_are_colours_and_a_bar_on_standard_error(fleet: Fleet, tmp_path: Path) -> None:
     out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path)
-    assert re.search(r"\x1b\[[0-9;]*31m", out) and "unhealthy" in out
+    assert re.search(r"\x1b\[[0-9;]*31m", out) and "unhealthy" in out, out + err
     assert "3/3" in err and "not reached" in err and "not reached" not in out
 
 
 def test_with_no_color_a_terminal_gets_no_colour(fleet: Fleet, tmp_path: Path) -> None:
-    out, _ = terminal("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path, NO_COLOR="1")
-    assert "unhealthy" in out and not re.search(r"\x1b\[[0-9;]*3[0-9]m", out)
+    out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path, NO_COLOR="1")
+    assert "unhealthy" in out and not re.search(r"\x1b\[[0-9;]*3[0-9]m", out), out + err
 
 
 def test_a_pipe_gets_no_escape_codes_even_where_standard_error_is_a_terminal(fleet: Fleet, tmp_path: Path) -> None:
     out, err = terminal("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path, stdout_too=False)
-    assert "unhealthy" in out and ESCAPE not in out and "3/3" in err
+    assert "unhealthy" in out and ESCAPE not in out and "3/3" in err, out + err
     done = muster("check", "-i", str(fleet.inventory), "gpu[001-003]", home=tmp_path)
     assert done.stdout.splitlines()[1:] == out.splitlines()[1:] and ESCAPE not in done.stderr
