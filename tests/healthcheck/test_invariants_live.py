@@ -137,7 +137,7 @@ def with_other_thresholds(folder: Path) -> Ruleset:
     for rule in RULES.rules:
         other = {key: not value if isinstance(value, bool) else value * 2 + 1
                  for key, value in rule.parameters.items() if isinstance(value, (bool, int, float))}
-        numbers = {key: 1 for key, value in rule.parameters.items() if isinstance(value, Number) and value.name != "docker"}
+        numbers = {key: 1 for key, value in rule.parameters.items() if isinstance(value, Number) and value.name not in ("docker", "ecc")}
         changed.append({"id": rule.id, "severity": "info", **({"with": {**other, **numbers}} if other or numbers else {})})
     (folder / "site.yaml").write_text(yaml.safe_dump(changed))
     return load_ruleset([packaged(), folder])
