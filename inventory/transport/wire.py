@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -118,16 +119,47 @@ def socket_wire(sock: socket.socket) -> Wire:
     return Wire(sock, shut)
 
 
-def channel_wire(channel: Stream) -> Wire:
+class Tunnel(Stream, Protocol):
+    """What a channel can do beyond a stream."""
+
+    def send_ready(self) -> bool: ...
+
+
+class _OneAtATime:
+    """A channel that never sends after it was closed. paramiko may, when one thread sends while another closes, and sshd answers
+    data for a channel that is gone by ending the connection to the jump host, and with it all the other nodes behind it."""
+
+    def __init__(self, channel: Tunnel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def recv(self, nbytes: int, /) -> bytes:
+        return self._channel.recv(nbytes)
+
+    def send(self, data: bytes, /) -> int:
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise EOFError
+                # Never waits for the other side with the lock held: closing must get its turn.
+                if self._channel.send_ready():
+                    return self._channel.send(data)
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        with self._lock, suppress(OSError, EOFError):
+            self._closed = True
+            self._channel.close()
+
+
+def channel_wire(channel: Tunnel) -> Wire:
     """A wire on a channel through a jump host. Closing one writes to the jump host, which may block: a thread does it."""
+    stream = _OneAtATime(channel)
+
     def shut() -> None:
-        threading.Thread(target=_close_quietly, args=(channel,), name="muster-close", daemon=True).start()
-    return Wire(channel, shut)
-
-
-def _close_quietly(channel: Stream) -> None:
-    with suppress(OSError, EOFError):
-        channel.close()
+        threading.Thread(target=stream.close, name="muster-close", daemon=True).start()
+    return Wire(stream, shut)
 
 
 def dial(task: Task, host: str, port: int, seconds: float, family: str = "any") -> Wire:

@@ -65,7 +65,7 @@ def test_every_port_is_active_at_the_full_rate(seen: tuple[Path, dict[str, Any]]
     said = {(found.state, found.phys_state, found.rate_gbps, found.link_layer) for found in ports}
     assert said == {("ACTIVE", "LinkUp", 400.0, "InfiniBand")}
     assert [found.pci for found in ports] == list(h100.HCAS) == list(h100.rails())
-    assert all(isinstance(found.link_downed, int) and found.symbol_error == 0 for found in ports)
+    assert all(isinstance(found.link_downed, int) for found in ports)
 
 
 def test_sysfs_links_lead_from_class_and_bus_to_the_same_device(seen: tuple[Path, dict[str, Any]]) -> None:
