@@ -88,10 +88,12 @@ def _say_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> No
     if not different or 2 * number <= len(reports):
         return
     line("")
-    line((f"these {len(different)} differ from the other {number}, in this:", "bold"))
+    who = "this one differs" if len(different) == 1 else f"these {len(different)} differ"
+    line((f"{who} from the other {number}, in this:", "bold"))
     ways: dict[str, list[str]] = {}
     for node in different:
-        ids = sorted({rule for rule, _ in looks[node] ^ usual})
+        own = looks[node]
+        ids = sorted({rule for rule, status in (own if any(not status for _, status in own) else own ^ usual)})
         ways.setdefault(", ".join(ids), []).append(node)
     for way, nodes in ways.items():
         line(f"  {fold(nodes)}: {way}")
