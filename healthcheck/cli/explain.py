@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,6 +60,12 @@ def _document(rule: Rule) -> dict[str, Any]:
     }
 
 
+def _near(path: str) -> str:
+    """The path as a person here would type it."""
+    here = f"{Path.cwd()}/"
+    return path.removeprefix(here)
+
+
 def _text(rule: Rule) -> str:
     document = _document(rule)
     first, _, rest = document["says"].partition("\n")
@@ -71,7 +78,7 @@ def _text(rule: Rule) -> str:
         "remedy": rule.remedy, "source": rule.source, "proven": rule.proven.value,
         "unsupported": f"{rule.unsupported.value} where the device has no such thing",
         "reads": ", ".join(p["id"] + (" (may need root)" if p["needs_root"] else "") for p in document["probes"]) or "the inventory",
-        "file": rule.origin_file + (f", which overrides {', '.join(rule.overridden)}" if rule.overridden else ""),
+        "file": _near(rule.origin_file) + (f", which overrides {', '.join(map(_near, rule.overridden))}" if rule.overridden else ""),
     }
     if rule.left_out:
         rows["state"] = rule.left_out

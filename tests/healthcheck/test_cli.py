@@ -80,7 +80,7 @@ def test_explain_lists_every_rule_and_tells_one_whole(tmp_path: Path) -> None:
 def test_the_site_file_that_won_is_named(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text("- id: host-swap\n  with: {allow_gib: 8}\n")
     told = muster("explain", "host-swap", "--rules", str(tmp_path), home=tmp_path)
-    assert f"file        {tmp_path}/site.yaml, which overrides" in told.stdout and "allow_gib: 8" in told.stdout
+    assert "file        site.yaml, which overrides" in told.stdout and "allow_gib: 8" in told.stdout
 
 
 def test_completion_knows_the_commands(tmp_path: Path) -> None:
