@@ -21,8 +21,8 @@ from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
 from healthcheck.sku import Sku
-from healthcheck.text import clean
 from inventory.model import Node
+from inventory.text import clean
 
 
 @dataclass

@@ -20,7 +20,7 @@ from healthcheck.guard import NotSupported, Subjects, Tracker, original, whole
 from healthcheck.outcome import Finding, Origin, Result, Status
 from healthcheck.rule import Rule, Unsupported
 from healthcheck.sku import SMALLEST_COHORT, Sku
-from healthcheck.text import clean
+from inventory.text import clean
 
 MOST_FINDINGS = 200
 MOST_SUBJECTS = 4096

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from inventory.errors import UsageError
 from inventory.model import Inventory, Node
-from inventory.nodeset import MAX_NODES, NAME, expand, natural, short
+from inventory.nodeset import MAX_NODES, NAME, expand, natural
+from inventory.text import clean, short
 
 SINFO = ("sinfo", "-h", "-N", "-o", "%N")
 SINFO_SECONDS = 30.0
@@ -110,6 +111,6 @@ def _inventory(names: Iterable[str], source: str) -> Inventory:
 
 
 def _first_line(output: bytes) -> str:
-    lines = output.decode("utf-8", "backslashreplace").split("\n")
+    lines = output.decode("utf-8", "surrogateescape").split("\n")
     said = next((line.strip() for line in lines if line.strip()), "it said nothing")
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in said[:200])
+    return clean(said, 200)

@@ -17,6 +17,7 @@ from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
 from inventory.sshconfig import parse_jump
+from inventory.text import short
 
 MAX_NAMED = 1_000_000   # names that all entries together may spell out, so that overlapping sets cannot eat the day
 
@@ -96,7 +97,7 @@ def _check_keys(found: LocatedMap, known: Sequence[str], where: str) -> None:
         if key not in known:
             also = _ALSO_CALLED.get(key.lower())
             guess = f"; did you mean {also}?" if also in known else did_you_mean(key, known) or f"; known: {', '.join(known)}"
-            raise InventoryError(f"unknown key {_quoted(key)} in {where}{guess}", found.key_marks[key])
+            raise InventoryError(f"unknown key {short(key)} in {where}{guess}", found.key_marks[key])
 
 
 def _check_version(document: LocatedMap, source: str) -> None:
@@ -123,7 +124,7 @@ def _groups(found: LocatedMap) -> dict[str, list[tuple[str, Mark]]]:
     for name, value in found.items():
         place = found.key_marks[name]
         if not NAME.fullmatch(name):
-            raise InventoryError(f"{_quoted(name)} is no group name: expected letters, digits, '.', '-', '_'", place)
+            raise InventoryError(f"{short(name)} is no group name: expected letters, digits, '.', '-', '_'", place)
         if name == "all":
             raise InventoryError("a group cannot be called all: @all is every node", place)
         items = value if isinstance(value, LocatedList) else [value]
@@ -167,9 +168,9 @@ def _merge(found: LocatedMap, defaults: Values, groups: Groups, reader: _Reader)
         if named > MAX_NAMED:
             raise InventoryError(f"the entries up to here spell out over {MAX_NAMED} names", mark)
         if not names:
-            raise InventoryError(f"{_quoted(text)} names no node", mark)
+            raise InventoryError(f"{short(text)} names no node", mark)
         if value is not None and not isinstance(value, LocatedMap):
-            raise InventoryError(f"{_quoted(text)} is {_described(value)}, expected a map of keys", found.value_marks[text])
+            raise InventoryError(f"{short(text)} is {_described(value)}, expected a map of keys", found.value_marks[text])
         values = reader.entry(value) if value is not None else {}
         if len(names) == 1 and "@" not in text:      # a group is a set, however many are in it today
             name = names[0]
@@ -323,7 +324,7 @@ class _Reader:
         name = spot.text("the name of a SKU file")
         if self._skus is not None and name not in self._skus:
             guess = did_you_mean(name, self._skus) or f"; known: {', '.join(sorted(self._skus)) or 'none'}"
-            raise InventoryError(f"undefined SKU {_quoted(name)}{guess}", spot.mark)
+            raise InventoryError(f"undefined SKU {short(name)}{guess}", spot.mark)
         return name
 
     def _bmc(self, spot: _Spot) -> Bmc:
@@ -411,7 +412,7 @@ def _labels(spot: _Spot) -> Values:
     for key in spot.value:
         mark = spot.value.key_marks[key]
         if not _LABEL_KEY.fullmatch(key):
-            raise InventoryError(f"{_quoted(key)} is no label: expected letters, digits, '.', '-', '_', '/'", mark)
+            raise InventoryError(f"{short(key)} is no label: expected letters, digits, '.', '-', '_', '/'", mark)
         inner = spot.within(key)
         written = inner.written if isinstance(inner.value, bool) else None
         values["labels", key] = Given(written or inner.text(), mark)
@@ -426,7 +427,7 @@ def _ports(spot: _Spot) -> Values:
         mark = spot.value.key_marks[key]
         address = pci_address(key)
         if address is None:
-            raise InventoryError(f"{_quoted(key)} is no PCI address, expected one such as 0000:18:00.0", mark)
+            raise InventoryError(f"{short(key)} is no PCI address, expected one such as 0000:18:00.0", mark)
         if ("ports", address) in values:
             raise InventoryError(f"duplicate key: port {address} stands at {values['ports', address].mark} already", mark)
         values["ports", address] = Given(_port(spot.within(key)), mark)
@@ -473,7 +474,7 @@ def _described(value: Any) -> str:
         return "a list"
     if isinstance(value, bool):
         return str(value).lower()
-    return _quoted(value) if isinstance(value, str) else f"the number {value}"
+    return short(value) if isinstance(value, str) else f"the number {value}"
 
 
 def _shown(value: Any) -> str:
@@ -483,12 +484,7 @@ def _shown(value: Any) -> str:
         return value.state.value
     if isinstance(value, Bmc):
         return value.address
-    return _quoted(value) if isinstance(value, str) else str(value)
-
-
-def _quoted(text: str) -> str:
-    quoted = ascii(text)
-    return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."
+    return short(value) if isinstance(value, str) else str(value)
 
 
 def _few(names: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import yaml
 
 from inventory.errors import ConfigError, Mark
+from inventory.text import short
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_VALUES = 1_000_000
@@ -187,7 +188,7 @@ class _Builder:
         if self._wants_key():
             self._key(event.value, mark)
             if event.tag not in (None, "!", _TAG + "str"):
-                raise self.error(f"unknown tag {_short(event.tag)} on a key", mark)
+                raise self.error(f"unknown tag {short(event.tag)} on a key", mark)
             self._remember(event.anchor, event.value, 1)
             return
         value = self._resolve(event, mark)
@@ -201,10 +202,10 @@ class _Builder:
             return event.value
         kinds = _SCALAR_TAGS.get(event.tag.removeprefix(_TAG), ()) if event.tag.startswith(_TAG) else ()
         if not kinds:
-            raise self.error(f"unknown tag {_short(event.tag)}", mark)
+            raise self.error(f"unknown tag {short(event.tag)}", mark)
         value = _plain(event.value)
         if type(value) not in kinds:
-            raise self.error(f"{_short(event.value)} is not what its tag {_short(event.tag)} says", mark)
+            raise self.error(f"{short(event.value)} is not what its tag {short(event.tag)} says", mark)
         return value
 
     def _start(self, event: Any) -> None:
@@ -213,7 +214,7 @@ class _Builder:
         if self._wants_key():
             raise self.error("a key must be text, not a map or a list: quote a key that begins with [ or {", mark)
         if event.tag not in (None, "!", _TAG + ("map" if is_map else "seq")):
-            raise self.error(f"unknown tag {_short(event.tag)}", mark)
+            raise self.error(f"unknown tag {short(event.tag)}", mark)
         if len(self.stack) >= MAX_DEPTH:
             raise self.error(f"nested deeper than {MAX_DEPTH} levels", mark)
         if event.anchor is not None:
@@ -229,10 +230,10 @@ class _Builder:
         mark = _mark(self.filename, event.start_mark)
         name = event.anchor
         if name not in self.anchors:
-            raise self.error(f"no anchor &{_short(name)} stands before this", mark)
+            raise self.error(f"no anchor &{short(name)} stands before this", mark)
         held = self.anchors[name]
         if held is None:
-            raise self.error(f"the alias *{_short(name)} stands inside what it names", mark)
+            raise self.error(f"the alias *{short(name)} stands inside what it names", mark)
         value, size = held
         if self._wants_key():
             if not isinstance(value, str):
@@ -252,7 +253,7 @@ class _Builder:
         if key == "<<":
             raise self.error("merge keys (<<) are not supported", mark)
         if key in held.into.key_marks:
-            raise self.error(f"duplicate key {_short(key)}: it stands at {held.into.key_marks[key]} already", mark)
+            raise self.error(f"duplicate key {short(key)}: it stands at {held.into.key_marks[key]} already", mark)
         held.into.key_marks[key] = mark
         held.key = key
 
@@ -296,8 +297,3 @@ def _plain(text: str) -> Any:
     if _FLOAT.fullmatch(text) and not text.lstrip("+-").isdigit():
         return float(text)
     return text
-
-
-def _short(value: object) -> str:
-    return ascii(str(value))[:80]
-

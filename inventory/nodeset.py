@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from inventory.errors import InventoryError, Mark
+from inventory.text import short
 
 MAX_NODES = 100_000
 MAX_MENTIONS = 1_000_000     # nodes named by all entries and groups of one inventory together, each time counted
@@ -283,8 +284,3 @@ def _unknown_group(name: str, known: Iterable[str], mark: Mark | None) -> Invent
 
 def _unpadded(name: str) -> str:
     return _DIGITS.sub(lambda match: match[0].lstrip("0") or "0", name.lower())
-
-
-def short(text: str) -> str:
-    quoted = ascii(text)
-    return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."

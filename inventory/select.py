@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from inventory.errors import InventoryError
 from inventory.model import Inventory, Node
-from inventory.nodeset import did_you_mean, expand, fold, short
+from inventory.nodeset import did_you_mean, expand, fold
+from inventory.text import short
 
 
 def select(inventory: Inventory, text: str | None) -> list[Node]:

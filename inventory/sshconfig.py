@@ -22,6 +22,7 @@ from pathlib import Path
 
 from inventory.errors import ConfigError, Mark
 from inventory.model import Node
+from inventory.text import short
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 16              # of Include, as in OpenSSH's readconf.c
@@ -248,7 +249,7 @@ def _lines(text: str, filename: str, folder: Path, depth: int) -> Iterator[_Line
         mark = Mark(filename, number, raw.index(line[0]) + 1)
         match = _KEYWORD.fullmatch(line)
         if match is None:
-            raise ConfigError(f"expected a keyword and its value, found {_short(line)}", mark)
+            raise ConfigError(f"expected a keyword and its value, found {short(line)}", mark)
         keyword, rest = match[1].lower(), match[2]
         words = _split(rest, mark)
         if not words:
@@ -319,7 +320,7 @@ def _check_match(words: tuple[str, ...], mark: Mark) -> None:
     criteria = list(_criteria(words))
     for _, criterion, argument in criteria:
         if criterion not in _PLAIN_CRITERIA and argument is None:
-            raise ConfigError(f"Match {_short(criterion)} has no value", mark)
+            raise ConfigError(f"Match {short(criterion)} has no value", mark)
     names = [criterion for _, criterion, _ in criteria]
     if "all" in names and (len(names) > 2 or names[-1] != "all" or (len(names) == 2 and names[0] not in ("canonical", "final"))):
         raise ConfigError("Match all goes with nothing but canonical or final before it", mark)
@@ -385,7 +386,7 @@ class _Lookup:
             elif criterion in _KNOWN_CRITERIA:
                 holds = _matches(self._subject(criterion), tuple((argument or "").split(",")))
             else:
-                self._note(f"{line.mark}: Match {_short(criterion)} is not evaluated, so its block does not apply")
+                self._note(f"{line.mark}: Match {short(criterion)} is not evaluated, so its block does not apply")
                 return False
             result = result and holds is not negated
         return result
@@ -451,7 +452,7 @@ class _Lookup:
         if line is None:
             return None
         if not re.fullmatch(r"[0-9]{1,5}", line.words[0]) or not 1 <= int(line.words[0]) <= 65535:
-            raise ConfigError(f"Port is {_short(line.words[0])}, expected a number from 1 to 65535", line.mark)
+            raise ConfigError(f"Port is {short(line.words[0])}, expected a number from 1 to 65535", line.mark)
         return int(line.words[0])
 
     def _choice(self, keyword: str, choices: tuple[str, ...]) -> str | None:
@@ -459,7 +460,7 @@ class _Lookup:
         if line is None:
             return None
         if line.words[0].lower() not in choices:
-            raise ConfigError(f"{keyword} is {_short(line.words[0])}, expected one of {', '.join(choices)}", line.mark)
+            raise ConfigError(f"{keyword} is {short(line.words[0])}, expected one of {', '.join(choices)}", line.mark)
         return line.words[0].lower()
 
     def _flag(self, keyword: str) -> bool:
@@ -471,7 +472,7 @@ class _Lookup:
             return None
         parts = _SPAN.findall(line.words[0])
         if not parts or "".join(number + unit for number, unit in parts) != line.words[0] or len(line.words[0]) > 12:
-            raise ConfigError(f"ConnectTimeout is {_short(line.words[0])}, expected seconds", line.mark)
+            raise ConfigError(f"ConnectTimeout is {short(line.words[0])}, expected seconds", line.mark)
         return float(sum(int(number) * _SECONDS[unit.lower()] for number, unit in parts)) or None
 
     def _proxy(self, tokens: Mapping[str, str]) -> tuple[str | None, str | None]:
@@ -501,7 +502,7 @@ class _Lookup:
     def _expand(self, text: str, tokens: Mapping[str, str], mark: Mark) -> str:
         def variable(match: re.Match[str]) -> str:
             if match[1] not in os.environ:
-                raise ConfigError(f"the environment has no variable {_short(match[1])}", mark)
+                raise ConfigError(f"the environment has no variable {short(match[1])}", mark)
             return os.environ[match[1]]
 
         return os.path.expanduser(self._tokens(_VARIABLE.sub(variable, text), tokens, mark))  # noqa: PTH111  (never raises)
@@ -511,7 +512,7 @@ class _Lookup:
             if match[1] == "%":
                 return "%"
             if match[1] not in tokens:
-                raise ConfigError(f"%{match[1]} is no token that can stand here: {_short(text)}", mark)
+                raise ConfigError(f"%{match[1]} is no token that can stand here: {short(text)}", mark)
             return tokens[match[1]]
 
         return _TOKEN.sub(token, text)
@@ -533,8 +534,3 @@ def _matches(subject: str, patterns: tuple[str, ...]) -> bool:
 def _pattern(pattern: str) -> re.Pattern[str]:
     # Runs of stars are one star, so that no pattern can make matching slow.
     return re.compile(re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
-
-
-def _short(text: str) -> str:
-    quoted = ascii(text)
-    return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."

@@ -20,7 +20,7 @@ FORBIDDEN_IN_PURE = {
     "rich", "logging", "pathlib", "shutil", "tempfile", "urllib", "http", "random", "pynvml", "ctypes", "yaml",
 }
 PURE = ("healthcheck/facts", "healthcheck/checks", "healthcheck/judge.py", "healthcheck/guard.py", "healthcheck/outcome.py",
-        "healthcheck/rule.py", "healthcheck/sku.py", "healthcheck/assess.py", "healthcheck/text.py", "healthcheck/recording.py",
+        "healthcheck/rule.py", "healthcheck/sku.py", "healthcheck/assess.py", "inventory/text.py", "healthcheck/recording.py",
         "healthcheck/probes.py")
 # Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported inside functions.
 LATE = {"paramiko", "rich", "ClusterShell", "yaml", "pynvml"}

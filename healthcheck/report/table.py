@@ -11,7 +11,7 @@ from healthcheck.assess import Assessed
 from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.rule import Rule
 from healthcheck.sku import Sku
-from healthcheck.text import clean
+from inventory.text import clean
 
 if TYPE_CHECKING:
     from rich.console import Console

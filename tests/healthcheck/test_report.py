@@ -20,9 +20,9 @@ from healthcheck.report.document import as_json, as_jsonl, document
 from healthcheck.report.table import Heading, render
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
-from healthcheck.text import clean
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
+from inventory.text import clean
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
 

@@ -1,4 +1,4 @@
-"""Makes text that a node sent fit to be shown: bounded, on one line, without control characters."""
+"""Makes foreign text fit to be shown: bounded, on one line, without control characters."""
 
 from __future__ import annotations
 
@@ -19,3 +19,9 @@ def _escape(match: re.Match[str]) -> str:
     if 0xDC80 <= code <= 0xDCFF:
         return f"\\x{code - 0xDC00:02x}"
     return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(match[0], f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+def short(text: object) -> str:
+    """Foreign text quoted, in ASCII, within 80 characters: for the words of an error message."""
+    quoted = ascii(str(text))
+    return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."
