@@ -119,7 +119,7 @@ def judge_fleet(rule: Rule, cohort: Mapping[str, Any]) -> dict[str, Result]:
 
 
 def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str, Any], sku: Sku | None) -> _Verdict:
-    """Runs a check, again and again without the subjects that it could not read, until it gets through."""
+    """Runs a check, again and again without the subjects that it could not read, until it gets through; in bounded many runs."""
     verdict = _Verdict()
     arguments: list[Any] = []
     for name in check.facts:
@@ -190,7 +190,7 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
                 if identity not in aside and identity not in single and isinstance(fact, Fact) and not whole(fact):
                     aside.add(identity)
                     verdict.unmeasured[fact.name] = Unmeasured("too much of this node could not be measured")
-        if not newly or newly & single or broken is not None:
+        if not newly or newly & single or broken is not None or run > 2 * MOST_RUNS:
             break
     # What the present look holds, and none of what it is compared with, is what there is to judge.
     present = {id(fact) for name, a in zip(check.facts, arguments, strict=True) if not name.startswith(PREVIOUS) and type(a) is tuple

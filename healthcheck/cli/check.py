@@ -80,6 +80,8 @@ def check(
         show(plan, outcome, form)
     for trouble in outcome.troubles:
         click.echo(f"muster: {trouble}", err=True)
+    if not any(node.in_service for node in plan.nodes):
+        click.echo("muster: none of these nodes is in lifecycle `service`, so the exit code is 0 whatever was found", err=True)
     if outcome.partial and replay is None:
         return 130
     return 2 if any(trouble.startswith("--save") for trouble in outcome.troubles) else exit_code(outcome.assessed.reports)

@@ -257,3 +257,12 @@ def test_a_check_may_say_itself_that_it_could_not_measure() -> None:
 
     result = judge(rule(picky), {"things": (COLD,)}, None, None)
     assert (result.status, result.reason) == (Status.UNKNOWN, "thing 0: too cold to tell")
+
+
+def test_a_check_that_never_comes_to_an_end_of_what_it_could_not_measure_is_stopped_and_does_not_pass() -> None:
+    def endless(things: tuple[Thing, ...]) -> Iterator[Finding]:
+        if len(things):
+            raise NotMeasured(Thing("made up", 1), "for ever")
+        yield Finding("never", 0, 0)
+
+    assert judge(rule(endless), {"things": (COLD,)}, None, None).status is Status.UNKNOWN
