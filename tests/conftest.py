@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
 
@@ -16,6 +17,13 @@ def plain_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
     with sshd(tmp_path_factory.mktemp("sshd")) as server:
         yield server
+
+
+@pytest.fixture
+def needs_fuse() -> None:
+    """For tests with a file system that never answers."""
+    missing = fuse.available()
+    require(missing is None, str(missing))
 
 
 @pytest.fixture(autouse=True)

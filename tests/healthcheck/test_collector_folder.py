@@ -30,7 +30,7 @@ def records(tree: Path) -> list[str]:
     return [json.loads(path.read_text())[0] for path in folder.iterdir()] if folder.exists() else []
 
 
-@pytest.mark.skipif(fuse.available() is not None, reason=str(fuse.available()))
+@pytest.mark.usefixtures("needs_fuse")
 def test_where_nothing_can_be_remembered_the_capture_says_so(tree: Path) -> None:
     (tree / "run").rmdir()
     (tree / "run").write_text("no folder")

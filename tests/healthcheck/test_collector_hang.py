@@ -18,7 +18,7 @@ from healthcheck.recording import FileCapture, Outcome, Recording
 from tests.testbed import fuse
 from tests.testbed.collector import await_none_with, collect
 
-pytestmark = pytest.mark.skipif(fuse.available() is not None, reason=str(fuse.available()))
+pytestmark = pytest.mark.usefixtures("needs_fuse")
 
 SINCE = re.compile(r"wedged since 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ \(pid \d+\)")
 NAMED = re.compile(r"cannot be killed \(pid \d+, state D\)")

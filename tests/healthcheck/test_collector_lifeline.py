@@ -20,6 +20,7 @@ from healthcheck import program
 from healthcheck.probes import MIB, Kind, Probe, ProbeSet
 from tests.testbed import fuse
 from tests.testbed.collector import MARK, PYTHON, Running, await_none_with, processes_with, running
+from tests.testbed.require import require
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def _await_blocked(started: Running) -> None:
         seen += os.read(started.process.stdout.fileno(), 256)
 
 
-@pytest.mark.skipif(fuse.available() is not None, reason=str(fuse.available()))
+@pytest.mark.usefixtures("needs_fuse")
 def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel(tmp_path: Path, mark: str) -> None:
     (tmp_path / "hung").mkdir()
     (tmp_path / "run").mkdir()
@@ -163,8 +164,9 @@ def test_a_child_that_cannot_be_killed_keeps_neither_the_program_nor_the_channel
 @pytest.fixture
 def sudo_user() -> Iterator[str]:
     """A throw-away user who may become root without a password; removed in the end."""
-    if os.geteuid() != 0 or shutil.which("sudo") is None or shutil.which("useradd") is None:
-        pytest.skip("needs root and sudo")
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to create a user and to write a sudoers file")
+    require(shutil.which("sudo") and shutil.which("useradd"), "no sudo on this machine: apt-get install -y sudo")
     name = f"muster-test-{os.getpid()}"
     subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True, capture_output=True)
     rule = Path(f"/etc/sudoers.d/{name}")
