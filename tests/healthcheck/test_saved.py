@@ -216,3 +216,13 @@ def test_a_name_from_a_saved_folder_that_is_no_name_is_refused(swept: tuple[Plan
     with pytest.raises(UsageError) as error:
         sweep.replay(swept[2] / "saved", RULES, (), (), None)
     assert "\x1b" not in str(error.value)
+
+
+def test_a_sweep_saved_by_the_first_version_is_still_read_and_judged_the_same() -> None:
+    """tests/recordings/demo-sweep: four nodes of the demo fleet, saved with --save; one sick, one with a link lost since, one refusing."""
+    here = Path(__file__).resolve().parent.parent
+    again = text(sweep.replay(here / "recordings" / "demo-sweep", RULES, (), (), None)[1]) + "\n"
+    golden = here / "golden" / "demo-sweep.json"
+    if os.environ.get("MUSTER_GOLDEN") == "update":
+        golden.write_text(again)
+    assert again == golden.read_text()
