@@ -50,7 +50,7 @@ def check(
     \b
     muster check 'gpu[001-064]'
     muster check @train --only 'gpu-*' --format json | jq .summary
-    muster check --save /tmp/monday && muster check --replay /tmp/monday
+    muster check --save monday; muster check --replay monday
 
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
     """
