@@ -88,11 +88,14 @@ def judge_fleet(rule: Rule, cohort: Mapping[str, Any]) -> dict[str, Result]:
         tracker = Tracker()
         found: list[tuple[str, Finding]] = []
         try:
-            found.extend(rule.checked.function({node: tracker.wrap(fact) for node, fact in measured.items()}, **rule.values(None)))
+            for node, finding in rule.checked.function({n: tracker.wrap(fact) for n, fact in measured.items()}, **rule.values(None)):
+                if node not in measured:
+                    raise ValueError(f"a finding about {node}, which is not among the nodes that were compared")
+                found.append((node, _sound(finding)))
         except NoMajority as error:
             problem = Unmeasured(str(error), Origin.MUSTER)
-        except (NotMeasured, NotSupported):
-            pass
+        except (NotMeasured, NotSupported) as error:
+            problem = Unmeasured(str(error))
         except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
             problem = Unmeasured(f"the check failed: {type(error).__name__}: {error}", Origin.MUSTER)
         if not (tracker.unmeasured or tracker.unsupported):
@@ -142,7 +145,8 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
             verdict.caveats.append(value.caveat)
         if value == ():
             if name not in verdict.unmeasured:
-                verdict.unmeasured[name] = _nothing(name.removeprefix(PREVIOUS), sku)
+                earlier = Unmeasured(f"the earlier look found no {name.removeprefix(PREVIOUS)}")
+                verdict.unmeasured[name] = earlier if name.startswith(PREVIOUS) else _nothing(name, sku)
             return verdict
         arguments.append(value)
 
@@ -159,11 +163,13 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
         broken: Exception | None = None
         try:
             for finding in itertools.islice(check.function(*guarded, **values), MOST_FINDINGS):
-                findings.append(finding)
+                findings.append(_sound(finding))
         except NotMeasured as error:
             fact = original(error.fact)
             if isinstance(fact, Fact):
                 tracker.unmeasured.setdefault(id(fact), (fact, Unmeasured(error.reason)))
+            else:
+                verdict.unmeasured[check.name] = Unmeasured(error.reason)
         except NotSupported:
             pass
         except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
@@ -243,8 +249,12 @@ def _result(
     rule: Rule, status: Status, findings: Iterable[Finding] = (), *, reason: str = "", origin: Origin | None = None,
 ) -> Result:
     remedy = rule.remedy if status is Status.FAIL else ""
-    shown = tuple(Finding(clean(f.subject), _shown(f.observed), _shown(f.expected)) for f in findings)
-    return Result(rule.id, rule.checked.name, status, rule.severity, shown, clean(reason, 1000), origin, remedy)
+    return Result(rule.id, rule.checked.name, status, rule.severity, tuple(findings), clean(reason, 1000), origin, remedy)
+
+
+def _sound(finding: Finding) -> Finding:
+    """The finding, made of numbers and clean lines only; raises what a value that is no finding raises, inside the check's run."""
+    return Finding(clean(finding.subject), _shown(finding.observed), _shown(finding.expected))
 
 
 def _shown(value: object) -> object:

@@ -97,7 +97,8 @@ def live(
             ))
         except OSError as error:
             troubles["save"] = f"--save: the manifest could not be written, so nothing is saved: {error.strerror}"
-    return Outcome(assessment.finish(_UNFINISHED), begun, finished, ended - started, partial, tuple(troubles.values()))
+    seconds = _seconds(begun, finished)
+    return Outcome(assessment.finish(_UNFINISHED), begun, finished, seconds, partial, tuple(troubles.values()))
 
 
 _UNFINISHED = "interrupted before this node had answered"
@@ -126,13 +127,14 @@ def replay(folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[st
     assessment = Assessment(plan.nodes, plan.ruleset, default)
     for recording, previous in saved.recordings(folder, manifest):
         assessment.add(recording, previous)
-    seconds = _seconds(manifest)
+    seconds = _seconds(manifest.started, manifest.finished)
     return plan, Outcome(assessment.finish(_UNFINISHED), manifest.started, manifest.finished, seconds, manifest.partial)
 
 
-def _seconds(manifest: saved.Manifest) -> float:
+def _seconds(started: str, finished: str) -> float:
+    """From the documents' own times, so that the page of a replay is that of the live sweep."""
     try:
-        begun, ended = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (manifest.started, manifest.finished))
+        begun, ended = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (started, finished))
     except ValueError:
         return 0.0
     return (ended - begun).total_seconds()

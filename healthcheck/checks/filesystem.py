@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import check
+from healthcheck.checks.base import NotMeasured, check
 from healthcheck.facts.filesystem import Filesystem
 from healthcheck.outcome import Finding
 
 
 def _judged(filesystems: tuple[Filesystem, ...], ignore: tuple[str, ...], types: tuple[str, ...]) -> Iterator[Filesystem]:
     """Those of the given types: what is mounted over a network, or by a user, is not the node's to answer for."""
-    for filesystem in filesystems:
-        if filesystem.fstype in types and not any(fnmatchcase(filesystem.name, pattern) for pattern in ignore):
-            yield filesystem
+    judged = [f for f in filesystems if f.fstype in types and not any(fnmatchcase(f.name, pattern) for pattern in ignore)]
+    if not judged:
+        raise NotMeasured(None, f"no file system of the types {', '.join(types)} is mounted")
+    yield from judged
 
 
 @check("filesystem.space")

@@ -17,7 +17,10 @@ from healthcheck.outcome import Finding
 
 def _judged(ports: tuple[Port, ...], port_plans: PortPlans) -> Iterator[Port]:
     compute = port_plans.compute
-    return (port for port in ports if not compute or port.pci in compute)
+    seen = [(port, not compute or port.pci in compute) for port in ports]
+    if len(seen) == len(ports) and not any(judged for _, judged in seen):
+        raise NotMeasured(None, "not one of the planned compute ports is there")
+    return (port for port, judged in seen if judged)
 
 
 @check("port.count", counts=True)
@@ -46,8 +49,11 @@ def port_state(ports: tuple[Port, ...], port_plans: PortPlans, *, expected: int)
 @check("port.rate")
 def port_rate(ports: tuple[Port, ...], port_plans: PortPlans, *, at_least_gbps: float) -> Iterator[Finding]:
     """Every active compute port runs at the SKU's rate; one that is down is named by port.state alone."""
-    for port in _judged(ports, port_plans):
-        if port.state == "ACTIVE" and port.rate_gbps < at_least_gbps:
+    active = [port for port in _judged(ports, port_plans) if port.state == "ACTIVE"]
+    if not active and at_least_gbps:
+        raise NotMeasured(None, "no port is active, so none shows its rate")
+    for port in active:
+        if port.rate_gbps < at_least_gbps:
             yield Finding(port.name, f"{port.rate_gbps:g} Gb/s", f"at least {at_least_gbps:g} Gb/s")
 
 

@@ -94,6 +94,9 @@ def main() -> None:
         code = error.exit_code
     except BrokenPipeError:
         code = 0
+    except OSError as error:
+        print(f"muster: {error.strerror or error}", file=sys.stderr)  # noqa: T201
+        code = 2
     except SystemExit as error:
         # click ends so, with 1, when the reader of standard output went away, and leaves this private wrapper; nobody has failed.
         code = 0 if type(sys.stdout).__name__.endswith("PacifyFlushWrapper") else error.code
@@ -107,4 +110,6 @@ def _leave(code: int) -> None:
         sys.stderr.flush()
     except BrokenPipeError:
         pass
+    except OSError:
+        code = code or 2
     os._exit(code)

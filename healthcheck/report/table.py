@@ -83,7 +83,10 @@ def _say_learned(line: Line, learned: Sku, looks_like: str | None) -> None:
 def _say_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
     """Who differs from what more than half of the nodes are like, and in which rules."""
     looks = {report.node: _signature(report) for report in reports}
-    usual, number = Counter(looks.values()).most_common(1)[0]
+    measured = [looks[report.node] for report in reports if report.results]
+    if not measured:
+        return
+    usual, number = Counter(measured).most_common(1)[0]
     different = [node for node, signature in looks.items() if signature != usual]
     if not different or 2 * number <= len(reports):
         return

@@ -343,3 +343,14 @@ def test_thousands_of_unreadable_subjects_are_judged_in_time_and_never_pass() ->
     held = machine.ports(4000)
     denied = {p: FileCapture(Outcome.DENIED) if p.endswith("/state") else f for p, f in held.files.items()}
     assert results(port_sysfs=replace(held, files=denied))["port-state"].status is Status.UNKNOWN
+
+
+def test_a_rule_that_found_nothing_to_judge_does_not_pass() -> None:
+    diskless = "22 1 0:1 / / ro - overlay overlay ro\n31 22 0:40 / /home rw - nfs4 files:/home rw\n"
+    found = results(filesystem_mounts=mounts(**{"/proc/self/mountinfo": diskless}))
+    assert {found[r].status for r in ("filesystem-space", "filesystem-inodes", "filesystem-read-only")} == {Status.UNKNOWN}
+    down = results(port_sysfs=machine.ports(**{f"mlx5_{n}.state": "1: DOWN" for n in range(8)}))
+    assert (down["port-state"].status, down["port-rate"].status) == (Status.FAIL, Status.UNKNOWN)
+    node = Node(name="gpu001", sku="hgx-h100", ports={"0000:ff:00.0": PortPlan(rail=0)})
+    elsewhere = results(node)
+    assert (elsewhere["port-count"].status, elsewhere["port-state"].status) == (Status.FAIL, Status.UNKNOWN)

@@ -266,3 +266,27 @@ def test_a_check_that_never_comes_to_an_end_of_what_it_could_not_measure_is_stop
         yield Finding("never", 0, 0)
 
     assert judge(rule(endless), {"things": (COLD,)}, None, None).status is Status.UNKNOWN
+
+
+def test_a_check_that_cannot_tell_of_anything_is_unknown() -> None:
+    def blank(things: tuple[Thing, ...]) -> Iterator[Finding]:
+        raise NotMeasured(None, "nothing to compare")
+        yield
+
+    def blank_fleet(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
+        raise NotMeasured(None, "nothing to compare")
+        yield
+
+    assert judge(rule(blank), {"things": (COLD,)}, None, None).status is Status.UNKNOWN
+    assert {r.status for r in judge_fleet(rule(blank_fleet, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
+
+
+def test_a_finding_that_is_none_costs_its_rule_only() -> None:
+    def odd(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
+        yield "nobody", Finding("x", 1, 2)
+
+    def lists(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
+        yield "n0", Finding("x", ["a"], 2)
+
+    assert {r.status for r in judge_fleet(rule(odd, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
+    assert judge_fleet(rule(lists, fleet=True), cohort(1, 1, 1))["n0"].findings == (Finding("x", "['a']", 2),)
