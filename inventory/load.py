@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from inventory.errors import ConfigError, InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap, load_yaml
-from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan
+from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan, Privilege, Via
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
 from inventory.sshconfig import parse_jump
 from inventory.text import short
@@ -27,6 +27,8 @@ _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _STATES = {state.value: state for state in LifecycleState}
+_VIAS = tuple(via.value for via in Via)
+_PRIVILEGES = tuple(privilege.value for privilege in Privilege)
 _ROLES = ("compute", "storage", "mgmt", "dpu")     # a misspelt "compute" would take a port out of judgement
 _ALSO_CALLED = {     # what people write who come from ssh_config, Ansible or the shell, where spelling alone finds nothing near
     "hostname": "address", "host": "address", "ip": "address", "ansible_host": "address", "ansible_user": "user",
@@ -275,7 +277,8 @@ class _Reader:
             "address": self._address,
             "port": lambda spot: _whole(spot, 1, 65535, "a port number from 1 to 65535"),
             "user": lambda spot: _word(spot, "a user name"),
-            "become": _boolean,
+            "transport": lambda spot: Via(_one_of(spot, _VIAS)),
+            "privilege": lambda spot: Privilege(_one_of(spot, _PRIVILEGES)),
             "identity_file": self._files,
             "known_hosts_file": self._files,
             "proxy_jump": _jump,
@@ -288,7 +291,7 @@ class _Reader:
             "power": _Spot.text,
             "bmc": self._bmc,
         }
-        self._keys = (*self._readers, "ports", "labels")
+        self._keys = (*self._readers, "become", "ports", "labels")
 
     def entry(self, found: LocatedMap) -> Values:
         """The checked values of one entry; those of labels and ports one by one."""
@@ -296,7 +299,12 @@ class _Reader:
         values: Values = {}
         for key, value in found.items():
             spot = _Spot(key, value, found.value_marks[key], found.written.get(key))
-            if key == "labels":
+            if key == "become":
+                if "privilege" in found:
+                    raise InventoryError("become and privilege say the same thing; keep one of them", found.key_marks[key])
+                # The older, shorter way to write `privilege: become`.
+                values["privilege"] = Given(Privilege.BECOME if _boolean(spot) else Privilege.UNPRIVILEGED, found.key_marks[key])
+            elif key == "labels":
                 values.update(_labels(spot))
             elif key == "ports":
                 values.update(_ports(spot))
@@ -390,10 +398,7 @@ def _lifecycle(spot: _Spot) -> Lifecycle:
 
 
 def _state(spot: _Spot) -> LifecycleState:
-    if not isinstance(spot.value, str) or spot.value not in _STATES:
-        guess = did_you_mean(spot.value, _STATES) if isinstance(spot.value, str) else ""
-        raise spot.wrong(f"one of {', '.join(_STATES)}{guess}")
-    return _STATES[spot.value]
+    return _STATES[_one_of(spot, tuple(_STATES))]
 
 
 def _date(spot: _Spot) -> dt.date:
@@ -441,14 +446,15 @@ def _port(spot: _Spot) -> PortPlan:
     plan: dict[str, Any] = {}
     for key in spot.value:
         inner = spot.within(key)
-        plan[key] = _role(inner) if key == "role" else _rail(inner) if key == "rail" else inner.text()
+        plan[key] = _one_of(inner, _ROLES) if key == "role" else _rail(inner) if key == "rail" else inner.text()
     return PortPlan(**plan)
 
 
-def _role(spot: _Spot) -> str:
-    if not isinstance(spot.value, str) or spot.value not in _ROLES:
-        raise spot.wrong(f"one of {', '.join(_ROLES)}")
-    return spot.value
+def _one_of(spot: _Spot, known: Sequence[str]) -> str:
+    if not isinstance(spot.value, str) or spot.value not in known:
+        guess = did_you_mean(spot.value, known) if isinstance(spot.value, str) else ""
+        raise spot.wrong(f"one of {', '.join(known)}{guess}")
+    return str(spot.value)
 
 
 def _rail(spot: _Spot) -> int:
@@ -484,6 +490,8 @@ def _shown(value: Any) -> str:
         return value.state.value
     if isinstance(value, Bmc):
         return value.address
+    if isinstance(value, (Via, Privilege)):
+        return value.value
     return short(value) if isinstance(value, str) else str(value)
 
 

@@ -20,6 +20,21 @@ class LifecycleState(Enum):
     RETIRED = "retired"
 
 
+class Privilege(Enum):
+    """What a look may do beyond what the login user may."""
+
+    UNPRIVILEGED = "unprivileged"    # nothing: what needs root is shown as not seen
+    HELPER = "helper"                # run a root-owned helper on the node, which knows some probes and takes only their ids
+    BECOME = "become"                # run the whole collector through sudo: equal to root
+
+
+class Via(Enum):
+    """Which SSH client reaches a node."""
+
+    PARAMIKO = "paramiko"    # in this process: cheapest
+    OPENSSH = "openssh"      # the system's ssh: certificates, GSSAPI, FIDO keys, everything in the user's ssh_config
+
+
 @dataclass(frozen=True)
 class Lifecycle:
     """A state, who owns the node while it is in it, and until when that is expected to last."""
@@ -58,7 +73,8 @@ class Node:
     address: str | None = None
     port: int | None = None
     user: str | None = None
-    become: bool = False
+    transport: Via = Via.PARAMIKO
+    privilege: Privilege = Privilege.UNPRIVILEGED
     identity_file: tuple[str, ...] = ()
     known_hosts_file: tuple[str, ...] = ()
     proxy_jump: str | None = None
@@ -72,6 +88,11 @@ class Node:
     power: str | None = None
     bmc: Bmc | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def become(self) -> bool:
+        """Whether the whole collector runs as root."""
+        return self.privilege is Privilege.BECOME
 
     @property
     def in_service(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from inventory.errors import UsageError
-from inventory.model import Inventory, Node
+from inventory.model import Inventory, Node, Privilege
 
 if TYPE_CHECKING:
     from healthcheck.ruleset import Ruleset
@@ -122,7 +122,7 @@ def _choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool
         name = socket.gethostname().partition(".")[0]
         known = found.nodes.get(name) if found is not None else None
         # Which program runs here, and as whom, is not for a file to say.
-        return _chosen([replace(known or Node(name=name), python=sys.executable, become=False)], "this machine")
+        return _chosen([replace(known or Node(name=name), python=sys.executable, privilege=Privilege.UNPRIVILEGED)], "this machine")
     if from_slurm:
         cluster = nodes_of_slurm()
         return _chosen(select(cluster, nodes), cluster.source)

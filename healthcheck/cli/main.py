@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
@@ -11,42 +10,18 @@ from types import FrameType
 
 import click
 
+from inventory.cli.lazy import LazyGroup
 from inventory.errors import MusterError
 
 COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and say what is wrong."),
     "explain": ("healthcheck.cli.explain:explain", "Say what a rule checks, why, and where it is from."),
-    "inventory": ("inventory.cli.inventory:inventory", "Look at the inventory: check, show, nodes."),
+    "inventory": ("inventory.cli.inventory:inventory", "Make, check and read the inventory; pin host keys; set lifecycles."),
     "demo": ("provisioning.cli.demo:demo", "Start a loopback fleet with planted faults, and find them."),
 }
 
 
-class _Lazy(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib
-
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(COMMANDS)}"
-            ctx.fail(f"no such command: {args[0]!r}{hint}")
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(cls=LazyGroup, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="cluster-muster", prog_name="muster")
 @click.pass_context
 def root(ctx: click.Context) -> None:

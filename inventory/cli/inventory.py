@@ -1,35 +1,19 @@
-"""`muster inventory`: is the file right, what does it say of one node and where, and which nodes does a node set name."""
+"""`muster inventory`: the group of commands about the file that says who there is."""
 
 from __future__ import annotations
 
-import datetime as dt
-import json
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import fields
-from pathlib import Path
-from typing import Any
-
 import click
 
-from inventory.errors import ConfigError, Mark, UsageError
-from inventory.load import load_inventory, load_with_origins
-from inventory.locate import find_inventory
-from inventory.model import Bmc, Lifecycle, Node, PortPlan
-from inventory.nodeset import fold
-from inventory.select import select
+from inventory.cli.lazy import LazyGroup
 
-# The root command may put a function here, in click's Context.meta, that returns the names of the known SKUs: they come with the
-# rules, of which this package knows nothing.
-SKUS = "muster.skus"
-
-_file = click.option(
-    "--inventory", "-i", "file", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.",
-)
-_format = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+COMMANDS = {
+    "check": ("inventory.cli.look:check", "Read the file and say what it holds, or what is wrong."),
+    "show": ("inventory.cli.look:show", "Show what holds for one node, and which line says so."),
+    "nodes": ("inventory.cli.look:nodes", "Print the nodes that a node set names."),
+}
 
 
-@click.group()
+@click.group(cls=LazyGroup, places=COMMANDS)
 def inventory() -> None:
     """Look at the inventory: the YAML file that says which nodes there are and how they are reached.
 
@@ -43,176 +27,3 @@ def inventory() -> None:
 
     An entry for one node refines those for sets, and both refine defaults.
     """
-
-
-@inventory.command(short_help="Read the file and say what it holds, or what is wrong.")
-@_file
-@click.pass_context
-def check(ctx: click.Context, file: str | None) -> None:
-    """Read the file; say what it holds, or the first thing that is wrong, with its line.
-
-    \b
-    muster inventory check
-    muster inventory check -i new.yaml && cp new.yaml /etc/muster/muster.yaml
-
-    Exit: 0 the file is right, 2 it is not.
-    """
-    path = _found(file)
-    known = _known_skus(ctx)
-    found = load_inventory(path, known)
-    click.echo(f"{path}: OK, {_count(len(found), 'node')}, {_count(len(found.groups), 'group')}")
-    click.echo(f"  lifecycle  {_tally(node.lifecycle.state.value for node in found)}")
-    click.echo(f"  sku        {_tally(node.sku for node in found)}{'' if known is not None else ' (names not checked)'}")
-    click.echo(f"  rack       {_tally(node.rack for node in found)}")
-    today = dt.date.today()
-    overdue = [node for node in found if node.lifecycle.until is not None and node.lifecycle.until < today]
-    for state in sorted({node.lifecycle.state.value for node in overdue}):
-        names = fold(node.name for node in overdue if node.lifecycle.state.value == state)
-        click.echo(f"  note: the date until which lifecycle {state} was to last has passed: {names}")
-
-
-@inventory.command(short_help="Show what holds for one node, and which line says so.")
-@click.argument("node")
-@_file
-@_format
-@click.pass_context
-def show(ctx: click.Context, node: str, file: str | None, form: str) -> None:
-    """Show all that holds for one node, the line of the file that says so, and how SSH will reach it.
-
-    \b
-    muster inventory show gpu007
-    muster inventory show gpu007 --format json | jq .values.rack
-    """
-    loaded = load_with_origins(_found(file), _known_skus(ctx))
-    chosen = select(loaded.inventory, node)
-    if len(chosen) != 1:
-        raise UsageError(f"{node} names {len(chosen)} nodes, expected one; see them with: muster inventory nodes '{node}'")
-    one = chosen[0]
-    values = node_values(one)
-    origins = loaded.origins[one.name]
-    groups = [name for name, members in loaded.inventory.groups.items() if one.name in members]
-    reach = _reach(one)
-    if form == "json":
-        click.echo(json.dumps({
-            "schema": "muster.node/1", "node": one.name, "source": loaded.inventory.source, "groups": groups, "ssh": reach,
-            "values": {key: {"value": value, "from": _place(origins.get(key))} for key, value in values.items()},
-        }, indent=2))
-        return
-    rows = [(key, _text(value), _origin(origins, key)) for key, value in values.items() if value not in (None, [])]
-    click.echo(one.name + (f"  in {', '.join('@' + name for name in groups)}" if groups else ""))
-    _columns(rows)
-    click.echo(f"  ssh: {reach['error'] or reach['to']}")
-    for note in reach["notes"]:
-        click.echo(f"  ssh: {note}")
-
-
-@inventory.command(short_help="Print the nodes that a node set names.")
-@click.argument("nodeset", required=False)
-@click.option("--expand", is_flag=True, help="One name per line, for a pipe.")
-@click.option("--group", metavar="NAME", help="Only nodes of this group.")
-@_file
-@_format
-@click.pass_context
-def nodes(ctx: click.Context, nodeset: str | None, expand: bool, group: str | None, file: str | None, form: str) -> None:
-    """Print the nodes that NODESET names (all, without it), folded.
-
-    NODESET is in ClusterShell's syntax: gpu[001-064], @train, 'gpu*', with , for union, ! for difference, & for intersection
-    and ^ for symmetric difference, from left to right.
-
-    \b
-    muster inventory nodes '@train!gpu007'
-    muster inventory nodes @train --expand | xargs -n1 ...
-    """
-    found = load_inventory(_found(file), _known_skus(ctx))
-    chosen = select(found, nodeset)
-    if group is not None:
-        members = frozenset(node.name for node in select(found, f"@{group.removeprefix('@')}"))
-        chosen = [node for node in chosen if node.name in members]
-    if form == "json":
-        click.echo(json.dumps([{"node": node.name} | node_values(node) for node in chosen], indent=2))
-    elif expand:
-        for node in chosen:
-            click.echo(node.name)
-    elif chosen:
-        click.echo(fold(node.name for node in chosen))
-
-
-def node_values(node: Node) -> dict[str, Any]:
-    """A node's values as JSON knows them, in the model's order; labels and ports one by one, as `labels.zone`."""
-    values: dict[str, Any] = {}
-    for field in fields(node):
-        value = getattr(node, field.name)
-        if field.name == "name":
-            continue
-        if isinstance(value, Mapping):
-            values |= {f"{field.name}.{key}": _plain(inner) for key, inner in value.items()}
-        else:
-            values[field.name] = _plain(value)
-    return values
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Lifecycle):
-        until = value.until.isoformat() if value.until is not None else None
-        return {"state": value.state.value, "owner": value.owner, "until": until}
-    if isinstance(value, (Bmc, PortPlan)):
-        return dict(vars(value))
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {inner}" for key, inner in value.items() if inner is not None)
-    if isinstance(value, list):
-        return ", ".join(value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _origin(origins: Mapping[str, Mark], key: str) -> str:
-    return str(origins[key]) if key in origins else "default"
-
-
-def _place(mark: Mark | None) -> dict[str, Any] | None:
-    return mark._asdict() if mark is not None else None
-
-
-def _columns(rows: Iterable[tuple[str, ...]]) -> None:
-    table = list(rows)
-    widths = [max((len(row[at]) for row in table), default=0) for at in range(2)]
-    for key, value, origin in table:
-        click.echo(f"  {key:{widths[0]}}  {value:{min(widths[1], 60)}}  {origin}")
-
-
-def _reach(node: Node) -> dict[str, Any]:
-    """How SSH would reach a node, with ssh_config's word where the inventory has none; nothing is connected to."""
-    from inventory.sshconfig import target_for
-
-    try:
-        target = target_for(node)
-    except ConfigError as problem:
-        return {"to": None, "error": str(problem), "notes": []}
-    way = f" through {target.proxy_jump}" if target.proxy_jump else ""
-    return {"to": f"{target.user}@{target.hostname} port {target.port}{way}", "error": None, "notes": list(target.notes)}
-
-
-def _known_skus(ctx: click.Context) -> Collection[str] | None:
-    names: Callable[[], Collection[str]] | None = ctx.meta.get(SKUS)
-    return names() if names is not None else None
-
-
-def _found(file: str | None) -> Path:
-    path = find_inventory(file)
-    if path is None:
-        raise UsageError("no inventory was found: name one with --inventory FILE or MUSTER_INVENTORY, or write ./muster.yaml "
-                         "(muster inventory --help shows one)")
-    return path
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _tally(values: Iterable[str | None], most: int = 8) -> str:
-    counts = Counter("not given" if value is None else value for value in values)
-    shown = [f"{number} {name}" for name, number in counts.most_common(most)]
-    return ", ".join(shown) + (f", and {len(counts) - most} more" if len(counts) > most else "")

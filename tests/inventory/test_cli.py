@@ -12,7 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from inventory.cli.inventory import SKUS, inventory
+from inventory.cli.inventory import inventory
+from inventory.cli.look import SKUS
 
 FILE = """\
 version: 1
@@ -103,7 +104,7 @@ def test_show_names_the_line_of_each_value() -> None:
     assert ["address", "10.1.0.7", "muster.yaml:7:12"] in lines
     assert ["rack", "r02", "muster.yaml:6:18"] in lines
     assert ["user", "muster", "muster.yaml:2:12"] in lines
-    assert ["become", "false", "default"] in lines
+    assert ["privilege", "unprivileged", "default"] in lines
     assert ["ports.0000:18:00.0", "role", "compute,", "rail", "0", "muster.yaml:6:37"] in lines
     assert lines[-1] == ["ssh:", "muster@10.1.0.7", "port", "22"]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from inventory.errors import ConfigError, InventoryError, Mark
 from inventory.load import host, load_inventory, load_with_origins, pci_address
-from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan
+from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan, Privilege
 
 EXAMPLE = """\
 version: 1
@@ -165,6 +165,9 @@ def test_a_wrong_group_is_named_with_its_line(refused: Refused, group: str, said
     ("{user: ^}", "user is empty, expected a user name"),
     ("{become: ^yes}", "become is 'yes', expected true or false"),
     ("{become: ^1}", "expected true or false"),
+    ("{privilege: ^root}", "expected one of unprivileged, helper, become"),
+    ("{privilege: become, ^become: true}", "become and privilege say the same thing"),
+    ("{transport: ^openshh}", "did you mean openssh?"),
     ("{identity_file: ^{a: b}}", "expected a file name or a list of them"),
     ("{identity_file: [a, ^[b]]}", "expected a file name"),
     ("{proxy_jump: ^'a b'}", "expected [user@]host[:port]"),
@@ -327,6 +330,8 @@ def meant(name: str, entry: dict[str, Any]) -> Node:
         given_state = values["lifecycle"]
         until = dt.date.fromisoformat(given_state["until"]) if "until" in given_state else None
         values["lifecycle"] = Lifecycle(LifecycleState(given_state["state"]), given_state.get("owner"), until)
+    if "become" in values:
+        values["privilege"] = Privilege.BECOME if values.pop("become") else Privilege.UNPRIVILEGED
     if "bmc" in values:
         values["bmc"] = Bmc(**values["bmc"])
     if "ports" in values:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
+from inventory.model import Privilege
 from inventory.transport.base import Stage
 from tests.inventory.transport.client import client
 from tests.inventory.transport.speaker import speaker
@@ -46,42 +47,42 @@ def allow(stranger: Sshd) -> Iterator[Allow]:
 
 def test_with_the_right_the_program_runs_as_root(stranger: Sshd, allow: Allow) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
-    reply = one(stranger.node(become=True), speaker("answer(str(os.getuid()).encode())"))
+    reply = one(stranger.node(privilege=Privilege.BECOME), speaker("answer(str(os.getuid()).encode())"))
     assert reply.body == b"0", reply.failure
     assert one(stranger.node(), speaker("answer(str(os.getuid()).encode())")).body != b"0"
 
 
 def test_where_sudo_asks_for_a_password_it_is_stage_become_and_says_so(stranger: Sshd, allow: Allow) -> None:
     allow("ALL=(root) ALL")
-    assert "NOPASSWD" in refusal(one(stranger.node(become=True)), Stage.BECOME)
+    assert "NOPASSWD" in refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
 
 
 def test_a_user_without_the_right_is_stage_become(stranger: Sshd) -> None:
-    assert "sudo" in refusal(one(stranger.node(become=True)), Stage.BECOME)
+    assert "sudo" in refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
 
 
 def test_a_right_to_other_commands_only_is_stage_become(stranger: Sshd, allow: Allow) -> None:
     allow("ALL=(root) NOPASSWD: /bin/true")
-    refusal(one(stranger.node(become=True)), Stage.BECOME)
+    refusal(one(stranger.node(privilege=Privilege.BECOME)), Stage.BECOME)
 
 
 def test_a_python_that_root_does_not_find_is_stage_python(stranger: Sshd, allow: Allow) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
-    refusal(one(stranger.node(become=True, python="no-such-python")), Stage.PYTHON)
+    refusal(one(stranger.node(privilege=Privilege.BECOME, python="no-such-python")), Stage.PYTHON)
 
 
 def test_what_runs_as_root_is_gone_after_the_deadline(stranger: Sshd, allow: Allow, tmp_path: Path) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
     note = tmp_path / "pid"
     program = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()")
-    refusal(one(stranger.node(become=True), program, node_s=2), Stage.DEADLINE)
+    refusal(one(stranger.node(privilege=Privilege.BECOME), program, node_s=2), Stage.DEADLINE)
     wait_until(lambda: not alive(int(note.read_text())), what="the end of the program")
 
 
 def test_what_runs_as_root_is_gone_after_the_client_is_killed(stranger: Sshd, allow: Allow, tmp_path: Path) -> None:
     allow("ALL=(root) NOPASSWD: ALL")
     note = tmp_path / "pid"
-    process = client(stranger, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()", n1={"become": True})
+    process = client(stranger, f"open({str(note)!r}, 'w').write(str(os.getpid())); until_end()", n1={"privilege": Privilege.BECOME})
     wait_until(lambda: note.exists() and note.read_text(), what="the program at work")
     process.kill()
     process.communicate(timeout=10)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from inventory.model import Node
+from inventory.model import Node, Privilege
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.local import LocalTransport
 from tests.inventory.transport.speaker import speaker
@@ -126,4 +126,4 @@ def test_no_descriptor_and_no_thread_is_left_after_many_runs() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which has no use for sudo")
 def test_root_needs_no_sudo_to_become_root() -> None:
-    assert one(speaker("answer(str(os.getuid()).encode())"), Node("here", become=True)).body == b"0"
+    assert one(speaker("answer(str(os.getuid()).encode())"), Node("here", privilege=Privilege.BECOME)).body == b"0"
