@@ -491,7 +491,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, Bmc):
         return value.address
     if isinstance(value, (Via, Privilege)):
-        return value.value
+        return str(value.value)
     return short(value) if isinstance(value, str) else str(value)
 
 
