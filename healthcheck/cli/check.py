@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from inventory.cli.span import span
 from inventory.errors import UsageError
 from inventory.model import Inventory, Node, Privilege
 
@@ -37,10 +38,12 @@ FORMATS = ("table", "json", "jsonl")
 @click.option("--state", metavar="DIR", help="Where the newest look at each node is kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), help="Deadline of the whole sweep in seconds. [120]")
 @click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
+@click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400), help="Sweep again and again (30s, 5m) on connections that are kept.")
+@click.option("--count", metavar="N", type=click.IntRange(1), help="With --every: end after so many sweeps.")
 def check(
     nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
     only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None, state: str | None,
-    timeout: float | None, fanout: int,
+    timeout: float | None, fanout: int, every: float | None, count: int | None,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
 
@@ -51,6 +54,7 @@ def check(
     muster check 'gpu[001-064]'
     muster check @train --only 'gpu-*' --format json | jq .summary
     muster check --save monday; muster check --replay monday
+    muster check --every 30s                     a page when something changes, else a line; Ctrl-C ends it
 
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
     """
@@ -65,16 +69,26 @@ def check(
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     if replay is not None:
-        for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout)):
+        for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout), ("--every", every)):
             if value is not None:
                 raise UsageError(f"{name} has no meaning with --replay")
         plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku)
         if _digest_of(replay) != ruleset.digest:
             click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the present ones", err=True)
     else:
-        chosen = _choose(nodes, inventory, local, from_slurm, ruleset)
-        plan = sweep.Plan(tuple(chosen), ruleset.select(only, skip), sku, chosen.source, only, skip)
-        outcome = _live(plan, local, timeout, fanout, save, state, quiet=form != "table" and not sys.stderr.isatty())
+        def planned() -> Plan:
+            chosen = _choose(nodes, inventory, local, from_slurm, ruleset)
+            return sweep.Plan(tuple(chosen), ruleset.select(only, skip), sku, chosen.source, only, skip)
+
+        if count is not None and every is None:
+            raise UsageError("--count goes with --every")
+        look = Live(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty())
+        if every is not None:
+            from healthcheck.cli.every import rounds
+
+            return rounds(planned, look, form, every, count)
+        plan = planned()
+        outcome = look(plan)
     # A reader that went away (`| head`) does not change what was found; rich leaves by SystemExit then.
     with contextlib.suppress(BrokenPipeError, SystemExit):
         show(plan, outcome, form)
@@ -134,28 +148,49 @@ def _choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool
     return _chosen(list(names), names.source)
 
 
-def _live(
-    plan: Plan, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, *, quiet: bool,
-) -> Outcome:
-    from healthcheck import sweep
-    from healthcheck.looks import Looks
-    from healthcheck.report.progress import progress
-    from healthcheck.saved import Saver
-    from inventory.locate import state_dir
-    from inventory.transport.base import Transport
+class Live:
+    """Sweeps plans over one transport, of which kept connections outlive a sweep when there is a next one (`every`, seconds)."""
 
-    transport: Transport
-    if local:
-        from inventory.transport.local import LocalTransport
+    def __init__(
+        self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, every: float | None, *, quiet: bool,
+    ) -> None:
+        from healthcheck.looks import Looks
+        from healthcheck.sweep import limits
+        from inventory.locate import state_dir
+        from inventory.transport.base import Transport
 
-        transport = LocalTransport()
-    else:
-        from inventory.transport.ssh import SshTransport
+        if save is not None and every is not None:
+            raise UsageError("--save keeps one sweep, and --every makes many; use one of them")
+        # A sweep that takes longer than the interval would make the next one late.
+        self._limits = limits(min(every, 120.0) if timeout is None and every is not None else timeout, fanout)
+        self._quiet = quiet
+        self._save = save
+        self._looks = Looks(state_dir(state))
+        self._transport: Transport
+        if local:
+            from inventory.transport.local import LocalTransport
 
-        transport = SshTransport()
-    saver = Saver(Path(save)) if save is not None else None
-    bar = progress(len(plan.nodes), "check", quiet=quiet)
-    return sweep.live(plan, transport, sweep.limits(timeout, fanout), bar, looks=Looks(state_dir(state)), saver=saver)
+            self._transport = LocalTransport()
+        else:
+            from inventory.transport.remote import RemoteTransport
+
+            self._transport = RemoteTransport(keep=every)
+
+    def __call__(self, plan: Plan) -> Outcome:
+        """One sweep."""
+        from healthcheck import sweep
+        from healthcheck.report.progress import progress
+        from healthcheck.saved import Saver
+
+        saver = Saver(Path(self._save)) if self._save is not None else None
+        bar = progress(len(plan.nodes), "check", quiet=self._quiet)
+        return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver)
+
+    def close(self) -> None:
+        """Ends the connections that were kept."""
+        close = getattr(self._transport, "close", None)
+        if close is not None:
+            close()
 
 
 def show(plan: Plan, outcome: Outcome, form: str) -> None:

@@ -1,4 +1,4 @@
-"""Connections to jump hosts, shared by the nodes behind them: opened once, opened again when lost, each failure said once for all."""
+"""Connections to jump hosts, shared by the nodes behind them: opened once, opened again when lost, each failure said once a sweep."""
 
 from __future__ import annotations
 
@@ -68,28 +68,44 @@ class _Gate:
 
 
 class Jumps:
-    """The connections to jump hosts of one sweep. `connect` opens one; `seconds` is the time that it may take."""
+    """The connections to jump hosts of one sweep, or of many: each sweep says `begin` first."""
 
-    def __init__(self, watch: Watch, connect: Connect, seconds: float) -> None:
-        self._watch = watch
-        self._connect = connect
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._gates: dict[Route, _Gate] = {}
         self._links: list[Link] = []
         self._lock = threading.Lock()
+
+    def begin(self, watch: Watch, connect: Connect, seconds: float) -> None:
+        """Forgets what failed and what was lost. `connect` opens a connection from now on; `seconds` is the time that it may take."""
+        self._watch = watch
+        self._connect = connect
+        self._seconds = seconds
+        with self._lock:
+            self._gates = {route: gate for route, gate in self._gates.items() if gate.failure is None and gate.usable}
+            self._links = [link for link in self._links if link.alive]
 
     def wire(self, task: Task, route: Route, host: str, port: int) -> Wire:
         """A wire to `host` through the route, of which there is at least one. Raises Refused, Dropped, Expired."""
         name = route[-1].name
         task.step(self._seconds, lambda s: Failure(Stage.CONNECT, f"the jump host {name} was not connected within {s:.3g} s"))
         gate = self._gate(route)
-        # Nobody waits for ever: the opening has a deadline of its own, and whoever is aborted meanwhile has been answered for.
-        gate.settled.wait()
-        task.check()
-        if gate.failure is not None:
-            raise Refused(gate.failure.stage, gate.failure.reason)
-        assert gate.link is not None  # noqa: S101  (settled means one or the other)
-        return gate.link.tunnel(task, host, port)
+        try:
+            # Nobody waits for ever: the opening has a deadline of its own, and whoever is aborted meanwhile has been answered for.
+            gate.settled.wait()
+            task.check()
+            if gate.failure is not None:
+                raise Refused(gate.failure.stage, gate.failure.reason)
+            assert gate.link is not None  # noqa: S101  (settled means one or the other)
+            wire = gate.link.tunnel(task, host, port)
+        except BaseException:
+            self._leave(gate)
+            raise
+        wire.on_close = lambda: self._leave(gate)
+        return wire
+
+    def _leave(self, gate: _Gate) -> None:
+        with self._lock:
+            gate.nodes -= 1
 
     def close(self) -> None:
         """Ends all connections."""

@@ -6,8 +6,10 @@ the task's abort, which shuts the wire.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
+import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any, cast
@@ -20,7 +22,7 @@ from inventory.transport.keys import Identities, Identity
 from inventory.transport.quiet import Packetizer, paramiko
 from inventory.transport.session import MOST_STDERR, Dialogue, one_line
 from inventory.transport.watch import Job, Refused, Task
-from inventory.transport.wire import Dropped, Wire, channel_wire, place
+from inventory.transport.wire import MOST_BEFORE_LOGIN, Dropped, Wire, channel_wire, place
 
 _CHUNK = 256 * 1024
 _MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
@@ -150,6 +152,7 @@ class Link:
         self._target = target
         self._wire = wire
         self._event = threading.Event()
+        self._asked = 0.0
         self._client: Any = _Client(wire)
 
     def open(self, task: Task, believed: Trust, limits: Limits) -> None:
@@ -162,6 +165,24 @@ class Link:
     def alive(self) -> bool:
         """Whether new channels can be opened."""
         return bool(self._client.is_active())
+
+    def rest(self) -> None:
+        """The connection is kept, and nothing more is expected of the other side for now."""
+        self._wire.allowance = MOST_BEFORE_LOGIN
+        self._asked = 0.0
+
+    def knock(self) -> None:
+        """Asks the other side for a sign of life, and gives it up when it gave none since the knock before."""
+        if self._asked > self._wire.heard:
+            self.shut()
+            return
+        self._asked = time.monotonic()
+        message = paramiko.Message()
+        message.add_byte(paramiko.common.cMSG_GLOBAL_REQUEST)
+        message.add_string("keepalive@openssh.com")
+        message.add_boolean(True)
+        with contextlib.suppress(*_GONE):
+            self._client._send_message(message)
 
     def shut(self) -> None:
         """Ends the connection; returns at once. The other end sees the end of its input."""
@@ -275,29 +296,50 @@ class Link:
             raise Dropped(f"the connection to the jump host {self.who} was lost") from None
         return channel_wire(channel)
 
-    def converse(self, command: str, dialogue: Dialogue, job: Job, limits: Limits) -> None:
-        """Runs `command` and talks with it until `dialogue` is over, then ends the connection. Raises Refused or Expired."""
-        task = job.task
-        task.step(limits.login_s, dialogue.timed_out)
-        self._wire.allowance = limits.reply_bytes + MOST_STDERR + _MOST_BESIDE
-        try:
-            channel = self._open(command, task)
-            self._talk(channel, dialogue, job, limits)
-        finally:
-            self.shut()
+    def converse(self, command: str, dialogue: Dialogue, job: Job, limits: Limits, *, keep: bool = False, again: bool = False) -> bool:
+        """Runs `command` and talks with it until `dialogue` is over, then ends the connection, unless it is to be kept and can be.
 
-    def _open(self, command: str, task: Task) -> paramiko.Channel:
+        Returns whether it was kept. `again` says that the connection has served before. Raises Refused or Expired, and Dropped when
+        one that has served before turns out to be dead before it has done anything.
+        """
+        task = job.task
+        kept = False
         try:
-            channel: paramiko.Channel = self._client.open_session(timeout=task.left() + 1)
+            # Only the opening of a channel can tell that the machine at the other end is gone without a word.
+            seconds = limits.connect_s if again else limits.login_s
+            task.step(limits.login_s + (seconds if again else 0), dialogue.timed_out)
+            self._wire.allowance = limits.reply_bytes + MOST_STDERR + _MOST_BESIDE
+            channel = self._open(command, task, seconds, again=again)
+            if again:
+                task.step(limits.login_s, dialogue.timed_out)
+            self._talk(channel, dialogue, job, limits)
+            if keep and dialogue.body is not None:
+                with contextlib.suppress(*_GONE):
+                    channel.close()
+                    self.rest()
+                    kept = self.alive
+        finally:
+            if not kept:
+                self.shut()
+        return kept
+
+    def _open(self, command: str, task: Task, seconds: float, *, again: bool) -> paramiko.Channel:
+        try:
+            channel: paramiko.Channel = self._client.open_session(timeout=seconds if again else task.left() + 1)
         except _GONE:
             task.check()
-            if (refusal := self._client.refusal()) is not None:
+            refusal = self._client.refusal()
+            if again and refusal is None:
+                raise Dropped(f"the connection to {self.who} was lost since the sweep before") from None
+            if refusal is not None:
                 raise Refused(Stage.LOGIN, f"{self.who} opens no session: {refusal.text or 'no reason given'}") from None
             raise Refused(Stage.LOGIN, f"{self.who} hung up after the login ({self._client.said or 'without a word'})") from None
         try:
             channel.exec_command(command)
         except _GONE:
             task.check()
+            if again and not self.alive:
+                raise Dropped(f"the connection to {self.who} was lost since the sweep before") from None
             raise Refused(Stage.LOGIN, f"{self.who} refuses to run a command for this user") from None
         return channel
 

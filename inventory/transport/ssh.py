@@ -14,6 +14,7 @@ from inventory.sshconfig import SshConfig, Target, default_config, target_for
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.jump import Jumps, Route, route_to
+from inventory.transport.kept import Kept
 from inventory.transport.keys import Identities, Keyring, agent_socket
 from inventory.transport.link import Link, Trust
 from inventory.transport.session import Dialogue
@@ -31,25 +32,39 @@ class SshTransport:
     """Reaches nodes as the user's ssh would: ssh_config, agent, key files, known_hosts and ProxyJump; no passwords, no ProxyCommand.
 
     `config` None: ~/.ssh/config and /etc/ssh/ssh_config. Host keys are always checked strictly, whatever the configuration says.
+    With `keep` connections live on after a sweep and serve the next one, until `close`.
     """
 
-    def __init__(self, config: SshConfig | None = None) -> None:
+    def __init__(self, config: SshConfig | None = None, *, keep: bool = False) -> None:
         self._config = config
+        self._kept = Kept() if keep else None
+        self._jumps = Jumps()
+
+    def begin(self, program: Program, limits: Limits, watch: Watch) -> Sweep:
+        """One sweep, for `fan_out` to look at nodes with. Raises ConfigError for a broken ssh_config file."""
+        config = self._config if self._config is not None else default_config()
+        return Sweep(config, program, limits, watch, self._jumps, self._kept)
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
-        """See `Transport.run`. Closing the iterator closes every connection at once. Raises ConfigError for a broken ssh_config file."""
+        """See `Transport.run`. Closing the iterator closes every connection in use at once. Raises ConfigError as `begin`."""
         watch = Watch()
-        sweep = _Sweep(self._config if self._config is not None else default_config(), program, limits, watch)
+        sweep = self.begin(program, limits, watch)
         try:
             yield from fan_out(nodes, limits, sweep.look, watch)
         finally:
             sweep.close()
 
+    def close(self) -> None:
+        """Ends what is kept."""
+        if self._kept is not None:
+            self._kept.close()
+        self._jumps.close()
 
-class _Sweep:
+
+class Sweep:
     """What the connections of one sweep share: files read once, keys loaded once, jump hosts."""
 
-    def __init__(self, config: SshConfig, program: Program, limits: Limits, watch: Watch) -> None:
+    def __init__(self, config: SshConfig, program: Program, limits: Limits, watch: Watch, jumps: Jumps, kept: Kept | None) -> None:
         self._config = config
         self._program = program
         self._limits = limits
@@ -57,10 +72,14 @@ class _Sweep:
         self._known_hosts: dict[tuple[str, ...], KnownHosts] = {}
         self._revoked: dict[str, RevokedKeys] = {}
         self._lock = threading.Lock()
-        self._jumps = Jumps(watch, self._connect, limits.connect_s * 2 + limits.auth_s)
+        self._kept = kept
+        self._jumps = jumps
+        jumps.begin(watch, self._connect, limits.connect_s * 2 + limits.auth_s)
 
     def close(self) -> None:
-        self._jumps.close()
+        """Ends the connections to jump hosts, unless those through them are kept."""
+        if self._kept is None:
+            self._jumps.close()
 
     def look(self, job: Job) -> bytes | Failure:
         """The answer of one node; raises Refused or Expired."""
@@ -70,13 +89,29 @@ class _Sweep:
             route = route_to(target, node, self._config)
         except ConfigError as error:
             raise Refused(Stage.RESOLVE, str(error)) from None
-        link = self._connect(job.task, target, route, job)
-        dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become, by_hand=by_hand(target))
-        link.converse(shell_command(self._program, node.python, become=node.become), dialogue, job, self._limits)
+        dialogue = self._dialogue(node, target)
+        link = self._kept.take(target, route) if self._kept is not None else None
+        try:
+            if link is None:
+                self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
+            else:
+                job.task.on_abort(link.shut)
+                self._converse(link, dialogue, job, target, route, again=True)
+        except Dropped:
+            dialogue = self._dialogue(node, target)
+            self._converse(self._connect(job.task, target, route, job), dialogue, job, target, route)
         if dialogue.body is not None:
             return dialogue.body
         assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
         return dialogue.failure
+
+    def _dialogue(self, node: Node, target: Target) -> Dialogue:
+        return Dialogue(self._program, self._limits, python=node.python, become=node.become, by_hand=by_hand(target))
+
+    def _converse(self, link: Link, dialogue: Dialogue, job: Job, target: Target, route: Route, *, again: bool = False) -> None:
+        command = shell_command(self._program, job.node.python, become=job.node.become)
+        if link.converse(command, dialogue, job, self._limits, keep=self._kept is not None, again=again) and self._kept is not None:
+            self._kept.give(target, route, link)
 
     def _connect(self, task: Task, target: Target, route: Route, job: Job | None = None) -> Link:
         """A link, tried again after a pause while the server drops us before it can know us; raises Refused or Expired."""

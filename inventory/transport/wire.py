@@ -47,22 +47,26 @@ class Wire:
 
     `shut` returns at once and makes every blocked reader and writer see the end; the descriptor itself is closed by the reader, so
     that no other connection can get its number while it is in use. More than `allowance` bytes from the other side end the connection.
+    `heard` is when the other side last sent something, by time.monotonic; `on_close` is called once, when the descriptor is closed.
     """
 
     def __init__(self, stream: Stream, shut: Callable[[], None]) -> None:
         self._stream = stream
         self.shut = shut
         self.allowance: float = MOST_BEFORE_LOGIN
+        self.heard = time.monotonic()
         self._have = b""
         self._at = 0
-        self._closed = False
+        self.on_close: Callable[[], None] | None = None
 
     def recv(self, most: int) -> bytes:
         at = self._at
         if at >= len(self._have):
             if self.flooded:
                 raise EOFError
+            self._have, self._at = b"", 0       # a connection that is kept idles here, with nothing in its hands
             self._have = self._stream.recv(_CHUNK)
+            self.heard = time.monotonic()
             self.allowance -= len(self._have)
             at = 0
         part = self._have[at:at + most]
@@ -78,10 +82,12 @@ class Wire:
         return self._stream.send(data)
 
     def close(self) -> None:
-        self._closed = True
         self.shut()
         with suppress(OSError):
             self._stream.close()
+        told, self.on_close = self.on_close, None
+        if told is not None:
+            told()
 
     def settimeout(self, seconds: float | None) -> None:
         """Nothing: deadlines are total here, and kept by the watch."""

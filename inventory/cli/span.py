@@ -1,0 +1,28 @@
+"""A stretch of time on the command line: 30, 30s, 5m, 2h, 14d, 2w."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import click
+
+_SPAN = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|h|d|w)?")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def span(least: float, most: float) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
+    """A callback for a click option: seconds between bounds (in seconds), or one line on what was expected."""
+
+    def seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+        if value is None:
+            return None
+        match = _SPAN.fullmatch(value)
+        if match is None:
+            raise click.BadParameter(f"{value!r} is no span of time, expected one such as 30s, 5m or 2h", ctx, param)
+        found = float(match[1]) * _SECONDS[match[2] or "s"]
+        if not least <= found <= most:
+            raise click.BadParameter(f"{value!r} is out of bounds, expected {least:g} s to {most:g} s", ctx, param)
+        return found
+
+    return seconds

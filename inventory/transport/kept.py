@@ -1,0 +1,62 @@
+"""Connections that are kept between sweeps: a bounded number, asked for a sign of life while idle, dropped when they give none."""
+
+from __future__ import annotations
+
+import resource
+import threading
+
+from inventory.sshconfig import Target
+from inventory.transport.jump import Route
+from inventory.transport.link import Link
+
+KNOCK_SECONDS = 15.0
+_SPARE_FILES = 256      # for new connections, jump hosts, files and pipes
+
+
+class Kept:
+    """Idle connections by where they lead and how. Safe to use from many threads.
+
+    One that is taken belongs to the taker until it is given back. `most` bounds how many are held: by default as many as the limit on
+    open files (ulimit -n) leaves room for.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most if most is not None else max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)
+        self._idle: dict[tuple[Target, Route], Link] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        threading.Thread(target=self._knock, name="muster-knock", daemon=True).start()
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def take(self, target: Target, route: Route) -> Link | None:
+        """An idle connection that leads there and seems alive."""
+        with self._lock:
+            link = self._idle.pop((target, route), None)
+        return link if link is not None and link.alive else None
+
+    def give(self, target: Target, route: Route, link: Link) -> None:
+        """Keeps a connection that has nothing to do, or ends it where there is no room or one is there already."""
+        with self._lock:
+            held = self._idle.get((target, route))
+            if not self._over.is_set() and len(self._idle) < self.most and (held is None or not held.alive):
+                self._idle[target, route] = link
+                return
+        link.shut()
+
+    def close(self) -> None:
+        """Ends all idle connections, and from now on each that is given."""
+        self._over.set()
+        with self._lock:
+            links, self._idle = list(self._idle.values()), {}
+        for link in links:
+            link.shut()
+
+    def _knock(self) -> None:
+        while not self._over.wait(KNOCK_SECONDS):
+            with self._lock:
+                self._idle = {key: link for key, link in self._idle.items() if link.alive}
+                links = list(self._idle.values())
+            for link in links:
+                link.knock()
