@@ -58,6 +58,7 @@ class Wire:
         self._have = b""
         self._at = 0
         self.on_close: Callable[[], None] | None = None
+        self._closed = False    # paramiko looks at it, as if at a socket's, when the process ends
 
     def recv(self, most: int) -> bytes:
         at = self._at
@@ -82,6 +83,7 @@ class Wire:
         return self._stream.send(data)
 
     def close(self) -> None:
+        self._closed = True
         self.shut()
         with suppress(OSError):
             self._stream.close()

@@ -1,0 +1,172 @@
+"""Connections that live on between sweeps: used again, opened again when they were lost, never a reason for a wrong answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inventory.model import Node
+from inventory.sshconfig import SshConfig
+from inventory.transport import kept as kept_module
+from inventory.transport.base import Limits, Program, Reply, Stage
+from inventory.transport.kept import Kept
+from inventory.transport.ssh import SshTransport
+from tests.inventory.transport.speaker import speaker
+from tests.inventory.transport.sweeps import LIMITS, refusal
+from tests.inventory.transport.test_ssh_jump import jump_config
+from tests.testbed.relay import relay
+from tests.testbed.sshd import Sshd, hashed, public, sshd, wait_until
+
+Sweep = Callable[..., dict[str, Reply]]
+
+
+class Keeping:
+    """A transport that keeps connections, as the tests ask of it."""
+
+    def __init__(self, config: str = "") -> None:
+        self.transport = SshTransport(SshConfig.parse(config), keep=True)
+
+    @property
+    def kept(self) -> Kept:
+        assert self.transport._kept is not None
+        return self.transport._kept
+
+    def __call__(self, *nodes: Node, program: Program | None = None, **limits: Any) -> dict[str, Reply]:
+        bounds: Limits = replace(LIMITS, **limits)
+        return {reply.node: reply for reply in self.transport.run(nodes, program or speaker(), bounds)}
+
+
+@pytest.fixture
+def keeping() -> Iterator[Keeping]:
+    sweep = Keeping()
+    yield sweep
+    sweep.transport.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Sshd]:
+    with sshd(tmp_path / "sshd") as found:
+        yield found
+
+
+def logins(server: Sshd) -> int:
+    return server.log.count("Accepted publickey")
+
+
+def sessions(server: Sshd) -> list[int]:
+    """The processes of sshd that serve a connection."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()]
+
+
+def test_three_sweeps_log_in_once(server: Sshd, keeping: Keeping) -> None:
+    for _ in range(3):
+        replies = keeping(server.node("n1"), server.node("n2"))
+        assert [reply.body for reply in replies.values()] == [b"well", b"well"]
+    assert logins(server) == 2
+
+
+def test_each_sweep_is_a_program_of_its_own_that_ends_with_its_answer(server: Sshd, keeping: Keeping) -> None:
+    pids = {int(keeping(server.node(), program=speaker("answer(str(os.getpid()).encode())"))["n1"].body or b"0") for _ in range(3)}
+    assert len(pids) == 3
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="the programs' end")
+
+
+def test_a_connection_that_the_node_ended_is_opened_again(server: Sshd, keeping: Keeping) -> None:
+    keeping(server.node())
+    for pid in sessions(server):
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not sessions(server), what="the end of the session")
+    assert keeping(server.node())["n1"].body == b"well"
+    assert logins(server) == 2
+
+
+def test_a_node_that_went_away_without_a_word_is_reached_anew_and_not_blamed(server: Sshd, keeping: Keeping) -> None:
+    with relay(server.port) as way:
+        server.known_hosts.write_text(server.known_hosts.read_text() + f"[127.0.0.1]:{way.port} {public(server.host_keys['ed25519'])}\n")
+        node = server.node(port=way.port)
+        keeping(node)
+        way.freeze()
+        assert keeping(node, connect_s=1)["n1"].body == b"well"
+        assert way.connections == 2
+
+
+def test_an_idle_connection_that_gives_no_sign_of_life_is_dropped(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_module, "KNOCK_SECONDS", 0.1)
+    keeping = Keeping()
+    with relay(server.port) as way:
+        server.known_hosts.write_text(server.known_hosts.read_text() + f"[127.0.0.1]:{way.port} {public(server.host_keys['ed25519'])}\n")
+        keeping(server.node(port=way.port), server.node("n2"))
+        assert len(keeping.kept) == 2
+        way.freeze()
+        wait_until(lambda: len(keeping.kept) == 1, what="the dead connection's end")
+        assert keeping.kept.take(*next(iter(keeping.kept._idle))) is not None, "the living one was dropped"
+    keeping.transport.close()
+
+
+def test_a_connection_whose_program_failed_is_not_used_again(server: Sshd, keeping: Keeping) -> None:
+    refusal(keeping(server.node(), program=speaker("sys.exit(3)"))["n1"], Stage.REPLY)
+    assert len(keeping.kept) == 0
+    assert keeping(server.node())["n1"].body == b"well"
+
+
+def test_a_program_that_hangs_costs_its_connection_and_the_next_sweep_answers(server: Sshd, keeping: Keeping) -> None:
+    keeping(server.node())
+    refusal(keeping(server.node(), program=speaker("until_end()"), node_s=1)["n1"], Stage.DEADLINE)
+    wait_until(lambda: not sessions(server), what="the end of the session")
+    assert keeping(server.node())["n1"].body == b"well"
+
+
+def test_no_more_are_kept_than_allowed(server: Sshd, keeping: Keeping) -> None:
+    keeping.kept.most = 2
+    replies = keeping(*(server.node(f"n{number}") for number in range(5)))
+    assert all(reply.body == b"well" for reply in replies.values())
+    assert len(keeping.kept) == 2
+    wait_until(lambda: len(sessions(server)) == 2, what="the end of those that are not kept")
+
+
+def test_closing_ends_all_that_is_kept(server: Sshd, keeping: Keeping) -> None:
+    keeping(server.node())
+    assert sessions(server)
+    keeping.transport.close()
+    wait_until(lambda: not sessions(server), what="the end of the sessions")
+    keeping(server.node())
+    wait_until(lambda: not sessions(server), what="the end of one that comes too late to be kept")
+
+
+def test_nodes_behind_a_jump_host_keep_the_way_as_well(server: Sshd, tmp_path: Path) -> None:
+    with sshd(tmp_path / "bastion") as bastion:
+        keeping = Keeping(jump_config(bastion))
+        for _ in range(3):
+            assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
+        assert (logins(bastion), logins(server)) == (1, 1)
+        for pid in sessions(bastion):
+            os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not sessions(server), what="the end of what went through the jump host")
+        assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
+        assert (logins(bastion), logins(server)) == (2, 2)
+        keeping.transport.close()
+        wait_until(lambda: not sessions(bastion), what="the end of the way")
+
+
+def test_a_jump_host_that_was_down_is_tried_again_in_the_next_sweep(server: Sshd, tmp_path: Path) -> None:
+    with sshd(tmp_path / "bastion") as bastion:
+        secret = bastion.authorized.read_text()
+        bastion.authorized.write_text("")
+        keeping = Keeping(jump_config(bastion))
+        refusal(keeping(server.node(proxy_jump="bastion"))["n1"], Stage.AUTH)
+        bastion.authorized.write_text(secret)
+        assert keeping(server.node(proxy_jump="bastion"))["n1"].body == b"well"
+        keeping.transport.close()
+
+
+def test_an_address_that_changed_is_another_connection(server: Sshd, keeping: Keeping) -> None:
+    keeping(server.node())
+    server.known_hosts.write_text(server.known_hosts.read_text() + f"{hashed(f'[127.0.0.2]:{server.port}')} {public(server.host_keys['ed25519'])}\n")
+    refusal(keeping(server.node(address="127.0.0.2"))["n1"], Stage.CONNECT)
