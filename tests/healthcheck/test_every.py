@@ -1,0 +1,111 @@
+"""`muster check --every` as it is typed: sweep after sweep on connections that live on, and told only when something changed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from provisioning.demo.fleet import Fleet
+from tests.command import MUSTER, environment, muster
+from tests.testbed.require import require_fleet
+from tests.testbed.sshd import wait_until
+
+PLANTED = {"gpu001": (), "gpu002": ("gpu-missing",), "gpu003": ("refused",)}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    require_fleet()
+    with Fleet(base=tmp_path, planted=PLANTED) as running:
+        yield running
+
+
+@pytest.fixture
+def watching(fleet: Fleet, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """`muster check --every 1s` at work; each line of its output can be awaited."""
+    process = subprocess.Popen([str(MUSTER), "check", "-i", str(fleet.inventory), "--every", "1s"], cwd=tmp_path, env=environment(tmp_path),
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    yield process
+    process.kill()
+    process.communicate(timeout=10)
+
+
+def until(stream: IO[str] | None, wanted: str, lines: int = 400) -> list[str]:
+    """The lines up to the first that holds what is wanted."""
+    assert stream is not None
+    seen: list[str] = []
+    for _ in range(lines):
+        line = stream.readline()
+        assert line, f"{wanted!r} never came: {seen}"
+        seen.append(line)
+        if wanted in line:
+            return seen
+    raise AssertionError(f"{wanted!r} is not among {lines} lines: {seen[-5:]}")
+
+
+def logins(fleet: Fleet) -> list[int]:
+    return [log.read_text().count("Accepted publickey") for log in sorted(fleet.folder.glob("gpu*/sshd.log"))]
+
+
+def connected(port: int) -> bool:
+    """Whether a connection to this port of 127.0.0.1 is established (proc(5), /proc/net/tcp: state 01)."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(row[2] == f"0100007F:{port:04X}" and row[3] == "01" for row in rows)
+
+
+def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(fleet: Fleet, tmp_path: Path) -> None:
+    done = muster("check", "-i", str(fleet.inventory), "--every", "1s", "--count", "4", home=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert logins(fleet) == [1, 1]
+    # The first page says that there is no earlier look to compare with; from the second on there is.
+    assert done.stdout.count("gpu002  unhealthy") == 2
+    lines = [line for line in done.stdout.splitlines() if line.endswith("(as before)")]
+    assert len(lines) == 2
+    assert all("1 healthy, 1 unhealthy, 1 unknown" in line for line in lines)
+
+
+def test_json_lines_come_for_every_sweep(fleet: Fleet, tmp_path: Path) -> None:
+    done = muster("check", "gpu001", "-i", str(fleet.inventory), "--every", "1", "--count", "2", "--format", "jsonl", home=tmp_path)
+    documents = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [document.get("node", document.get("schema")) for document in documents] == ["gpu001", "muster.check/1"] * 2
+    assert documents[1]["started"] < documents[3]["started"]
+    assert done.returncode == 0
+
+
+def test_an_edit_of_the_inventory_counts_from_the_next_sweep(fleet: Fleet, watching: subprocess.Popen[str]) -> None:
+    until(watching.stdout, "(as before)")
+    written = fleet.inventory.read_text()
+    fleet.inventory.write_text(written.replace("  gpu002: {", "  gpu002: {rack: r9, rack: r9, "))
+    told = until(watching.stderr, "going on with what was read before")
+    assert "muster.yaml:" in told[-1]
+    assert "duplicate" in told[-1]
+    fleet.inventory.write_text(written.replace("  gpu003: {", "  gpu004: {"))
+    until(watching.stdout, "gpu004")
+
+
+def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(fleet: Fleet, watching: subprocess.Popen[str]) -> None:
+    until(watching.stdout, "(as before)")
+    assert connected(fleet.nodes["gpu001"].port)
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(10) == 130
+    wait_until(lambda: not connected(fleet.nodes["gpu001"].port), what="the end of the connection")
+
+
+@pytest.mark.parametrize(("words", "reason"), [
+    (("--every", "soon"), "expected one such as 30s"),
+    (("--every", "0s"), "out of bounds"),
+    (("--every", "30s", "--save", "here"), "--save keeps one sweep"),
+    (("--count", "2"), "--count goes with --every"),
+    (("--every", "30s", "--replay", "here"), "--every has no meaning with --replay"),
+])
+def test_what_makes_no_sense_is_one_line_and_exit_2(words: tuple[str, ...], reason: str, tmp_path: Path) -> None:
+    done = muster("check", *words, home=tmp_path)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr
