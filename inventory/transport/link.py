@@ -35,7 +35,7 @@ _CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "a
 _MACS = ("hmac-sha2-256-etm@openssh.com", "hmac-sha2-256", "hmac-sha2-512-etm@openssh.com", "hmac-sha2-512", "hmac-sha1")
 _KEX = ("curve25519-sha256@libssh.org", "ecdh-sha2-nistp256", "mlkem768x25519-sha256", "ecdh-sha2-nistp384", "ecdh-sha2-nistp521",
         "diffie-hellman-group14-sha256", "diffie-hellman-group16-sha512", "diffie-hellman-group-exchange-sha256")
-_HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512", "rsa-sha2-256")
+HOST_KEYS = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512", "rsa-sha2-256")
 
 
 class _Packets(Packetizer):
@@ -57,6 +57,7 @@ class _Client(paramiko.Transport):
     def __init__(self, wire: Wire) -> None:
         super().__init__(cast("Any", wire), packetizer_class=_Packets)
         self.said = ""
+        self.offered: tuple[str, ...] = ()
         self._refusals: dict[int, paramiko.ChannelException] = {}
         self._asked = threading.local()
 
@@ -80,6 +81,14 @@ class _Client(paramiko.Transport):
         base: Any = super()
         self._asked.number = number = base._next_channel()
         return int(number)
+
+    def _parse_kex_init(self, m: paramiko.Message) -> None:
+        m.get_bytes(16)
+        m.get_list()
+        self.offered = tuple(one_line(name, 60) for name in m.get_list()[:64])
+        m.rewind()
+        base: Any = super()
+        base._parse_kex_init(m)
 
     def _parse_disconnect(self, m: paramiko.Message) -> None:
         m.get_int()
@@ -157,9 +166,13 @@ class Link:
 
     def open(self, task: Task, believed: Trust, limits: Limits) -> None:
         """Raises Refused, Dropped or Expired; then only `shut` is left to do."""
-        task.on_abort(self._event.set)
-        self._exchange(task, self._target, believed, limits)
-        self._log_in(task, self._target, believed, limits)
+        target = self._target
+        known = believed.known_hosts.about(target.hostname, target.port, target.host_key_alias)
+        offered = self.exchange(task, trust.algorithms(known, HOST_KEYS), limits)
+        problem = trust.objection(target, known, believed.revoked, offered)
+        if problem is not None:
+            raise Refused(Stage.HOST_KEY, problem)
+        self._log_in(task, target, believed, limits)
 
     @property
     def alive(self) -> bool:
@@ -196,21 +209,30 @@ class Link:
         task.check()
         self._event.clear()
 
-    def _exchange(self, task: Task, target: Target, believed: Trust, limits: Limits) -> None:
+    def exchange(self, task: Task, algorithms: tuple[str, ...], limits: Limits) -> bytes:
+        """The host key, in wire form, that the other end has proven to own: of the first of these algorithms that it has a key for.
+
+        Raises Refused, Dropped or Expired; then only `shut` is left to do.
+        """
+        task.on_abort(self._event.set)
         task.step(limits.connect_s, lambda s: Failure(Stage.CONNECT, f"{self.who} did not finish the key exchange within {s:.3g} s"))
-        known = believed.known_hosts.about(target.hostname, target.port, target.host_key_alias)
         options = self._client.get_security_options()
         options.ciphers = _supported(_CIPHERS, self._client._cipher_info)
         options.digests = _supported(_MACS, self._client._mac_info)
         options.kex = _supported(_KEX, self._client._kex_info)
-        options.key_types = trust.algorithms(known, _HOST_KEYS)
+        options.key_types = algorithms
         self._client.start_client(self._event)
         self._await(task)
         if not self._client.is_active():
             self._no_exchange()
-        problem = trust.objection(target, known, believed.revoked, self._client.get_remote_server_key().asbytes())
-        if problem is not None:
-            raise Refused(Stage.HOST_KEY, problem)
+        blob: bytes = self._client.get_remote_server_key().asbytes()
+        return blob
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """What the other end offered to prove its host keys with, once keys have been exchanged."""
+        offered: tuple[str, ...] = self._client.offered
+        return offered
 
     def _no_exchange(self) -> None:
         error = self._client.get_exception()

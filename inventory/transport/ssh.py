@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from inventory.errors import ConfigError
 from inventory.hostkeys import KnownHosts, RevokedKeys
@@ -20,7 +21,9 @@ from inventory.transport.link import Link, Trust
 from inventory.transport.session import Dialogue
 from inventory.transport.trust import by_hand
 from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
-from inventory.transport.wire import Dropped, dial, place
+from inventory.transport.wire import Dropped, Wire, dial, place
+
+T = TypeVar("T")
 
 # sshd's MaxStartups drops at random when many connect at once. Ten tries with growing pauses take about 12 s.
 TRIES = 10
@@ -114,23 +117,28 @@ class Sweep:
             self._kept.give(target, route, link)
 
     def _connect(self, task: Task, target: Target, route: Route, job: Job | None = None) -> Link:
-        """A link, tried again after a pause while the server drops us before it can know us; raises Refused or Expired."""
-        attempt = 0
+        """A link that is logged in; raises Refused or Expired."""
+        return self.patiently(task, lambda: self._try(task, target, route), job)
+
+    def patiently(self, task: Task, attempt: Callable[[], T], job: Job | None = None) -> T:
+        """What `attempt` returns, tried again after a pause while the server drops us before it can know us; raises Refused or Expired."""
+        tried = 0
         while True:
-            attempt += 1
+            tried += 1
             if job is not None:
-                job.attempts = attempt
+                job.attempts = tried
             try:
-                return self._try(task, target, route)
+                return attempt()
             except Dropped as dropped:
                 task.check()
-                pause = min(FIRST_PAUSE * 2 ** (attempt - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
-                if attempt == TRIES or time.monotonic() + pause > task.end:
-                    raise Refused(Stage.CONNECT, f"{dropped.reason}; tried {attempt} times") from None
+                pause = min(FIRST_PAUSE * 2 ** (tried - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
+                if tried == TRIES or time.monotonic() + pause > task.end:
+                    raise Refused(Stage.CONNECT, f"{dropped.reason}; tried {tried} times") from None
                 task.step(pause + 1, lambda _, reason=dropped.reason: Failure(Stage.CONNECT, reason))  # type: ignore[misc]
                 time.sleep(pause)
 
-    def _try(self, task: Task, target: Target, route: Route) -> Link:
+    def reach(self, task: Task, target: Target, route: Route) -> Wire:
+        """A wire to the server, directly or through jump hosts that let us in, with its banner to be read next; raises as `_try`."""
         who = place(target.hostname, target.port)
         seconds = min(self._limits.connect_s, target.connect_timeout or self._limits.connect_s)
         if route:
@@ -142,6 +150,15 @@ class Sweep:
             task.on_abort(wire.shut)
             task.step(task.left(), lambda s: _silent(who, s))
             wire.await_banner(who)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+    def _try(self, task: Task, target: Target, route: Route) -> Link:
+        """A link that is logged in, at the first attempt; raises Refused, Dropped or Expired."""
+        wire = self.reach(task, target, route)
+        try:
             believed = self._trust(target)
         except BaseException:
             wire.close()
