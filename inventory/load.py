@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from inventory.errors import ConfigError, InventoryError, Mark
-from inventory.located import LocatedList, LocatedMap, load_yaml
+from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan, Privilege, Via
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
 from inventory.sshconfig import parse_jump
@@ -65,14 +65,24 @@ def load_inventory(path: str | os.PathLike[str], known_skus: Collection[str] | N
 
 def load_with_origins(path: str | os.PathLike[str], known_skus: Collection[str] | None = None) -> LoadedInventory:
     """As `load_inventory`, and keeps where each value stands."""
-    inventory, merged = _load(path, known_skus)
+    return _located(*_load(path, known_skus))
+
+
+def parse_with_origins(text: str, path: str | os.PathLike[str], known_skus: Collection[str] | None = None) -> LoadedInventory:
+    """As `load_with_origins`, of text that is or would be in that file."""
+    return _located(*_read(parse_yaml(text, os.fspath(path), error=InventoryError), os.fspath(path), known_skus))
+
+
+def _located(inventory: Inventory, merged: Mapping[str, Values]) -> LoadedInventory:
     origins = {name: {_dotted(key): given.mark for key, given in values.items()} for name, values in merged.items()}
     return LoadedInventory(inventory, origins)
 
 
 def _load(path: str | os.PathLike[str], known_skus: Collection[str] | None) -> tuple[Inventory, Mapping[str, Values]]:
-    document = load_yaml(path, error=InventoryError)
-    source = os.fspath(path)
+    return _read(load_yaml(path, error=InventoryError), os.fspath(path), known_skus)
+
+
+def _read(document: Any, source: str, known_skus: Collection[str] | None) -> tuple[Inventory, Mapping[str, Values]]:
     if not isinstance(document, LocatedMap):
         raise InventoryError("expected a map with the keys version and nodes", Mark(source, 1, 1))
     _check_keys(document, _TOP_KEYS, "the inventory")

@@ -1,0 +1,486 @@
+"""Changes the text of an inventory where it must and nowhere else: comments, order, spacing and quotes that a person wrote stay.
+
+`rewrite` is given the text and the document that it should say afterwards, and splices the difference in at the places that the
+YAML parser names. Its result is read again until it says exactly that document: what cannot be brought to that (an alias, an anchor
+or a tag where a change is due) is an error that asks a person to do it by hand. `InventoryFile` reads and writes the file itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from inventory.errors import InventoryError, Mark
+from inventory.located import MAX_BYTES, LocatedList, LocatedMap, parse_yaml
+
+Document = dict[str, Any]
+
+_ROUNDS = 100       # of reading again; one is enough but where several keys leave one map in braces
+_PLAIN = re.compile(r"[A-Za-z0-9_./~][A-Za-z0-9_./~@%+=-]*")
+_PLAIN_IN_BLOCK = re.compile(r"[A-Za-z0-9_./~](?:[A-Za-z0-9_./~@%+=,!&^-]|\[[0-9,/-]+\])*")
+_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_YAML_1_1 = frozenset({"y", "n", "yes", "no", "on", "off"})      # text to us, but not to every other reader of YAML
+_NUMBER_1_1 = re.compile(r"[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?")
+_COLON = re.compile(r"\s*:")
+_COMMENT = re.compile(r"#[^\r\n\x85\u2028\u2029]*")
+_LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+
+
+def plain(value: Any) -> Any:
+    """A located document as dicts and lists of its own, to be changed and handed to `rewrite`."""
+    if isinstance(value, LocatedMap):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, LocatedList) else value
+
+
+def read_document(text: str, source: str) -> Document:
+    """The document that an inventory's text holds, as plain data. Raises InventoryError."""
+    found = plain(parse_yaml(text, source, error=InventoryError))
+    if not isinstance(found, dict):
+        raise InventoryError("expected a map with the keys version and nodes", Mark(source, 1, 1))
+    return found
+
+
+def rewrite(text: str, wanted: Document, source: str) -> str:
+    """The text, changed in as few places as it takes to say `wanted`; new keys stand last in their map, `groups` before `nodes`.
+
+    Comments all stay, even those of a key that goes. Raises InventoryError with the line that a person must edit by hand.
+    """
+    original = text
+    for _ in range(_ROUNDS):
+        try:
+            have = read_document(text, source)
+        except InventoryError:
+            if text is original:
+                raise
+            break
+        if same(have, wanted):
+            return text
+        text = _Round(text, source).towards(have, wanted)
+    raise InventoryError(f"{source}: cannot be changed so without touching more than was asked; edit it by hand")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two plain documents hold the same; 1, 1.0 and true are three things, and a float that is no number equals itself."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and repr(one) == repr(other)
+
+
+def render(document: Document) -> str:
+    """A whole new file: sections as blocks, one line for each entry."""
+    return "".join(_section(key, value, "\n") + "\n" for key, value in document.items())
+
+
+def flow(value: Any) -> str:
+    """A value on one line, as in {rack: r01, leaf: [leaf01, leaf02]}."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key, in_flow=True)}: {flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    return _scalar(value, in_flow=True)
+
+
+def _section(key: str, value: Any, line_end: str) -> str:
+    if not isinstance(value, dict) or not value or key == "defaults":
+        return f"{key}: {flow(value)}"
+    lines = (f"  {_key(inner, in_flow=False)}: {_value(held, in_flow=False)}" for inner, held in value.items())
+    return line_end.join((f"{key}:", *lines))
+
+
+def _value(value: Any, *, in_flow: bool) -> str:
+    return flow(value) if isinstance(value, (dict, list)) else _scalar(value, in_flow=in_flow)
+
+
+def _key(key: str, *, in_flow: bool) -> str:
+    safe = (_PLAIN if in_flow else _PLAIN_IN_BLOCK).fullmatch(key) or _PCI.fullmatch(key)
+    return key if safe and key != "~" else _quoted(key)
+
+
+def _scalar(value: Any, *, in_flow: bool) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return str(value)
+    safe = (_PLAIN if in_flow else _PLAIN_IN_BLOCK).fullmatch(value)
+    return value if safe and value.lower() not in _YAML_1_1 and not _NUMBER_1_1.fullmatch(value) and _is_text(value) else _quoted(value)
+
+
+def _is_text(word: str) -> bool:
+    return isinstance(parse_yaml(f"- {word}", "value")[0], str)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+# where things stand in the text
+
+@dataclass
+class _Item:
+    """One value or key as the parser met it, with its place as character offsets."""
+
+    kind: str       # scalar, map, list, alias
+    start: int
+    end: int
+    mark: Mark
+    marked: bool = False        # carries an anchor or a tag
+    flow: bool = False          # in braces or brackets
+    block_text: bool = False    # a scalar after | or >
+    text: str | None = None
+    children: list[_Item] = field(default_factory=list)      # a map's: key, value, key, value
+
+    def pairs(self) -> Iterator[tuple[_Item, _Item]]:
+        return zip(self.children[::2], self.children[1::2], strict=True)
+
+    def all(self) -> Iterator[_Item]:
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+
+def _tree(text: str, source: str) -> _Item:
+    """The document's items; the text has been read without error, so that it is neither deep nor broken."""
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    anchors: dict[str, str | None] = {}
+    stack: list[_Item] = []
+    root: _Item | None = None
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            done = stack.pop()
+            done.end = event.end_mark.index
+            continue
+        if not isinstance(event, (yaml.NodeEvent,)):
+            continue
+        item = _item(event, source, anchors)
+        if stack:
+            into = stack[-1]
+            if into.kind == "map" and len(into.children) % 2 and item.start == item.end:
+                item.start = item.end = _after_colon(text, into.children[-1])     # libyaml puts an empty value at the next token
+            into.children.append(item)
+        else:
+            root = item
+        if item.kind in ("map", "list"):
+            stack.append(item)
+    assert root is not None  # noqa: S101  (narrowing; an empty document does not load)
+    return root
+
+
+def _item(event: Any, source: str, anchors: dict[str, str | None]) -> _Item:
+    import yaml
+
+    start, end = event.start_mark, event.end_mark
+    mark = Mark(source, start.line + 1, start.column + 1)
+    if isinstance(event, yaml.AliasEvent):
+        return _Item("alias", start.index, end.index, mark, text=anchors.get(event.anchor))
+    marked = event.anchor is not None or event.tag is not None
+    if isinstance(event, yaml.ScalarEvent):
+        if event.anchor is not None:
+            anchors[event.anchor] = event.value
+        block_text = event.style in ("|", ">")
+        return _Item("scalar", start.index, end.index, mark, marked, block_text=block_text, text=event.value)
+    kind = "map" if isinstance(event, yaml.MappingStartEvent) else "list"
+    return _Item(kind, start.index, end.index, mark, marked, flow=bool(event.flow_style))
+
+
+def _after_colon(text: str, key: _Item) -> int:
+    colon = _COLON.match(text, key.end)
+    return colon.end() if colon else key.end
+
+
+# one round of changes
+
+class _Splice(NamedTuple):
+    """Replace text[start:end]; of insertions at one place the deeper comes first. Splices of one group go together."""
+
+    start: int
+    end: int
+    text: str
+    depth: int
+    group: int
+
+
+class _Round:
+    """What to change in a text, as far as it can be changed at once."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.text = text
+        self.source = source
+        self.splices: list[_Splice] = []
+        self.group = 0
+        found = _LINE_END.search(text)
+        self.line_end = found[0] if found and found[0] in ("\r\n", "\r") else "\n"
+
+    def towards(self, have: Document, wanted: Document) -> str:
+        """The text with all changes made that do not touch each other; the others are for a next round."""
+        self._map(None, _tree(self.text, self.source), have, wanted, 0)
+        done = self._compatible()
+        pieces: list[str] = []
+        at = 0
+        for splice in done:
+            pieces += (self.text[at: splice.start], splice.text)
+            at = splice.end
+        return "".join(pieces) + self.text[at:]
+
+    def _compatible(self) -> list[_Splice]:
+        ordered = sorted(self.splices, key=lambda splice: (splice.start, splice.end, -splice.depth))
+        later: set[int] = set()
+        end = 0
+        for splice in ordered:
+            if splice.group in later:
+                continue
+            if splice.start < end:
+                later.add(splice.group)
+            end = max(end, splice.end)
+        kept = [splice for splice in ordered if splice.group not in later]
+        return kept or [splice for splice in ordered if splice.group == ordered[0].group]
+
+    def _by_hand(self, item: _Item, why: str) -> InventoryError:
+        return InventoryError(f"{why}; edit it by hand", item.mark)
+
+    def _map(self, key: _Item | None, item: _Item, have: Document, wanted: Document, depth: int) -> None:
+        """Changes within one map, whose own key is `key`."""
+        if item.kind != "map" or item.marked:
+            what = "an alias stands here" if item.kind == "alias" else "an anchor or a tag stands here"
+            raise self._by_hand(item, f"{what}, so that a change would reach further than asked")
+        pairs = {str(pair[0].text): pair for pair in item.pairs()}
+        gone = [name for name in have if name not in wanted]
+        new = [name for name in wanted if name not in have]
+        for before, after in zip(list(have), list(wanted), strict=False):
+            if before in gone and after in new and same(have[before], wanted[after]):
+                self._rename(item, pairs[before][0], after, depth)
+                gone.remove(before)
+                new.remove(after)
+        for name, value in have.items():
+            if name not in wanted or same(value, wanted[name]):
+                continue
+            if value and wanted[name] and isinstance(value, dict) and isinstance(wanted[name], dict):
+                self._map(pairs[name][0], pairs[name][1], value, wanted[name], depth + 1)
+            else:
+                self._replace(item, *pairs[name], wanted[name], depth)
+        self.group += 1
+        if gone and item.flow:
+            self._drop_from_flow(item, list(pairs).index(gone[0]), depth)
+        elif gone:
+            self._drop_from_block(key, item, [pairs[name] for name in gone], depth)
+        elif new:
+            added = {name: wanted[name] for name in new}
+            (self._add_to_flow if item.flow else self._add_to_block)(item, added, depth)
+
+    def _splice(self, start: int, end: int, text: str, depth: int) -> None:
+        self.splices.append(_Splice(start, end, text, depth, self.group))
+
+    def _rename(self, item: _Item, key: _Item, name: str, depth: int) -> None:
+        if key.kind != "scalar" or key.marked:
+            raise self._by_hand(key, "an anchor, an alias or a tag stands here")
+        self.group += 1
+        self._splice(key.start, key.end, _key(name, in_flow=item.flow), depth)
+
+    def _replace(self, item: _Item, key: _Item, value: _Item, wanted: Any, depth: int) -> None:
+        if any(part.marked for part in value.all()):
+            raise self._by_hand(value, "an anchor or a tag stands here")
+        self.group += 1
+        text = _value(wanted, in_flow=item.flow)
+        end = self._end(value)
+        if value.start == value.end or value.block_text or (value.children and not value.flow):
+            start = _after_colon(self.text, key)
+            text = f" {text}" if start > key.end else f": {text}"
+        else:
+            start = value.start
+        if self._comments(value, start, end):
+            raise self._by_hand(value, "a comment stands within what would be replaced")
+        if text[-1:] not in " ,}]" and self.text[end: end + 1] == ":":
+            text += " "
+        self._splice(start, end, text, depth)
+
+    def _add_to_block(self, item: _Item, added: Document, depth: int) -> None:
+        pairs = list(item.pairs())
+        indent = self._indent(pairs[0][0])
+        names = [str(key.text) for key, _ in pairs]
+        last = pairs[-1]
+        if depth == 0 and "nodes" in names[1:] and set(added) <= {"defaults", "groups"}:
+            last = pairs[names.index("nodes") - 1]
+        lines = [
+            _section(name, value, self.line_end) if depth == 0
+            else f"{indent}{_key(name, in_flow=False)}: {_value(value, in_flow=False)}"
+            for name, value in added.items()
+        ]
+        at = self._line_end(max(self._end(last[1]), last[0].end))
+        self._splice(at, at, "".join(self.line_end + line for line in lines), depth)
+
+    def _add_to_flow(self, item: _Item, added: Document, depth: int) -> None:
+        pairs = list(item.pairs())
+        words = [f"{_key(name, in_flow=True)}: {flow(value)}" for name, value in added.items()]
+        if not pairs:
+            self._splice(item.start + 1, item.start + 1, ", ".join(words), depth)
+            return
+        key, value = pairs[-1]
+        at = max(self._end(value), key.end)
+        before = self.text[self._line_start(key.start): key.start]
+        separator = f",{self.line_end}{before}" if not before.strip() and self._line_start(key.start) > item.start else ", "
+        self._splice(at, at, "".join(separator + word for word in words), depth)
+
+    def _drop_from_block(self, parent: _Item | None, item: _Item, pairs: Sequence[tuple[_Item, _Item]], depth: int) -> None:
+        for key, value in pairs:
+            if any(part.marked for part in (*key.all(), *value.all())):
+                raise self._by_hand(key, "an anchor or a tag stands in what would be removed")
+            indent = self._indent(key)
+            last = self._line_end(max(self._end(value), key.end))
+            comments = self._comments(value, key.end, last)
+            line_end = _LINE_END.match(self.text, last)
+            kept = "".join(f"{indent}{comment}{self.line_end}" for comment in comments)
+            self._splice(self._line_start(key.start), line_end.end() if line_end else last, kept, depth)
+        if 2 * len(pairs) == len(item.children):
+            if parent is None:
+                raise self._by_hand(item, "nothing would be left")
+            at = _after_colon(self.text, parent)
+            self._splice(at, at, " {}", depth)
+
+    def _drop_from_flow(self, item: _Item, at: int, depth: int) -> None:
+        pairs = list(item.pairs())
+        key, value = pairs[at]
+        start, end = key.start, max(self._end(value), key.end)
+        if any(part.marked for part in (*key.all(), *value.all())):
+            raise self._by_hand(key, "an anchor or a tag stands in what would be removed")
+        if self._comments(value, key.end, end):
+            raise self._by_hand(key, "a comment stands within what would be removed")
+        comma = re.compile(r"\s*,[ \t]*").match(self.text, end)
+        if at + 1 < len(pairs):
+            following = pairs[at + 1][0].start
+            has_comment = "#" in self.text[end: following]
+            end = comma.end() if has_comment and comma else end if has_comment else following
+            if has_comment and comma is None:
+                raise self._by_hand(key, "a comment stands before the comma")
+        elif at and "#" not in self.text[(before := max(self._end(pairs[at - 1][1]), pairs[at - 1][0].end)): start]:
+            start = before
+        elif not at:
+            inner = self.text[end: item.end - 1]
+            start = item.start + 1 if not self.text[item.start + 1: start].strip() else start
+            end = item.end - 1 if not inner.strip(" \t\r\n,") else comma.end() if comma else end
+        self._splice(start, end, "", depth)
+
+    def _end(self, item: _Item) -> int:
+        """Where an item's own text ends; the parser counts comments and empty lines after a block to the block."""
+        if item.block_text:
+            return item.start + len(self.text[item.start: item.end].rstrip())
+        if item.children and not item.flow:
+            return max(self._end(child) for child in item.children[-2:])
+        return item.end
+
+    def _comments(self, item: _Item, start: int, end: int) -> list[str]:
+        """The comments in a stretch of text that holds no scalars but the item's; a # in a scalar begins none."""
+        found: list[str] = []
+        at = start
+        leaves = [part for part in item.all() if not part.children and start <= part.start and part.end <= end]
+        for stop, after in [*((part.start, part.end) for part in leaves if part.kind in ("scalar", "alias")), (end, end)]:
+            found += _COMMENT.findall(self.text[at: stop])
+            at = max(at, after)
+        return found
+
+    def _indent(self, key: _Item) -> str:
+        before = self.text[self._line_start(key.start): key.start]
+        if before.strip(" "):
+            raise self._by_hand(key, "this is written in a way that cannot be added to")
+        return before
+
+    def _line_start(self, at: int) -> int:
+        return max(self.text.rfind(char, 0, at) for char in "\n\r\x85\u2028\u2029") + 1
+
+    def _line_end(self, at: int) -> int:
+        found = _LINE_END.search(self.text, at)
+        return found.start() if found else len(self.text)
+
+
+# the file itself
+
+@dataclass(frozen=True)
+class InventoryFile:
+    """A file as it was read: `path` as named, the bytes, and their text without a byte order mark."""
+
+    path: Path
+    data: bytes
+    text: str
+
+    @classmethod
+    def read(cls, path: Path) -> InventoryFile:
+        """Reads a regular file; raises InventoryError for what is none, too large, or not UTF-8."""
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise InventoryError(f"{path}: is no regular file, and only such a one can be edited")
+            with path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as problem:
+            raise InventoryError(f"{path}: cannot be read: {problem.strerror}") from None
+        if len(data) > MAX_BYTES:
+            raise InventoryError(f"{path}: is over the size limit of {MAX_BYTES} bytes")
+        try:
+            return cls(path, data, data.decode("utf-8-sig"))
+        except UnicodeDecodeError as problem:
+            raise InventoryError(f"{path}: is not UTF-8 text at byte {problem.start + 1}") from None
+
+    def write(self, text: str) -> None:
+        """Afterwards the file holds `text`, with its mode and owner; a symbolic link stays one. Whoever reads meanwhile finds old or new.
+
+        Raises InventoryError, and changes nothing, when the file is no longer what was read, is another's, or cannot be written.
+        """
+        real = Path(os.path.realpath(self.path))
+        mark = b"\xef\xbb\xbf" if self.data.startswith(b"\xef\xbb\xbf") else b""
+        try:
+            status = real.stat()
+            _replace(real, mark + text.encode(), status, self._unchanged)
+        except OSError as problem:
+            raise InventoryError(f"{self.path}: cannot be written: {problem.strerror}") from None
+
+    def _unchanged(self) -> None:
+        with Path(self.path).open("rb") as file:
+            if file.read(len(self.data) + 1) != self.data:
+                raise InventoryError(f"{self.path}: was changed by someone else meanwhile; look at it and try again")
+
+
+def write_new(path: Path, text: str) -> None:
+    """Afterwards a new file holds `text`. Raises InventoryError when there is one already, or it cannot be made."""
+    try:
+        with path.open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise InventoryError(f"{path}: exists already; name it with --inventory to import into it") from None
+    except OSError as problem:
+        raise InventoryError(f"{path}: cannot be written: {problem.strerror}") from None
+
+
+def _replace(real: Path, data: bytes, status: os.stat_result, unchanged: Callable[[], None]) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            made = os.fstat(file.fileno())
+            if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
+                try:
+                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
+                except PermissionError:
+                    raise InventoryError(f"{real}: belongs to another user or group, which an edit would change; edit as its owner") from None
+            os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
+            os.fsync(file.fileno())
+        unchanged()
+        Path(name).replace(real)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
