@@ -156,15 +156,16 @@ def _tree(text: str, source: str) -> _Item:
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    anchors: dict[str, str | None] = {}
+    anchors: dict[Any, Any] = {}
     stack: list[_Item] = []
     root: _Item | None = None
-    for event in yaml.parse(text, Loader=loader):
+    events: Iterator[Any] = yaml.parse(text, Loader=loader)
+    for event in events:
         if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-            done = stack.pop()
-            done.end = event.end_mark.index
+            end: Any = event.end_mark
+            stack.pop().end = end.index
             continue
-        if not isinstance(event, (yaml.NodeEvent,)):
+        if not isinstance(event, yaml.NodeEvent):
             continue
         item = _item(event, source, anchors)
         if stack:
@@ -180,7 +181,7 @@ def _tree(text: str, source: str) -> _Item:
     return root
 
 
-def _item(event: Any, source: str, anchors: dict[str, str | None]) -> _Item:
+def _item(event: Any, source: str, anchors: dict[Any, Any]) -> _Item:
     import yaml
 
     start, end = event.start_mark, event.end_mark
@@ -268,7 +269,7 @@ class _Round:
         for name, value in have.items():
             if name not in wanted or same(value, wanted[name]):
                 continue
-            if value and wanted[name] and isinstance(value, dict) and isinstance(wanted[name], dict):
+            if value and isinstance(value, dict) and isinstance(wanted[name], dict):
                 self._map(pairs[name][0], pairs[name][1], value, wanted[name], depth + 1)
             else:
                 self._replace(item, *pairs[name], wanted[name], depth)
@@ -475,7 +476,7 @@ def _replace(real: Path, data: bytes, status: os.stat_result, unchanged: Callabl
                 try:
                     os.fchown(file.fileno(), status.st_uid, status.st_gid)
                 except PermissionError:
-                    raise InventoryError(f"{real}: belongs to another user or group, which an edit would change; edit as its owner") from None
+                    raise InventoryError(f"{real}: belongs to another user or group; edit it as that one") from None
             os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
             os.fsync(file.fileno())
         unchanged()

@@ -1,0 +1,47 @@
+"""Shows what a command would change in a file, asks, and only then writes: the one way in which commands edit the inventory."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable
+
+import click
+
+from inventory.errors import UsageError
+from inventory.text import clean
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+yes_option = click.option("--yes", "-y", is_flag=True, help="Write without asking.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would change.")
+
+
+def propose(name: str, before: str, after: str, write: Callable[[], None], *, yes: bool, dry_run: bool) -> bool:
+    """Prints the difference, asks where a person can answer, and writes. Returns whether it was written.
+
+    Raises UsageError when nobody can be asked and `yes` was not given.
+    """
+    for line in difflib.unified_diff(_lines(before), _lines(after), name if before else "/dev/null", name, lineterm=""):
+        click.echo(_coloured(clean(line, 2000)))
+    if dry_run:
+        return False
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise UsageError("nobody is here to be asked: --yes writes this, --dry-run only shows it")
+        if not click.confirm(f"Write {name}?", err=True):
+            click.echo("Nothing was written.")
+            return False
+    write()
+    return True
+
+
+def _lines(text: str) -> list[str]:
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+
+
+def _coloured(line: str) -> str:
+    plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    colour = None if plain or line.startswith(("+++", "---")) else _COLOURS.get(line[:1])
+    return click.style(line, fg=colour) if colour else line

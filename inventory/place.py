@@ -1,0 +1,225 @@
+"""Chooses the entries of an inventory file that change when nodes are to get other values: those that a person would change.
+
+An entry for exactly the nodes meant is changed; a set made for this one key shrinks when some of its nodes leave it; many nodes
+without a value get one folded entry; what is left goes into entries of single nodes, which refine sets.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from inventory.edit import Document, read_document, rewrite, same
+from inventory.errors import InventoryError
+from inventory.load import LoadedInventory, parse_with_origins
+from inventory.model import Inventory, Node
+from inventory.nodeset import expand, fold, natural
+
+Path = tuple[str, ...]      # a key of an entry, such as ("rack",) or ("labels", "zone")
+NOTHING = object()          # no value: what the defaults say holds
+
+MAX_KEY = 100               # characters of one folded key; YAML allows 1024, a person reads fewer
+
+
+@dataclass(frozen=True)
+class Want:
+    """The values that nodes are to have under one key; `otherwise` holds for a node of which no entry says anything."""
+
+    key: Path
+    values: Mapping[str, Any]
+    otherwise: Any = NOTHING
+    meaning: Callable[[Any], Any] = lambda value: value      # by which two spellings of one value are equal
+
+
+def change(text: str, source: str, wants: Iterable[Want], add: Document, meant: Callable[[Inventory], Mapping[str, Node]],
+           groups: Mapping[str, str], loaded: LoadedInventory, skus: Any = None) -> str:
+    """The text after all wants, with the entries `add` and the groups given; it loads, and every node is exactly as `meant` says.
+
+    `meant` is given the inventory as it was. Raises InventoryError when no edit does that.
+    """
+    expected = dict(meant(loaded.inventory))
+    trouble: InventoryError | None = None
+    for by_sets in (True, False):
+        document = read_document(text, source)
+        try:
+            for want in wants:
+                _place(document, loaded.inventory.groups, want, by_sets)
+            document["nodes"].update(add)
+            if groups:
+                document["groups"] = {**(document.get("groups") or {}), **groups}
+            edited = rewrite(text, document, source)
+            found = parse_with_origins(edited, source, skus).inventory
+        except InventoryError as problem:
+            trouble = problem
+            continue
+        if dict(found.nodes) == expected and list(found.nodes)[: len(loaded.inventory)] == list(loaded.inventory.nodes):
+            return edited
+    raise trouble or InventoryError(f"{source}: no edit was found that changes this and nothing else; edit it by hand")
+
+
+def sets_of(names: Iterable[str]) -> Iterator[str]:
+    """Folded node sets, none of them too long for a line, that together name exactly these."""
+    ordered = sorted(names, key=natural)
+    folded = fold(ordered)
+    if len(folded) <= MAX_KEY or len(ordered) == 1:
+        yield folded
+        return
+    half = len(ordered) // 2
+    yield from sets_of(ordered[:half])
+    yield from sets_of(ordered[half:])
+
+
+@dataclass
+class _Entry:
+    text: str
+    names: frozenset[str]
+    own: bool       # an entry of one node, which refines sets
+    value: Any      # NOTHING where it does not say
+
+
+def _entries(document: Document, groups: Mapping[str, Any], key: Path) -> Iterator[_Entry]:
+    for text, held in document["nodes"].items():
+        names = frozenset(expand(text, groups))
+        yield _Entry(text, names, len(names) == 1 and "@" not in text, _get(held, key))
+
+
+def _place(document: Document, groups: Mapping[str, Any], want: Want, by_sets: bool) -> None:
+    """Changes the document so that the nodes have the values wanted, as far as entries can tell."""
+    entries = list(_entries(document, groups, want.key))
+    if by_sets:
+        entries = _shrink(document, entries, want)
+        _change_sets(document, entries, want)
+    said: dict[str, Any] = {}       # by sets
+    own: dict[str, _Entry] = {}
+    by_set: set[str] = set()
+    for entry in entries:
+        if entry.own:
+            own.update(dict.fromkeys(entry.names, entry))
+        else:
+            by_set |= entry.names
+            if entry.value is not NOTHING:
+                said.update(dict.fromkeys(entry.names, entry.value))
+    fresh: list[tuple[Any, list[str]]] = []
+    for name, value in want.values.items():
+        inherited = _equal(want, said.get(name, want.otherwise), value)
+        single = own.get(name)
+        if single is None:
+            if not inherited:
+                _gather(fresh, name, value, want) if by_sets and name not in said else _put(document, name, want.key, value)
+        elif inherited:
+            _drop(document, single.text, want.key)
+            if not document["nodes"][single.text] and single.value is not NOTHING and name in by_set:
+                del document["nodes"][single.text]
+        elif not _equal(want, single.value, value):
+            _put(document, single.text, want.key, value)
+    for value, names in fresh:
+        for text in sets_of(names):
+            _put(document, text, want.key, value)
+
+
+def _gather(fresh: list[tuple[Any, list[str]]], name: str, value: Any, want: Want) -> None:
+    for held, names in fresh:
+        if _equal(want, held, value):
+            names.append(name)
+            return
+    fresh.append((value, [name]))
+
+
+def _shrink(document: Document, entries: list[_Entry], want: Want) -> list[_Entry]:
+    """Takes nodes that are to have another value out of sets that say nothing but this key."""
+    renamed: dict[str, str] = {}
+    after: list[_Entry] = []
+    for entry in entries:
+        leaving = {name for name in entry.names if name in want.values and not _equal(want, entry.value, want.values[name])}
+        alone = not entry.own and entry.value is not NOTHING and _only(document["nodes"][entry.text], want.key) and "@" not in entry.text
+        named = {name for other in entries if other is not entry for name in other.names} if alone and leaving else set()
+        staying = entry.names - leaving
+        if not leaving or not staying or not leaving <= named:
+            after.append(entry)
+            continue
+        text = fold(staying)
+        if len(text) > MAX_KEY or text in document["nodes"] or (len(staying) == 1 and any(e.own and e.names == staying for e in entries)):
+            after.append(entry)
+            continue
+        renamed[entry.text] = text
+        after.append(_Entry(text, frozenset(staying), len(staying) == 1, entry.value))
+    document["nodes"] = {renamed.get(text, text): held for text, held in document["nodes"].items()}
+    return after
+
+
+def _change_sets(document: Document, entries: list[_Entry], want: Want) -> None:
+    """Changes sets of which every node is to have one value; the widest first, and none that would then disagree with another."""
+    sets = sorted((entry for entry in entries if not entry.own), key=lambda entry: -len(entry.names))
+    covered: set[str] = set()
+    for entry in list(sets):
+        if not entry.names <= want.values.keys():
+            continue
+        value = want.values[next(iter(entry.names))]
+        if not all(_equal(want, want.values[name], value) for name in entry.names):
+            continue
+        if entry.value is NOTHING:
+            if _equal(want, want.otherwise, value) or entry.names <= covered:
+                continue
+            held = [other for other in sets if other.value is not NOTHING and other.names & entry.names]
+            if any(not other.names <= want.values.keys() for other in held if not _equal(want, other.value, value)):
+                continue
+            if not entry.names - {name for other in held for name in other.names}:
+                continue
+        if not _equal(want, entry.value, value):
+            if _equal(want, want.otherwise, value):
+                _drop(document, entry.text, want.key)
+                entry.value = NOTHING
+                if not document["nodes"][entry.text] and entry.names <= {n for other in entries if other is not entry for n in other.names}:
+                    del document["nodes"][entry.text]
+                    entries.remove(entry)
+                    sets.remove(entry)
+            else:
+                _put(document, entry.text, want.key, value)
+                entry.value = value
+        covered |= entry.names
+
+
+def _equal(want: Want, one: Any, other: Any) -> bool:
+    if one is NOTHING or other is NOTHING:
+        return one is other
+    return same(want.meaning(one), want.meaning(other))
+
+
+def _get(held: Any, key: Path) -> Any:
+    for part in key:
+        if not isinstance(held, dict) or part not in held:
+            return NOTHING
+        held = held[part]
+    return held
+
+
+def _only(held: Any, key: Path) -> bool:
+    for part in key:
+        if not isinstance(held, dict) or list(held) != [part]:
+            return False
+        held = held[part]
+    return True
+
+
+def _put(document: Document, text: str, key: Path, value: Any) -> None:
+    held = document["nodes"].get(text)
+    if not isinstance(held, dict):
+        held = document["nodes"][text] = {}
+    for part in key[:-1]:
+        if not isinstance(held.get(part), dict):
+            held[part] = {}
+        held = held[part]
+    held[key[-1]] = copy.deepcopy(value)
+
+
+def _drop(document: Document, text: str, key: Path) -> None:
+    held = document["nodes"][text]
+    if _get(held, key) is NOTHING:
+        return
+    for part in key[:-1]:
+        held = held[part]
+    del held[key[-1]]
+    if not held and len(key) > 1:
+        _drop(document, text, key[:-1])
