@@ -29,7 +29,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _STATES = {state.value: state for state in LifecycleState}
 _VIAS = tuple(via.value for via in Via)
 _PRIVILEGES = tuple(privilege.value for privilege in Privilege)
-_ROLES = ("compute", "storage", "mgmt", "dpu")     # a misspelt "compute" would take a port out of judgement
+ROLES = ("compute", "storage", "mgmt", "dpu")     # a misspelt "compute" would take a port out of judgement
 _ALSO_CALLED = {     # what people write who come from ssh_config, Ansible or the shell, where spelling alone finds nothing near
     "hostname": "address", "host": "address", "ip": "address", "ansible_host": "address", "ansible_user": "user",
     "ansible_port": "port", "username": "user", "login": "user", "sudo": "become", "key": "identity_file",
@@ -76,6 +76,11 @@ def parse_with_origins(text: str, path: str | os.PathLike[str], known_skus: Coll
 def _located(inventory: Inventory, merged: Mapping[str, Values]) -> LoadedInventory:
     origins = {name: {_dotted(key): given.mark for key, given in values.items()} for name, values in merged.items()}
     return LoadedInventory(inventory, origins)
+
+
+def check_entry(found: LocatedMap) -> None:
+    """Raises InventoryError, as `load_inventory` would, unless an entry for nodes may hold these keys and values."""
+    _Reader(Path(), None).entry(found)
 
 
 def _load(path: str | os.PathLike[str], known_skus: Collection[str] | None) -> tuple[Inventory, Mapping[str, Values]]:
@@ -456,7 +461,7 @@ def _port(spot: _Spot) -> PortPlan:
     plan: dict[str, Any] = {}
     for key in spot.value:
         inner = spot.within(key)
-        plan[key] = _one_of(inner, _ROLES) if key == "role" else _rail(inner) if key == "rail" else inner.text()
+        plan[key] = _one_of(inner, ROLES) if key == "role" else _rail(inner) if key == "rail" else inner.text()
     return PortPlan(**plan)
 
 
