@@ -90,7 +90,7 @@ class Assessment:
     def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> None:
         sku = self._sku_of(node)
         names = self._fact_names | (self._learn_names if sku is None else set())
-        facts = {**_facts(recording, names), PORT_PLANS: _port_plans(node)}
+        facts = {**_facts(recording, names), PORT_PLANS: _port_plans(node, sku)}
         earlier = _facts(previous, self._previous_names) if _same_boot(recording, previous) else None
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording))
         kept: set[str] = set()
@@ -192,9 +192,10 @@ def _machine(recording: Recording) -> tuple[str, str]:
     return (recording.host.hostname, recording.host.boot_id) if recording.host else ("", "")
 
 
-def _port_plans(node: Node) -> PortPlans:
-    compute = {pci: plan.rail for pci, plan in node.ports.items() if plan.role == "compute"}
-    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute))
+def _port_plans(node: Node, sku: Sku | None) -> PortPlans:
+    plans = {**(sku.ports if sku is not None else {}), **node.ports}
+    compute = {pci: plan.rail for pci, plan in plans.items() if plan.role == "compute"}
+    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute), others=frozenset(plans.keys() - compute.keys()))
 
 
 def _unreached(node: Node, recording: Recording) -> NodeReport:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from healthcheck.checks import catalogue
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.outcome import Severity
+from healthcheck.portplan import read_ports
 from healthcheck.probes import Effect, Probe, ProbeSet
 from healthcheck.rule import Number, Proven, Rule, Unsupported
 from healthcheck.sku import EMPTY_FACTS, Sku
@@ -25,7 +27,7 @@ from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
 _RULE_KEYS = ("id", "check", "with", "severity", "unsupported", "effect", "remedy", "source", "proven", "enabled")
-_SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "source")
+_SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "source")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
@@ -101,7 +103,7 @@ def _overlay(entries: dict[str, _Entry], new: _Entry, identity: str) -> None:
         return
     if old.mark.file == new.mark.file:
         raise RulesError(f"{identity} {new.name} is defined twice; the first is at line {old.mark.line}", new.mark)
-    nested = {key: {**old.values[key], **new.values[key]} for key in ("with", "numbers")
+    nested = {key: {**old.values[key], **new.values[key]} for key in ("with", "numbers", "ports")
               if isinstance(old.values.get(key), dict) and isinstance(new.values.get(key), dict)}
     entries[new.name] = _Entry(
         new.name, {**old.values, **new.values, **nested}, {**old.marks, **new.marks}, new.mark, (*old.overridden, old.mark.file),
@@ -152,7 +154,8 @@ def _sku(name: str, entries: Mapping[str, _Entry], above: tuple[str, ...]) -> Sk
     if not isinstance(empty, list) or any(item not in EMPTY_FACTS for item in empty):
         raise RulesError(f"empty: expected a list of {', '.join(EMPTY_FACTS)}", entry.marks["empty"])
     title = entry.values.get("title", base.title)
-    return Sku(name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty), entry.mark.file)
+    ports = {**base.ports, **read_ports(entry.values.get("ports", {}), entry.marks.get("ports", entry.mark))}
+    return Sku(name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty), entry.mark.file, ports=MappingProxyType(ports))
 
 
 def _rule(entry: _Entry, skus: Mapping[str, Sku]) -> Rule:

@@ -10,13 +10,16 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.base import Partial, Unmeasured, Unsupported
+from healthcheck.facts.port import most_alike
+from inventory.model import PortPlan
 
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Sku:
-    """Numbers by name; None for one that this SKU declines to judge. `empty` names the facts that may be empty collections.
+    """Numbers by name; None for one that this SKU declines to judge. `empty` names the facts that may be empty collections, `ports`
+    says by PCI address what the ports of such a machine are for.
 
     `why_unknown` says, for a provisional SKU, why a number could not be had.
     """
@@ -27,6 +30,7 @@ class Sku:
     empty: frozenset[str]
     file: str
     provisional: bool = False
+    ports: Mapping[str, PortPlan] = field(default_factory=lambda: MappingProxyType({}))
     why_unknown: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def declines(self, number: str) -> bool:
@@ -43,13 +47,13 @@ def _port_rate(facts: Facts) -> float | None:
     ports = _plain(facts.get("ports"))
     if ports is None:
         return None
-    rates = [_plain(port.rate_gbps) for port in ports if port.state == "ACTIVE"]
+    rates = [_plain(port.rate_gbps) for port in most_alike(ports) if port.state == "ACTIVE"]
     return None if None in rates else min(rates, default=0.0)
 
 
 def _port_count(facts: Facts) -> int | None:
     ports = _plain(facts.get("ports"))
-    return len(ports) if ports is not None else None
+    return len(most_alike(ports)) if ports is not None else None
 
 
 def _memory_gib(facts: Facts) -> float | None:
@@ -102,10 +106,14 @@ def emptiness(facts: Facts) -> dict[str, bool]:
 
 
 def alike(shows: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
-    """The one known SKU with as many GPUs and ports as a node shows; None where there is none, or more than one."""
+    """The one known SKU with as many GPUs and ports as a node shows; None where there is none, or more than one.
+
+    A SKU that also says where the ports sit describes one maker's machine, and comes second to the general one of its kind.
+    """
     counts = ("gpu_count", "port_count")
-    fits = [sku.name for sku in known.values() if all(shows.get(n) is not None and shows[n] == sku.numbers.get(n) for n in counts)]
-    return fits[0] if len(fits) == 1 else None
+    fits = [sku for sku in known.values() if all(shows.get(n) is not None and shows[n] == sku.numbers.get(n) for n in counts)]
+    general = [sku.name for sku in fits if not sku.ports] or [sku.name for sku in fits]
+    return general[0] if len(general) == 1 else None
 
 
 def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, bool]]) -> Sku:
@@ -129,4 +137,4 @@ def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, 
     without = frozenset(
         name for name in EMPTY_FACTS if len(empty) >= SMALLEST_COHORT and 2 * sum(e.get(name, False) for e in empty) > len(empty)
     )
-    return Sku("provisional", "what most nodes show", numbers, without, "the majority of this sweep", True, unknown)
+    return Sku("provisional", "what most nodes show", numbers, without, "the majority of this sweep", True, why_unknown=unknown)

@@ -1,8 +1,7 @@
 """InfiniBand and RoCE port checks.
 
-Where the inventory says what a node's ports are for (`ports:`, by PCI address), exactly its compute ports are judged, and
-one that is missing is named; elsewhere every port that is there is judged as a compute port, so a machine with storage adapters
-of another rate wants a plan.
+Which ports are judged: where the inventory or the SKU says what they are for (`ports:`, by PCI address), exactly the compute ports, and one
+that is missing is named; elsewhere those of the most numerous kind of adapter, without any that are planned for something else.
 """
 
 from __future__ import annotations
@@ -10,36 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import NotMeasured, check, increase
-from healthcheck.facts.port import Port
+from healthcheck.facts.port import Port, most_alike
 from healthcheck.facts.site import PortPlans
 from healthcheck.outcome import Finding
 
 
-def _judged(ports: tuple[Port, ...], port_plans: PortPlans) -> Iterator[Port]:
-    compute = port_plans.compute
-    seen = [(port, not compute or port.pci in compute) for port in ports]
-    if len(seen) == len(ports) and not any(judged for _, judged in seen):
+def _judged(ports: tuple[Port, ...], port_plans: PortPlans) -> tuple[Port, ...]:
+    if not port_plans.compute:
+        return most_alike(port for port in ports if not port_plans.others or port.pci not in port_plans.others)
+    found = list(ports)
+    judged = tuple(port for port in found if port.pci in port_plans.compute)
+    if len(found) == len(ports) and not judged:
         raise NotMeasured(None, "not one of the planned compute ports is there")
-    return (port for port, judged in seen if judged)
+    return judged
 
 
 @check("port.count", counts=True)
 def port_count(ports: tuple[Port, ...], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
-    """As many ports as the SKU has are there; where the inventory plans them, each planned one is."""
+    """As many compute ports as the SKU has are there; where they are planned, each planned one is."""
     if port_plans.compute:
         present = {port.pci for port in ports}
         for pci, rail in sorted(port_plans.compute.items()):
             if pci not in present:
                 yield Finding(f"port at {pci}" + (f" (rail {rail})" if rail is not None else ""), "not there", "there")
-    elif len(ports) < expected:
-        yield Finding("ports", len(ports), f"at least {expected}")
+    elif (number := len(_judged(ports, port_plans))) < expected:
+        yield Finding("ports", number, f"at least {expected}")
 
 
 @check("port.state")
 def port_state(ports: tuple[Port, ...], port_plans: PortPlans, *, expected: int) -> Iterator[Finding]:
     """Every compute port has a physical link and is active; an InfiniBand port that stays INIT has seen no subnet manager.
 
-    Where neither the inventory plans ports nor the SKU has any, those that are there are nobody's business.
+    Where no ports are planned and the SKU has none, those that are there are nobody's business.
     """
     for port in _judged(ports, port_plans) if expected or port_plans.compute else ():
         if port.phys_state != "LinkUp" or port.state != "ACTIVE":

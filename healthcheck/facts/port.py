@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +27,8 @@ SYSFS = Probe(
 class Port(Fact):
     """One port of an RDMA device. Its identity is the PCI address, lower case, in full form, and its number on the device.
 
-    `name` is for people: "mlx5_0/1 (0000:18:00.0)". `state` and `phys_state` are the kernel's words ("ACTIVE", "LinkUp");
+    `name` is for people: "mlx5_0/1 (0000:18:00.0)". `kind` is the adapter's PCI vendor and device with the link layer,
+    "15b3:1021 InfiniBand", and empty where it cannot be read. `state` and `phys_state` are the kernel's words ("ACTIVE", "LinkUp");
     `rate_gbps` is in 1e9 bit/s; `link_downed` counts since it was last reset, and stays at 255 (an 8-bit counter of the
     InfiniBand specification); drivers that have no such counter leave it UNSUPPORTED.
     """
@@ -33,6 +36,7 @@ class Port(Fact):
     name: str
     pci: str
     number: int
+    kind: str
     state: str
     phys_state: str
     rate_gbps: float
@@ -67,6 +71,14 @@ def _slot(text: str) -> str:
     raise ValueError(text)
 
 
+def _device(text: str) -> str:
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        if key == "PCI_ID" and re.fullmatch(r"[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}", value):
+            return ":".join(part.lower().zfill(4) for part in value.split(":"))
+    raise ValueError(text)
+
+
 def _count(text: str) -> int:
     if not text.isdigit() or len(text) > 20:
         raise ValueError(text)
@@ -88,19 +100,38 @@ def _natural(name: str) -> tuple[str, int]:
     return head, int(name[len(head):] or 0)
 
 
-def _port(files: Files, device: str, number: int) -> Port:
-    at = f"{_BASE}/{device}/ports/{number}"
-    pci = files.read(f"{_BASE}/{device}/device/uevent", _slot)
+def _port(files: Files, device_name: str, number: int) -> Port:
+    at = f"{_BASE}/{device_name}/ports/{number}"
+    pci = files.read(f"{_BASE}/{device_name}/device/uevent", _slot)
+    device = files.read(f"{_BASE}/{device_name}/device/uevent", _device)
+    layer = files.read(f"{at}/link_layer", str)
     counter = f"{at}/counters/link_downed"
     downed: Any = files.read(counter, _count) if files.has(counter) else UNSUPPORTED
     return Port(
-        name=f"{device}/{number} ({pci})" if isinstance(pci, str) else f"{device}/{number}",
+        name=f"{device_name}/{number} ({pci})" if isinstance(pci, str) else f"{device_name}/{number}",
         pci=pci,
         number=number,
+        kind=f"{device} {layer}" if isinstance(device, str) and isinstance(layer, str) else "",
         state=files.read(f"{at}/state", _word),
         phys_state=files.read(f"{at}/phys_state", _word),
         rate_gbps=files.read(f"{at}/rate", _rate),
-        link_layer=files.read(f"{at}/link_layer", str),
+        link_layer=layer,
         link_downed=downed,
     )
 
+
+# Virtual functions of mlx5 adapters (PCI ID database, vendor 15b3), and of BlueField.
+_VIRTUAL = tuple(f"15b3:{device}" for device in ("1014", "1016", "1018", "101a", "101c", "101e", "a2d3"))
+
+
+def most_alike(ports: Iterable[Port]) -> tuple[Port, ...]:
+    """The ports of the most numerous kind: what a machine's compute ports are when nobody says which they are.
+
+    It tells the eight adapters beside the GPUs from the two of storage, or from a BlueField, whichever mode that is in. Kinds of equal
+    number all count, a port whose kind cannot be read counts always, and virtual functions count only where there is nothing else.
+    """
+    ports = tuple(ports)
+    real = tuple(port for port in ports if not port.kind.startswith(_VIRTUAL)) or ports
+    counts = Counter(port.kind for port in real if port.kind)
+    most = max(counts.values(), default=0)
+    return tuple(port for port in real if not port.kind or counts[port.kind] == most)

@@ -12,7 +12,12 @@ PORT_PLANS = "port_plans"
 
 @dataclass(frozen=True)
 class PortPlans(Fact):
-    """The planned compute ports: PCI address -> rail (None: not said). Empty where the inventory plans none."""
+    """What the node's ports are for, as its inventory entry says, and where that is silent its SKU, by PCI address.
+
+    `compute` gives each compute port's rail (None: not said), `others` are those for storage, management or a DPU. Both are empty where
+    nothing is planned.
+    """
 
     name: str
     compute: Mapping[str, int | None]
+    others: frozenset[str] = frozenset()

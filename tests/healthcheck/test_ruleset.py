@@ -84,6 +84,11 @@ def test_a_site_disables_a_rule_and_it_stays_visible(tmp_path: Path) -> None:
     ("sku: a\ninherit: b\n", "no such SKU: 'b'"), ("sku: a\ninherit: a\n", "inherits from itself"),
     ("sku: a\nnumbers: [1]\n", "numbers: expected a map"), ("sku: a\nnumbers: {x: [1]}\n", "x: expected a number"),
     ("sku: a\nempty: [disks]\n", "empty: expected a list of gpus, ports"), ("sku: a\ncolour: red\n", "unknown key 'colour'"),
+    ("sku: a\nports: [1]\n", "ports: expected a map"), ("sku: a\nports: {mlx5_0: {}}\n", "no PCI address"),
+    ("sku: a\nports: {'18:00.0': {role: cmopute}}\n", "role: expected one of compute, storage, mgmt, dpu"),
+    ("sku: a\nports: {'18:00.0': {leaf: l1}}\n", "expected a map with role and rail"),
+    ("sku: a\nports: {'18:00.0': {rail: x}}\n", "rail: expected a number"),
+    ("sku: a\nports: {'18:00.0': {}, '0000:18:00.0': {}}\n", "0000:18:00.0 is given twice"),
     ("sku: a\nnumbers: {gpu_count: eight}\n", "expected: expected a whole number, got 'eight' of SKU a"), ("[]\n", "expected a map"),
 ])
 def test_a_mistake_in_a_sku_is_one_line(tmp_path: Path, text: str, words: str) -> None:
@@ -131,3 +136,9 @@ def test_any_text_is_rules_or_one_line_of_error(tmp_path: Path, text: str) -> No
         load_ruleset([tmp_path])
     except MusterError as error:
         assert "\n" not in str(error)
+
+
+def test_a_sku_inherits_ports_and_refines_them_one_by_one(tmp_path: Path) -> None:
+    site = load(tmp_path, "sku: ours\ninherit: dgx-h100\nports: {'dc:00.0': {role: storage}}\n", "sku/a.yaml", over_packaged=True)
+    ports = site.skus["ours"].ports
+    assert (ports["0000:dc:00.0"].role, ports["0000:ce:00.0"].rail, len(ports)) == ("storage", 6, 12)
