@@ -4,9 +4,10 @@ It is not imported there: the loader (`healthcheck.program`) executes its text a
 only, and few imports, because it runs beside a training job and its start is most of what it costs.
 
 One process that never blocks looks after children that may: one reader for files, mounts and the clock, at most two commands,
-one NVML reader. A child writes to a memory file, so that nobody has to drain it and what it wrote outlives it. The end of
-standard input, a signal or the end of our time kills them all. No f-strings: this text is rewritten by `ast.unparse`, whose
-quotes in them are not always those that 3.8 can read.
+one NVML reader, and where the inventory says so, one root-owned helper (`healthcheck.collector_helper`) for all that needs root.
+A child writes to a memory file, so that nobody has to drain it and what it wrote outlives it. The end of standard input, a
+signal or the end of our time kills them all. No f-strings: this text is rewritten by `ast.unparse`, whose quotes in them are
+not always those that 3.8 can read.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NoReturn, Optional, Sequence, Set, Tuple
 
 GRACE = 0.5             # seconds that a killed child is given to die
+SUDO_S = 10.0           # until the helper says that it runs
 LAST = 5.0              # seconds beyond the set's own for building and delivering the answer
 COMMANDS = 2            # at a time
 RESPAWNS = 8            # readers that may hang before we stop trying
@@ -201,7 +203,9 @@ class Child:
                 # Python ignores the last two, and what is ignored stays so across exec.
                 for number in (*SIGNALS, signal.SIGCHLD, signal.SIGALRM, signal.SIGPIPE, signal.SIGXFSZ):
                     signal.signal(number, signal.SIG_DFL)
-                # The channel's ends must not stay open in a child that outlives us.
+                # The channel's ends must not stay open in a child that outlives us, nor the helper's lifeline.
+                if run.lifeline >= 0:
+                    os.close(run.lifeline)
                 null = os.open(os.devnull, os.O_RDWR)
                 os.dup2(null, 0)
                 os.dup2(self.err, 1)
@@ -308,6 +312,113 @@ class Command(Child):
             outcome = "crashed" if self.status < 0 else "done"
         self.run.captures[self.probe["id"]] = capture(
             outcome, clock() - self.began, size, exit=exit_status, text=text(data), stderr=text(noise), note=self.note(trouble))
+
+
+class Helper(Child):
+    """The root-owned helper, through sudo: all probes that need root, by their ids alone, in one run.
+
+    Root's processes are not ours to kill: what ends them is the end of their input, a pipe that is closed with us. Stuck children
+    of the helper's are for its next run to find; we remember sudo.
+    """
+
+    def __init__(self, run: Run, path: str, probes: List[Dict[str, Any]]) -> None:
+        self.path = path
+        self.probes = probes
+        self.most = sum(6 * probe["limit"] for probe in probes) + (1 << 20)
+        self.input, run.lifeline = os.pipe()
+        seconds = SUDO_S + sum(probe["seconds"] for probe in probes)
+        try:
+            Child.__init__(self, run, "the helper", seconds)
+        except OSError:
+            self.let_go()
+            raise
+        finally:
+            os.close(self.input)
+        self.late = False
+        self.last = self.due
+        self.due = min(self.last, self.began + 1.0)
+
+    def work(self) -> int:
+        try:
+            found = os.stat(self.path)
+            if found.st_uid or found.st_mode & 0o022:
+                raise ValueError("%s is not root's alone to write to: it was not run" % self.path)
+            os.dup2(self.input, 0)
+            os.dup2(self.out, 1)
+            path = os.environ.get("PATH", os.defpath) + ":/usr/local/bin:/usr/bin:/bin"
+            words = ["sudo", "-n", "--", self.path, *(probe["id"] for probe in self.probes)]
+            os.execvpe("sudo", words, dict(os.environ, LC_ALL="C", LANG="C", PATH=path))  # noqa: S606
+        except FileNotFoundError as error:
+            os.write(2, ("there is no sudo on the node" if error.filename != self.path else
+                         "it is not installed at %s" % self.path).encode())
+        except (OSError, ValueError) as error:
+            os.write(2, str(error).encode("utf-8", "replace"))
+        return 2
+
+    def overdue(self) -> bool:
+        now = clock()
+        if now < self.due or self.killed:
+            return now >= self.due
+        if self.late:
+            return True
+        started = os.pread(self.out, len(HELPER_RUNS), 0) == HELPER_RUNS
+        if now < self.last and os.fstat(self.out).st_size <= self.most and (started or now < self.began + SUDO_S):
+            self.due = min(self.last, now + 1.0)
+            return False
+        # sudo may go by itself now, and close what it opened.
+        self.late = True
+        self.let_go()
+        self.due = now + GRACE
+        return False
+
+    def let_go(self) -> None:
+        """Ends the helper's input, and with it the helper."""
+        if self.run.lifeline >= 0:
+            os.close(self.run.lifeline)
+            self.run.lifeline = -1
+
+    def ended(self, trouble: str) -> None:
+        self.let_go()
+        data, size = held(self.out, self.most, False)
+        noise, _ = held(self.err, STDERR, True)
+        said = " ".join((text(noise).strip().splitlines() or ["it said nothing (exit %d)" % self.status])[-1][:300].split())
+        found: Dict[str, Any] = {}
+        if self.late or trouble:
+            what = "the helper did not answer" if data.startswith(HELPER_RUNS) else "sudo did not start the helper"
+            outcome, note = "timeout", "%s within %g s" % (what, clock() - self.began)
+            note = self.note("; ".join(part for part in (note, trouble) if part))
+        elif size > self.most:
+            outcome, note = "crashed", "the helper said more than it may"
+        elif not data:
+            outcome, note = "denied", "the helper did not run: " + said
+        else:
+            outcome, note = "crashed", "the helper's answer is none: " + said
+            try:
+                found = helped(data)
+                outcome, note = "denied", "the helper on the node is of another version: reinstall it"
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
+                pass
+        for probe in self.probes:
+            made = found.get(probe["id"] + " " + digest(probe))
+            self.run.captures[probe["id"]] = made if isinstance(made, dict) else capture(outcome, clock() - self.began, note=note)
+
+
+HELPER_RUNS = b"muster:helper:runs\n"
+
+
+def digest(probe: Dict[str, Any]) -> str:
+    """By which two versions of a probe are told apart."""
+    return hashlib.sha256(json.dumps(probe, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def helped(data: bytes) -> Dict[str, Any]:
+    """What the helper captured, each under its probe's id and digest; raises ValueError and more for what is no answer of it."""
+    head, _, body = data[len(HELPER_RUNS):].partition(b"\n")
+    word, size, checksum = head.split(b" ")
+    if word != b"muster:helper:frame" or len(body) != int(size) or hashlib.sha256(body).hexdigest().encode() != checksum:
+        raise ValueError
+    document = json.loads(zlib.decompressobj().decompress(body, 64 << 20).decode())
+    return {name + " " + document["digests"][name]: made for name, made in document["captures"].items()}
 
 
 class Detect(Child):
@@ -715,6 +826,7 @@ class Run:
         self.end: float = clock() + probes["seconds"]
         self.live: List[Child] = []
         self.captures: Dict[str, Dict[str, Any]] = {}
+        self.lifeline = -1      # the helper's
         self.incoming, self.outgoing = bytearray(), bytearray()
         self.wanted: List[Dict[str, Any]] = []
         self.wanted_until = 0.0
@@ -770,20 +882,30 @@ class Run:
                 except BrokenPipeError:
                     self.leave()
 
-    def collect(self) -> None:
-        """Afterwards every probe has its capture."""
+    def collect(self, helper: bool = False) -> None:
+        """Afterwards every probe has its capture; with `helper`, those that need root have it from the helper."""
         queue = []
         readers = []
+        rooted = []
         for probe in self.probes["probes"]:
-            stuck = self.folder.stuck.get("probe " + probe["id"])
+            rooting = helper and probe["root"]
+            stuck = self.folder.stuck.get("the helper" if rooting else "probe " + probe["id"])
             if stuck:
-                self.captures[probe["id"]] = capture("wedged", note="wedged " + stuck)
+                self.captures[probe["id"]] = capture("wedged", note=("the helper is " if rooting else "") + "wedged " + stuck)
+            elif rooting:
+                rooted.append(probe)
             elif probe["kind"] == "command":
                 queue.append(probe)
             elif probe["kind"] == "nvml":
                 self.look_for_nvidia(probe)
             else:
                 readers.append(probe)
+        if rooted:
+            try:
+                Helper(self, self.probes["helper"], rooted)
+            except OSError as error:
+                for probe in rooted:
+                    self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
         if readers:
             self.reading = Reading(readers, self.folder.stuck)
             self.read(self.reading)
@@ -846,8 +968,8 @@ class Run:
             self.captures[probe["id"]] = capture(outcome, note=note)
         self.wanted = []
 
-    def answer(self) -> None:
-        """Delivers everything in one frame."""
+    def document(self) -> Dict[str, Any]:
+        """The answer, within its limit."""
         uname = os.uname()
         host = {
             "hostname": first_line("/proc/sys/kernel/hostname") or uname.nodename, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
@@ -856,7 +978,11 @@ class Run:
         }
         tails = {probe["id"] for probe in self.probes["probes"] if probe["tail"]}
         captures = fit(self.captures, self.probes["reply_bytes"] - 4096, tails)
-        body = zlib.compress(json.dumps({"schema": "muster.reply/1", "host": host, "captures": captures}).encode(), 3)
+        return {"schema": "muster.reply/1", "host": host, "captures": captures}
+
+    def answer(self) -> None:
+        """Delivers everything in one frame."""
+        body = zlib.compress(json.dumps(self.document()).encode(), 3)
         self.outgoing += ("muster:%s:frame %d %s\n" % (self.nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body
         while self.outgoing:
             self.wait(clock() + LAST)
@@ -913,16 +1039,22 @@ def shrink(made: Dict[str, Any], room: int, tail: bool) -> Dict[str, Any]:
     return less
 
 
-def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
-    """Captures this probe set (JSON) and answers under the nonce; `stdin` is open for as long as somebody waits for us."""
+def step_aside() -> None:
+    """A training job comes first, and no file system is held in use."""
     try:
         os.chdir("/")
         os.nice(10)
     except OSError:
         pass
+
+
+def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
+    """Captures this probe set (JSON) and answers under the nonce; `stdin` is open for as long as somebody waits for us."""
+    step_aside()
     run = Run(nonce, json.loads(probes.decode()), stdin.fileno())
     try:
-        run.collect()
+        # The probe set is the same for all nodes; by which privilege this one looks is the last word on the command line.
+        run.collect(helper=sys.argv[2:] == ["helper"] and os.geteuid() != 0)
         run.answer()
     finally:
         slay([child.pid for child in run.live])

@@ -33,8 +33,8 @@ class Probe:
     """One thing to capture, with limits: `seconds` for the probe, `each_s` for one file or mount, `limit` bytes for its text.
 
     `tail`: past the limit keep the end rather than the beginning (logs). `root` says that without root it may be denied; it
-    is then reported so, never guessed. `paths` are glob patterns for FILES; `argv` is for COMMAND; `skip` are file system
-    types for MOUNTS.
+    is then reported so, never guessed, and the root-owned helper knows it (`healthcheck.helper`). `paths` are
+    glob patterns for FILES; `argv` is for COMMAND; `skip` are file system types for MOUNTS.
     """
 
     id: str
@@ -54,6 +54,7 @@ class Probe:
         return {
             "id": self.id, "kind": self.kind.value, "paths": list(self.paths), "argv": list(self.argv),
             "skip": list(self.skip), "seconds": self.seconds, "each_s": self.each_s, "limit": self.limit, "tail": self.tail,
+            "root": self.root,
         }
 
 

@@ -95,6 +95,11 @@ class Node:
         return self.privilege is Privilege.BECOME
 
     @property
+    def helper(self) -> bool:
+        """Whether a root-owned helper on the node does what needs root."""
+        return self.privilege is Privilege.HELPER
+
+    @property
     def in_service(self) -> bool:
         """Whether this node counts in exit codes, alerts and breaker denominators."""
         return self.lifecycle.state is LifecycleState.SERVICE

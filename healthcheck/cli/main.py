@@ -16,6 +16,7 @@ from inventory.errors import MusterError
 COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and say what is wrong."),
     "explain": ("healthcheck.cli.explain:explain", "Say what a rule checks, why, and where it is from."),
+    "privilege": ("healthcheck.cli.privilege:privilege", "Print the root-owned helper and its line for sudoers."),
     "inventory": ("inventory.cli.inventory:inventory", "Make, check and read the inventory; pin host keys; set lifecycles."),
     "demo": ("provisioning.cli.demo:demo", "Start a loopback fleet with planted faults, and find them."),
 }

@@ -27,7 +27,8 @@ def _visit(job: Job, program: Program, limits: Limits) -> bytes | Failure:
     become = node.become and os.geteuid() != 0
     dialogue = Dialogue(program, limits, python=node.python, become=become, shell=False)
     job.task.step(limits.login_s, dialogue.timed_out)
-    process = _start([*(("sudo", "-n", "--") if become else ()), node.python, "-I", "-S", "-c", program.loader, program.nonce])
+    words = (*(("sudo", "-n", "--") if become else ()), node.python, "-I", "-S", "-c", program.loader, program.nonce)
+    process = _start([*words, *(("helper",) if node.helper else ())])
     try:
         converse(job, dialogue, process, limits)
     finally:

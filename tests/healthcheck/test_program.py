@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck import program
+from healthcheck import helper, program
 from healthcheck.probes import Kind, Probe, ProbeSet
 
 ROOT = Path(program.__file__).parent
@@ -77,7 +77,7 @@ def test_what_only_people_read_stays_at_home(name: str) -> None:
 
 
 def test_the_payload_holds_the_probe_set() -> None:
-    assert parts(program.build(PROBES).payload)[1] == json.loads(json.dumps(PROBES.to_json()))
+    assert parts(program.build(PROBES).payload)[1] == json.loads(json.dumps({**PROBES.to_json(), "helper": helper.PATH}))
 
 
 def test_the_payload_is_small() -> None:

@@ -82,9 +82,9 @@ class Running:
 @contextmanager
 def running(
     probes: Sequence[Probe], root: Path | None = None, *, seconds: float = 20.0, reply_bytes: int = 32 * MIB, python: str = PYTHON,
-    before: Sequence[str] = (), nvml: bool = True, mark: str = "", env: Mapping[str, str] | None = None,
+    before: Sequence[str] = (), after: Sequence[str] = (), nvml: bool = True, mark: str = "", env: Mapping[str, str] | None = None,
 ) -> Iterator[Running]:
-    """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are words to start it through.
+    """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are words to start it through, `after` those that follow the nonce.
 
     `root` is the tree that it takes for the machine's; the tools in its /usr/bin come first. By `mark` its processes are found again.
     """
@@ -92,7 +92,7 @@ def running(
     environment = {**os.environ, MARK: mark, **(env or {})}
     if root is not None:
         environment.update(MUSTER_ROOT=str(root), PATH=f"{root}/usr/bin:{environment['PATH']}")
-    command = [*before, python, "-I", "-S", "-c", built.loader, built.nonce]
+    command = [*before, python, "-I", "-S", "-c", built.loader, built.nonce, *after]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
     started = Running(built, process)
     try:
