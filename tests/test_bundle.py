@@ -1,0 +1,334 @@
+"""The offline bundle: made here for the running Python, installed where there is no network, and refused where it cannot work."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.testbed.require import require
+from tests.testbed.sshd import wait_until
+from tests.testbed.users import throwaway_user
+
+ROOT = Path(__file__).resolve().parents[1]
+VERSION = ".".join(map(str, sys.version_info[:2]))
+PYTHON = str(Path(sys.executable).resolve())
+MARK = b"\n#PAYLOAD#\n"
+APART = ["unshare", "--net", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+# $1 is the home, on which nothing can be written.
+NO_NETWORK = [*APART, "sh", "-ec", 'mount -t tmpfs -o ro none "$1"; shift; exec "$@"', "sh"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle, as scripts/bundle makes it."""
+    file = tmp_path_factory.mktemp("made") / "muster.run"
+    done = subprocess.run([ROOT / "scripts" / "bundle", "--python", VERSION, "-o", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(f"{file}: "), done.stdout
+    return file
+
+
+@pytest.fixture(scope="module")
+def place(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an installation in `muster` and the command in `bin`, which every test leaves working."""
+    folder = tmp_path_factory.mktemp("place")
+    install(made, folder)
+    return folder
+
+
+@pytest.fixture
+def no_network() -> None:
+    probe = subprocess.run([*APART, "true"], capture_output=True, text=True, check=False)
+    require(probe.returncode == 0, f"a network namespace cannot be made here: {probe.stderr.strip()}")
+
+
+def bundle(file: Path, *words: object, before: tuple[object, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+    """The bundle run by sh with a bare environment."""
+    names = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHON": PYTHON, "HOME": "/nonexistent", **environment}
+    command = [*before, "env", "-i", *(f"{key}={value}" for key, value in names.items()), "sh", file, *words]
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd="/")
+
+
+def install(file: Path, folder: Path) -> None:
+    """Installs in `folder`."""
+    done = bundle(file, "--prefix", folder / "muster", "--bin", folder / "bin")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def version_of(command: Path) -> str:
+    done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refusal(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line of a refusal."""
+    assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+# ---- it installs and works
+
+
+def test_it_installs_and_muster_works_without_a_network_and_without_a_home(made: Path, no_network: None, tmp_path: Path) -> None:
+    home, prefix, bin_ = tmp_path / "home", tmp_path / "opt muster", tmp_path / "bin"
+    home.mkdir()
+    done = bundle(made, "--prefix", prefix, "--bin", bin_, before=(*NO_NETWORK, home), HOME=str(home))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"is installed in {prefix}" in done.stdout and done.stderr == ""
+
+    def muster(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*NO_NETWORK, str(home), "env", "-i", "PATH=/usr/bin:/bin", f"HOME={home}", f"MUSTER_STATE={tmp_path}/state",
+             str(bin_ / "muster"), *words], capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert "0.1.0" in muster("--version").stdout
+    assert "GPUs" in muster("explain", "gpu-count").stdout
+    checked = muster("check", "--local", "--sku", "cpu-only", "--format", "json")
+    assert checked.returncode in (0, 1, 3), checked.stderr
+    document = json.loads(checked.stdout)
+    assert document["schema"] == "muster.check/1" and sum(document["summary"].values()) == 1
+    (tmp_path / "muster.yaml").write_text("version: 1\ngroups: {train: 'gpu[001-003]'}\nnodes: {'gpu[001-004]': {}}\n")
+    assert "OK, 4 nodes, 1 group" in muster("inventory", "check").stdout
+    assert muster("inventory", "nodes", "@train!gpu002").stdout == "gpu[001,003]\n"
+
+
+def test_it_needs_neither_the_venv_module_nor_ensurepip_nor_the_packages_of_the_system(made: Path, no_network: None, tmp_path: Path) -> None:
+    standard = Path(os.__file__).parent
+    hidden = [path for path in (standard / "venv", standard / "ensurepip", standard / "site-packages", Path("/usr/lib/python3/dist-packages"))
+              if path.is_dir()]
+    hide = "".join(f"mount -t tmpfs none {path}; " for path in hidden)
+    done = bundle(made, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin", before=(*APART, "sh", "-ec", f'{hide} exec "$@"', "sh"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0.1.0" in version_of(tmp_path / "bin" / "muster")
+
+
+def test_it_has_an_environment_of_its_own(place: Path) -> None:
+    release = (place / "muster" / "current").resolve()
+    script = "import sys, healthcheck, paramiko; print(sys.prefix != sys.base_prefix, healthcheck.__file__, paramiko.__file__, *sys.path, sep='\\n')"
+    command = [release / "bin" / "python", "-c", script]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.splitlines()
+    assert said[0] == "True"
+    assert all(path.startswith(str(release)) for path in said[1:3])
+    assert [path for path in said[3:] if path.endswith("-packages")] == [str(release / "lib" / f"python{VERSION}" / "site-packages")]
+
+
+def test_an_ordinary_user_installs_it_at_home(made: Path) -> None:
+    require(os.geteuid() == 0, "only root can make a user")
+    for python in (PYTHON, "/usr/bin/python3"):
+        with tempfile.TemporaryDirectory() as name, throwaway_user() as user:
+            folder = Path(name)
+            folder.chmod(0o755)
+            home = folder / "home"
+            home.mkdir()
+            shutil.chown(home, user)
+            file = shutil.copy(made, folder / "muster.run")
+            environment = {"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHON": python}
+            how = {"user": user, "group": user, "extra_groups": [], "env": environment, "cwd": "/", "capture_output": True, "text": True}
+            done = subprocess.run(["sh", file], check=False, **how)    # type: ignore[call-overload]
+            if "needs Python" in done.stderr:
+                continue    # an interpreter in somebody's home, where others may not look
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert f"export PATH={home}/.local/bin:$PATH" in done.stdout
+            said = subprocess.run([home / ".local/bin/muster", "explain"], check=False, **how)    # type: ignore[call-overload]
+            assert said.returncode == 0 and "gpu-count" in said.stdout, said.stderr
+            elsewhere = subprocess.run(["sh", file, "--prefix", "/opt/muster", "--bin", str(home / "bin")], check=False, **how)    # type: ignore[call-overload]
+            assert "may not write to /opt" in refusal(elsewhere)
+            return
+    require(False, f"no Python {VERSION} that an ordinary user may run")
+
+
+# ---- again, and interrupted
+
+
+def test_a_second_installation_takes_the_place_of_the_first_and_keeps_it_for_who_still_runs_it(made: Path, place: Path) -> None:
+    releases = place / "muster" / "releases"
+    first = (place / "muster" / "current").resolve()
+    (releases / "0.0.9-older").mkdir()
+    install(made, place)
+    second = (place / "muster" / "current").resolve()
+    assert second != first and set(releases.iterdir()) == {first, second}
+    assert "0.1.0" in version_of(place / "bin" / "muster")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_kill_in_the_middle_leaves_the_old_one_working(made: Path, place: Path, number: signal.Signals) -> None:
+    releases, before = place / "muster" / "releases", (place / "muster" / "current").resolve()
+    old = set(releases.iterdir())
+    second = subprocess.Popen(["sh", made, "--prefix", place / "muster", "--bin", place / "bin"], env={**os.environ, "PYTHON": PYTHON},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        wait_until(lambda: [path for path in set(releases.iterdir()) - old if any(path.glob("lib/python*/site-packages/*"))], what="pip at work")
+    finally:
+        os.killpg(second.pid, number)
+        output, _ = second.communicate(timeout=20)
+    left = set(releases.iterdir()) - old
+    assert (place / "muster" / "current").resolve() == before
+    assert "0.1.0" in version_of(place / "bin" / "muster")
+    if number is signal.SIGTERM:
+        assert (second.returncode, output.count(b"interrupted; what was installed before still is"), left) == (130, 1, set())
+        return
+    assert len(left) == 1
+    install(made, place)
+    assert set(releases.iterdir()) == {before, (place / "muster" / "current").resolve()}
+
+
+def test_a_first_installation_that_fails_leaves_nothing(made: Path, tmp_path: Path) -> None:
+    broken = repacked(made, tmp_path, {name: b"not a wheel" for name in contents(made) if "paramiko" in name})
+    done = bundle(broken, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
+    assert "nothing was changed" in refusal(done)
+    assert not (tmp_path / "muster").exists() and not (tmp_path / "bin").exists()
+
+
+# ---- refused
+
+
+def flipped(file: Path, to: Path, at: int) -> Path:
+    data = bytearray(file.read_bytes())
+    data[at] ^= 1
+    to.write_bytes(data)
+    return to
+
+
+def test_a_copy_with_one_changed_bit_is_refused_before_anything_is_unpacked(made: Path, tmp_path: Path) -> None:
+    data = made.read_bytes()
+    start = data.index(MARK)
+    places = random.Random(1)
+    for at in (data.index(b"be installed without"), start + 600, start + len(MARK) + 100, len(data) - 40, len(data) - 1,
+               *(places.randrange(start, len(data)) for _ in range(4))):
+        copy = flipped(made, tmp_path / "copy.run", at)
+        for words in ((), ("--check",), ("--list",)):
+            done = bundle(copy, *words, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
+            assert "damaged or cut short" in refusal(done), at
+    assert not (tmp_path / "muster").exists()
+
+
+def test_a_copy_with_one_changed_bit_in_its_head_installs_nothing(made: Path, tmp_path: Path) -> None:
+    start = made.read_bytes().index(MARK)
+    places = random.Random(2)
+    for _ in range(12):
+        at = places.randrange(start)
+        done = bundle(flipped(made, tmp_path / "copy.run", at), "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
+        assert done.returncode != 0, at
+    assert not (tmp_path / "muster").exists()
+
+
+@pytest.mark.parametrize("kept", [0.001, 0.5, 0.999])
+def test_a_copy_that_is_cut_is_refused(made: Path, tmp_path: Path, kept: float) -> None:
+    data = made.read_bytes()
+    (tmp_path / "cut.run").write_bytes(data[:max(int(len(data) * kept), data.index(MARK) + 100)])
+    assert "damaged or cut short" in refusal(bundle(tmp_path / "cut.run", "--prefix", tmp_path / "muster"))
+
+
+def test_a_folder_of_somebody_else_is_not_touched(made: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "muster"
+    theirs.mkdir()
+    (theirs / "data").write_text("theirs")
+    assert f"{theirs} holds something else" in refusal(bundle(made, "--prefix", theirs, "--bin", tmp_path / "bin"))
+    assert [path.name for path in theirs.iterdir()] == ["data"]
+    assert "is not a folder" in refusal(bundle(made, "--prefix", theirs / "data", "--bin", tmp_path / "bin"))
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling"])
+def test_a_command_of_somebody_else_is_not_replaced(made: Path, tmp_path: Path, kind: str) -> None:
+    theirs = tmp_path / "bin" / "muster"
+    theirs.parent.mkdir()
+    if kind == "file":
+        theirs.write_text("theirs")
+    else:
+        theirs.symlink_to("/bin/sh" if kind == "link" else "/nowhere")
+    assert f"{theirs} is something else" in refusal(bundle(made, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin"))
+    assert not (tmp_path / "muster").exists()
+
+
+def test_a_disk_without_room_is_refused_beforehand(made: Path, no_network: None, tmp_path: Path) -> None:
+    small = (*APART, "sh", "-ec", f'mount -t tmpfs -o size=8m none {tmp_path}; exec "$@"', "sh")
+    assert re.search(rf"needs \d+ MiB in {tmp_path}/muster, and [78] MiB are free", refusal(
+        bundle(made, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin", before=small)))
+
+
+def test_another_machine_is_refused(made: Path, tmp_path: Path) -> None:
+    assert "this is a bundle for" in refusal(bundle(repacked(made, tmp_path, about={"arch": "sparc64"}), "--check"))
+
+
+def test_another_python_is_refused(made: Path, tmp_path: Path) -> None:
+    for python in ("/bin/false", "/no such/python3", "/no\tsuch"):
+        assert f"needs Python {VERSION}" in refusal(bundle(made, "--check", PYTHON=python))
+
+
+def test_two_installations_at_once_do_not_meet(made: Path, place: Path) -> None:
+    with (place / "muster" / ".muster-bundle").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "another installation" in refusal(bundle(made, "--prefix", place / "muster", "--bin", place / "bin"))
+
+
+@pytest.mark.parametrize("words", [("--nonsense",), ("--prefix",), ("word",)])
+def test_a_wrong_word_is_one_line(made: Path, words: tuple[str, ...]) -> None:
+    assert "see --help" in refusal(bundle(made, *words))
+
+
+# ---- what is in it
+
+
+def test_check_list_and_help_install_nothing(made: Path, tmp_path: Path) -> None:
+    for words, expected in ((("--check",), "whole, and fits"), (("--list",), "wheels/pip-"), (("--help",), "C compiler")):
+        done = bundle(made, *words, "--prefix", tmp_path / "muster", "--bin", tmp_path / "bin")
+        assert done.returncode == 0 and expected in done.stdout, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def contents(file: Path) -> dict[str, bytes]:
+    """The payload, by name."""
+    data = file.read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(data[data.index(MARK) + len(MARK):-65])) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar}     # type: ignore[union-attr]
+
+
+def repacked(file: Path, folder: Path, changed: dict[str, bytes] | None = None, about: dict[str, object] | None = None) -> Path:
+    """A whole bundle with other contents."""
+    held = {**contents(file), **(changed or {})}
+    held["bundle.json"] = json.dumps({**json.loads(held["bundle.json"]), **(about or {})}).encode()
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as tar:
+        for name, data in held.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    whole = file.read_bytes()
+    body = whole[:whole.index(MARK) + len(MARK)] + target.getvalue()
+    (folder / "other.run").write_bytes(body + f"{hashlib.sha256(body).hexdigest()}\n".encode())
+    return folder / "other.run"
+
+
+def test_it_holds_the_rules_and_nothing_of_where_it_was_made(made: Path, place: Path) -> None:
+    held = contents(made)
+    ours = next(data for name, data in held.items() if "cluster_muster" in name)
+    with zipfile.ZipFile(io.BytesIO(ours)) as wheel:
+        files = {name: wheel.read(name) for name in wheel.namelist()}
+    assert "healthcheck/_rules/gpu.yaml" in files and "healthcheck/_rules/sku/hgx-h100.yaml" in files
+    head = made.read_bytes()[:made.read_bytes().index(MARK)]
+    settings = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False).stdout
+    settings += " ".join(value for key, value in os.environ.items() if key.startswith("PIP_"))
+    places = {part.netloc or part.path.rstrip("/") for part in map(urlsplit, re.findall(r"[a-z+]+://[^\s'\"]+", settings))}
+    release = (place / "muster" / "current").resolve()
+    written = [path for path in release.rglob("*.dist-info/*") if path.name in ("RECORD", "INSTALLER", "REQUESTED")]
+    for text in (head, held["bundle.json"], *files.values(), (release / "pyvenv.cfg").read_bytes(), *(path.read_bytes() for path in written)):
+        assert not [place for place in (*places, str(ROOT)) if place.encode() in text]
+    assert not list(release.rglob("direct_url.json")) and not list(release.rglob("pip.conf"))
