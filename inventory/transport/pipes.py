@@ -25,6 +25,7 @@ class Ears:
 
     log: int | None = None              # a descriptor to follow besides the pipes
     patience: float | None = None       # when `tired` is called, by time.monotonic
+    ready: bool = True                  # whether what we write can reach the program
 
     def __init__(self, dialogue: Dialogue) -> None:
         self.dialogue = dialogue
@@ -70,7 +71,7 @@ def converse(job: Job, dialogue: Dialogue, process: subprocess.Popen[bytes], lim
         unsent = dialogue.opening()
         working = False
         while not dialogue.over:
-            _register(ready, process.stdin, bool(unsent))
+            _register(ready, process.stdin, bool(unsent) and (ears.ready or dialogue.python is not None))
             events = {key.fileobj for key, _ in ready.select(_seconds(ears))}
             task.check()
             _follow(ears)

@@ -1,0 +1,382 @@
+"""The system's ssh as a transport: one child per node, so that all that the user's ssh can do (certificates, GSSAPI, FIDO keys,
+ProxyCommand, Match exec, CanonicalizeHostname) works as it does by hand. Costs more CPU here than paramiko, and a process per node in work.
+
+Whatever the user's configuration says: host keys are checked strictly, nothing is asked, forwarded or run besides our command
+(`openssh_config`). A connection that somebody else's ControlMaster holds is not used for a node, as its host key was checked by other
+rules; for a jump host it is, so that one with a second factor can be opened by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from inventory.errors import ConfigError
+from inventory.model import Node
+from inventory.sshconfig import SYSTEM_CONFIG, SshConfig, parse_jump
+from inventory.transport.base import Failure, Limits, Program, Reply, Stage
+from inventory.transport.frame import shell_command
+from inventory.transport.openssh_config import Configs, quoted, version
+from inventory.transport.openssh_log import Log, Reached
+from inventory.transport.pipes import Ears, converse, kill_group, let_go, spawn
+from inventory.transport.session import Dialogue
+from inventory.transport.watch import Job, Refused, Watch, fan_out
+from inventory.transport.wire import Dropped, place
+
+# As in inventory.transport.ssh, which is not imported for the sake of what it imports.
+TRIES = 10
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+
+MOST_HOPS = 8
+MOST_MASTERS = 512          # connections kept between sweeps: a process each
+_MASTER_SECONDS = 5.0       # for a kept connection to open a session, before a new one is made
+_CLOSE_SECONDS = 10.0       # for ending all that is kept
+_CLOSERS = 8
+
+
+class _Stale(Exception):
+    """The kept connection did not open a session."""
+
+
+class OpensshTransport:
+    """Reaches nodes with the ssh of this machine. `config_files` None: ~/.ssh/config, then /etc/ssh/ssh_config.
+
+    With `keep`, the seconds between two sweeps, connections live on after a sweep and serve the next one, until `close`, or by
+    themselves a little longer than two intervals. Needs Linux's /proc and OpenSSH 7.4 or newer.
+    """
+
+    def __init__(self, config_files: Iterable[Path] | None = None, *, keep: float | None = None) -> None:
+        self._files = tuple(config_files) if config_files is not None else (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
+        self._masters = None if keep is None else _Masters(keep)
+
+    def begin(self, program: Program, limits: Limits, watch: Watch) -> Visit:
+        """One sweep, for `fan_out` to look at nodes with."""
+        return Visit(self._files, program, limits, self._masters)
+
+    def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+        """See `Transport.run`. Closing the iterator ends every ssh at once."""
+        watch = Watch()
+        visit = self.begin(program, limits, watch)
+        try:
+            yield from fan_out(nodes, limits, visit.look, watch)
+        finally:
+            visit.close()
+
+    def close(self) -> None:
+        """Ends what is kept."""
+        if self._masters is not None:
+            self._masters.close()
+
+
+class Visit:
+    """What the ssh processes of one sweep share."""
+
+    def __init__(self, files: tuple[Path, ...], program: Program, limits: Limits, masters: _Masters | None) -> None:
+        self._program = program
+        self._limits = limits
+        self._masters = masters
+        self._ssh = shutil.which("ssh") or ""
+        self._version = version(self._ssh) if self._ssh else (0, 0)
+        self._configs = Configs(files, self._version, limits)
+        self._ours = _read(files)
+        # No window may ask for a password.
+        self._environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY", "SSH_ASKPASS")}
+        self._environment["SSH_ASKPASS_REQUIRE"] = "never"
+
+    def close(self) -> None:
+        """Ends what the sweep opened and does not keep."""
+        self._configs.close()
+
+    def look(self, job: Job) -> bytes | Failure:
+        """The answer of one node; raises Refused or Expired."""
+        if not self._ssh:
+            raise Refused(Stage.CONNECT, "there is no ssh on this machine; install it (apt-get install openssh-client), or reach the node "
+                                         "with `transport: paramiko`")
+        options = self._options(job.node)
+        master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
+        tries = 0
+        while True:
+            job.attempts += 1
+            tries += 1
+            try:
+                return self._try(job, options, master)
+            except _Stale:
+                assert self._masters is not None and master is not None  # noqa: S101  (only they can be stale)
+                self._masters.drop(master)
+                master = None
+            except Dropped as dropped:
+                job.task.check()
+                pause = min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
+                if tries == TRIES or time.monotonic() + pause > job.task.end:
+                    raise Refused(Stage.CONNECT, f"{dropped.reason}; tried {tries} times") from None
+                job.task.step(pause + 1, lambda _, reason=dropped.reason: Failure(Stage.CONNECT, reason))  # type: ignore[misc]
+                time.sleep(pause)
+
+    def _options(self, node: Node) -> list[str]:
+        """What the inventory gives, as options of ssh, and the configuration. Raises Refused."""
+        jump = self._jump(node)
+        options = ["-F", self._configs.path(node.identity_file, node.known_hosts_file) if jump else self._configs.path()]
+        options += _given(node)
+        if node.known_hosts_file:
+            tokens = self._version >= (8, 4)
+            options += ["-o", "UserKnownHostsFile=" + " ".join(quoted(path, tokens=tokens) for path in node.known_hosts_file)]
+        for path in node.identity_file:
+            options += ["-i", path.replace("%", "%%")]
+        return options
+
+    def _jump(self, node: Node) -> str | None:
+        """The way to the node, as far as our own reading of the configuration goes. Raises Refused for one that cannot be, or has no end:
+        ssh would start ever more of itself."""
+        first = jump = node.proxy_jump
+        try:
+            if first is None and self._ours is not None:
+                first = jump = self._ours.lookup(node.name, address=node.address, user=node.user, port=node.port).proxy_jump
+            if jump is None or jump.lower() == "none":
+                return None
+            hops = 0
+            while jump is not None:
+                route = parse_jump(jump)
+                hops += len(route)
+                if hops > MOST_HOPS:
+                    raise Refused(Stage.CONNECT, f"over {MOST_HOPS} jump hosts on the way; does ssh_config send {route[0].host} "
+                                                 "through itself?")
+                jump = None if self._ours is None else self._ours.lookup(route[0].host, user=route[0].user, port=route[0].port).proxy_jump
+        except ConfigError as error:
+            if node.proxy_jump is not None:
+                raise Refused(Stage.RESOLVE, str(error)) from None
+        return first
+
+    def _try(self, job: Job, options: list[str], master: str | None) -> bytes | Failure:
+        node = job.node
+        dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become,
+                            by_hand=shlex.join(["ssh", *_given(node), node.name]))
+        command = shell_command(self._program, node.python, become=node.become, helper=node.helper)
+        well = False
+        process = None
+        ears = _Listening(dialogue, job, self._limits, self._configs, master is not None)
+        try:
+            argv = [self._ssh, *options, "-E", ears.path, "-o", "LogLevel=DEBUG1", "-T", *self._sharing(master), "--", node.name, command]
+            try:
+                process = spawn(argv, self._environment)
+            except OSError as error:
+                raise Refused(Stage.CONNECT, f"cannot run ssh: {error.strerror}; try a smaller --fanout?") from None
+            job.task.on_abort(lambda: kill_group(process))
+            converse(job, dialogue, process, self._limits, ears)
+            well = dialogue.body is not None
+        finally:
+            ears.close()
+            if process is not None:
+                let_go(process, kill=not well)
+            if master is not None and self._masters is not None and not well and job.task.failure is not None:
+                # Out of time: the next sweep shall not begin with this connection.
+                self._masters.drop(master)
+        if dialogue.body is not None:
+            return dialogue.body
+        assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
+        return dialogue.failure
+
+    def _sharing(self, master: str | None) -> list[str]:
+        if master is None or self._masters is None:
+            return ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
+        return ["-o", "ControlMaster=auto", "-o", f"ControlPath={master}", "-o", f"ControlPersist={self._masters.seconds}"]
+
+
+class _Listening(Ears):
+    """Follows ssh's log for the stage that it is at, and gives each its time."""
+
+    def __init__(self, dialogue: Dialogue, job: Job, limits: Limits, configs: Configs, shared: bool) -> None:
+        super().__init__(dialogue)
+        self._job = job
+        self._limits = limits
+        self._configs = configs
+        self._shared = shared
+        self.ready = False
+        self._log = Log(place(job.node.address or job.node.name, job.node.port or 22))
+        self._end = time.monotonic() + limits.connect_s
+        job.task.step(limits.connect_s, self._overdue)
+        try:
+            self.log, self._writer = os.pipe()
+        except OSError as error:
+            raise Refused(Stage.CONNECT, f"no pipe to be had on this machine ({error.strerror}); try a smaller --fanout") from None
+        os.set_blocking(self.log, False)
+        # ssh closes what it inherits, so it opens the pipe by name. Nothing of that outlives us, and the kernel waits for nobody.
+        self.path = f"/proc/{os.getpid()}/fd/{self._writer}"
+
+    def close(self) -> None:
+        """Closes our ends. A connection that is kept goes on without a log."""
+        self._close_writer()
+        if self.log is not None:
+            os.close(self.log)
+            self.log = None
+
+    def logged(self, data: bytes) -> None:
+        self._close_writer()
+        if self._log.feed(data):
+            self._onward()
+        self._bounded()
+
+    def errors(self, data: bytes) -> None:
+        # Before the session it is not the program that speaks: a login banner, or what leads to the node.
+        if self._log.reached in (Reached.MASTER, Reached.LOGIN, Reached.RUNNING):
+            self.dialogue.errors(data)
+        else:
+            self._log.aside(data)
+            self._bounded()
+
+    def tired(self) -> None:
+        raise _Stale
+
+    def ended(self, exit_status: int | None) -> None:
+        log, dialogue = self._log, self.dialogue
+        if log.reached is Reached.MASTER:
+            raise _Stale
+        cut = exit_status == 255 and not log.exited and log.troubled
+        if log.reached < Reached.RUNNING or (cut and dialogue.stage is Stage.LOGIN):
+            verdict = log.verdict(self._job.node.name)
+            reason = self._configs.named(verdict.reason)
+            if verdict.again:
+                raise Dropped(reason)
+            raise Refused(verdict.stage, reason)
+        if cut:
+            dialogue.lost(log.who)
+        else:
+            dialogue.ended(exit_status)
+
+    def _close_writer(self) -> None:
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
+
+    def _bounded(self) -> None:
+        if self._log.flooded and self._log.reached < Reached.RUNNING:
+            stage = Stage.AUTH if self._log.reached >= Reached.AUTH else Stage.CONNECT
+            raise Refused(stage, f"{self._log.who} floods the connection instead of letting us in")
+
+    def _onward(self) -> None:
+        reached = self._log.reached
+        self.patience = time.monotonic() + min(_MASTER_SECONDS, self._limits.connect_s) if reached is Reached.MASTER else None
+        seconds = max(0.0, self._end - time.monotonic())
+        if reached is Reached.BANNER and self._log.proxy is not None:
+            seconds = self._limits.connect_s * 2 + self._limits.auth_s
+        elif reached is Reached.EXCHANGE:
+            seconds = self._limits.connect_s
+        elif reached is Reached.AUTH:
+            seconds = self._limits.auth_s
+        elif reached >= Reached.LOGIN:
+            self.ready = True
+            if self.dialogue.python is None:
+                self._job.task.step(self._limits.login_s, self.dialogue.timed_out)
+            return
+        self._job.task.step(seconds, self._overdue)
+
+    def _overdue(self, seconds: float) -> Failure:
+        who, reached, within = self._log.who, self._log.reached, f"within {seconds:.3g} s"
+        if reached is Reached.START:
+            return Failure(Stage.RESOLVE, f"ssh has not begun to connect to {who} {within} (a resolver that is down, or a Match exec?)")
+        if reached is Reached.AUTH:
+            return Failure(Stage.AUTH, f"{who} did not decide on our keys {within} (a slow directory service there, or an agent here "
+                                       "that waits for you?)")
+        if reached is Reached.EXCHANGE:
+            return Failure(Stage.CONNECT, f"{who} did not finish the key exchange {within}")
+        if reached is Reached.BANNER and self._log.proxy is not None:
+            return Failure(Stage.CONNECT, f"{self._log.proxy} did not connect us to {who} {within}{self._log.hint}")
+        if reached is Reached.BANNER:
+            return Failure(Stage.CONNECT, f"{who} accepted the connection and stayed silent (waited {self._limits.connect_s:.3g} s: "
+                                          "a hung sshd, or no sshd at all)")
+        return Failure(Stage.CONNECT, f"{who} did not answer {within} (host down, or a firewall that drops)")
+
+
+class _Masters:
+    """The connections that ssh keeps for us, by their sockets. They end by themselves when they have had nothing to do for `seconds`."""
+
+    def __init__(self, keep: float) -> None:
+        self.seconds = math.ceil(keep * 2.2) + 5
+        self._folder: str | None = None
+        self._known: set[str] = set()
+        self._dropped: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def path(self, words: list[str]) -> str | None:
+        """The socket of the connection that these words describe; None when there are too many."""
+        # The name of our configuration differs from sweep to sweep.
+        said = "\0".join(word for word in words if not word.startswith("/proc/")).encode("utf-8", "surrogateescape")
+        digest = hashlib.sha256(said).hexdigest()[:16]
+        with self._lock:
+            if self._folder is None:
+                # A socket's path has room for 107 bytes, of which ssh takes 17 for a temporary name.
+                home = f"/run/user/{os.getuid()}"
+                self._folder = tempfile.mkdtemp(prefix="muster-", dir=home if os.access(home, os.W_OK) else "/tmp")  # noqa: S108
+            # ssh removes the socket of its name when it ends, however late: a name that was dropped is not given again.
+            path = f"{self._folder}/{digest}.{self._dropped.get(digest, 0)}"
+            if path not in self._known and len(self._known) >= MOST_MASTERS:
+                return None
+            self._known.add(path)
+            return path
+
+    def drop(self, path: str) -> None:
+        """That connection is not used again. Returns at once."""
+        with self._lock:
+            self._known.discard(path)
+            digest, _, number = Path(path).name.partition(".")
+            self._dropped[digest] = int(number) + 1
+        threading.Thread(target=_end, args=(path,), name="muster-close", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends them all, within 10 s."""
+        with self._lock:
+            folder, self._folder = self._folder, None
+            paths, self._known = list(self._known), set()
+        if folder is None:
+            return
+        paths = [path for path in paths if Path(path).exists()]
+        threads = [threading.Thread(target=_end, args=tuple(paths[number::_CLOSERS]), name="muster-close", daemon=True)
+                   for number in range(min(_CLOSERS, len(paths)))]
+        until = time.monotonic() + _CLOSE_SECONDS
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(*paths: str) -> None:
+    for path in paths:
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(["ssh", "-F", "none", "-O", "exit", "-o", f"ControlPath={path}", "--", "muster"], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=2, check=False)
+        with suppress(OSError):
+            Path(path).unlink()
+
+
+def _given(node: Node) -> list[str]:
+    """What the inventory says of the way to a node, as a person would type it, too."""
+    words = []
+    if node.address is not None:
+        words += ["-o", f"HostName={node.address.replace('%', '%%')}"]
+    if node.port is not None:
+        words += ["-p", str(node.port)]
+    if node.user is not None:
+        words += ["-l", node.user]
+    if node.proxy_jump is not None:
+        words += ["-o", f"ProxyJump={node.proxy_jump}"]
+    return words
+
+
+def _read(files: tuple[Path, ...]) -> SshConfig | None:
+    """Our own reading of the files, for what must be known beforehand; None where ssh has to say itself what is wrong with them."""
+    try:
+        return SshConfig(tuple(lines for path in files if path.exists() for lines in SshConfig.load(path, None).files))
+    except (ConfigError, OSError):
+        return None

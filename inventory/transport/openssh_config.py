@@ -1,0 +1,168 @@
+"""The configuration that our ssh runs with: what must hold, then the user's and the machine's files, then what we would rather have.
+
+Of a keyword ssh takes the first value. So what stands before the files holds whatever they say, for the node and for every machine that
+a ProxyJump goes through; what stands after them holds only where they say nothing. All of it is handed over as an open file without a
+name (/proc/PID/fd/N), which is gone with us however we end.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterable
+from math import ceil
+from pathlib import Path
+from typing import IO
+
+from inventory.sshconfig import DEFAULT_GLOBAL_KNOWN_HOSTS, DEFAULT_KEYS, SYSTEM_CONFIG
+from inventory.transport.base import Limits, Stage
+from inventory.transport.watch import Refused
+
+_VERSION = re.compile(r"OpenSSH_(\d+)\.(\d+)")
+_INCLUDE = re.compile(r"^([ \t]*include(?:[ \t]*=[ \t]*|[ \t]+))(.*)$", re.IGNORECASE | re.MULTILINE)
+_WORD = re.compile(r'"([^"\n]*)"|(\S+)')
+_PLAIN = re.compile(r"[\w./@:+,~ -]+")
+_MOST_FILE = 1024 * 1024
+_MOST_DEPTH = 16        # of Include, as in OpenSSH's readconf.c
+
+# Nobody is here to be asked, and nothing is to be forwarded, opened or run but the one command.
+_ALWAYS = """\
+BatchMode yes
+StrictHostKeyChecking yes
+NoHostAuthenticationForLocalhost no
+UpdateHostKeys no
+ClearAllForwardings yes
+ForwardAgent no
+ForwardX11 no
+PermitLocalCommand no
+RequestTTY no
+EscapeChar none
+Tunnel no
+VisualHostKey no
+AddKeysToAgent no
+ControlMaster no
+LogLevel INFO
+"""
+_SINCE = (
+    ((7, 6), "RemoteCommand none\n"),
+    ((8, 7), "SessionType default\nStdinNull no\nForkAfterAuthentication no\n"),
+)
+# curve25519 first: 14 to 19 ms of CPU here for a login, where ssh's own first choice takes over 100.
+_KEX = (
+    ((0, 0), "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,ecdh-sha2-nistp521"),
+    ((9, 9), "mlkem768x25519-sha256"),
+    ((8, 5), "sntrup761x25519-sha512@openssh.com"),
+    ((0, 0), "diffie-hellman-group16-sha512,diffie-hellman-group14-sha256,diffie-hellman-group-exchange-sha256"),
+)
+
+
+def version(ssh: str) -> tuple[int, int]:
+    """OpenSSH's version, (0, 0) for what does not say one. Raises OSError."""
+    try:
+        done = subprocess.run([ssh, "-V"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False)
+    except subprocess.TimeoutExpired:
+        return 0, 0
+    match = _VERSION.search((done.stderr + done.stdout)[:1000].decode("ascii", "replace"))
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def quoted(path: str, *, tokens: bool = True) -> str:
+    """A path as a word of ssh_config, in which `tokens` says whether % is special. Raises Refused for one that cannot be written there."""
+    if re.search(r'["\\\x00-\x1f]', path):
+        raise Refused(Stage.RESOLVE, f"ssh cannot be given the file name {ascii(path)[:120]}")
+    return '"' + (path.replace("%", "%%") if tokens else path) + '"'
+
+
+class Configs:
+    """The files that ssh reads, kept open until `close`."""
+
+    def __init__(self, files: Iterable[Path], version: tuple[int, int], limits: Limits) -> None:
+        self._version = version
+        self._limits = limits
+        self._open: dict[str, IO[bytes]] = {}
+        self._names: dict[str, str] = {}
+        self._made: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
+        self._lock = threading.Lock()
+        self._files = [self._included(path, 0) for path in files]
+
+    def path(self, keys: tuple[str, ...] = (), known_hosts: tuple[str, ...] = ()) -> str:
+        """What to give to `ssh -F`; `keys` and `known_hosts` count, besides what the files say, for machines on the way."""
+        with self._lock:
+            if (keys, known_hosts) not in self._made:
+                self._made[keys, known_hosts] = self._keep(self._text(keys, known_hosts), "the options that muster gives to ssh")
+            return self._made[keys, known_hosts]
+
+    def named(self, text: str) -> str:
+        """`text` with our files called what a person knows them by."""
+        return re.sub(r"/proc/\d+/fd/\d+", lambda match: self._names.get(match[0], match[0]), text)
+
+    def close(self) -> None:
+        """The files are gone."""
+        for file in self._open.values():
+            file.close()
+
+    def _text(self, keys: tuple[str, ...], known_hosts: tuple[str, ...]) -> str:
+        lines = [_ALWAYS, *(text for since, text in _SINCE if self._version >= since)]
+        lines += [f"Include {path}\n" for path in self._files]
+        lines.append("Host *\n")
+        lines.append(f"KexAlgorithms {','.join(names for since, names in _KEX if self._version >= since)}\n")
+        # Ours ends first, and says more.
+        lines.append(f"ConnectTimeout {ceil(self._limits.connect_s) + 1}\nServerAliveInterval 15\nServerAliveCountMax 3\n")
+        if keys:
+            folder = Path("~/.ssh").expanduser()
+            usual = [str(folder / name) for name in DEFAULT_KEYS if (folder / name).exists()]
+            lines += [f"IdentityFile {quoted(path)}\n" for path in (*keys, *usual)]
+        if known_hosts:
+            tokens = self._version >= (8, 4)
+            lines.append(f"GlobalKnownHostsFile {' '.join(DEFAULT_GLOBAL_KNOWN_HOSTS)} "
+                         f"{' '.join(quoted(path, tokens=tokens) for path in known_hosts)}\n")
+        return "".join(lines)
+
+    def _included(self, path: Path, depth: int) -> str:
+        """What to name in our Include for `path`: itself, or a copy where its own Include lines would be read differently from ours.
+
+        ssh takes a relative Include of /etc/ssh/ssh_config from /etc/ssh, but from ~/.ssh when that file is included by another.
+        """
+        system = path.parent == SYSTEM_CONFIG.parent or SYSTEM_CONFIG.parent in path.parents
+        odd = not _PLAIN.fullmatch(str(path))
+        if not (system or odd) or depth > _MOST_DEPTH:
+            return f'"{path}"'
+        try:
+            with path.open("rb") as file:
+                text = file.read(_MOST_FILE).decode("utf-8", "surrogateescape")
+        except OSError:
+            return f'"{path}"' if not odd else "/nonexistent"
+        changed = odd
+
+        def absolute(match: re.Match[str]) -> str:
+            nonlocal changed
+            words = []
+            for word in _WORD.finditer(match[2]):
+                pattern = word[1] if word[1] is not None else word[2]
+                if pattern.startswith("~"):
+                    words.append(word[0])
+                    continue
+                found = sorted(glob.glob(os.path.join(SYSTEM_CONFIG.parent, pattern)))  # noqa: PTH118, PTH207  (a pattern)
+                named = [self._included(Path(each), depth + 1) for each in found]
+                if not pattern.startswith("/") or named != [f'"{each}"' for each in found]:
+                    changed = True
+                    words += named or ["/nonexistent"]
+                else:
+                    words.append(word[0])
+            return match[1] + " ".join(words)
+
+        rewritten = _INCLUDE.sub(absolute, text) if system else text
+        return self._keep(rewritten, str(path)) if changed else f'"{path}"'
+
+    def _keep(self, text: str, name: str) -> str:
+        file = tempfile.TemporaryFile()  # noqa: SIM115  (closed by `close`)
+        file.write(text.encode("utf-8", "surrogateescape"))
+        file.flush()
+        path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+        self._open[path] = file
+        self._names[path] = name
+        return path

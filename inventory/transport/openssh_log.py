@@ -1,0 +1,340 @@
+"""Reads the log of OpenSSH's client (-E, LogLevel DEBUG1): how far it came, and when it has ended, why, in one line.
+
+Written after the messages of OpenSSH 7.4 to 10. A message that is not known costs no answer, only the better wording: the stage is then
+the last that was reached, and the line is quoted. The log quotes the server, so it is foreign: bounded, and cleaned where it is shown.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+
+from inventory.transport.base import Stage
+from inventory.transport.session import last_line, one_line
+from inventory.transport.wire import place
+
+MOST_BYTES = 1024 * 1024        # of log and other words before the session; a login takes some 6 KB
+_LONGEST_LINE = 4096
+_LINES = 200
+
+
+class Reached(IntEnum):
+    """How far ssh came, in the order of a connection."""
+
+    START = 0       # reading its configuration, looking up the name
+    MASTER = 1      # asking a connection that is kept for a session
+    DIAL = 2        # waiting for TCP
+    BANNER = 3      # connected, or a proxy was started: waiting for the first words
+    EXCHANGE = 4    # speaks SSH: key exchange and host key
+    AUTH = 5
+    LOGIN = 6       # let in: the session is being opened
+    RUNNING = 7     # the command was sent
+
+
+_MILESTONES = (
+    (re.compile(r"debug1: auto-mux: Trying existing master"), Reached.MASTER),
+    (re.compile(r"debug1: Connecting to (?P<host>\S+)(?: \[(?P<address>[^\]]*)\])? port (?P<port>\d+)"), Reached.DIAL),
+    (re.compile(r"debug1: Executing proxy command: (?:exec )?(?P<command>.*)"), Reached.BANNER),
+    (re.compile(r"debug1: Connection established\."), Reached.BANNER),
+    (re.compile(r"debug1: Remote protocol version "), Reached.EXCHANGE),
+    (re.compile(r"debug1: SSH2_MSG_NEWKEYS received"), Reached.AUTH),
+    (re.compile(r"Authenticated to |debug1: Authentication succeeded"), Reached.LOGIN),
+    (re.compile(r"debug1: (?:Sending command: |mux_client_request_session: master session id)"), Reached.RUNNING),
+)
+_OFFERED = re.compile(r"debug1: Server host (?P<certificate>certificate|key): (?P<type>\S+) (?P<print>SHA256:\S+)")
+_ALLOWED = re.compile(r"debug1: Authentications that can continue: (\S+)")
+_TRIED = re.compile(r"debug1: Offering (?:\S+ )?public key: (.+)|debug1: Trying private key: (.+)")
+_FINGERPRINT = re.compile(r"(?: \S+)? SHA256:\S+.*$")
+_WITHOUT = re.compile(r"Identity file (.+) not accessible: (.+?)\.?$|Load key \"(.+)\": (.+)")
+_EXITED = re.compile(r"debug1: client_input_channel_req: channel \d+ rtype exit-(?:status|signal)")
+_BANNER_LINE = re.compile(r"debug1: (?:kex_exchange|ssh_exchange)_identification: (?:banner line \d+: )?(.+)")
+_NOT_SSH = re.compile(r"debug1: kex_exchange_identification: banner line|debug1: ssh_exchange_identification: (?!Connection )")
+_HOP = re.compile(r"-W '?\[?[^' ]*\]?:\d+'? (\S+)$")
+
+_CONFIG = re.compile(r"[Bb]ad configuration option|terminating, \d+ bad|Bad owner or permissions|Bad number|line \d+: |"
+                     r"Missing (?:yes|argument)|unknown key %|vdollar_percent_expand|Can't open user config|Unsupported option|"
+                     r"[Jj]umphost loop|Invalid -J|Bad stdio")
+_NO_NAME = re.compile(r"Could not resolve hostname (?P<host>\S+): (?P<why>.*)")
+_NO_TCP = re.compile(r"connect to (?:host (?P<host>\S+)|address (?P<address>\S+)) port (?P<port>\d+): (?P<why>.*)")
+_UNKNOWN = re.compile(r"No (?P<type>\S+) host (?:key|certificate) is known for (?P<name>\S+) and you have requested strict")
+_CHANGED = re.compile(r"Host key for (?P<name>\S+) has changed and you have requested strict")
+_OFFENDING = re.compile(r"Offending (?:\S+ )?key(?: for IP)? in (?P<file>.+):(?P<line>\d+)")
+_REVOKED = re.compile(r"(?:key for (?P<name>\S+) (?:is marked as revoked|was revoked)|Host key \S+ \S+ revoked by file (?P<file>.+)|"
+                      r"in revoked keys file (?P<unread>.+))")
+_CERTIFICATE = re.compile(r"(?:error: )?(Certificate invalid: .*|"
+                          r".*[Cc]ertificate .*(?:expired|not yet valid|not a listed|lacks|revoked).*)")
+_DENIED = re.compile(r"Permission denied(?:, please try again\.)? ?\((?P<methods>[^)]*)\)")
+_TOO_MANY = re.compile(r"Too many authentication failures")
+_NEGOTIATE = re.compile(r"Unable to negotiate.*?: (?P<why>.*)")
+_SAID = re.compile(r"Received disconnect from .*?:\d+: (?P<why>.*)")
+_WAITED = re.compile(r"[Cc]onnection timed out|Timeout before|timed out during banner exchange|[Oo]peration timed out")
+_FORWARD = re.compile(r"channel \d+: open failed: (?P<why>.*)")
+_NO_SESSION = re.compile(r"channel \d+: open failed: (?P<why>.*)|Session open refused by peer(?P<peer>)")
+_NO_COMMAND = re.compile(r"(?:exec|shell) request failed on channel|command execution failed|exec request failed")
+_GONE = re.compile(r"onnection (?:to \S+ )?(?:closed|reset|aborted)|Broken pipe|losed by remote host|read from master failed|"
+                   r"Control master terminated|not responding|Connection lost|ssh_exchange_identification: |kex_exchange_identification: |"
+                   r"ssh_dispatch_run_fatal")
+_NOTHING = re.compile(r"^(?:debug\d: |\*\*|Connection closed by UNKNOWN|@|\s*$|Warning: Permanently|Authenticated to |"
+                      r"Transferred: |Bytes per second)")
+_TEMPORARY = re.compile(r"[Tt]emporary failure")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why ssh ended; `again` when the other side dropped us before it could know us, which may go better a moment later."""
+
+    stage: Stage
+    reason: str
+    again: bool = False
+
+
+class Log:
+    """Feed it what ssh writes to its log, and with `aside` what stands on its standard error before the session: a proxy's words, banners.
+
+    `place` is what to call the node until ssh has said where it goes.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.who = place
+        self.reached = Reached.START
+        self.proxy: str | None = None
+        self.exited = False
+        self.fed = 0
+        self._rest = b""
+        self._aside = bytearray()
+        self._lines: deque[str] = deque(maxlen=_LINES)
+        self._banner: list[str] = []
+        self._tried: list[str] = []
+        self._notes: list[str] = []
+        self._allowed = ""
+        self._offered = ""
+        self._spoken = False        # something came in place of a banner
+
+    def feed(self, data: bytes) -> bool:
+        """Takes a piece of the log; whether ssh has come further by it."""
+        before = self.reached
+        self.fed += len(data)
+        *lines, rest = (self._rest + data).split(b"\n")
+        # Past the start a line has nothing that is looked for.
+        self._rest = rest[:_LONGEST_LINE]
+        for line in lines:
+            self._line(line[:_LONGEST_LINE].decode("utf-8", "replace").rstrip("\r"))
+        return self.reached > before
+
+    def aside(self, data: bytes) -> None:
+        """Takes standard error from before the session."""
+        self.fed += len(data)
+        self._aside += data
+        del self._aside[:-64 * 1024]
+
+    @property
+    def flooded(self) -> bool:
+        """Whether more came before the session than any login has to say."""
+        return self.fed > MOST_BYTES
+
+    @property
+    def troubled(self) -> bool:
+        """Whether ssh has said that something went wrong."""
+        return any(not _NOTHING.match(line) for line in self._lines)
+
+    @property
+    def hint(self) -> str:
+        """What a proxy said last, to be put behind a sentence."""
+        said = last_line(bytes(self._aside))
+        return f": {said}" if said else ""
+
+    def verdict(self, name: str) -> Verdict:
+        """Why ssh ended before our command ran on the node `name`."""
+        self.feed(b"\n")
+        said = [line for raw in bytes(self._aside).splitlines() if not _NOTHING.match(line := one_line(raw, 400))]
+        if self.proxy is not None and self.reached <= Reached.BANNER:
+            found = self._on_the_way(said)
+            if found is not None:
+                return found
+        own = [line for line in self._lines if not _NOTHING.match(line)]
+        # ssh writes about its command line and some fatal ends to standard error whatever the log is.
+        return self._judge([*said, *own] if self.reached is Reached.START else own or said, name)
+
+    def _line(self, line: str) -> None:
+        for pattern, reached in _MILESTONES:
+            match = pattern.match(line)
+            if match is not None:
+                self._milestone(match, reached)
+                return
+        if match := _OFFERED.match(line):
+            self._offered = f"{match['type']} {match['print'].rstrip('.')}"
+        elif match := _ALLOWED.match(line):
+            self._allowed = ", ".join(match[1].split(",")[:8])
+        elif match := _TRIED.match(line):
+            self._tried.append(_FINGERPRINT.sub("", match[1] or match[2])[:200])
+            del self._tried[20:]
+        elif match := _WITHOUT.search(line):
+            self._notes.append(f"{match[1] or match[3]}: {match[2] or match[4]}"[:200])
+            del self._notes[20:]
+        elif _EXITED.match(line):
+            self.exited = True
+        elif self.reached is Reached.BANNER and (match := _BANNER_LINE.match(line)):
+            self._spoken = self._spoken or bool(_NOT_SSH.match(line))
+            self._banner.append(match[1][:200])
+            del self._banner[5:]
+        elif not line.startswith("debug"):
+            self._lines.append(line)
+
+    def _milestone(self, match: re.Match[str], reached: Reached) -> None:
+        if reached is Reached.DIAL:
+            address = match["host"] if "." in match["host"] or ":" in match["host"] else match["address"] or match["host"]
+            self.who = place(address, int(match["port"]))
+        elif "command" in match.re.groupindex:
+            hop = _HOP.search(match["command"])
+            self.proxy = f"the jump host {hop[1]}" if hop else "the ProxyCommand"
+        self.reached = max(self.reached, reached)
+
+    def _on_the_way(self, said: list[str]) -> Verdict | None:
+        """What a ProxyJump's ssh, or a ProxyCommand, said before it ended."""
+        text = "\n".join(said)
+        way = self.proxy or ""
+        if match := _FORWARD.search(text):
+            why = match["why"].removeprefix("connect failed: ")
+            if "administratively prohibited" in why:
+                why = "forwarding is forbidden there (AllowTcpForwarding)"
+            return Verdict(Stage.CONNECT, f"{way} cannot connect to {self.who}: {why}")
+        if match := _UNKNOWN.search(text):
+            return Verdict(Stage.HOST_KEY, f"{way}: {match['name']} is not known by its {match['type']} host key; compare that with its "
+                                           f"console, then enrol it with: ssh -o StrictHostKeyChecking=ask {_hop_name(way)} true")
+        if not said:
+            return None
+        judged = _known(said, way)
+        if judged is not None:
+            return judged
+        if _GONE.search(text):
+            return Verdict(Stage.CONNECT, f"{way} dropped the connection: {said[-1]}", again=True)
+        return Verdict(Stage.CONNECT, f"{way} ended without a connection to {self.who}: {said[-1]}")
+
+    def _judge(self, lines: list[str], name: str) -> Verdict:
+        text = "\n".join(lines)
+        judged = _known(lines, self.who)
+        offers = f"it offers {self._offered}" if self._offered else "it showed no key"
+        if _REVOKED.search(text) or _CHANGED.search(text):
+            return self._bad_key(text, offers)
+        if match := _UNKNOWN.search(text):
+            why = f"; {found[1]}" if (found := _CERTIFICATE.search(text)) else ""
+            return Verdict(Stage.HOST_KEY, f"{match['name']} is not in the known_hosts files{why}; {offers}; compare with the node's "
+                                           f"console, then enrol it with: muster inventory enroll {shlex.quote(name)}")
+        if self.reached is Reached.AUTH and (_DENIED.search(text) or _TOO_MANY.search(text)):
+            return Verdict(Stage.AUTH, self._not_let_in(text))
+        if judged is not None:
+            return judged
+        last = lines[-1] if lines else "ssh ended without a word"
+        said = match["why"] if (match := _SAID.search(text)) else ""
+        if self.reached >= Reached.LOGIN:
+            if match := _NO_SESSION.search(text):
+                return Verdict(Stage.LOGIN, f"{self.who} opens no session: {match['why'] or 'refused by the node'}")
+            if _NO_COMMAND.search(text):
+                return Verdict(Stage.LOGIN, f"{self.who} refuses to run a command for this user")
+            return Verdict(Stage.LOGIN, f"{self.who} hung up after the login ({said or last})")
+        if self.reached is Reached.AUTH:
+            return Verdict(Stage.AUTH, "; ".join([f"{self.who} closed the connection during the login ({said or last}); "
+                                                  f"tried {_few(self._tried) or 'nothing'}", *self._notes]))
+        if self.reached is Reached.EXCHANGE:
+            if said:
+                return Verdict(Stage.CONNECT, f"{self.who} ended the key exchange: {said}")
+            if _GONE.search(text) and "incorrect" not in text and "signature" not in text and "invalid" not in text:
+                return Verdict(Stage.CONNECT, f"{self.who} dropped the connection during the key exchange", again=True)
+            stage = Stage.HOST_KEY if "Host key verification failed" in text or "signature" in text else Stage.CONNECT
+            return Verdict(stage, f"no key exchange with {self.who}: {last}")
+        if self.reached is Reached.BANNER:
+            return self._no_banner(text, last)
+        stage = Stage.CONNECT if self.reached is Reached.DIAL else Stage.RESOLVE
+        return Verdict(stage, f"ssh could not begin with {self.who}: {last}")
+
+    def _bad_key(self, text: str, offers: str) -> Verdict:
+        match = _REVOKED.search(text)
+        if match is not None and match["unread"]:
+            return Verdict(Stage.HOST_KEY, f"no host key can be trusted while RevokedHostKeys cannot be read: {match['unread']}")
+        if match is not None:
+            by = f"{match['file']} revokes" if match["file"] else "the known_hosts files mark as revoked"
+            return Verdict(Stage.HOST_KEY, f"{self.who} {offers.removeprefix('it ')}, which {by}")
+        changed, old = _CHANGED.search(text), _OFFENDING.search(text)
+        known = changed["name"] if changed else self.who
+        reason = f"the host key of {known} has changed: {offers}"
+        if old is not None:
+            at = f"{shlex.quote(known)} -f {shlex.quote(old['file'])}"
+            reason += (f", {old['file']}:{old['line']} holds another; see it with: ssh-keygen -l -F {at}; only if the node was "
+                       f"reinstalled, forget it with: ssh-keygen -R {at}")
+        return Verdict(Stage.HOST_KEY, reason)
+
+    def _not_let_in(self, text: str) -> str:
+        match = _DENIED.search(text)
+        allowed = ", ".join(match["methods"].split(",")[:8]) if match else self._allowed
+        if not match:
+            return "; ".join([f"{self.who} closed the connection while we were logging in (Too many authentication failures); tried "
+                              f"{_few(self._tried)}", *self._notes, "name the right key with `identity_file`"])
+        if "publickey" not in allowed and "gssapi" not in allowed and "hostbased" not in allowed:
+            return f"{self.who} lets us in by {allowed} only, and nobody is here to type"
+        if not self._tried and "publickey" in allowed:
+            return "; ".join([f"there is no key to try for {self.who}", *self._notes, f"it allows {allowed}",
+                              "name one with `identity_file`, or start an agent"])
+        return "; ".join([f"{self.who} took no key of ours; tried {_few(self._tried)}; it allows {allowed}", *self._notes])
+
+    def _no_banner(self, text: str, last: str) -> Verdict:
+        banner = " ".join(self._banner)
+        if "MaxStartups" in banner:
+            return Verdict(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups)", again=True)
+        if "Not allowed at this time" in banner:
+            return Verdict(Stage.CONNECT, f"{self.who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
+        if self._spoken:
+            return Verdict(Stage.CONNECT, f"{self.who} does not speak SSH: it says {one_line(banner, 60)!r}")
+        if _GONE.search(text):
+            return Verdict(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)",
+                           again=True)
+        return Verdict(Stage.CONNECT, f"{self.who} does not speak SSH: {last}")
+
+
+def _known(lines: list[str], who: str) -> Verdict | None:
+    """What is said in the same words about a node and about a machine on the way to it."""
+    text = "\n".join(lines)
+    if match := _NO_NAME.search(text):
+        if _TEMPORARY.search(match["why"]):
+            return Verdict(Stage.RESOLVE, f"cannot look up {match['host']}: the resolver does not answer; check /etc/resolv.conf here")
+        return Verdict(Stage.RESOLVE, f"{match['host']} has no address ({match['why']}); give one with `address` in the inventory "
+                                      "or HostName in ssh_config")
+    if match := _NO_TCP.search(text):
+        return Verdict(Stage.CONNECT, _no_tcp(place(match["host"] or match["address"], int(match["port"])), match["why"]))
+    if match := _NEGOTIATE.search(text):
+        return Verdict(Stage.CONNECT, f"no key exchange with {who}: {match['why']}")
+    if _CHANGED.search(text) or _REVOKED.search(text) or "Host key verification failed" in text:
+        return Verdict(Stage.HOST_KEY, f"{who}: {_last_about_keys(lines)}")
+    if _DENIED.search(text) or _TOO_MANY.search(text):
+        return Verdict(Stage.AUTH, f"{who}: {lines[-1]}")
+    if _CONFIG.search(text):
+        return Verdict(Stage.RESOLVE, f"ssh refuses its configuration: {next(line for line in lines if _CONFIG.search(line))}")
+    if _WAITED.search(text):
+        return Verdict(Stage.CONNECT, f"{who} did not answer (host down, a firewall that drops, or a hung sshd)")
+    return None
+
+
+def _no_tcp(who: str, why: str) -> str:
+    if "refused" in why:
+        return f"{who} refused the connection; is sshd running there, on that port?"
+    if "timed out" in why:
+        return f"{who} did not answer (host down, or a firewall that drops)"
+    if "o route" in why or "unreachable" in why:
+        return f"no route to {who} ({why})"
+    return f"cannot connect to {who}: {why}"
+
+
+def _last_about_keys(lines: list[str]) -> str:
+    words = [line for line in lines if re.search(r"revoked|changed and you|is known for|ertificate|Error checking", line)]
+    return words[-1] if words else "Host key verification failed"
+
+
+def _few(names: list[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+
+
+def _hop_name(way: str) -> str:
+    return shlex.quote(way.rpartition(" ")[2])
