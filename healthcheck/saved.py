@@ -3,6 +3,9 @@
     DIR/manifest.json          muster.sweep/1: times, selection, probe set, rules digest, inventory facts; written last
     DIR/nodes/NODE.json        muster.recording/1, one for each node that answered or failed
     DIR/previous/NODE.json     the earlier look that was compared with, where there was one
+
+A look at one node is one file as well, for reports of bugs: a muster.recording/1 whose member `look` holds what the folder's manifest
+says, and the earlier look. Readers that do not know that member pass over it; a recording without it is judged as it stands.
 """
 
 from __future__ import annotations
@@ -17,10 +20,11 @@ from typing import Any
 
 from healthcheck.files import make_folder, write_whole
 from healthcheck.looks import encode, trimmed
-from healthcheck.recording import Recording, RecordingError, from_json
+from healthcheck.recording import Recording, RecordingError, from_json, to_json
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import NAME
+from inventory.text import short
 
 SCHEMA = "muster.sweep/1"
 _LARGEST = 512 * 1024 * 1024
@@ -65,7 +69,9 @@ class Saver:
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Raises UsageError, in one line, for a folder that is not a whole saved sweep."""
+    """What a folder written by --save, or a file of one recording, says of its sweep; raises UsageError, in one line, for anything else."""
+    if folder.is_file():
+        return _manifest_of_one(folder)
     path = folder / "manifest.json"
     if not path.is_file():
         hint = "the sweep that wrote it did not end" if (folder / "nodes").is_dir() else "expected a folder written by --save"
@@ -78,6 +84,9 @@ def load_manifest(folder: Path) -> Manifest:
 
 def recordings(folder: Path, manifest: Manifest) -> Iterator[tuple[Recording, Recording | None]]:
     """Each node's look with the earlier one, in the manifest's order; nodes that had not finished are left out."""
+    if folder.is_file():
+        yield _recording(folder, manifest.nodes[0].name), _previous_of_one(folder)
+        return
     for node in manifest.nodes:
         path = folder / "nodes" / f"{node.name}.json"
         if path.is_file():
@@ -87,14 +96,51 @@ def recordings(folder: Path, manifest: Manifest) -> Iterator[tuple[Recording, Re
             raise UsageError(f"--replay {folder}: nodes/{node.name}.json is missing, though the manifest lists the node")
 
 
-def _recording(path: Path, node: str) -> Recording:
+def one(recording: Recording, previous: Recording | None, manifest: Manifest, *, muster: str, scrubbed: bool) -> bytes:
+    """The one file of a look at one node; `muster` is the version that wrote it, `scrubbed` whether names were replaced."""
+    document = to_json(recording)
+    document["look"] = {
+        "muster": muster, "scrubbed": scrubbed, "manifest": _manifest_to_json(manifest),
+        **({"previous": to_json(trimmed(previous))} if previous is not None else {}),
+    }
+    return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def _manifest_of_one(path: Path) -> Manifest:
+    document = _read(path)
+    recording = _as_recording(path, document)
     try:
-        recording = from_json(_read(path))
-    except RecordingError as error:
-        raise UsageError(f"{path}: not a recording: {error}") from None
+        if NAME.fullmatch(recording.node) is None:
+            raise ValueError("a node's name that is none")
+        if "look" in document:
+            manifest = _manifest_from_json(document["look"]["manifest"])
+            if [node.name for node in manifest.nodes] != [recording.node]:
+                raise ValueError("the look is of another node")
+            return manifest
+        time = timestamp(recording.received)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
+        raise UsageError(f"{path}: not a look at one node ({type(error).__name__}: {short(error)})") from None
+    return Manifest(time, time, False, "one recording", (Node(name=recording.node),), None, (), (), "", {})
+
+
+def _previous_of_one(path: Path) -> Recording | None:
+    look = _read(path).get("look")
+    previous = look.get("previous") if isinstance(look, dict) else None
+    return None if previous is None else _as_recording(path, previous)
+
+
+def _recording(path: Path, node: str) -> Recording:
+    recording = _as_recording(path, _read(path))
     if recording.node != node:
         raise UsageError(f"{path}: holds a recording of another node")
     return recording
+
+
+def _as_recording(path: Path, document: Any) -> Recording:
+    try:
+        return from_json(document)
+    except RecordingError as error:
+        raise UsageError(f"{path}: not a recording: {error}") from None
 
 
 def _read(path: Path) -> Any:
@@ -137,7 +183,7 @@ def _manifest_from_json(document: Any) -> Manifest:
 def _node_to_json(node: Node) -> dict[str, Any]:
     ports = {pci: {"role": plan.role, "rail": plan.rail, "leaf": plan.leaf} for pci, plan in node.ports.items()}
     return {
-        "name": node.name, "sku": node.sku, "lifecycle": node.lifecycle.state.value, "rack": node.rack,
+        "name": node.name, "sku": node.sku, "profile": node.profile, "lifecycle": node.lifecycle.state.value, "rack": node.rack,
         "leaf": list(node.leaf), "ports": ports, "nvlink_domain": node.nvlink_domain, "power": node.power,
         "labels": dict(node.labels),
     }
@@ -149,7 +195,7 @@ def _node_from_json(document: Any) -> Node:
         raise ValueError("a node's name that is none")
     ports = {_text(pci): PortPlan(p["role"], p["rail"], p["leaf"]) for pci, p in document["ports"].items()}
     return Node(
-        name=name, sku=document["sku"], lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=document["rack"],
+        name=name, sku=document["sku"], profile=document.get("profile"), lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=document["rack"],
         leaf=_texts(document["leaf"]), ports=MappingProxyType(ports), nvlink_domain=document["nvlink_domain"],
         power=document["power"], labels=MappingProxyType(dict(document["labels"])),
     )

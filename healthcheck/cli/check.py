@@ -28,8 +28,9 @@ FORMATS = ("table", "json", "jsonl")
 @click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
 @click.option("--local", is_flag=True, help="Look at this machine, without SSH.")
 @click.option("--from-slurm", is_flag=True, help="Take the nodes from sinfo.")
-@click.option("--replay", metavar="DIR", help="Judge a sweep saved with --save again; touches no node and writes nothing.")
+@click.option("--replay", metavar="DIR", help="Judge a sweep saved with --save, or a file of `muster record`; touches no node.")
 @click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100 or cpu-only.")
+@click.option("--profile", metavar="NAME", help="Profile of nodes that name none, such as unprivileged: rules to leave out.")
 @click.option("--only", metavar="GLOB", multiple=True, help="Judge only rules whose id matches; may be repeated.")
 @click.option("--skip", metavar="GLOB", multiple=True, help="Leave out rules whose id matches; may be repeated.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
@@ -42,7 +43,7 @@ FORMATS = ("table", "json", "jsonl")
 @click.option("--count", metavar="N", type=click.IntRange(1), help="With --every: end after so many sweeps.")
 def check(
     nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
-    only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None, state: str | None,
+    profile: str | None, only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None, state: str | None,
     timeout: float | None, fanout: int, every: float | None, count: int | None,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
@@ -68,17 +69,18 @@ def check(
     ruleset = load_ruleset(rulesfolder.folders(rules))
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    ruleset.under(profile)
     if replay is not None:
         for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout), ("--every", every)):
             if value is not None:
                 raise UsageError(f"{name} has no meaning with --replay")
-        plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku)
-        if _digest_of(replay) != ruleset.digest:
+        plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile)
+        if _digest_of(replay) not in ("", ruleset.digest):
             click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the present ones", err=True)
     else:
         def planned() -> Plan:
-            chosen = _choose(nodes, inventory, local, from_slurm, ruleset)
-            return sweep.Plan(tuple(chosen), ruleset.select(only, skip), sku, chosen.source, only, skip)
+            chosen = choose(nodes, inventory, local, from_slurm, ruleset)
+            return sweep.Plan(sweep.profiled(chosen, profile), ruleset.select(only, skip), sku, chosen.source, only, skip)
 
         if count is not None and every is None:
             raise UsageError("--count goes with --every")
@@ -121,7 +123,8 @@ def _chosen(nodes: Sequence[Node], source: str) -> _Chosen:
     return chosen
 
 
-def _choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool, ruleset: Ruleset) -> _Chosen:
+def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool, ruleset: Ruleset) -> _Chosen:
+    """The nodes that the options of a command name, in order; raises UsageError where they name none."""
     from inventory.discover import from_names
     from inventory.discover import from_slurm as nodes_of_slurm
     from inventory.load import load_inventory
@@ -129,7 +132,7 @@ def _choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool
     from inventory.select import select
 
     path = find_inventory(option)
-    found: Inventory | None = load_inventory(path, ruleset.skus) if path is not None else None
+    found: Inventory | None = load_inventory(path, ruleset.skus, ruleset.profiles) if path is not None else None
     if local:
         if nodes is not None:
             raise UsageError("NODES have no meaning with --local")

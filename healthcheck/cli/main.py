@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Collection
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from inventory.cli.lazy import LazyGroup
 from inventory.errors import MusterError
 
+if TYPE_CHECKING:
+    from healthcheck.ruleset import Ruleset
+
 COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and say what is wrong."),
+    "record": ("healthcheck.cli.record:record", "Write one look at one node as a file for a public report, names replaced."),
     "explain": ("healthcheck.cli.explain:explain", "Say what a rule checks, why, and where it is from."),
     "privilege": ("healthcheck.cli.privilege:privilege", "Print the root-owned helper and its line for sudoers."),
     "inventory": ("inventory.cli.inventory:inventory", "Make, check and read the inventory; pin host keys; set lifecycles."),
@@ -37,15 +41,16 @@ def root(ctx: click.Context) -> None:
     \b
     Shell completion: eval "$(_MUSTER_COMPLETE=bash_source muster)"      (or zsh_source, fish_source)
     """
-    ctx.meta["muster.skus"] = _known_skus
+    ctx.meta["muster.skus"] = lambda: tuple(_ruleset().skus)
+    ctx.meta["muster.profiles"] = lambda: tuple(_ruleset().profiles)
 
 
-def _known_skus() -> Collection[str]:
-    """The names of all SKUs, for commands of packages that know nothing of rules."""
+def _ruleset() -> Ruleset:
+    """For commands of packages that know nothing of rules, but check names that these define."""
     from healthcheck.ruleset import load_ruleset
     from healthcheck.rulesfolder import folders
 
-    return tuple(load_ruleset(folders(None)).skus)
+    return load_ruleset(folders(None))
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -1,0 +1,202 @@
+"""`muster record`: one look at one node as one file, fit to be attached to a public report."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import pwd
+import secrets
+import socket
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.recording import Recording
+    from healthcheck.ruleset import Ruleset
+    from healthcheck.saved import Manifest
+    from healthcheck.scrub import Scrubbed
+    from healthcheck.sweep import Plan
+
+_FIRST_PERSON = 1000    # the first user id that distributions give to people
+
+
+@click.command()
+@click.argument("node", required=False)
+@click.option("--output", "-o", metavar="FILE", required=True, help="The file to write.")
+@click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
+@click.option("--local", is_flag=True, help="Record this machine, without SSH.")
+@click.option("--sku", metavar="NAME", help="The node's SKU where the inventory names none.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
+@click.option("--raw", is_flag=True, help="Replace nothing. Such a file is not for others to see.")
+@click.option("--state", metavar="DIR", help="Where earlier looks are read from. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), help="Deadline in seconds. [60]")
+def record(
+    node: str | None, output: str, inventory: str | None, local: bool, sku: str | None, rules: str | None, raw: bool,
+    state: str | None, timeout: float | None,
+) -> int:
+    """Look at one NODE with all probes and write FILE, in which names, addresses, serial numbers and secrets are replaced.
+
+    The same thing has the same stand-in throughout, of the same form, so the file is judged as the node is. The key is random
+    and is not kept: nothing leads back. Patterns do not know every secret: look at the file before you publish it.
+
+    \b
+    muster record gpu017 -o gpu017.json
+    muster record --local -o here.json --sku hgx-h100
+    muster check --replay gpu017.json
+
+    Exit: 0 written, 2 usage, 3 written, but the node was not reached.
+    """
+    from importlib.metadata import version
+
+    from healthcheck import rulesfolder
+    from healthcheck.files import write_whole
+    from healthcheck.ruleset import load_ruleset
+    from healthcheck.saved import one
+    from healthcheck.scrub import replaced, scrub
+    from inventory.text import clean
+
+    target = Path(output)
+    if target.is_dir() or not target.parent.is_dir():
+        raise UsageError(f"--output {output}: " + ("is a folder" if target.is_dir() else f"no folder {target.parent}"))
+    if not local and node is None:
+        raise UsageError("no node named: muster record gpu017 -o FILE, or --local")
+    ruleset = load_ruleset(rulesfolder.folders(rules))
+    if sku is not None and sku not in ruleset.skus:
+        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    plan, siblings = _plan(node, inventory, local, sku, ruleset)
+    recording, previous, manifest = _look(plan, local, timeout, state)
+    chosen = replace(plan.nodes[0], sku=None)
+    # The SKU stands beside the node and not in it, so that --sku of a replay applies.
+    manifest = replace(manifest, nodes=(chosen,), default_sku=plan.nodes[0].sku or sku, source=_source(manifest.source))
+    counts = None
+    if not raw:
+        made = scrub(recording, replace(chosen, sku=manifest.default_sku), previous=previous, key=secrets.token_bytes(32),
+                     hosts=[*siblings, *_hosts_here()], users=_users_here(local))
+        for rule, before, after in _differences(plan, recording, previous, made):
+            click.echo(f"muster: replacing names changed what {rule} says from {before} to {after}: please report it", err=True)
+        recording, previous, counts = made.recording, made.previous, made.counts
+        manifest = replace(manifest, nodes=(replace(made.node, sku=None),), default_sku=made.node.sku)
+    try:
+        write_whole(target, one(recording, previous, manifest, muster=version("cluster-muster"), scrubbed=not raw))
+    except OSError as error:
+        raise UsageError(f"--output {output}: {error.strerror}") from None
+    size = target.stat().st_size / 1024
+    if recording.failure is not None:
+        reason = clean(f"{recording.failure.stage.value}: {recording.failure.reason}", 400)
+        click.echo(f"not reached ({reason}); {output} holds that, {size:.0f} KiB")
+    else:
+        click.echo(f"written: {output}, {len(recording.captures)} captures, {size:.0f} KiB")
+    if counts is None:
+        click.echo("muster: --raw: nothing was replaced; the file names hosts, users, addresses and serial numbers: keep it", err=True)
+    else:
+        click.echo(f"replaced: {replaced(counts)}")
+        click.echo("Look at the file before you publish it: no pattern knows every secret.")
+    return 3 if recording.failure is not None else 0
+
+
+def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset) -> tuple[Plan, list[str]]:
+    """The plan for the one node, and the names of the inventory's other nodes."""
+    from healthcheck.cli.check import choose
+    from healthcheck.sweep import Plan
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+
+    chosen = choose(node, inventory, local, False, ruleset)
+    if len(chosen) != 1:
+        raise UsageError(f"{node} names {len(chosen)} nodes; a recording is of one")
+    path = find_inventory(inventory)
+    siblings = list(load_inventory(path, ruleset.skus).nodes) if path is not None else []
+    return Plan(tuple(chosen), ruleset, sku, chosen.source), siblings
+
+
+def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> tuple[Recording, Recording | None, Manifest]:
+    """One sweep of one node, which is kept here and nowhere else."""
+    from healthcheck import sweep
+    from healthcheck.looks import Looks
+    from healthcheck.report.progress import progress
+    from healthcheck.saved import Saver
+    from inventory.locate import state_dir
+    from inventory.transport.base import Transport
+
+    class Earlier(Looks):
+        """The newest look is read and stays what it is: a recording for others is none of the sweeps that trends compare."""
+
+        def prepare(self) -> None:
+            pass
+
+        def write(self, recording: Recording, previous: Recording | None) -> None:
+            pass
+
+    class Kept(Saver):
+        """Holds what a saved sweep would."""
+
+        def __init__(self) -> None:
+            self.looks: list[tuple[Recording, Recording | None]] = []
+            self.manifest: Manifest | None = None
+
+        def add(self, recording: Recording, previous: Recording | None) -> None:
+            self.looks.append((recording, previous))
+
+        def finish(self, manifest: Manifest) -> None:
+            self.manifest = manifest
+
+    transport: Transport
+    if local:
+        from inventory.transport.local import LocalTransport
+
+        transport = LocalTransport()
+    else:
+        from inventory.transport.remote import RemoteTransport
+
+        transport = RemoteTransport()
+    kept = Kept()
+    sweep.live(plan, transport, sweep.limits(timeout or 60.0, 1), progress(1, "record", quiet=True),
+               looks=Earlier(state_dir(state)), saver=kept)
+    if kept.manifest is None or not kept.looks or kept.manifest.partial:
+        raise KeyboardInterrupt
+    return *kept.looks[0], kept.manifest
+
+
+def _differences(plan: Plan, recording: Recording, previous: Recording | None, made: Scrubbed) -> Iterable[tuple[str, str, str]]:
+    """Rules that say another thing of the replaced recording: (rule, before, after). Scrubbing must not change a fact."""
+    from healthcheck.assess import Assessment
+
+    before, after = Assessment(plan.nodes, plan.ruleset, plan.default_sku), Assessment((made.node,), plan.ruleset, plan.default_sku)
+    before.add(recording, previous)
+    after.add(made.recording, made.previous)
+    raw, scrubbed = before.finish().reports[0], after.finish().reports[0]
+    for old, new in zip(raw.results, scrubbed.results, strict=False):
+        if (old.status, len(old.findings)) != (new.status, len(new.findings)):
+            yield old.rule, f"{old.status.value} ({len(old.findings)})", f"{new.status.value} ({len(new.findings)})"
+
+
+def _source(source: str) -> str:
+    """Where the node is from, without the folder or a file name that tells of somebody."""
+    return source if "/" not in source and not source.endswith((".yaml", ".yml")) else "muster.yaml"
+
+
+def _hosts_here() -> list[str]:
+    """The names of the machine that we run on, and of what its resolver takes for granted."""
+    names = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        for line in Path("/etc/resolv.conf").read_text(errors="replace").splitlines():
+            if line.startswith(("search ", "domain ")):
+                names += [f"host.{domain}" for domain in line.split()[1:] if "." in domain.strip(".")]
+    return names
+
+
+def _users_here(local: bool) -> list[str]:
+    """Who runs us; on the machine that is recorded, everybody who has an account and is a person."""
+    names = [os.environ.get(key, "") for key in ("USER", "LOGNAME", "SUDO_USER")]
+    with contextlib.suppress(OSError, KeyError):
+        names.append(getpass.getuser())
+    if local:
+        names += [entry.pw_name for entry in pwd.getpwall() if entry.pw_uid >= _FIRST_PERSON][:10_000]
+    return names
