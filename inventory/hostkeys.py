@@ -99,6 +99,14 @@ class KnownHosts:
         for file in self.files:
             self._read(file)
 
+    @classmethod
+    def parse(cls, data: bytes, file: str) -> KnownHosts:
+        """Reads what a file holds, or would hold; `file` is what it is called in `where`."""
+        found = cls(())
+        found.files = (file,)
+        found._parse(file, data)
+        return found
+
     def about(self, host: str, port: int, alias: str | None = None) -> Known:
         """What is known of `host` at `port`; `alias` (HostKeyAlias) is looked up instead, and without a port."""
         name = alias.lower() if alias else host_name(host, port)
@@ -146,6 +154,9 @@ class KnownHosts:
         if len(data) > _MOST_BYTES:
             self.ignored.append((file, "larger than 64 MiB"))
             return
+        self._parse(file, data)
+
+    def _parse(self, file: str, data: bytes) -> None:
         for number, line in enumerate(data.decode("utf-8", "surrogateescape").split("\n"), 1):
             words = line.split(None, 4)
             if words and not words[0].startswith("#"):

@@ -62,6 +62,7 @@ class SshOptions:
     proxy_command: str | None = None
     connect_timeout: float | None = None
     address_family: str = "any"
+    hash_known_hosts: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -444,7 +445,8 @@ class _Lookup:
             global_known_hosts_files=self._paths("globalknownhostsfile", tokens),
             revoked_host_keys=self._path("revokedhostkeys", tokens), host_key_alias=alias,
             proxy_jump=jump, proxy_command=command, connect_timeout=self._timeout(),
-            address_family=self._choice("addressfamily", ("any", "inet", "inet6")) or "any", notes=tuple(self.notes),
+            address_family=self._choice("addressfamily", ("any", "inet", "inet6")) or "any",
+            hash_known_hosts=self._flag("hashknownhosts"), notes=tuple(self.notes),
         )
 
     def _port(self) -> int | None:

@@ -10,6 +10,7 @@ COMMANDS = {
     "check": ("inventory.cli.look:check", "Read the file and say what it holds, or what is wrong."),
     "show": ("inventory.cli.look:show", "Show what holds for one node, and which line says so."),
     "nodes": ("inventory.cli.look:nodes", "Print the nodes that a node set names."),
+    "enroll": ("inventory.cli.enroll:enroll", "Ask nodes for their host keys and pin them in known_hosts."),
     "lifecycle": ("inventory.cli.lifecycle:lifecycle", "Take nodes out of service and back; list who is out."),
 }
 

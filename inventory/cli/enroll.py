@@ -1,0 +1,227 @@
+"""`muster inventory enroll`: ask nodes for their host keys, have them approved, and pin them in known_hosts."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from inventory.enroll import Decision, Outcome, shared
+from inventory.enrolment import Subject, decided, scanned, subject_of, written
+from inventory.errors import InventoryError, UsageError
+from inventory.expect import read_expected
+from inventory.hostkeys import fingerprint, key_type
+from inventory.model import Inventory, Node
+from inventory.nodeset import expand, fold
+from inventory.sshconfig import default_config, parse_jump, target_for
+from inventory.text import clean
+
+
+@click.command(short_help="Ask nodes for their host keys and pin them in known_hosts.")
+@click.argument("nodes")
+@click.option("--expect", metavar="PATH", help="Pin only keys that are in this file, or in PATH/NODE.log and NODE.txt (console logs).")
+@click.option("--yes", is_flag=True, help="Pin what nodes show without being asked: trust on first use.")
+@click.option("--replace", "replacing", metavar="NODES", help="Of these nodes, forget the old keys where they have changed.")
+@click.option("--known-hosts", metavar="FILE", help="Pin here. Default: the node's known_hosts_file, else ssh_config's, else ~/.ssh.")
+@click.option("--dry-run", is_flag=True, help="Ask the nodes and say what would be done; write nothing.")
+@click.option("--inventory", "-i", "file", metavar="FILE", help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), default=300.0, show_default=True, help="For all nodes.")
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+def enroll(
+    nodes: str, expect: str | None, yes: bool, replacing: str | None, known_hosts: str | None, dry_run: bool, file: str | None,
+    timeout: float, fanout: int, form: str,
+) -> int:
+    """Ask nodes for their SSH host keys and pin those that are new in known_hosts, so that checks can reach them.
+
+    Every node is reached as a check would reach it (ssh_config, jump hosts) and proves each of its keys; nobody logs in to it.
+    A key is pinned when PATH names it, or else when you say yes to its fingerprint. PATH holds known_hosts lines, lines of
+    ssh-keygen -l, lines NAME SHA256:..., or a console log with cloud-init's block of host keys.
+
+    \b
+    muster inventory enroll 'gpu[001-064]' --expect consoles/      compared with consoles/gpu001.log and so on
+    muster inventory enroll @train                                 shows the fingerprints and asks
+    muster inventory enroll @train --yes                           believes the network this once
+    muster inventory enroll gpu007 --replace gpu007                was reinstalled; the file before is kept as known_hosts.old
+
+    NODES may also be jump hosts on the way to nodes, and without an inventory any host names.
+
+    Exit: 0 all pinned or known, 1 some refused, 2 usage, or nobody there to ask, 3 some not reached, 130 interrupted.
+    """
+    if yes and expect is not None:
+        raise UsageError("--yes and --expect exclude each other: either somebody has said which keys to expect, or nobody has")
+    config = default_config()
+    find = _finder(file)
+    chosen = find(nodes)
+    to_replace = {node.name for node in find(replacing)} if replacing is not None else set()
+    if others := to_replace - {node.name for node in chosen}:
+        raise UsageError(f"--replace names {fold(others)}, which {'is' if len(others) == 1 else 'are'} not among {nodes}")
+    expected = read_expected(Path(expect).expanduser(), [node.name for node in chosen]) if expect is not None else None
+    subjects = scanned([subject_of(node, config, known_hosts) for node in chosen], config, timeout, fanout)
+    subjects = decided(subjects, expected, to_replace)
+    clones = shared((each.node.name, each.target.known_hosts_name, each.keys) for each in subjects)
+    for blob, names in clones.items():
+        click.echo(f"muster: warning: {fold(names)} show the same host key {key_type(blob)} {fingerprint(blob)}: most likely a cloned "
+                   "image; whoever has one of them can pose as the others; make new keys there (rm /etc/ssh/ssh_host_*; ssh-keygen -A)",
+                   err=True)
+    unasked: list[Subject] = []
+    if not dry_run:
+        subjects, unasked = _approved(subjects, yes=yes)
+        if not unasked:
+            subjects = written(subjects)
+    if form == "json":
+        click.echo(json.dumps(_document(subjects, clones), indent=2))
+    else:
+        _show(subjects, yes=yes)
+    for note in _notes(subjects):
+        click.echo(f"muster: {note}", err=True)
+    if unasked:
+        raise UsageError(f"nobody is here to say yes to the keys of {fold(each.node.name for each in unasked)}, and nothing was written: "
+                         "give --expect PATH to compare them, or --yes to trust on first use")
+    if any(each.decision.outcome.refused for each in subjects):
+        return 1
+    return 3 if any(each.decision.outcome is Outcome.UNREACHED for each in subjects) else 0
+
+
+def _finder(file: str | None) -> Callable[[str], list[Node]]:
+    """What finds nodes by a node set: in the inventory, with the jump hosts on the way, or by name alone where there is none."""
+    from inventory.discover import from_names
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from inventory.select import select
+
+    path = find_inventory(file)
+    if path is None:
+        return lambda text: list(from_names(text))
+    found = load_inventory(path)
+
+    def find(text: str) -> list[Node]:
+        try:
+            return select(found, text)
+        except InventoryError:
+            names = expand(text, found.groups, found.nodes.keys())
+            known = {**_jump_hosts(found), **found.nodes}
+            if not names or not all(name in known for name in names):
+                raise
+            return [known[name] for name in names]
+    return find
+
+
+def _jump_hosts(inventory: Inventory) -> dict[str, Node]:
+    jumps = dict.fromkeys(target_for(node).proxy_jump for node in inventory)
+    return {hop.host: Node(hop.host, user=hop.user, port=hop.port) for jump in jumps if jump is not None for hop in parse_jump(jump)}
+
+
+def _approved(subjects: list[Subject], *, yes: bool) -> tuple[list[Subject], list[Subject]]:
+    """The same, with what a person has declined taken out; and those that somebody would have to be asked about, and nobody is there."""
+    waiting = [each for each in subjects if each.decision.outcome.writes and not each.decision.vouched]
+    if yes or not waiting:
+        return subjects, []
+    unasked = [each for each in waiting if each.decision.outcome is not Outcome.ADD]
+    said = False
+    if sys.stdin.isatty():
+        for line in _fingerprints(waiting):
+            click.echo(line, err=True)
+        names = fold(each.node.name for each in waiting)
+        question = f"Compare with the consoles. Pin these host keys of {names}? (yes/no)"
+        answer: str = click.prompt(question, default="no", show_default=False, err=True)
+        unasked, said = [], answer.strip().lower() == "yes"
+    if said:
+        return subjects, []
+    names_ = {each.node.name for each in waiting}
+    return [_unapproved(each, declined=not unasked) if each.node.name in names_ else each for each in subjects], unasked
+
+
+def _unapproved(subject: Subject, *, declined: bool) -> Subject:
+    if subject.decision.outcome is Outcome.ADD:
+        return replace(subject, decision=Decision(Outcome.KNOWN, left_out=subject.decision.add))
+    if declined:
+        return replace(subject, decision=Decision(Outcome.DECLINED, reason="the answer was not yes"))
+    return subject
+
+
+def _fingerprints(subjects: Sequence[Subject]) -> list[str]:
+    """One line for each key of each node; nodes that show the same key share a line."""
+    shown: dict[tuple[str, str, str], list[str]] = {}
+    for each in subjects:
+        for blob in each.decision.add:
+            shown.setdefault((key_type(blob), fingerprint(blob), ""), []).append(each.node.name)
+        for key in each.decision.drop:
+            shown.setdefault((key.type, fingerprint(key.blob), f"  (old, {key.where}, goes)"), []).append(each.node.name)
+    rows = [(fold(names), *key) for key, names in shown.items()]
+    wide = max((len(row[0]) for row in rows), default=0)
+    return [f"  {clean(names):{wide}}  {type_:19}  {print_}{clean(note)}" for names, type_, print_, note in rows]
+
+
+def _show(subjects: Sequence[Subject], *, yes: bool) -> None:
+    groups: dict[str, list[str]] = {}
+    for each in subjects:
+        groups.setdefault(each.label, []).append(each.node.name)
+    wide = max(map(len, groups))
+    for label, names in groups.items():
+        click.echo(f"{label:{wide}}  {len(names):5}  {fold(names)}")
+    changing = [each for each in subjects if each.decision.outcome.writes]
+    if changing and not all(each.decision.vouched for each in changing):
+        for line in _fingerprints(changing):
+            click.echo(line)
+    for reason, names in _reasons(subjects).items():
+        click.echo(f"{fold(names)}: {clean(reason, 1500)}")
+    if yes and any(each.done for each in changing):
+        click.echo("Trusted on first use: only the network vouches for these keys. Compare them with the consoles when you can.")
+    files = dict.fromkeys(each.file for each in subjects if each.done)
+    for file in files:
+        click.echo(f"Written: {clean(file)}")
+
+
+def _reasons(subjects: Iterable[Subject]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in subjects:
+        reason = each.decision.reason
+        if each.stage is not None:
+            reason = f"{each.stage}: {reason}"
+        if each.decision.outcome is Outcome.CHANGED:
+            name = shlex.quote(each.node.name)
+            reason += f"; if it was reinstalled: muster inventory enroll {name} --replace {name}"
+        if reason:
+            found.setdefault(reason, []).append(each.node.name)
+    return found
+
+
+def _notes(subjects: Sequence[Subject]) -> list[str]:
+    notes = []
+    left_out: dict[str, list[str]] = {}
+    unread: dict[str, list[str]] = {}
+    for each in subjects:
+        if each.decision.left_out:
+            left_out.setdefault(", ".join(map(key_type, each.decision.left_out)), []).append(each.node.name)
+        if each.decision.outcome.writes and each.file not in each.target.known_hosts_files:
+            unread.setdefault(each.file, []).append(each.node.name)
+    for types, names in left_out.items():
+        notes.append(f"{fold(names)}: keys not pinned, as nobody has named or approved them: {types}")
+    for file, names in unread.items():
+        notes.append(f"{clean(file)} is not among the files that checks of {fold(names)} read; name it as known_hosts_file")
+    return notes
+
+
+def _document(subjects: Iterable[Subject], clones: Mapping[bytes, tuple[str, ...]]) -> dict[str, Any]:
+    return {
+        "schema": "muster.enroll/1",
+        "nodes": [{
+            "node": each.node.name, "name": each.target.known_hosts_name, "file": each.file, "outcome": each.label,
+            "refused": each.decision.outcome.refused, "written": each.done, "vouched": each.decision.vouched, "stage": each.stage,
+            "reason": each.decision.reason or None, "offered": [_key(blob) for blob in each.keys],
+            "added": [_key(blob) for blob in each.decision.add],
+            "dropped": [{**_key(key.blob), "where": key.where} for key in each.decision.drop],
+        } for each in subjects],
+        "shared_keys": [{**_key(blob), "nodes": list(names)} for blob, names in clones.items()],
+    }
+
+
+def _key(blob: bytes) -> dict[str, str]:
+    return {"type": key_type(blob), "fingerprint": fingerprint(blob)}

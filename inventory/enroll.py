@@ -1,0 +1,162 @@
+"""Decides, from what a server showed and what is known and expected of it, which host keys to pin for a node, or why not to."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from inventory.expect import Expected
+from inventory.hostkeys import Known, KnownKey, RevokedKeys, fingerprint, key_type
+from inventory.model import Via
+
+
+class Outcome(Enum):
+    """What becomes of one node."""
+
+    PIN = "pin"                      # nothing is known of it
+    ADD = "add"                      # keys of further types, of a host that has proven one that is known
+    REPLACE = "replace"              # its keys have changed, and it was named for that
+    KNOWN = "known"
+    AUTHORITY = "by authority"
+    CHANGED = "changed"
+    REVOKED = "revoked"
+    MISMATCH = "mismatch"            # not the key that --expect names
+    UNLISTED = "not listed"          # --expect says nothing of it
+    BLOCKED = "cannot be written"
+    DECLINED = "declined"
+    UNREACHED = "not reached"
+
+    @property
+    def refused(self) -> bool:
+        """Whether somebody must look at it."""
+        return self in (Outcome.CHANGED, Outcome.REVOKED, Outcome.MISMATCH, Outcome.UNLISTED, Outcome.BLOCKED, Outcome.DECLINED)
+
+    @property
+    def writes(self) -> bool:
+        """Whether keys are to be written."""
+        return self in (Outcome.PIN, Outcome.ADD, Outcome.REPLACE)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`add` are the keys to pin, in wire form, `drop` the known ones that give way to them, `left_out` those shown and not pinned.
+
+    `vouched` says that --expect names every key of `add`: then nobody has to be asked.
+    """
+
+    outcome: Outcome
+    add: tuple[bytes, ...] = ()
+    drop: tuple[KnownKey, ...] = ()
+    left_out: tuple[bytes, ...] = ()
+    vouched: bool = False
+    reason: str = ""
+
+
+def decide(
+    keys: tuple[bytes, ...], known: Known, file: str, *, revoked: RevokedKeys | None = None, expected: Collection[Expected] | None = None,
+    replace: bool = False, certified: bool = False, via: Via = Via.PARAMIKO,
+) -> Decision:
+    """What to do about a host that has proven `keys`, to be pinned in `file`. `expected` None: nobody has said what to expect.
+
+    `certified` says that it has host certificates, which only `via` openssh can check. A known key that was proven vouches for no
+    other, as each is shown on a connection of its own: whatever is neither known nor expected is for a person to approve.
+    """
+    if reason := _revoked(keys, known, revoked):
+        return Decision(Outcome.REVOKED, reason=reason)
+    if expected is not None and (reason := _mismatch(keys, known, expected)):
+        return Decision(Outcome.MISMATCH, reason=reason)
+    held = {key.blob for key in (*known.keys, *known.portless)}
+    missing = tuple(blob for blob in keys if blob not in held)
+    if not missing:
+        return Decision(Outcome.KNOWN)
+    rival = _rival(keys, missing, known)
+    if rival is None and not known.keys and known.authorities and certified and via is Via.OPENSSH:
+        return Decision(Outcome.AUTHORITY, reason=f"{known.name} is known by the authority in {known.authorities[0].where}; "
+                                                  "transport openssh checks that, and there is nothing to pin")
+    if rival is not None and not replace:
+        return Decision(Outcome.CHANGED, reason=_changed(keys, known, rival))
+    add = missing
+    if expected is not None:
+        if not expected and not any(blob in held for blob in keys):
+            return Decision(Outcome.UNLISTED, reason=f"--expect says nothing of {known.name}, which offers {_all(keys)}")
+        prints = {each.fingerprint for each in expected}
+        add = tuple(blob for blob in missing if fingerprint(blob) in prints)
+        if not add:
+            return Decision(Outcome.KNOWN, left_out=missing)
+    left_out = tuple(blob for blob in missing if blob not in add)
+    if rival is None:
+        outcome = Outcome.ADD if known.keys else Outcome.PIN
+        return Decision(outcome, add, left_out=left_out, vouched=expected is not None, reason=_aside(known, via))
+    drop = tuple(key for key in known.keys if key.blob not in keys)
+    if elsewhere := [key for key in drop if key.file != file]:
+        old = elsewhere[0]
+        return Decision(Outcome.BLOCKED, reason=f"the old key {_one(old.blob)} of {known.name} stands in {old.where}, and only {file} is "
+                                                f"written here; take it out with: ssh-keygen -R {shlex.quote(known.name)} "
+                                                f"-f {shlex.quote(old.file)}")
+    return Decision(Outcome.REPLACE, add, drop, left_out, vouched=expected is not None)
+
+
+def _revoked(keys: Iterable[bytes], known: Known, revoked: RevokedKeys | None) -> str:
+    if revoked is not None and revoked.problem:
+        return f"no host key can be trusted while RevokedHostKeys cannot be read: {revoked.problem}"
+    for blob in keys:
+        if bad := [key for key in known.revoked if key.blob == blob]:
+            return f"{known.name} offers {_one(blob)}, which {bad[0].where} marks as revoked"
+        if revoked is not None and blob in revoked:
+            return f"{known.name} offers {_one(blob)}, which RevokedHostKeys revokes"
+    return ""
+
+
+def _mismatch(keys: tuple[bytes, ...], known: Known, expected: Collection[Expected]) -> str:
+    """Why these are not the keys that were expected; a type of which nothing is said is no mismatch beside one that fits."""
+    prints = {each.fingerprint for each in expected}
+    for blob in keys:
+        rivals = [each for each in expected if each.type == key_type(blob)]
+        if rivals and fingerprint(blob) not in prints:
+            return f"{known.name} offers {_one(blob)}, and {rivals[0].where} expects {rivals[0].fingerprint}"
+    if expected and not any(fingerprint(blob) in prints for blob in keys):
+        first = next(iter(expected))
+        return f"{known.name} offers {_all(keys)}, and {first.where} expects {first.fingerprint}"
+    return ""
+
+
+def _rival(keys: tuple[bytes, ...], missing: tuple[bytes, ...], known: Known) -> KnownKey | None:
+    """The known key that the missing ones would contradict: one of the same type, or any when the host has proven none of them."""
+    types = {key_type(blob) for blob in missing}
+    for key in known.keys:
+        if key.type in types:
+            return key
+    return known.keys[0] if known.keys and not any(key.blob in keys for key in known.keys) else None
+
+
+def _changed(keys: tuple[bytes, ...], known: Known, rival: KnownKey) -> str:
+    same = [blob for blob in keys if key_type(blob) == rival.type]
+    if same:
+        return f"{known.name} offers {_one(same[0])}, {rival.where} holds {fingerprint(rival.blob)}"
+    return f"{known.name} offers {_all(keys)}, and no longer the key that {rival.where} holds, {_one(rival.blob)}"
+
+
+def _aside(known: Known, via: Via) -> str:
+    if known.keys or not known.authorities:
+        return ""
+    why = "it shows no host certificate" if via is Via.OPENSSH else "transport paramiko cannot check certificates"
+    return f"{known.name} is known by the authority in {known.authorities[0].where}, but {why}"
+
+
+def _one(blob: bytes) -> str:
+    return f"{key_type(blob)} {fingerprint(blob)}"
+
+
+def _all(keys: Iterable[bytes]) -> str:
+    return ", ".join(map(_one, keys))
+
+
+def shared(shown: Iterable[tuple[str, str, tuple[bytes, ...]]]) -> dict[bytes, tuple[str, ...]]:
+    """The keys that several hosts show, with the nodes that do; of (node, name in known_hosts, keys). Nodes of one name are one host."""
+    seen: dict[bytes, dict[str, str]] = {}
+    for node, name, keys in shown:
+        for blob in keys:
+            seen.setdefault(blob, {}).setdefault(name, node)
+    return {blob: tuple(nodes.values()) for blob, nodes in seen.items() if len(nodes) > 1}

@@ -1,0 +1,91 @@
+"""Asks servers for all their host keys, each proven by a key exchange of its own, without logging in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from inventory.errors import ConfigError
+from inventory.hostkeys import key_type
+from inventory.model import Node
+from inventory.sshconfig import SshConfig, Target
+from inventory.transport.base import Failure, Limits, Program, Stage
+from inventory.transport.jump import Jumps, Route, route_to
+from inventory.transport.link import HOST_KEYS, Link
+from inventory.transport.ssh import Sweep
+from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
+from inventory.transport.wire import place
+
+_NOTHING = Program("", "", b"")     # no program is run on the nodes, nor on the jump hosts
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What one node's server showed: its host keys in wire form, one of each type, and whether it has host certificates; or a failure.
+
+    Keys come from connections of their own: that one is the right one says nothing about the others.
+    """
+
+    node: str
+    keys: tuple[bytes, ...] = ()
+    certified: bool = False
+    failure: Failure | None = None
+
+
+def scan(nodes: Iterable[Node], targets: Mapping[str, Target], config: SshConfig, limits: Limits) -> Iterator[Scan]:
+    """One scan per node, as each is known, all by `limits.sweep_s`. `targets` says by node name where each is.
+
+    Jump hosts on the way are logged in to, so they must be known, and are believed as in a sweep.
+    """
+    watch = Watch()
+    jumps = Jumps()
+    scanner = _Scanner(Sweep(config, _NOTHING, limits, watch, jumps, None), targets, config, limits)
+    try:
+        for reply in fan_out(nodes, limits, scanner.look, watch):
+            if reply.failure is not None:
+                yield Scan(reply.node, failure=reply.failure)
+            else:
+                yield scanner.found[reply.node]
+    finally:
+        jumps.close()
+
+
+class _Scanner:
+    def __init__(self, sweep: Sweep, targets: Mapping[str, Target], config: SshConfig, limits: Limits) -> None:
+        self._sweep = sweep
+        self._targets = targets
+        self._config = config
+        self._limits = limits
+        self.found: dict[str, Scan] = {}
+
+    def look(self, job: Job) -> bytes:
+        """Leaves the keys of one node in `found`."""
+        target = self._targets[job.node.name]
+        try:
+            route = route_to(target, job.node, self._config)
+        except ConfigError as error:
+            raise Refused(Stage.RESOLVE, str(error)) from None
+        keys: dict[str, bytes] = {}
+        wanted: tuple[str, ...] = HOST_KEYS
+        certified = False
+        while wanted:
+            blob, offered = self._sweep.patiently(job.task, lambda: self._exchange(job.task, target, route, wanted), job)  # noqa: B023
+            chosen = next((_type(name) for name in wanted if name in offered), "")
+            if key_type(blob) != chosen:
+                raise Refused(Stage.HOST_KEY, f"{place(target.hostname, target.port)} shows a key of another type than it says")
+            keys[chosen] = blob
+            certified = certified or any("-cert-" in name for name in offered)
+            wanted = tuple(name for name in wanted if name in offered and _type(name) not in keys)
+        self.found[job.node.name] = Scan(job.node.name, tuple(keys.values()), certified)
+        return b""
+
+    def _exchange(self, task: Task, target: Target, route: Route, wanted: tuple[str, ...]) -> tuple[bytes, tuple[str, ...]]:
+        link = Link(self._sweep.reach(task, target, route), target)
+        try:
+            return link.exchange(task, wanted, self._limits), link.algorithms
+        finally:
+            link.shut()
+
+
+def _type(algorithm: str) -> str:
+    return "ssh-rsa" if algorithm.startswith("rsa-sha2-") else algorithm
