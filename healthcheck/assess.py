@@ -13,10 +13,12 @@ from typing import Any
 
 from healthcheck import sku as skus
 from healthcheck.checks.base import PREVIOUS
+from healthcheck.coverage import Coverage, coverage
 from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.judge import Facts, judge, judge_fleet
 from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status, state_of
+from healthcheck.probes import Probe, ProbeSet
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
@@ -37,6 +39,28 @@ class _Waiting:
     machine: tuple[str, str] = ("", "")
     shows: Mapping[str, Any] = field(default_factory=dict)
     empty: Mapping[str, bool] = field(default_factory=dict)
+    probes: Coverage | None = None
+
+
+@dataclass(frozen=True)
+class _View:
+    """The rules for nodes of one profile, and what those that are judged need."""
+
+    rules: tuple[Rule, ...]
+    facts: frozenset[str]
+    previous: frozenset[str]
+    learned: frozenset[str]
+    probes: tuple[Probe, ...]
+
+    @classmethod
+    def of(cls, rules: tuple[Rule, ...]) -> _View:
+        judged = [rule for rule in rules if not rule.left_out]
+        return cls(
+            rules, frozenset(name for rule in judged for name in rule.fact_names if name in FACTS),
+            frozenset(name.removeprefix(PREVIOUS) for rule in judged for name in rule.checked.facts if name.startswith(PREVIOUS)),
+            frozenset(fact for rule in judged for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())),
+            ProbeSet.of(probe for rule in judged for probe in rule.probes).probes,
+        )
 
 
 @dataclass(frozen=True)
@@ -61,19 +85,12 @@ class Assessment:
         self._default_sku = default_sku
         self._waiting: dict[str, _Waiting] = {}
         self._unreached: dict[str, NodeReport] = {}
-        rules = [rule for rule in ruleset.rules if not rule.left_out]
-        self._fact_names = {name for rule in rules for name in rule.fact_names if name in FACTS}
-        self._previous_names = {
-            name.removeprefix(PREVIOUS) for rule in rules for name in rule.checked.facts if name.startswith(PREVIOUS)
-        }
-        self._learn_names = {
-            fact for rule in rules for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())
-        }
+        self._views = {name: _View.of(ruleset.under(name)) for name in {node.profile for node in nodes}}
 
     @property
     def previous_facts(self) -> bool:
         """Whether any rule that is judged compares with an earlier look."""
-        return bool(self._previous_names)
+        return any(view.previous for view in self._views.values())
 
     def add(self, recording: Recording, previous: Recording | None = None) -> None:
         """Judges what can be judged of one node now. `previous` is its earlier look, of whatever boot."""
@@ -89,12 +106,13 @@ class Assessment:
 
     def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> None:
         sku = self._sku_of(node)
-        names = self._fact_names | (self._learn_names if sku is None else set())
+        view = self._views[node.profile]
+        names = view.facts | (view.learned if sku is None else frozenset())
         facts = {**_facts(recording, names), PORT_PLANS: _port_plans(node, sku)}
-        earlier = _facts(previous, self._previous_names) if _same_boot(recording, previous) else None
-        waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording))
+        earlier = _facts(previous, view.previous) if _same_boot(recording, previous) else None
+        waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes))
         kept: set[str] = set()
-        for rule in self._ruleset.rules:
+        for rule in view.rules:
             if self._must_wait(rule, sku):
                 kept.update(rule.fact_names)
             else:
@@ -160,7 +178,9 @@ class Assessment:
                 continue
             name = rule.checked.facts[0]
             for members in cohorts.values():
-                cohort = {w.node.name: w.facts.get(name, Unmeasured(f"{name} was not captured")) for w in members}
+                # A profile may have left the rule out for some.
+                asked = [w for w in members if rule.id not in w.results]
+                cohort = {w.node.name: w.facts.get(name, Unmeasured(f"{name} was not captured")) for w in asked}
                 for node_name, result in judge_fleet(rule, cohort).items():
                     self._waiting[node_name].results[rule.id] = result
 
@@ -172,7 +192,7 @@ class Assessment:
         waiting = self._waiting[node.name]
         results = tuple(waiting.results[rule.id] for rule in self._ruleset.rules)
         state = state_of(results)
-        return NodeReport(node.name, state, _reason(state, results), results, node.in_service)
+        return NodeReport(node.name, state, _reason(state, results), results, node.in_service, probes=waiting.probes)
 
 
 def _facts(recording: Recording | None, names: Iterable[str]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from healthcheck.coverage import Coverage
+
 
 class Status(Enum):
     """What one rule says of one node. Not measured is UNKNOWN, left out on purpose is SKIPPED; neither is ever PASS."""
@@ -65,7 +67,7 @@ class Result:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """All that one sweep says of one node, results in the order of their rule ids."""
+    """All that one sweep says of one node, results in the order of their rule ids. `probes` is None where it was not reached."""
 
     node: str
     state: NodeState
@@ -73,6 +75,7 @@ class NodeReport:
     results: tuple[Result, ...]
     in_service: bool = True
     stage: str | None = None
+    probes: Coverage | None = None
 
 
 def state_of(results: Iterable[Result]) -> NodeState:

@@ -1,6 +1,6 @@
-"""Loads rules and SKUs from folders of YAML into values; every mistake is one line with file, line and column.
+"""Loads rules, SKUs and profiles from folders of YAML into values; every mistake is one line with file, line and column.
 
-Later folders override earlier ones by id: a rule or SKU of the same id changes the keys that it gives and keeps the others.
+Later folders override earlier ones by id: what has the same id changes the keys that it gives and keeps the others.
 Rules are data: nothing in them is ever executed.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,19 +25,32 @@ from healthcheck.rule import Number, Proven, Rule, Unsupported
 from healthcheck.sku import EMPTY_FACTS, Sku
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml
+from inventory.text import short
 
 _RULE_KEYS = ("id", "check", "with", "severity", "unsupported", "effect", "remedy", "source", "proven", "enabled")
 _SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "source")
+_PROFILE_KEYS = ("profile", "title", "leave_out")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
 @dataclass(frozen=True)
+class Profile:
+    """Rules that a site leaves out for some nodes: globs over their ids."""
+
+    name: str
+    title: str
+    leave_out: tuple[str, ...]
+    file: str
+
+
+@dataclass(frozen=True)
 class Ruleset:
-    """All rules in the order of their ids, all SKUs by name, and a digest over the bytes of every file read."""
+    """All rules in the order of their ids, all SKUs and profiles by name, and a digest over the bytes of every file read."""
 
     rules: tuple[Rule, ...]
     skus: Mapping[str, Sku]
     digest: str
+    profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
 
     def select(self, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Ruleset:
         """The same rules, those left out by the globs marked so; raises UsageError for a glob that matches nothing."""
@@ -56,18 +69,33 @@ class Ruleset:
             raise UsageError("--only and --skip leave no rule to judge")
         return replace(self, rules=tuple(chosen))
 
-    def probe_set(self, seconds: float, extra: Iterable[Probe] = ()) -> ProbeSet:
-        """The probes that the rules which are judged need."""
-        probes = [probe for rule in self.rules if not rule.left_out for probe in rule.probes]
+    def under(self, profile: str | None) -> tuple[Rule, ...]:
+        """The rules for nodes of a profile, those that it leaves out marked so; raises UsageError for one that is not defined."""
+        if profile is None:
+            return self.rules
+        if profile not in self.profiles:
+            guess = _nearest(profile, self.profiles) or f"; there are {', '.join(sorted(self.profiles)) or 'none'}"
+            raise UsageError(f"no such profile: {short(profile)}{guess}")
+        globs = self.profiles[profile].leave_out
+        reason = f"left out by profile {profile}"
+        return tuple(
+            replace(rule, left_out=rule.left_out or (reason if any(fnmatchcase(rule.id, glob) for glob in globs) else ""))
+            for rule in self.rules
+        )
+
+    def probe_set(self, seconds: float, extra: Iterable[Probe] = (), profiles: Iterable[str | None] = (None,)) -> ProbeSet:
+        """The probes that the rules need which are judged for nodes of any of these profiles."""
+        probes = [probe for name in set(profiles) for rule in self.under(name) if not rule.left_out for probe in rule.probes]
         return ProbeSet.of([*probes, *extra], seconds)
 
 
 def load_ruleset(folders: Iterable[Path]) -> Ruleset:
-    """Reads `*.yaml` and `sku/*.yaml` of each folder; raises RulesError or UsageError."""
+    """Reads `*.yaml`, `sku/*.yaml` and `profile/*.yaml` of each folder; raises RulesError or UsageError."""
     catalogue.load()
     digest = hashlib.sha256()
     rules: dict[str, _Entry] = {}
     skus: dict[str, _Entry] = {}
+    profiles: dict[str, _Entry] = {}
     for folder in folders:
         for path in sorted(folder.glob("*.yaml")):
             if path.name == "policy.yaml":
@@ -78,11 +106,14 @@ def load_ruleset(folders: Iterable[Path]) -> Ruleset:
         for path in sorted((folder / "sku").glob("*.yaml")):
             digest.update(path.read_bytes())
             _overlay(skus, _sku_entry(path), "sku")
+        for path in sorted((folder / "profile").glob("*.yaml")):
+            digest.update(path.read_bytes())
+            _overlay(profiles, _entry(load_yaml(path, error=RulesError), _PROFILE_KEYS, "profile", Mark(str(path), 1, 1)), "profile")
     if not rules:
         raise UsageError("no rule was found in any rules folder")
     known_skus = {name: _sku(name, skus, ()) for name in skus}
     loaded = tuple(_rule(rules[name], known_skus) for name in sorted(rules))
-    return Ruleset(loaded, known_skus, digest.hexdigest())
+    return Ruleset(loaded, known_skus, digest.hexdigest(), {name: _profile(entry, loaded) for name, entry in profiles.items()})
 
 
 @dataclass
@@ -156,6 +187,25 @@ def _sku(name: str, entries: Mapping[str, _Entry], above: tuple[str, ...]) -> Sk
     title = entry.values.get("title", base.title)
     ports = {**base.ports, **read_ports(entry.values.get("ports", {}), entry.marks.get("ports", entry.mark))}
     return Sku(name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty), entry.mark.file, ports=MappingProxyType(ports))
+
+
+def _profile(entry: _Entry, rules: Sequence[Rule]) -> Profile:
+    title, globs = entry.values.get("title", ""), entry.values.get("leave_out")
+    if not isinstance(title, str):
+        raise RulesError(f"profile {entry.name}: title: expected text, got {_kind(title)}", entry.marks["title"])
+    if not isinstance(globs, LocatedList) or not globs:
+        said = f"profile {entry.name}: leave_out: expected a list of globs over the ids of rules, got {_kind(globs)}"
+        raise RulesError(said, entry.marks.get("leave_out", entry.mark))
+    left = set()
+    for at, glob in enumerate(globs):
+        matched = {rule.id for rule in rules if fnmatchcase(rule.id, glob)} if isinstance(glob, str) else set()
+        if not matched:
+            hint = _nearest(str(glob), [rule.id for rule in rules])
+            raise RulesError(f"profile {entry.name}: leave_out: no rule matches {_kind(glob)}{hint}", globs.value_marks[at])
+        left |= matched
+    if all(rule.id in left for rule in rules):
+        raise RulesError(f"profile {entry.name}: leave_out leaves no rule to judge", entry.marks["leave_out"])
+    return Profile(entry.name, " ".join(title.split()), tuple(globs), entry.mark.file)
 
 
 def _rule(entry: _Entry, skus: Mapping[str, Sku]) -> Rule:

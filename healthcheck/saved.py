@@ -195,7 +195,8 @@ def _node_from_json(document: Any) -> Node:
         raise ValueError("a node's name that is none")
     ports = {_text(pci): PortPlan(p["role"], p["rail"], p["leaf"]) for pci, p in document["ports"].items()}
     return Node(
-        name=name, sku=document["sku"], profile=document.get("profile"), lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=document["rack"],
+        name=name, sku=document["sku"], profile=document.get("profile"),
+        lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=document["rack"],
         leaf=_texts(document["leaf"]), ports=MappingProxyType(ports), nvlink_domain=document["nvlink_domain"],
         power=document["power"], labels=MappingProxyType(dict(document["labels"])),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,6 +55,11 @@ def limits(timeout_s: float | None, fanout: int) -> Limits:
     return replace(base, sweep_s=timeout_s, node_s=min(base.node_s, timeout_s), connect_s=min(base.connect_s, timeout_s))
 
 
+def profiled(nodes: Iterable[Node], profile: str | None) -> tuple[Node, ...]:
+    """The nodes, those that name no profile with this one."""
+    return tuple(replace(node, profile=node.profile or profile) for node in nodes)
+
+
 def live(
     plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
 ) -> Outcome:
@@ -64,7 +69,8 @@ def live(
     started = time.time()
     troubles: dict[str, str] = {}
     assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku)
-    probe_set = plan.ruleset.probe_set(max(1.0, min(45.0, bounds.node_s - _WAY_BACK_S)))
+    seconds = max(1.0, min(45.0, bounds.node_s - _WAY_BACK_S))
+    probe_set = plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes})
     partial = False
     try:
         replies = transport.run(plan.nodes, program.build(probe_set), bounds)
@@ -115,15 +121,19 @@ def _closing(replies: Iterator[object]) -> Iterator[None]:
             close()
 
 
-def replay(folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None) -> tuple[Plan, Outcome]:
-    """Judges a saved sweep again. Selection and SKU are the saved ones unless others are given. Reads only; writes nothing."""
+def replay(
+    folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None, profile: str | None = None,
+) -> tuple[Plan, Outcome]:
+    """Judges a saved sweep again. Selection, SKU and profile are the saved ones unless others are given. Reads only; writes nothing."""
     manifest = saved.load_manifest(folder)
     only, skip = (only, skip) if only or skip else (manifest.only, manifest.skip)
     default = sku or manifest.default_sku
     for node in manifest.nodes:
         if (node.sku or default) not in (None, *ruleset.skus):
             raise UsageError(f"--replay {folder}: node {node.name} is of SKU {node.sku or default}, which no rules folder defines")
-    plan = Plan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip)
+        if node.profile not in (None, *ruleset.profiles):
+            raise UsageError(f"--replay {folder}: node {node.name} is of profile {node.profile}, which no rules folder defines")
+    plan = Plan(profiled(manifest.nodes, profile), ruleset.select(only, skip), default, manifest.source, only, skip)
     assessment = Assessment(plan.nodes, plan.ruleset, default)
     for recording, previous in saved.recordings(folder, manifest):
         assessment.add(recording, previous)

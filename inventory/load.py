@@ -53,19 +53,24 @@ class LoadedInventory:
     origins: Mapping[str, Mapping[str, Mark]]
 
 
-def load_inventory(path: str | os.PathLike[str], known_skus: Collection[str] | None = None) -> Inventory:
+def load_inventory(
+    path: str | os.PathLike[str], known_skus: Collection[str] | None = None, known_profiles: Collection[str] | None = None,
+) -> Inventory:
     """The inventory that a file describes; nodes in the file's order, groups expanded.
 
-    An entry for one node refines entries for sets, and both refine `defaults`; labels and ports merge key by key. SKU names are
-    checked only where `known_skus` is given. A relative identity or known_hosts file is taken from the inventory's own folder.
+    An entry for one node refines entries for sets, and both refine `defaults`; labels and ports merge key by key. Names of SKUs
+    and profiles are checked only where the known ones are given. A relative identity or known_hosts file is taken from the
+    inventory's own folder.
     Raises InventoryError: one line with file, line and column, the key, and what was expected.
     """
-    return _load(path, known_skus)[0]
+    return _load(path, known_skus, known_profiles)[0]
 
 
-def load_with_origins(path: str | os.PathLike[str], known_skus: Collection[str] | None = None) -> LoadedInventory:
+def load_with_origins(
+    path: str | os.PathLike[str], known_skus: Collection[str] | None = None, known_profiles: Collection[str] | None = None,
+) -> LoadedInventory:
     """As `load_inventory`, and keeps where each value stands."""
-    return _located(*_load(path, known_skus))
+    return _located(*_load(path, known_skus, known_profiles))
 
 
 def parse_with_origins(text: str, path: str | os.PathLike[str], known_skus: Collection[str] | None = None) -> LoadedInventory:
@@ -80,19 +85,23 @@ def _located(inventory: Inventory, merged: Mapping[str, Values]) -> LoadedInvent
 
 def check_entry(found: LocatedMap) -> None:
     """Raises InventoryError, as `load_inventory` would, unless an entry for nodes may hold these keys and values."""
-    _Reader(Path(), None).entry(found)
+    _Reader(Path(), None, None).entry(found)
 
 
-def _load(path: str | os.PathLike[str], known_skus: Collection[str] | None) -> tuple[Inventory, Mapping[str, Values]]:
-    return _read(load_yaml(path, error=InventoryError), os.fspath(path), known_skus)
+def _load(
+    path: str | os.PathLike[str], known_skus: Collection[str] | None, known_profiles: Collection[str] | None,
+) -> tuple[Inventory, Mapping[str, Values]]:
+    return _read(load_yaml(path, error=InventoryError), os.fspath(path), known_skus, known_profiles)
 
 
-def _read(document: Any, source: str, known_skus: Collection[str] | None) -> tuple[Inventory, Mapping[str, Values]]:
+def _read(
+    document: Any, source: str, known_skus: Collection[str] | None, known_profiles: Collection[str] | None = None,
+) -> tuple[Inventory, Mapping[str, Values]]:
     if not isinstance(document, LocatedMap):
         raise InventoryError("expected a map with the keys version and nodes", Mark(source, 1, 1))
     _check_keys(document, _TOP_KEYS, "the inventory")
     _check_version(document, source)
-    reader = _Reader(Path(source).absolute().parent, known_skus)
+    reader = _Reader(Path(source).absolute().parent, known_skus, known_profiles)
     defaults = reader.entry(_submap(document, "defaults"))
     written = _groups(_submap(document, "groups"))
     merged = _merge(_submap(document, "nodes"), defaults, Groups(written), reader)
@@ -285,9 +294,10 @@ class _Spot:
 class _Reader:
     """Reads entries: every key of a node, by a function of its own."""
 
-    def __init__(self, folder: Path, known_skus: Collection[str] | None) -> None:
+    def __init__(self, folder: Path, known_skus: Collection[str] | None, known_profiles: Collection[str] | None) -> None:
         self._folder = folder
         self._skus = known_skus
+        self._profiles = known_profiles
         self._readers: dict[str, Callable[[_Spot], Any]] = {
             "address": self._address,
             "port": lambda spot: _whole(spot, 1, 65535, "a port number from 1 to 65535"),
@@ -298,7 +308,8 @@ class _Reader:
             "known_hosts_file": self._files,
             "proxy_jump": _jump,
             "python": lambda spot: _word(spot, "a program such as python3 or /usr/bin/python3"),
-            "sku": self._sku,
+            "sku": lambda spot: _named(spot, "SKU", self._skus),
+            "profile": lambda spot: _named(spot, "profile", self._profiles),
             "lifecycle": _lifecycle,
             "rack": _Spot.text,
             "leaf": lambda spot: tuple(item.text("a leaf switch or a list of them") for item in spot.items()),
@@ -343,13 +354,6 @@ class _Reader:
             for item in spot.items()
         )
 
-    def _sku(self, spot: _Spot) -> str:
-        name = spot.text("the name of a SKU file")
-        if self._skus is not None and name not in self._skus:
-            guess = did_you_mean(name, self._skus) or f"; known: {', '.join(sorted(self._skus)) or 'none'}"
-            raise InventoryError(f"undefined SKU {short(name)}{guess}", spot.mark)
-        return name
-
     def _bmc(self, spot: _Spot) -> Bmc:
         if not isinstance(spot.value, LocatedMap):
             return Bmc(self._address(spot))
@@ -369,6 +373,15 @@ def host(text: str) -> str | None:
         return str(ipaddress.IPv6Address(bare))
     except ValueError:
         return None
+
+
+def _named(spot: _Spot, kind: str, known: Collection[str] | None) -> str:
+    """The name of a SKU or profile, which must be one of the known, if these are given."""
+    name = spot.text(f"the name of a {kind} file")
+    if known is not None and name not in known:
+        guess = did_you_mean(name, known) or f"; known: {', '.join(sorted(known)) or 'none'}"
+        raise InventoryError(f"undefined {kind} {short(name)}{guess}", spot.mark)
+    return name
 
 
 def _boolean(spot: _Spot) -> bool:

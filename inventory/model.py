@@ -80,6 +80,7 @@ class Node:
     proxy_jump: str | None = None
     python: str = "python3"
     sku: str | None = None
+    profile: str | None = None
     lifecycle: Lifecycle = Lifecycle()
     rack: str | None = None
     leaf: tuple[str, ...] = ()

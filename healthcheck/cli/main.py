@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -45,6 +46,7 @@ def root(ctx: click.Context) -> None:
     ctx.meta["muster.profiles"] = lambda: tuple(_ruleset().profiles)
 
 
+@functools.cache
 def _ruleset() -> Ruleset:
     """For commands of packages that know nothing of rules, but check names that these define."""
     from healthcheck.ruleset import load_ruleset

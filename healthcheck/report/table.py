@@ -63,6 +63,7 @@ def render(
         line("")
         _say_group(line, group, rules, fold)
     _say_not_judged(line, reports, fold)
+    _say_not_seen(line, reports, fold)
     if learned is not None:
         _say_difference(line, reports, fold)
 
@@ -124,6 +125,18 @@ def _say_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> No
             groups.setdefault(fold(nodes), []).append(rule)
         for nodes_text, ids in groups.items():
             line((f"{what}  {', '.join(ids)}: {reason}  {nodes_text}", "dim"))
+
+
+def _say_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
+    """How much of what was asked for needs root and was not seen."""
+    said: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    for report in reports:
+        if report.probes is not None and report.probes.denied:
+            said.setdefault((report.probes.asked, report.probes.denied), []).append(report.node)
+    for (asked, denied), nodes in said.items():
+        what = "1 probe needs root and was" if len(denied) == 1 else f"{len(denied)} of {asked} probes need root and were"
+        what = f"1 of {asked} probes needs root and was" if len(denied) == 1 else what
+        line((f"{what} not seen: {', '.join(denied)}  {fold(nodes)}", "dim"))
 
 
 def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold) -> None:

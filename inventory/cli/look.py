@@ -20,9 +20,9 @@ from inventory.model import Bmc, Lifecycle, Node, PortPlan
 from inventory.nodeset import fold
 from inventory.select import select
 
-# The root command may put a function here, in click's Context.meta, that returns the names of the known SKUs: they come with the
-# rules, of which this package knows nothing.
-SKUS = "muster.skus"
+# The root command may put functions here, in click's Context.meta, that return the names of the known SKUs and profiles: they
+# come with the rules, of which this package knows nothing.
+SKUS, PROFILES = "muster.skus", "muster.profiles"
 
 _file = click.option(
     "--inventory", "-i", "file", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.",
@@ -44,7 +44,7 @@ def check(ctx: click.Context, file: str | None) -> None:
     """
     path = _found(file)
     known = _known_skus(ctx)
-    found = load_inventory(path, known)
+    found = load_inventory(path, known, _known_profiles(ctx))
     click.echo(f"{path}: OK, {_count(len(found), 'node')}, {_count(len(found.groups), 'group')}")
     click.echo(f"  lifecycle  {_tally(node.lifecycle.state.value for node in found)}")
     click.echo(f"  sku        {_tally(node.sku for node in found)}{'' if known is not None else ' (names not checked)'}")
@@ -68,7 +68,7 @@ def show(ctx: click.Context, node: str, file: str | None, form: str) -> None:
     muster inventory show gpu007
     muster inventory show gpu007 --format json | jq .values.rack
     """
-    loaded = load_with_origins(_found(file), _known_skus(ctx))
+    loaded = load_with_origins(_found(file), _known_skus(ctx), _known_profiles(ctx))
     chosen = select(loaded.inventory, node)
     if len(chosen) != 1:
         raise UsageError(f"{node} names {len(chosen)} nodes, expected one; see them with: muster inventory nodes '{node}'")
@@ -184,6 +184,11 @@ def _reach(node: Node) -> dict[str, Any]:
 
 def _known_skus(ctx: click.Context) -> Collection[str] | None:
     names: Callable[[], Collection[str]] | None = ctx.meta.get(SKUS)
+    return names() if names is not None else None
+
+
+def _known_profiles(ctx: click.Context) -> Collection[str] | None:
+    names: Callable[[], Collection[str]] | None = ctx.meta.get(PROFILES)
     return names() if names is not None else None
 
 
