@@ -35,27 +35,25 @@ def objection(target: Target, known: Known, revoked: RevokedKeys | None, blob: b
         return None
     same = [key for key in known.keys if key.type == key_type(blob)]
     if same:
-        return _changed(known, same[0], offered)
+        return _changed(target, known, same[0], offered)
     if known.keys:
         others = ", ".join(f"{key.type} ({key.where})" for key in known.keys[:3])
-        return f"{known.name} offers {offered}, and only its {others} is known; {_enrol(target, blob)}"
+        return f"{known.name} offers {offered}, and only its {others} is known; {_enroll(target)}"
     if known.authorities:
         return (f"{known.name} is known only by a certificate authority ({known.authorities[0].where}), and host certificates cannot be "
-                f"checked here; it offers {offered}; {_enrol(target, blob)}")
-    return f"{known.name} is not in {' or '.join(target.known_hosts_files[:2]) or 'any file'}; it offers {offered}; {_enrol(target, blob)}"
+                f"checked here; it offers {offered}; {_enroll(target)}")
+    return f"{known.name} is not in {' or '.join(target.known_hosts_files[:2]) or 'any file'}; it offers {offered}; {_enroll(target)}"
 
 
-def _changed(known: Known, old: KnownKey, offered: str) -> str:
-    at = f"{shlex.quote(known.name)} -f {shlex.quote(old.file)}"
+def _changed(target: Target, known: Known, old: KnownKey, offered: str) -> str:
+    name = shlex.quote(target.name)
     return (f"the host key of {known.name} has changed: it offers {offered}, {old.where} holds {fingerprint(old.blob)}; see it with: "
-            f"ssh-keygen -l -F {at}; only if the node was reinstalled, forget it with: ssh-keygen -R {at}")
+            f"ssh-keygen -l -F {shlex.quote(known.name)} -f {shlex.quote(old.file)}; only if the node was reinstalled, take the new one "
+            f"with: muster inventory enroll {name} --replace {name}")
 
 
-def _enrol(target: Target, blob: bytes) -> str:
-    options = ["-o", "StrictHostKeyChecking=ask", "-o", f"HostKeyAlgorithms={_requested(blob)}"]
-    if target.known_hosts_files:
-        options += ["-o", f"UserKnownHostsFile={target.known_hosts_files[0]}"]
-    return f"compare with the node's console, then enrol it with: {by_hand(target, *options)} true"
+def _enroll(target: Target) -> str:
+    return f"compare with the node's console, then pin it with: muster inventory enroll {shlex.quote(target.name)}"
 
 
 def by_hand(target: Target, *options: str) -> str:
@@ -68,8 +66,3 @@ def by_hand(target: Target, *options: str) -> str:
     if target.port != 22:
         words += ["-p", str(target.port)]
     return shlex.join([*words, f"{target.user}@{target.hostname}"])
-
-
-def _requested(blob: bytes) -> str:
-    return ",".join(_RSA) if key_type(blob) == "ssh-rsa" else key_type(blob)
-

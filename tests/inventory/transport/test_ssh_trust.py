@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from inventory.transport.base import Stage
+from tests.command import muster
 from tests.inventory.transport.sweeps import one, refusal, sweep
 from tests.testbed.sshd import Sshd, hashed, make_key, public, sshd, wait_until
 
@@ -33,12 +34,18 @@ def test_an_unknown_host_is_refused_with_its_fingerprint_and_the_command_that_en
     assert subprocess.run(["ssh-keygen", "-lf", key], capture_output=True, text=True, check=True).stdout.split()[1] in reason
     assert (tmp_path / "known_hosts").read_text() == ""
     # The command works as printed, once the person has said yes to the key.
-    words = shlex.split(reason[reason.index("ssh -o"):])
-    assert "StrictHostKeyChecking=ask" in words
-    words = [word.replace("=ask", "=accept-new") for word in words]
-    done = subprocess.run([words[0], "-F", "none", "-i", str(plain_sshd.user_key), *words[1:]], capture_output=True, text=True, check=False)
+    words = shlex.split(reason[reason.index("muster inventory enroll"):])
+    assert words == ["muster", "inventory", "enroll", "n1"]
+    done = enroll(plain_sshd, tmp_path, *words[3:], "--yes")
     assert done.returncode == 0, done.stderr
     assert one(plain_sshd.node(**empty)).body == b"well"
+
+
+def enroll(server: Sshd, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command in a folder whose inventory has the server as n1."""
+    (folder / "muster.yaml").write_text(
+        f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {server.port}, known_hosts_file: known_hosts}}\n")
+    return muster("inventory", "enroll", *words, home=folder)
 
 
 def test_a_changed_key_is_refused_with_the_line_that_holds_the_old_one_and_what_to_type(plain_sshd: Sshd, tmp_path: Path) -> None:
@@ -49,9 +56,11 @@ def test_a_changed_key_is_refused_with_the_line_that_holds_the_old_one_and_what_
     assert f"{tmp_path}/known_hosts:2" in reason
     show = shlex.split(reason[reason.index("ssh-keygen -l"):].partition(";")[0])
     assert subprocess.run(show, capture_output=True, check=False).stdout
-    forget = shlex.split(reason[reason.index("ssh-keygen -R"):].partition(";")[0])
-    subprocess.run(forget, capture_output=True, check=True)
-    assert "not in" in refusal(one(plain_sshd.node(**changes)), Stage.HOST_KEY)
+    words = shlex.split(reason[reason.index("muster inventory enroll"):])
+    assert enroll(plain_sshd, tmp_path, "n1", "--yes").returncode == 1
+    done = enroll(plain_sshd, tmp_path, *words[3:], "--yes")
+    assert done.returncode == 0, done.stderr
+    assert one(plain_sshd.node(**changes)).body == b"well"
 
 
 def test_a_revoked_key_is_refused_although_it_is_known_too(plain_sshd: Sshd, tmp_path: Path) -> None:
