@@ -453,12 +453,20 @@ class InventoryFile:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Afterwards a new file holds `text`. Raises InventoryError when there is one already, or it cannot be made."""
+    """Afterwards a new file holds `text`, all of it. Raises InventoryError when there is one already, or it cannot be made."""
+    mask = os.umask(0o077)
+    os.umask(mask)
     try:
-        with path.open("x", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fchmod(file.fileno(), 0o666 & ~mask)
+                os.fsync(file.fileno())
+            os.link(name, path)     # unlike a rename, never over a file that someone made meanwhile
+        finally:
+            Path(name).unlink()
     except FileExistsError:
         raise InventoryError(f"{path}: exists already; name it with --inventory to import into it") from None
     except OSError as problem:

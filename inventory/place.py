@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from inventory.edit import Document, read_document, rewrite, same
@@ -25,12 +25,18 @@ MAX_KEY = 100               # characters of one folded key; YAML allows 1024, a 
 
 @dataclass(frozen=True)
 class Want:
-    """The values that nodes are to have under one key; `otherwise` holds for a node of which no entry says anything."""
+    """The values that nodes are to have under one key; `otherwise` holds for a node of which no entry says anything.
+
+    Nodes in `settled` have their value already: they are not written for, and count where all nodes of a set must agree. With
+    `tidy`, a node's own value goes when its sets and defaults say the same. Two spellings are equal when their `meaning` is.
+    """
 
     key: Path
     values: Mapping[str, Any]
     otherwise: Any = NOTHING
-    meaning: Callable[[Any], Any] = lambda value: value      # by which two spellings of one value are equal
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    tidy: bool = False
+    meaning: Callable[[Any], Any] = lambda value: value
 
 
 def change(text: str, source: str, wants: Iterable[Want], add: Document, meant: Callable[[Inventory], Mapping[str, Node]],
@@ -101,30 +107,25 @@ def _place(document: Document, groups: Mapping[str, Any], want: Want, by_sets: b
             by_set |= entry.names
             if entry.value is not NOTHING:
                 said.update(dict.fromkeys(entry.names, entry.value))
-    fresh: list[tuple[Any, list[str]]] = []
+    fresh: dict[str, tuple[Any, list[str]]] = {}
     for name, value in want.values.items():
         inherited = _equal(want, said.get(name, want.otherwise), value)
         single = own.get(name)
         if single is None:
             if not inherited:
-                _gather(fresh, name, value, want) if by_sets and name not in said else _put(document, name, want.key, value)
-        elif inherited:
+                if by_sets and name not in said:
+                    fresh.setdefault(repr(want.meaning(value)), (value, []))[1].append(name)
+                else:
+                    _put(document, name, want.key, value)
+        elif inherited and (want.tidy or not _equal(want, single.value, value)):
             _drop(document, single.text, want.key)
             if not document["nodes"][single.text] and single.value is not NOTHING and name in by_set:
                 del document["nodes"][single.text]
         elif not _equal(want, single.value, value):
             _put(document, single.text, want.key, value)
-    for value, names in fresh:
+    for value, names in fresh.values():
         for text in sets_of(names):
             _put(document, text, want.key, value)
-
-
-def _gather(fresh: list[tuple[Any, list[str]]], name: str, value: Any, want: Want) -> None:
-    for held, names in fresh:
-        if _equal(want, held, value):
-            names.append(name)
-            return
-    fresh.append((value, [name]))
 
 
 def _shrink(document: Document, entries: list[_Entry], want: Want) -> list[_Entry]:
@@ -153,17 +154,18 @@ def _change_sets(document: Document, entries: list[_Entry], want: Want) -> None:
     """Changes sets of which every node is to have one value; the widest first, and none that would then disagree with another."""
     sets = sorted((entry for entry in entries if not entry.own), key=lambda entry: -len(entry.names))
     covered: set[str] = set()
+    wanted = {**want.settled, **want.values}
     for entry in list(sets):
-        if not entry.names <= want.values.keys():
+        if not entry.names <= wanted.keys() or entry.names.isdisjoint(want.values):
             continue
-        value = want.values[next(iter(entry.names))]
-        if not all(_equal(want, want.values[name], value) for name in entry.names):
+        value = wanted[next(iter(entry.names))]
+        if not all(_equal(want, wanted[name], value) for name in entry.names):
             continue
         if entry.value is NOTHING:
             if _equal(want, want.otherwise, value) or entry.names <= covered:
                 continue
             held = [other for other in sets if other.value is not NOTHING and other.names & entry.names]
-            if any(not other.names <= want.values.keys() for other in held if not _equal(want, other.value, value)):
+            if any(not other.names <= wanted.keys() for other in held if not _equal(want, other.value, value)):
                 continue
             if not entry.names - {name for other in held for name in other.names}:
                 continue

@@ -11,19 +11,20 @@ from typing import Any
 
 import click
 
-from inventory.cli.look import _columns, _file, _format, _found, _known_skus
+from inventory.cli.look import _file, _format, _found, _known_skus
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.edit import InventoryFile, read_document
 from inventory.errors import UsageError
 from inventory.load import parse_with_origins
 from inventory.model import Inventory, Lifecycle, LifecycleState, Node
 from inventory.nodeset import did_you_mean, fold, natural
-from inventory.place import NOTHING, Want, change
+from inventory.place import Want, change
 from inventory.select import select
 from inventory.text import short
 
 _STATES = [state.value for state in LifecycleState]
 _SPAN = re.compile(r"([0-9]{1,4})([dw])")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @click.command(short_help="Take nodes out of service and back, in the file; list who is out.")
@@ -73,7 +74,8 @@ def lifecycle(ctx: click.Context, nodes: str | None, state: str | None, owner: s
     def meant(before: Inventory) -> dict[str, Node]:
         return {node.name: replace(node, lifecycle=wanted.get(node.name, node.lifecycle)) for node in before}
 
-    want = Want(("lifecycle",), {name: _spelt(value) for name, value in wanted.items()}, _otherwise(given, source), _meaning)
+    want = Want(("lifecycle",), {name: _spelt(value) for name, value in wanted.items()}, _otherwise(given, source),
+                tidy=True, meaning=_meaning)
     after = change(given.text, source, [want], {}, meant, {}, loaded, skus)
     if propose(source, given.text, after, lambda: given.write(after), yes=yes, dry_run=dry_run):
         click.echo(f"{fold(changing)}: {', '.join(dict.fromkeys(map(_words, changing.values())))}; written to {source}")
@@ -120,11 +122,11 @@ def _date(text: str | None, today: dt.date) -> dt.date | None:
         return None
     span = _SPAN.fullmatch(text)
     try:
+        if span is None and not _DAY.fullmatch(text):
+            raise ValueError
         day = today + dt.timedelta(days=int(span[1]) * (7 if span[2] == "w" else 1)) if span else dt.date.fromisoformat(text)
     except (ValueError, OverflowError):
         raise UsageError(f"--until is {short(text)}, expected a date such as 2026-12-01, or 14d, or 2w") from None
-    if len(text) != 10 and not span:
-        raise UsageError(f"--until is {short(text)}, expected a date such as 2026-12-01, or 14d, or 2w")
     if day < today:
         raise UsageError(f"--until is {day}, which has passed (today is {today})")
     return day
@@ -151,7 +153,10 @@ def _list(found: Inventory, chosen: Iterable[Node], form: str) -> None:
     alike: dict[Lifecycle, list[str]] = {}
     for node in ordered:
         alike.setdefault(node.lifecycle, []).append(node.name)
-    _columns((fold(names), _words(value), "OVERDUE" if _overdue(value, today) else "") for value, names in alike.items())
+    rows = [(fold(names), f"{_words(value)}{', OVERDUE' if _overdue(value, today) else ''}") for value, names in alike.items()]
+    width = min(max(len(names) for names, _ in rows), 60)
+    for names, words in rows:
+        click.echo(f"{names:{width}}  {words}")
 
 
 def _overdue(value: Lifecycle, today: dt.date) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import click
 
@@ -18,13 +18,19 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Write without askin
 dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would change.")
 
 
-def propose(name: str, before: str, after: str, write: Callable[[], None], *, yes: bool, dry_run: bool) -> bool:
-    """Prints the difference, asks where a person can answer, and writes. Returns whether it was written.
+def propose(name: str, before: str, after: str, write: Callable[[], None], *, yes: bool, dry_run: bool,
+            remarks: Iterable[str] = ()) -> bool:
+    """Prints the difference and the remarks, asks where a person can answer, and writes. Returns whether it was written.
 
     Raises UsageError when nobody can be asked and `yes` was not given.
     """
     for line in difflib.unified_diff(_lines(before), _lines(after), name if before else "/dev/null", name, lineterm=""):
         click.echo(_coloured(clean(line, 2000)))
+    for remark in remarks:
+        click.echo(clean(remark, 2000))
+    if before == after:
+        click.echo(f"{name}: nothing to change")
+        return False
     if dry_run:
         return False
     if not yes:

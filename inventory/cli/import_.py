@@ -1,0 +1,150 @@
+"""`muster inventory import`: nodes and groups that Slurm, Ansible or a spreadsheet knows, merged into the inventory file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from inventory.cli.look import _file, _known_skus
+from inventory.cli.propose import dry_run_option, propose, yes_option
+from inventory.edit import InventoryFile, write_new
+from inventory.errors import UsageError
+from inventory.importers.base import MAX_BYTES, Imported, decode, read
+from inventory.locate import find_inventory
+from inventory.merge import merge, new_file
+from inventory.model import Node
+from inventory.nodeset import did_you_mean
+from inventory.text import short
+
+
+@click.group(name="import", short_help="Take nodes from Slurm, Ansible or CSV.")
+def import_() -> None:
+    """Take nodes and groups from Slurm, Ansible or a CSV file.
+
+    \b
+    muster inventory import slurm -o muster.yaml
+    muster inventory import ansible hosts.ini
+    muster inventory import csv racks.csv --map 'Rack Position=rack'
+
+    What the file says already wins: an import adds nodes and values that the file lacks, and names each value that it left as it
+    was ('kept: gpu007 rack r02, slurm says r03'). It does not remember earlier imports, so it cannot tell a value that you edited
+    from one that the source changed; --overwrite KEY lets the source win for that key. Nodes that the source no longer has are
+    named, never removed. The difference is shown before anything is written, and a second import changes nothing.
+    """
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    options: tuple[Callable[..., Any], ...] = (
+        click.pass_context, dry_run_option, yes_option,
+        click.option("--missing", type=click.Choice(("keep", "retired")), default="keep", show_default=True,
+                     help="What becomes of nodes that the source does not have."),
+        click.option("--overwrite", metavar="KEY[,KEY]", help="Keys for which the source wins, such as rack,labels.zone or groups."),
+        click.option("--output", "-o", metavar="FILE", help="Write a new inventory instead."),
+        _file,
+    )
+    for option in options:
+        command = option(command)
+    return command
+
+
+@import_.command(short_help="From scontrol or sinfo, live or saved.")
+@click.argument("source", required=False)
+@_common
+def slurm(ctx: click.Context, source: str | None, **options: Any) -> None:
+    """Take the nodes that Slurm knows; partitions become groups.
+
+    SOURCE is what `scontrol show node`, `scontrol show nodes --json` or `sinfo --json` printed, - for standard input; without it
+    the controller is asked.
+
+    \b
+    muster inventory import slurm -o muster.yaml
+    ssh login1 scontrol show node | muster inventory import slurm - --yes
+    """
+    from inventory.importers import slurm as importer
+
+    if source is None:
+        found = importer.live()
+    elif source == "-":
+        found = importer.parse(click.get_binary_stream("stdin").read(MAX_BYTES + 1), "standard input")
+    else:
+        found = importer.parse(read(source), source)
+    _take(ctx, found, **options)
+
+
+@import_.command(short_help="From an inventory file or folder.")
+@click.argument("source")
+@_common
+def ansible(ctx: click.Context, source: str, **options: Any) -> None:
+    """Take the hosts and groups of an Ansible inventory: a file, a folder, or what `ansible-inventory --list` printed.
+
+    Nothing is run: scripts, plug-ins, vaults and templates are not followed.
+
+    \b
+    muster inventory import ansible inventories/prod -o muster.yaml
+    """
+    from inventory.importers import ansible as importer
+
+    _take(ctx, importer.load(Path(source)), **options)
+
+
+@import_.command(short_help="From a table with a header line.")
+@click.argument("source")
+@click.option("--map", "pairs", multiple=True, metavar="HEADER=KEY",
+              help="Which key a column is, such as 'Rack Position=rack' or 'Zone=labels.zone'; HEADER=- leaves it out. Repeatable.")
+@_common
+def csv(ctx: click.Context, source: str, pairs: tuple[str, ...], **options: Any) -> None:
+    """Take nodes from a CSV file: a line each, under a header line that names our keys or is mapped to them.
+
+    \b
+    muster inventory import csv racks.csv --map 'Rack Position=rack' --map 'Serial=labels.serial'
+    """
+    from inventory.importers import csv_ as importer
+
+    mapping: dict[str, str] = {}
+    for pair in pairs:
+        header, equals, key = pair.rpartition("=")
+        if not equals or not header or not key:
+            raise UsageError(f"--map is {short(pair)}, expected HEADER=KEY")
+        mapping[header] = key
+    data = click.get_binary_stream("stdin").read(MAX_BYTES + 1) if source == "-" else read(source)
+    name = "standard input" if source == "-" else source
+    _take(ctx, importer.parse(decode(data, name), name, mapping), **options)
+
+
+def _take(ctx: click.Context, found: Imported, *, file: str | None, output: str | None, overwrite: str | None, missing: str,
+          yes: bool, dry_run: bool) -> None:
+    keys = _keys(overwrite)
+    skus = _known_skus(ctx)
+    if output is not None:
+        if file is not None or keys or missing != "keep":
+            raise UsageError("--output writes a new file: --inventory, --overwrite and --missing do not go with it")
+        path = Path(output)
+        if os.path.lexists(path):
+            raise UsageError(f"{output}: exists already; import into it with --inventory {output}")
+        made = new_file(found, output, skus)
+        if propose(output, "", made.text, lambda: write_new(path, made.text), yes=yes, dry_run=dry_run, remarks=made.remarks):
+            click.echo(f"{output}: written")
+        return
+    place = find_inventory(file)
+    if place is None:
+        raise UsageError("no inventory was found: --output muster.yaml makes one, --inventory FILE names one")
+    given = InventoryFile.read(place)
+    merged = merge(given.text, str(place), found, overwrite=keys, retire=missing == "retired", skus=skus)
+    if propose(str(place), given.text, merged.text, lambda: given.write(merged.text), yes=yes, dry_run=dry_run, remarks=merged.remarks):
+        click.echo(f"{place}: written")
+
+
+def _keys(overwrite: str | None) -> frozenset[str]:
+    if overwrite is None:
+        return frozenset()
+    known = [*(field.name for field in fields(Node) if field.name != "name"), "groups"]
+    keys = frozenset("privilege" if key == "become" else key for key in overwrite.split(","))
+    for key in keys:
+        if key not in known and not key.startswith(("labels.", "ports.")):
+            raise UsageError(f"--overwrite names {short(key)}, which is no key{did_you_mean(key, known)}")
+    return keys

@@ -1,0 +1,257 @@
+"""Merges what an importer found into an inventory: new nodes are added in folded sets, and what the file says already wins.
+
+Nothing is remembered between imports: a value that stands in the file was written by a person or approved by one, and the file alone
+is the truth. A value that is in the way stays and is named; nodes that the source no longer has are named, never removed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from inventory.edit import Document, flow, read_document, render
+from inventory.errors import InventoryError
+from inventory.importers.base import Imported
+from inventory.load import LoadedInventory, parse_with_origins, pci_address
+from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan
+from inventory.nodeset import fold
+from inventory.place import MAX_KEY, NOTHING, Path, Want, change, sets_of
+
+_NESTED = ("labels", "ports")       # their keys merge one by one
+_LISTS = ("leaf", "identity_file", "known_hosts_file")
+_COMMON = ("user", "port", "transport", "privilege", "identity_file", "known_hosts_file", "proxy_jump", "python")     # ways to log in
+_GIVEN_AT = re.compile(r" \(given at [^)]*\)")
+_MOST_KEPT = 200     # lines of differences that are printed
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The file's text afterwards, and what there is to say: remarks are lines."""
+
+    text: str
+    remarks: tuple[str, ...]
+
+
+def new_file(imported: Imported, path: str, skus: Collection[str] | None = None) -> Merged:
+    """A whole new inventory; what all nodes share of how they are logged in to becomes `defaults`. Raises InventoryError."""
+    values = {name: _flat(given) for name, given in imported.nodes.items()}
+    expected = _load(imported, {}, path, skus).inventory
+    common = _common(values)
+    document: Document = {"version": 1}
+    if common:
+        document["defaults"] = _nested(common)
+    if imported.groups:
+        document["groups"] = {group: _members(names) for group, names in imported.groups.items()}
+    document["nodes"] = _entries({name: {key: value for key, value in own.items() if key not in common} for name, own in values.items()})
+    text = render(document)
+    found = parse_with_origins(text, path, skus).inventory
+    if dict(found.nodes) != dict(expected.nodes) or any(set(found.groups[each]) != set(imported.groups[each]) for each in imported.groups):
+        raise InventoryError(f"{imported.source}: what it says cannot be written as an inventory")
+    return Merged(text, (f"new: {_count(found.nodes)}", *_notes(imported)))
+
+
+def merge(text: str, path: str, imported: Imported, *, overwrite: Collection[str] = (), retire: bool = False,
+          skus: Collection[str] | None = None) -> Merged:
+    """The file's text with what the source has more. Keys in `overwrite` (rack, labels, labels.zone, groups) follow the source.
+
+    With `retire`, nodes that the source lacks become retired. Raises InventoryError when the file is wrong or no edit does it.
+    """
+    loaded = parse_with_origins(text, path, skus)
+    before = loaded.inventory
+    document = read_document(text, path)
+    defaults = document.get("defaults") or {}
+    source = _load(imported, {}, path, None)
+    new = {name: given for name, given in imported.nodes.items() if name not in before.nodes}
+    added = _load(replace(imported, nodes=new, groups={}), defaults, path, skus).inventory if new else None
+    both = [name for name in imported.nodes if name in before.nodes]
+    compared = _Compared(loaded, source, overwrite)
+    for name in both:
+        compared.node(name, _flat(imported.nodes[name]))
+    missing = [name for name in before.nodes if name not in imported.nodes]
+    retiring = [name for name in missing if before.nodes[name].lifecycle.state is not LifecycleState.RETIRED] if retire else []
+
+    def meant(_: Inventory) -> dict[str, Node]:
+        nodes = {**before.nodes, **compared.expected}
+        nodes |= {name: replace(before.nodes[name], lifecycle=Lifecycle(LifecycleState.RETIRED)) for name in retiring}
+        return nodes | (dict(added.nodes) if added is not None else {})
+
+    wants = list(compared.wants(defaults))
+    if retiring:
+        wants.append(Want(("lifecycle",), dict.fromkeys(retiring, "retired"), defaults.get("lifecycle", "service")))
+    flat_defaults = _flat(defaults)
+    entries = _entries({name: {key: value for key, value in _flat(given).items() if flat_defaults.get(key) != value}
+                        for name, given in new.items()})
+    groups = {group: _members(names) for group, names in imported.groups.items() if group not in before.groups
+              or ("groups" in overwrite and set(before.groups[group]) != set(names))}
+    after = change(text, path, wants, entries, meant, groups, loaded, skus)
+    found = parse_with_origins(after, path, skus).inventory
+    remarks = [f"new: {_count(new)}"] if new else []
+    remarks += compared.kept(imported.source)
+    for group, names in imported.groups.items():
+        if set(found.groups[group]) != set(names):
+            remarks.append(f"kept: group {group} {fold(found.groups[group])}, {imported.source} says {fold(names)}")
+    if missing:
+        done = "; retired" if retiring else "" if retire else "; left as they are (--missing retired retires them)"
+        remarks.append(f"not in {imported.source}: {fold(missing)}{done}")
+    return Merged(after, (*remarks, *_notes(imported)))
+
+
+class _Compared:
+    """What the source says about nodes that the file has: what is missing there, what differs."""
+
+    def __init__(self, loaded: LoadedInventory, source: LoadedInventory, overwrite: Collection[str]) -> None:
+        self._loaded = loaded
+        self._source = source
+        self._overwrite = frozenset(overwrite)
+        self._kept: dict[tuple[str, str, str], list[str]] = {}
+        self._values: dict[Path, dict[str, Any]] = {}
+        self._settled: dict[Path, dict[str, Any]] = {}
+        self.expected: dict[str, Node] = {}
+
+    def node(self, name: str, values: Mapping[Path, Any]) -> None:
+        mine, theirs = self._loaded.inventory.nodes[name], self._source.inventory.nodes[name]
+        given = self._loaded.origins[name]
+        for key, value in values.items():
+            dotted = ".".join(key)
+            one, other = _field(mine, key), _field(theirs, key)
+            # That a node is in service is said by silence, so that is a value too.
+            if dotted not in given and key != ("lifecycle",):
+                self._values.setdefault(key, {})[name] = value
+            elif one == other:
+                self._settled.setdefault(key, {})[name] = value
+                continue
+            elif self._overwrite & {key[0], dotted}:
+                self._values.setdefault(key, {})[name] = value
+            else:
+                self._kept.setdefault((dotted, _words(one), _words(other)), []).append(name)
+                continue
+            self.expected[name] = _with(self.expected.get(name, mine), key, other)
+
+    def wants(self, defaults: Mapping[str, Any]) -> Iterator[Want]:
+        otherwise = {("lifecycle",): "service", **_flat(defaults)}
+        for key, values in self._values.items():
+            yield Want(key, values, otherwise.get(key, NOTHING), self._settled.get(key, {}), meaning=_meaning(key))
+
+    def kept(self, source: str) -> list[str]:
+        lines = [f"kept: {fold(names)} {key} {mine}, {source} says {theirs}" for (key, mine, theirs), names in self._kept.items()]
+        if len(lines) > _MOST_KEPT:
+            lines[_MOST_KEPT:] = [f"kept: and {len(lines) - _MOST_KEPT} more differences"]
+        return lines
+
+
+def _load(imported: Imported, defaults: Mapping[str, Any], path: str, skus: Collection[str] | None) -> LoadedInventory:
+    """The source's nodes as the loader takes them in a file at `path`; each has an entry of its own."""
+    document: Document = {"version": 1, "defaults": dict(defaults), "nodes": {name: dict(given) for name, given in imported.nodes.items()}}
+    try:
+        return parse_with_origins(render(document), path, skus)
+    except InventoryError as problem:
+        said = str(problem).removeprefix(f"{problem.mark}: ")
+        raise InventoryError(f"{imported.source}: {_GIVEN_AT.sub('', said)}") from None
+
+
+def _flat(given: Mapping[str, Any]) -> dict[Path, Any]:
+    """An entry's values by path; PCI addresses in full form, `become` as the privilege that it means."""
+    values: dict[Path, Any] = {}
+    for key, value in given.items():
+        if key in _NESTED and isinstance(value, Mapping):
+            values |= {(key, (pci_address(inner) or inner) if key == "ports" else inner): held for inner, held in value.items()}
+        elif key == "become":
+            values["privilege",] = "become" if value else "unprivileged"
+        else:
+            values[key,] = value
+    return values
+
+
+def _nested(values: Mapping[Path, Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = {}
+    for key, value in values.items():
+        if len(key) == 1:
+            entry[key[0]] = _plain(value)
+        else:
+            entry.setdefault(key[0], {})[key[1]] = _plain(value)
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _common(values: Mapping[str, Mapping[Path, Any]]) -> dict[Path, Any]:
+    first = next(iter(values.values()), {})
+    return {key: value for key, value in first.items()
+            if len(values) > 1 and key[0] in _COMMON and all(key in own and own[key] == value for own in values.values())}
+
+
+def _entries(values: Mapping[str, Mapping[Path, Any]]) -> Document:
+    """Entries that give each node its values: what several share in folded sets, what only one has in an entry of its own."""
+    counts = Counter((key, flow(value)) for own in values.values() for key, value in own.items())
+    sets: dict[tuple[tuple[Path, str], ...], list[str]] = {}
+    own: dict[str, dict[Path, Any]] = {}
+    for name, given in values.items():
+        shared = tuple((key, text) for key, value in given.items() if counts[key, text := flow(value)] > 1)
+        own[name] = {key: value for key, value in given.items() if counts[key, flow(value)] == 1}
+        if shared or not own[name]:
+            sets.setdefault(tuple(sorted(shared)), []).append(name)
+    entries: dict[str, dict[Path, Any]] = {}
+    for shared, names in sets.items():
+        keys = {key for key, _ in shared}
+        for text in sets_of(names):
+            entries[text] = {key: value for key, value in values[names[0]].items() if key in keys}
+    for name, given in own.items():
+        if given:
+            entries.setdefault(name, {}).update(given)
+    return {text: _nested(given) for text, given in entries.items()}
+
+
+def _members(names: Iterable[str]) -> Any:
+    texts = list(sets_of(names))
+    return texts[0] if len(texts) == 1 and len(texts[0]) <= MAX_KEY else texts
+
+
+def _field(node: Node, key: Path) -> Any:
+    value = getattr(node, key[0])
+    return value.get(key[1]) if len(key) == 2 else value
+
+
+def _with(node: Node, key: Path, value: Any) -> Node:
+    changed: Any = value if len(key) == 1 else MappingProxyType({**getattr(node, key[0]), key[1]: value})
+    fields: dict[str, Any] = {key[0]: changed}
+    return replace(node, **fields)
+
+
+def _meaning(key: Path) -> Any:
+    def of(value: Any) -> Any:
+        if key[0] in _LISTS and not isinstance(value, list):
+            return [str(value)]
+        if key[0] == "lifecycle" and not isinstance(value, dict):
+            return {"state": value}
+        return value if isinstance(value, (dict, list)) else str(value)
+    return of
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, Lifecycle):
+        return value.state.value
+    if isinstance(value, Bmc):
+        return value.address
+    if isinstance(value, PortPlan):
+        return flow({key: inner for key, inner in vars(value).items() if inner is not None})
+    return str(value.value) if isinstance(value, Enum) else str(value)
+
+
+def _count(names: Collection[str]) -> str:
+    folded = fold(names)
+    return f"{len(names)} node{'' if len(names) == 1 else 's'}, {folded}" if len(folded) <= 200 else f"{len(names)} nodes"
+
+
+def _notes(imported: Imported) -> Iterator[str]:
+    return (f"not taken: {note}" for note in imported.notes)
