@@ -201,7 +201,8 @@ def _profile(entry: _Entry, rules: Sequence[Rule]) -> Profile:
         matched = {rule.id for rule in rules if fnmatchcase(rule.id, glob)} if isinstance(glob, str) else set()
         if not matched:
             hint = _nearest(str(glob), [rule.id for rule in rules])
-            raise RulesError(f"profile {entry.name}: leave_out: no rule matches {_kind(glob)}{hint}", globs.value_marks[at])
+            said = f"profile {entry.name}: leave_out: no rule matches {_kind(glob)}{hint}; `muster explain` lists them"
+            raise RulesError(said, globs.value_marks[at])
         left |= matched
     if all(rule.id in left for rule in rules):
         raise RulesError(f"profile {entry.name}: leave_out leaves no rule to judge", entry.marks["leave_out"])

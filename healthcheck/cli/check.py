@@ -211,7 +211,8 @@ def show(plan: Plan, outcome: Outcome, form: str) -> None:
     from healthcheck.report.table import Heading, render
     from inventory.nodeset import fold
 
-    judged = [rule for rule in plan.ruleset.rules if not rule.left_out]
+    profiles = {node.profile for node in plan.nodes}
+    judged = {rule.id: rule for profile in profiles for rule in plan.ruleset.under(profile) if not rule.left_out}
     heading = Heading(plan.source, outcome.seconds, outcome.partial, len(judged))
     console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
-    render(console, outcome.assessed, {rule.id: rule for rule in judged}, heading, fold)
+    render(console, outcome.assessed, judged, heading, fold)

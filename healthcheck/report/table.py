@@ -134,9 +134,8 @@ def _say_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None
         if report.probes is not None and report.probes.denied:
             said.setdefault((report.probes.asked, report.probes.denied), []).append(report.node)
     for (asked, denied), nodes in said.items():
-        what = "1 probe needs root and was" if len(denied) == 1 else f"{len(denied)} of {asked} probes need root and were"
-        what = f"1 of {asked} probes needs root and was" if len(denied) == 1 else what
-        line((f"{what} not seen: {', '.join(denied)}  {fold(nodes)}", "dim"))
+        verbs = "needs root and was" if len(denied) == 1 else "need root and were"
+        line((f"{len(denied)} of {asked} probes {verbs} not seen: {', '.join(denied)}  {fold(nodes)}", "dim"))
 
 
 def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule], fold: Fold) -> None:

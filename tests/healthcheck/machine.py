@@ -28,6 +28,17 @@ def done(**files: str) -> Capture:
     return Capture(Outcome.DONE, seconds=0.01, bytes=1, files={path: FileCapture(Outcome.DONE, text) for path, text in files.items()})
 
 
+def denied(*paths: str) -> Capture:
+    """Files that only root may read."""
+    return Capture(Outcome.DONE, seconds=0.01, bytes=0, files={path: FileCapture(Outcome.DENIED) for path in paths})
+
+
+def docker_denied() -> Capture:
+    """What the client says to a user outside the docker group."""
+    said = "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock\n"
+    return Capture(Outcome.DONE, exit=1, seconds=0.1, bytes=0, stderr=said)
+
+
 def reading(value: Any) -> dict[str, Any]:
     return {"ok": value}
 
