@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from inventory.errors import ConfigError
 from inventory.hostkeys import KnownHosts, RevokedKeys
@@ -30,6 +30,9 @@ TRIES = 10
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 
+# How each node was reached in the sweep before, by its name; good for as long as its inventory entry is the same.
+Ways: TypeAlias = "dict[str, tuple[Node, Target, Route]]"
+
 
 class SshTransport:
     """Reaches nodes as the user's ssh would: ssh_config, agent, key files, known_hosts and ProxyJump; no passwords, no ProxyCommand.
@@ -42,11 +45,12 @@ class SshTransport:
         self._config = config
         self._kept = Kept() if keep else None
         self._jumps = Jumps()
+        self._ways: Ways = {}
 
     def begin(self, program: Program, limits: Limits, watch: Watch) -> Sweep:
         """One sweep, for `fan_out` to look at nodes with. Raises ConfigError for a broken ssh_config file."""
         config = self._config if self._config is not None else default_config()
-        return Sweep(config, program, limits, watch, self._jumps, self._kept)
+        return Sweep(config, program, limits, watch, self._jumps, self._kept, self._ways)
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. Closing the iterator closes every connection in use at once. Raises ConfigError as `begin`."""
@@ -67,7 +71,9 @@ class SshTransport:
 class Sweep:
     """What the connections of one sweep share: files read once, keys loaded once, jump hosts."""
 
-    def __init__(self, config: SshConfig, program: Program, limits: Limits, watch: Watch, jumps: Jumps, kept: Kept | None) -> None:
+    def __init__(
+        self, config: SshConfig, program: Program, limits: Limits, watch: Watch, jumps: Jumps, kept: Kept | None, ways: Ways,
+    ) -> None:
         self._config = config
         self._program = program
         self._limits = limits
@@ -77,6 +83,7 @@ class Sweep:
         self._lock = threading.Lock()
         self._kept = kept
         self._jumps = jumps
+        self._ways = ways
         jumps.begin(watch, self._connect, limits.connect_s * 2 + limits.auth_s)
 
     def close(self) -> None:
@@ -87,11 +94,7 @@ class Sweep:
     def look(self, job: Job) -> bytes | Failure:
         """The answer of one node; raises Refused or Expired."""
         node = job.node
-        try:
-            target = target_for(node, self._config)
-            route = route_to(target, node, self._config)
-        except ConfigError as error:
-            raise Refused(Stage.RESOLVE, str(error)) from None
+        target, route = self._way(node)
         dialogue = self._dialogue(node, target)
         link = self._kept.take(target, route) if self._kept is not None else None
         try:
@@ -107,6 +110,19 @@ class Sweep:
             return dialogue.body
         assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
         return dialogue.failure
+
+    def _way(self, node: Node) -> tuple[Target, Route]:
+        known = self._ways.get(node.name)
+        if known is not None and known[0] == node:
+            return known[1], known[2]
+        try:
+            target = target_for(node, self._config)
+            route = route_to(target, node, self._config)
+        except ConfigError as error:
+            raise Refused(Stage.RESOLVE, str(error)) from None
+        if self._kept is not None:
+            self._ways[node.name] = node, target, route
+        return target, route
 
     def _dialogue(self, node: Node, target: Target) -> Dialogue:
         return Dialogue(self._program, self._limits, python=node.python, become=node.become, by_hand=by_hand(target))

@@ -237,19 +237,25 @@ class _Crew:
             self._jobs.add(job)
             return job
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: Job | None) -> None:
+        """One job after another, until one was answered for by somebody else, who has then given its place to another thread."""
+        while job is not None:
+            outcome = self._outcome(job)
+            if outcome is None:
+                return
+            if not (self._settle(job, None, outcome) if isinstance(outcome, Failure) else self._settle(job, outcome, None)):
+                return
+            job = self._take()
+
+    def _outcome(self, job: Job) -> bytes | Failure | None:
         try:
-            outcome = self._work(job)
+            return self._work(job)
         except Expired:
-            return
+            return None
         except Refused as refused:
-            outcome = refused.failure
+            return refused.failure
         except Exception as error:  # noqa: BLE001  (a defect of ours costs one node its answer, not the sweep its end)
-            outcome = Failure(job.task.overdue().stage, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}")
-        if isinstance(outcome, Failure):
-            self._answer(job, None, outcome)
-        else:
-            self._answer(job, outcome, None)
+            return Failure(job.task.overdue().stage, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}")
 
     def _answer(self, job: Job, body: bytes | None, failure: Failure | None) -> None:
         if self._settle(job, body, failure):
