@@ -52,21 +52,7 @@ def from_slurm(run: Run | None = None) -> Inventory:
     Raises UsageError, one line with the next step, when sinfo is missing, fails, does not end in 30 seconds, says too much or
     nothing, or lists what is no node name.
     """
-    try:
-        answer = (run or _run)(SINFO)
-    except FileNotFoundError:
-        raise UsageError(
-            "sinfo was not found: run this where Slurm's commands are, or name the nodes: muster check 'gpu[001-064]'",
-        ) from None
-    except TimeoutError:
-        raise UsageError(f"sinfo did not answer within {SINFO_SECONDS:g} s: is slurmctld up? See: scontrol ping") from None
-    except OSError as problem:
-        raise UsageError(f"sinfo cannot be run: {problem.strerror}") from None
-    if len(answer.stdout) > MAX_OUTPUT:
-        raise UsageError(f"sinfo printed over {MAX_OUTPUT} bytes, which is no list of nodes")
-    if answer.exit != 0:
-        raise UsageError(f"sinfo failed (exit {answer.exit}): {_first_line(answer.stderr)}; see: scontrol ping")
-    names = dict.fromkeys(answer.stdout.decode("utf-8", "backslashreplace").split())
+    names = dict.fromkeys(output(SINFO, run).decode("utf-8", "backslashreplace").split())
     for name in names:
         if NAME.fullmatch(name) is None:
             raise UsageError(f"sinfo lists {short(name)}, which is no node name")
@@ -75,6 +61,29 @@ def from_slurm(run: Run | None = None) -> Inventory:
     if len(names) > MAX_NODES:
         raise UsageError(f"sinfo lists over {MAX_NODES} nodes")
     return _inventory(sorted(names, key=natural), "nodes of Slurm")
+
+
+def output(argv: Sequence[str], run: Run | None = None) -> bytes:
+    """What a command of Slurm prints, at most `MAX_OUTPUT` bytes.
+
+    Raises UsageError, one line with the next step, when it is missing, fails, does not end in 30 seconds or says too much.
+    """
+    name = argv[0]
+    try:
+        answer = (run or _run)(argv)
+    except FileNotFoundError:
+        raise UsageError(
+            f"{name} was not found: run this where Slurm's commands are, or name the nodes: muster check 'gpu[001-064]'",
+        ) from None
+    except TimeoutError:
+        raise UsageError(f"{name} did not answer within {SINFO_SECONDS:g} s: is slurmctld up? See: scontrol ping") from None
+    except OSError as problem:
+        raise UsageError(f"{name} cannot be run: {problem.strerror}") from None
+    if len(answer.stdout) > MAX_OUTPUT:
+        raise UsageError(f"{name} printed over {MAX_OUTPUT} bytes, which is no list of nodes")
+    if answer.exit != 0:
+        raise UsageError(f"{name} failed (exit {answer.exit}): {_first_line(answer.stderr)}; see: scontrol ping")
+    return answer.stdout
 
 
 def _run(argv: Sequence[str]) -> Answer:

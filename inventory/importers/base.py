@@ -142,7 +142,7 @@ def decode(data: bytes, source: str) -> str:
 def parse_json(text: str, source: str) -> Any:
     """One JSON document; raises InventoryError, with its place, for what is none or is nested too deep."""
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, strict=False)      # Slurm puts line ends of a reason into its JSON
     except json.JSONDecodeError as problem:
         raise InventoryError(f"not valid JSON: {problem.msg}", Mark(source, problem.lineno, problem.colno)) from None
     except RecursionError:

@@ -1,0 +1,205 @@
+"""Nodes as Slurm knows them: `scontrol show node`, with or without -o, or the JSON of `sinfo` and `scontrol show nodes`.
+
+What is taken: the name; NodeAddr as address where it differs from the name; Gres and the available features as labels; partitions as
+groups. What is not: Slurm's states and reasons. A drained or failed node is still in service, and out of work for now: a cordon, which
+Slurm itself keeps and shows, and which may be gone before the inventory is read again. Only FUTURE, a node that is configured and not
+there yet, says what a lifecycle says: it becomes `planned`. The address of a CLOUD node is not taken either: each start gives another.
+
+Slurm 22.05 writes a node's state as text with `state_flags` beside it and features as text; newer ones (data_parser v0.0.39 and
+later) write both as lists. `sinfo --json` lists nodes up to 22.05 only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from inventory.discover import Run, output
+from inventory.errors import InventoryError, Mark
+from inventory.importers.base import Collected, Imported, check_size, parse_json
+from inventory.text import clean, short
+
+# All of them: those of hidden partitions, and those that are only planned.
+SCONTROL = ("scontrol", "--all", "--future", "--oneliner", "show", "node")
+
+_TAKEN = re.compile(r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|AvailableFeatures|Gres|State|Partitions)=(\S*)")
+# What a person, a node's own slurmd or a plug-in wrote, to the end of the line: it may look like anything.
+_FREE = re.compile(r"(?:^|\s)(Reason|Comment|Extra|AdminComment)=")
+_OS = re.compile(r"\sOS=.*(?=\s+RealMemory=[0-9]+ AllocMem=)")
+_SOCKETS = re.compile(r"\([^()]*\)")      # gpu:h100:8(S:0-1): which sockets, known only once the node has registered
+_BY = re.compile(r"\s*\[[^\s\[\]@]+@[0-9T:-]+\]")      # who gave the reason, and when
+_NOTHING = frozenset({"", "(null)", "null", "n/a", "none"})
+_MOST = 1024    # characters of a label
+
+
+class _Node(NamedTuple):
+    """One node as any of the formats gives it."""
+
+    name: str
+    address: str | None
+    gres: str | None
+    features: str | None
+    states: frozenset[str]
+    partitions: tuple[str, ...]
+    reason: str | None
+    mark: Mark | None
+
+
+def live(run: Run | None = None) -> Imported:
+    """The nodes of the Slurm cluster that this machine belongs to, by `scontrol show node`; changes nothing.
+
+    Raises UsageError, one line with the next step, when scontrol is missing, fails or does not answer; else as `parse`.
+    """
+    return parse(output(SCONTROL, run), "slurm (scontrol show node)")
+
+
+def parse(data: bytes, source: str) -> Imported:
+    """The nodes of a saved output of scontrol or sinfo; tells the format by itself. `source` is what errors call it.
+
+    Raises InventoryError, one line with the place where there is one, for what is none of the formats or is over 16 MB.
+    """
+    check_size(data, source)
+    text = data.decode("utf-8", "backslashreplace").removeprefix("\ufeff")
+    found = _json(parse_json(text, source), source) if text.lstrip()[:1] in ("{", "[") else _text(text, source)
+    collected = Collected(source)
+    for node in found:
+        _add(collected, node)
+    return collected.done()
+
+
+def _add(collected: Collected, node: _Node) -> None:
+    values: dict[str, Any] = {}
+    if node.address is not None and node.address != node.name:
+        if "CLOUD" in node.states:
+            collected.note("the address is not taken: a CLOUD node gets another with each start", node.name)
+        else:
+            values["address"] = node.address
+    if "FUTURE" in node.states:
+        values["lifecycle"] = "planned"
+    labels = {}
+    for key, text in (("gres", node.gres), ("features", node.features)):
+        if text is not None and (len(text) > _MOST or not text.isprintable()):
+            collected.note(f"{key} is not taken: over {_MOST} characters, or not printable", node.name)
+        elif text is not None:
+            labels[key] = text
+    if labels:
+        values["labels"] = labels
+    if node.reason is not None:
+        reason = _BY.sub("", node.reason, count=1).strip()
+        collected.note(f"a state with the reason {short(reason)} is not taken: Slurm keeps it (sinfo -R)", node.name)
+    collected.node(node.name, values, node.mark)
+    for partition in node.partitions:
+        collected.member(partition, node.name)
+
+
+def _given(text: object) -> str | None:
+    """A value, or None where Slurm says in one of its ways that there is none."""
+    if not isinstance(text, str) or text.strip().lower() in _NOTHING:
+        return None
+    return text.strip()
+
+
+def _gres(text: object) -> str | None:
+    given = _given(text)
+    return _given(_SOCKETS.sub("", given)) if given is not None else None
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word for word in text.split(",") if word) if text else ()
+
+
+# what scontrol prints
+
+def _text(text: str, source: str) -> Iterator[_Node]:
+    """Nodes of scontrol's own format: one a line, or one a paragraph that begins with NodeName=."""
+    record: list[str] = []
+    start = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.rstrip("\r")
+        if line.startswith("NodeName="):
+            if record:
+                yield _record(record, Mark(source, start, 1))
+            record, start = [line], number
+        elif record and (not line.strip() or line[0].isspace()):
+            record.append(line)
+        elif record and _FREE.search("\n".join(record)):
+            continue        # a reason or comment of several lines
+        elif line.strip():
+            raise InventoryError(
+                f"{short(clean(line, 60))} is nothing that scontrol prints of a node; expected the output of "
+                "`scontrol show node`, `scontrol show nodes --json` or, up to Slurm 22.05, `sinfo --json`", Mark(source, number, 1))
+    if record:
+        yield _record(record, Mark(source, start, 1))
+
+
+def _record(lines: list[str], mark: Mark) -> _Node:
+    one_line = " State=" in lines[0]
+    kept: list[str] = []
+    reason = None
+    for line in lines:
+        free = _FREE.search(line)
+        if free is not None:        # this and all that follows of a node
+            kept.append(line[: free.start()])
+            if free[1] == "Reason":
+                reason = _given(re.split(r"\s(?:Comment|Extra)=", line[free.end():])[0])
+            break
+        if not line.lstrip().startswith("OS="):
+            kept.append(line)
+    head = " ".join(kept)
+    if one_line:
+        head = _OS.sub(" ", head)
+    values: dict[str, str] = {}
+    for key, value in _TAKEN.findall(head):
+        if values.setdefault(key, value) != value:
+            raise InventoryError(
+                f"{key} of {short(values['NodeName'])} stands here twice, as {short(values[key])} and {short(value)}", mark)
+    if "State" not in values:
+        raise InventoryError(f"{short(values['NodeName'])} has no State: is the output cut off?", mark)
+    return _Node(
+        name=values["NodeName"],
+        address=_given(values.get("NodeAddr")) or _given(values.get("NodeHostName")),
+        gres=_gres(values.get("Gres")),
+        features=_given(values.get("AvailableFeatures")),
+        states=frozenset(re.split(r"[+*~#!%$@^-]+", values["State"].upper())),
+        partitions=_words(_given(values.get("Partitions"))),
+        reason=reason,
+        mark=mark,
+    )
+
+
+# JSON
+
+def _json(document: Any, source: str) -> Iterator[_Node]:
+    nodes = document.get("nodes") if isinstance(document, Mapping) else None
+    if isinstance(document, Mapping) and "nodes" not in document and "sinfo" in document:
+        raise InventoryError(f"{source}: is the table that sinfo --json prints since Slurm 23.02, which has no addresses; "
+                             "save `scontrol show nodes --json` instead")
+    if not isinstance(nodes, list):
+        raise InventoryError(f"{source}: has no list of nodes; expected the output of `scontrol show nodes --json` or, "
+                             "up to Slurm 22.05, `sinfo --json`")
+    for at, node in enumerate(nodes):
+        if not isinstance(node, Mapping) or not isinstance(node.get("name"), str):
+            raise InventoryError(f"{source}: nodes[{at}] has no name")
+        yield _Node(
+            name=node["name"],
+            address=_given(node.get("address")) or _given(node.get("hostname")),
+            gres=_gres(node.get("gres")),
+            features=_given(",".join(_listed(node, "features", source))),
+            states=frozenset(word.upper() for key in ("state", "state_flags") for word in _listed(node, key, source)),
+            partitions=tuple(_listed(node, "partitions", source)),
+            reason=_given(node.get("reason")),
+            mark=None,
+        )
+
+
+def _listed(node: Mapping[str, Any], key: str, source: str) -> list[str]:
+    """A list of words, which older versions give as text with commas."""
+    value = node.get(key)
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return list(_words(_given(value)))
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return [each for each in value if _given(each) is not None]
+    raise InventoryError(f"{source}: {key} of {short(node['name'])} is neither text nor a list of texts")

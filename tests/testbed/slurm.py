@@ -1,0 +1,108 @@
+"""A real Slurm cluster on loopback: a munged, a slurmctld and as many slurmd as nodes are wanted, all stopped whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.testbed.sshd import free_port, wait_until
+
+SLURM = all(shutil.which(name, path="/usr/sbin:" + os.environ.get("PATH", "")) for name in ("slurmctld", "slurmd", "munged", "scontrol"))
+WHY_NOT = "no Slurm on this machine, or not root: apt-get install -y slurm-wlm munge"
+
+
+def can_run() -> bool:
+    """Whether a cluster can be started here: Slurm is installed, and its daemons may be root."""
+    return SLURM and os.geteuid() == 0
+
+
+@dataclass
+class Slurm:
+    """One running cluster: its configuration, and the environment in which Slurm's commands talk to it."""
+
+    folder: Path
+    conf: Path
+    environment: dict[str, str]
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def ask(self, *argv: str) -> str:
+        """What one of Slurm's commands prints; fails when it does."""
+        return subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True, timeout=30).stdout
+
+    def states(self) -> dict[str, str]:
+        """The state of each node, as `sinfo` writes it."""
+        lines = self.ask("sinfo", "-h", "-N", "-o", "%N %T").split("\n")
+        return dict(line.split(None, 1) for line in lines if line)
+
+
+@contextlib.contextmanager
+def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | None = None, gres: str = "gpu:h100:8",
+          extra: str = "") -> Iterator[Slurm]:
+    """A cluster whose `nodes` are idle when it is handed over; `extra` goes into slurm.conf, before the partitions."""
+    ports = {name: free_port() for name in nodes}
+    socket_ = folder / "munge.socket"
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o600)
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    device = folder / "gpu"
+    for at in range(8):
+        os.mknod(f"{device}{at}", 0o20666, os.makedev(1, 3))
+    (folder / "gres.conf").write_text("".join(f"NodeName={name} Name=gpu Type=h100 File={device}[0-7]\n" for name in nodes))
+    host = socket.gethostname().split(".")[0]
+    conf = folder / "slurm.conf"
+    conf.write_text("\n".join([
+        "ClusterName=testbed", "SlurmctldHost=localhost(127.0.0.1)", f"SlurmctldPort={free_port()}", "SlurmUser=root", "SlurmdUser=root",
+        f"AuthInfo=socket={socket_}", f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool/%n",
+        f"SlurmctldPidFile={folder}/slurmctld.pid", f"SlurmdPidFile={folder}/%n.pid",
+        "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny", "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none",
+        "JobAcctGatherType=jobacct_gather/none", "SwitchType=switch/none", "MpiDefault=none", "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_CPU", "ReturnToService=1", "GresTypes=gpu",
+        *(f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=1 RealMemory=100 Gres={gres} Feature=h100,rack1"
+          for name, port in ports.items()),
+        extra,
+        *(f"PartitionName={name} Nodes={','.join(members)} State=UP"
+          for name, members in (partitions or {"main": nodes}).items()),
+    ]) + "\n")
+    path = "/usr/sbin:/sbin:" + os.environ.get("PATH", "")
+    bed = Slurm(folder, conf, {"PATH": path, "SLURM_CONF": str(conf), "LC_ALL": "C"})
+    try:
+        _start(bed, "munged", "munged", "--force", "--foreground", f"--key-file={key}", "-S", str(socket_),
+               f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed")
+        wait_until(socket_.exists, what="the socket of munged")
+        _start(bed, "slurmctld", "slurmctld", "-D", "-f", str(conf), "-L", f"{folder}/slurmctld.log")
+        for name in nodes:
+            _start(bed, name, "slurmd", "-D", "-f", str(conf), "-N", name, "-L", f"{folder}/{name}.log")
+        wait_until(lambda: _idle(bed, nodes), 60, "idle nodes")
+        yield bed
+    finally:
+        for process in reversed(bed.processes.values()):
+            process.terminate()
+        for process in bed.processes.values():
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _start(bed: Slurm, name: str, *argv: str) -> None:
+    with (bed.folder / f"{name}.out").open("wb") as out:
+        bed.processes[name] = subprocess.Popen(argv, env=bed.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+
+def _idle(bed: Slurm, nodes: list[str]) -> bool:
+    for name, process in bed.processes.items():
+        assert process.poll() is None, f"{name} ended: {(bed.folder / f'{name}.out').read_text()[-400:]}"
+    try:
+        states = bed.states()
+    except subprocess.CalledProcessError:       # slurmctld does not answer yet
+        return False
+    return all(states.get(name) == "idle" for name in nodes)
