@@ -22,8 +22,10 @@ from healthcheck import helper, program, reply
 from healthcheck.collector import helped
 from healthcheck.probes import Kind, Probe, ProbeSet
 from healthcheck.recording import Outcome, Recording
-from inventory.model import Privilege
-from tests.inventory.transport.sweeps import one
+from inventory.model import Privilege, Via
+from inventory.transport.base import Limits
+from inventory.transport.remote import RemoteTransport
+from tests.testbed import fuse
 from tests.testbed.collector import Running, running
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, sshd, wait_until
@@ -122,13 +124,21 @@ def test_what_needs_root_is_seen_as_root_and_the_rest_as_the_user(site: Site) ->
 
 
 @pytest.mark.skipif(SSHD is None, reason="no sshd")
-def test_over_ssh_it_is_one_exec_and_the_inventory_says_whether(site: Site, tmp_path: Path) -> None:
+@pytest.mark.parametrize("via", Via)
+def test_over_ssh_one_payload_serves_nodes_of_every_privilege(
+    site: Site, via: Via, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))    # no ssh_config of whoever runs this
+    if via is Via.OPENSSH:
+        require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
     with tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=site.user) as server:
-        built = program.build(ProbeSet((UID, OWN)))
-        with_it = reply.decode(one(server.node(privilege=Privilege.HELPER), built))
-        without = reply.decode(one(server.node(), built))
-    assert [with_it.captures[name].text for name in ("test.uid", "test.own")] == ["0\n", f"{site.uid}\n"]
-    assert without.captures["test.uid"].text == f"{site.uid}\n"
+        nodes = [server.node(privilege.value, transport=via, privilege=privilege) for privilege in (Privilege.HELPER, Privilege.UNPRIVILEGED)]
+        answers = RemoteTransport().run(nodes, program.build(ProbeSet((UID, OWN))), Limits(sweep_s=30))
+        seen = {answer.node: reply.decode(answer).captures for answer in answers}
+        execs = server.log.count("Starting session: command")
+    assert {name: captures["test.uid"].text for name, captures in seen.items()} == {"helper": "0\n", "unprivileged": f"{site.uid}\n"}
+    assert {captures["test.own"].text for captures in seen.values()} == {f"{site.uid}\n"}
+    assert execs == 2
 
 
 @pytest.mark.parametrize("defaults", [
@@ -266,6 +276,19 @@ def test_when_nobody_waits_any_more_the_helper_and_its_children_end(
         wait_until(lambda: len(processes(word)) == 3, what="the hanging probe")
         end(started)
         wait_until(lambda: not processes(word) and not processes(str(site.path)), what="the end of the helper")
+
+
+@pytest.mark.usefixtures("needs_fuse")
+def test_a_reader_that_cannot_be_killed_does_not_keep_the_helper_alive(site: Site, hanging: tuple[Probe, str]) -> None:
+    probe, word = hanging
+    point = site.path.parent / "hung"
+    point.mkdir(exist_ok=True)
+    stuck = Probe("test.stuck", Kind.FILES, paths=(f"{point}/file",), seconds=60.0, each_s=60.0)
+    with fuse.hung(point) as swallowed, site.look(probe, stuck, seconds=60.0) as started:
+        assert swallowed.wait(10)
+        wait_until(lambda: len(processes(word)) == 3, what="the hanging probe")
+        started.process.kill()
+        wait_until(lambda: not processes(word), what="the end of the helper")
 
 
 def test_a_helper_past_the_end_of_the_look_is_a_timeout_and_ends(site: Site, hanging: tuple[Probe, str]) -> None:
