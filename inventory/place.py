@@ -13,7 +13,7 @@ from typing import Any
 
 from inventory.edit import Document, read_document, rewrite, same
 from inventory.errors import InventoryError
-from inventory.load import LoadedInventory, parse_with_origins
+from inventory.load import LoadedInventory, parse_with_origins, pci_address
 from inventory.model import Inventory, Node
 from inventory.nodeset import expand, fold, natural
 
@@ -189,8 +189,17 @@ def _equal(want: Want, one: Any, other: Any) -> bool:
     return same(want.meaning(one), want.meaning(other))
 
 
+def _spelt(held: Any, key: Path) -> Path:
+    """The key as this entry writes it: a PCI address may be short."""
+    if key[0] == "ports" and isinstance(held, dict) and isinstance(held.get("ports"), dict):
+        return (key[0], next((each for each in held["ports"] if pci_address(each) == key[1]), key[1]))
+    return key
+
+
 def _get(held: Any, key: Path) -> Any:
-    for part in key:
+    if key == ("privilege",) and isinstance(held, dict) and "become" in held:
+        return "become" if held["become"] else "unprivileged"
+    for part in _spelt(held, key):
         if not isinstance(held, dict) or part not in held:
             return NOTHING
         held = held[part]
@@ -198,7 +207,7 @@ def _get(held: Any, key: Path) -> Any:
 
 
 def _only(held: Any, key: Path) -> bool:
-    for part in key:
+    for part in _spelt(held, key):
         if not isinstance(held, dict) or list(held) != [part]:
             return False
         held = held[part]
@@ -209,6 +218,9 @@ def _put(document: Document, text: str, key: Path, value: Any) -> None:
     held = document["nodes"].get(text)
     if not isinstance(held, dict):
         held = document["nodes"][text] = {}
+    if key == ("privilege",):
+        held.pop("become", None)        # the older way to write it, which may not stand beside the newer
+    key = _spelt(held, key)
     for part in key[:-1]:
         if not isinstance(held.get(part), dict):
             held[part] = {}
@@ -218,6 +230,7 @@ def _put(document: Document, text: str, key: Path, value: Any) -> None:
 
 def _drop(document: Document, text: str, key: Path) -> None:
     held = document["nodes"][text]
+    key = ("become",) if key == ("privilege",) and isinstance(held, dict) and "become" in held else _spelt(held, key)
     if _get(held, key) is NOTHING:
         return
     for part in key[:-1]:

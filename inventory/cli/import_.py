@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -38,7 +39,7 @@ def import_() -> None:
     """
 
 
-def _common(command: Callable[..., None]) -> Callable[..., None]:
+def _common(command: Callable[..., None]) -> Any:
     options: tuple[Callable[..., Any], ...] = (
         click.pass_context, dry_run_option, yes_option,
         click.option("--missing", type=click.Choice(("keep", "retired")), default="keep", show_default=True,
@@ -70,7 +71,7 @@ def slurm(ctx: click.Context, source: str | None, **options: Any) -> None:
     if source is None:
         found = importer.live()
     elif source == "-":
-        found = importer.parse(click.get_binary_stream("stdin").read(MAX_BYTES + 1), "standard input")
+        found = importer.parse(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
     else:
         found = importer.parse(read(source), source)
     _take(ctx, found, **options)
@@ -111,7 +112,7 @@ def csv(ctx: click.Context, source: str, pairs: tuple[str, ...], **options: Any)
         if not equals or not header or not key:
             raise UsageError(f"--map is {short(pair)}, expected HEADER=KEY")
         mapping[header] = key
-    data = click.get_binary_stream("stdin").read(MAX_BYTES + 1) if source == "-" else read(source)
+    data = sys.stdin.buffer.read(MAX_BYTES + 1) if source == "-" else read(source)
     name = "standard input" if source == "-" else source
     _take(ctx, importer.parse(decode(data, name), name, mapping), **options)
 
