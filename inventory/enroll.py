@@ -79,10 +79,10 @@ def decide(
         return Decision(Outcome.CHANGED, reason=_changed(keys, known, rival))
     add = missing
     if expected is not None:
-        if not expected and not any(blob in held for blob in keys):
-            return Decision(Outcome.UNLISTED, reason=f"--expect says nothing of {known.name}, which offers {_all(keys)}")
         prints = {each.fingerprint for each in expected}
         add = tuple(blob for blob in missing if fingerprint(blob) in prints)
+        if not add and (rival is not None or not any(blob in held for blob in keys)):
+            return Decision(Outcome.UNLISTED, reason=f"--expect says nothing of what {known.name} offers anew: {_all(missing)}")
         if not add:
             return Decision(Outcome.KNOWN, left_out=missing)
     left_out = tuple(blob for blob in missing if blob not in add)

@@ -161,9 +161,17 @@ def _key_in(line: str, where: str) -> tuple[tuple[str, ...], Expected] | None:
             blob = base64.b64decode(match[2], validate=True)
         except (binascii.Error, ValueError):
             return None
-        if key_type(blob) == match[1]:
+        if key_type(blob) == match[1] and _is_whole(blob):
             return tuple(_names(match[3] or "")), Expected(fingerprint(blob), match[1], where)
     return None
+
+
+def _is_whole(blob: bytes) -> bool:
+    """Whether a key in wire form ends where its last part does; on a console a line may be cut anywhere."""
+    at = 0
+    while at < len(blob):
+        at += 4 + int.from_bytes(blob[at:at + 4], "big")
+    return at == len(blob)
 
 
 def _named_type(family: str, bits: str) -> str:

@@ -10,9 +10,9 @@ from inventory.hostkeys import key_type
 from inventory.model import Node
 from inventory.sshconfig import SshConfig, Target
 from inventory.transport.base import Failure, Limits, Program, Stage
-from inventory.transport.jump import Jumps, Route, route_to
+from inventory.transport.jump import Route, route_to
 from inventory.transport.link import HOST_KEYS, Link
-from inventory.transport.ssh import Sweep
+from inventory.transport.ssh import SshTransport, Sweep
 from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
 from inventory.transport.wire import place
 
@@ -38,8 +38,8 @@ def scan(nodes: Iterable[Node], targets: Mapping[str, Target], config: SshConfig
     Jump hosts on the way are logged in to, so they must be known, and are believed as in a sweep.
     """
     watch = Watch()
-    jumps = Jumps()
-    scanner = _Scanner(Sweep(config, _NOTHING, limits, watch, jumps, None), targets, config, limits)
+    transport = SshTransport(config)
+    scanner = _Scanner(transport.begin(_NOTHING, limits, watch), targets, config, limits)
     try:
         for reply in fan_out(nodes, limits, scanner.look, watch):
             if reply.failure is not None:
@@ -47,7 +47,7 @@ def scan(nodes: Iterable[Node], targets: Mapping[str, Target], config: SshConfig
             else:
                 yield scanner.found[reply.node]
     finally:
-        jumps.close()
+        transport.close()
 
 
 class _Scanner:

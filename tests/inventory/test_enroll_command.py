@@ -1,0 +1,383 @@
+"""`muster inventory enroll` against real servers: what it pins lets ssh in, what it refuses stays out, and ssh-keygen agrees."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import paramiko
+import pytest
+
+from inventory.hostkeys import fingerprint
+from tests.command import MUSTER, environment, muster
+from tests.testbed.require import require
+from tests.testbed.sshd import SSHD, Sshd, hangs_up, hashed, listener, make_key, public, silent, sshd
+
+TYPES = ("ed25519", "ecdsa", "rsa")
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """One with a key of every type."""
+    require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
+    with sshd(tmp_path_factory.mktemp("server"), host_key_types=TYPES) as found:
+        yield found
+
+
+class Place:
+    """A home folder with an inventory in it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.known_hosts = home / ".ssh" / "known_hosts"
+        self.known_hosts.parent.mkdir(mode=0o700)
+        self.config("Host *\n HashKnownHosts no\n")
+
+    def config(self, text: str) -> None:
+        (self.home / ".ssh" / "config").write_text(text)
+
+    def inventory(self, *servers: Sshd, **more: object) -> None:
+        lines = [f"  n{number}: {json.dumps({'address': '127.0.0.1', 'port': each.port, **more})}" for number, each in enumerate(servers, 1)]
+        (self.home / "muster.yaml").write_text("\n".join(["version: 1", "nodes:", *lines, ""]))
+
+    def enroll(self, *words: str) -> Done:
+        return muster("inventory", "enroll", *words, home=self.home)
+
+    def answered(self, answer: str, *words: str) -> Done:
+        """The command at a terminal where somebody types `answer`."""
+        ours, theirs = pty.openpty()
+        try:
+            os.write(ours, f"{answer}\n".encode())
+            return subprocess.run([str(MUSTER), "inventory", "enroll", *words], cwd=self.home, env=environment(self.home), text=True,
+                                  capture_output=True, timeout=60, check=False, stdin=theirs)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+
+    def ssh(self, server: Sshd, *options: str) -> int:
+        """How the real client ends, with nothing but our known_hosts to go by."""
+        return subprocess.run(
+            ["ssh", "-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", f"UserKnownHostsFile={self.known_hosts}",
+             "-o", "GlobalKnownHostsFile=none", *options, "-i", str(server.user_key), "-p", str(server.port), f"{server.user}@127.0.0.1",
+             "true"], capture_output=True, check=False, timeout=30).returncode
+
+    def found(self, server: Sshd) -> int:
+        """How many keys ssh-keygen finds."""
+        done = subprocess.run(["ssh-keygen", "-F", server.known_name, "-f", str(self.known_hosts)], capture_output=True, text=True, check=False)
+        return sum(not line.startswith("#") for line in done.stdout.splitlines())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def document(done: Done) -> dict[str, Any]:
+    """The JSON that was printed, its nodes by name."""
+    whole: dict[str, Any] = json.loads(done.stdout)
+    return {**whole, "nodes": {each["node"]: each for each in whole["nodes"]}}
+
+
+def key_of(server: Sshd, type_: str = "ed25519") -> paramiko.PKey:
+    return paramiko.PKey.from_path(server.host_keys[type_])
+
+
+def test_every_type_of_key_is_pinned_so_that_ssh_logs_in_by_each_and_nobody_logged_in_for_it(place: Place, server: Sshd) -> None:
+    place.inventory(server)
+    logins = server.log.count("Accepted")
+    done = place.enroll("n1", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "pinned" in done.stdout
+    assert "Trusted on first use" in done.stdout
+    assert server.log.count("Accepted") == logins
+    assert place.found(server) == 3
+    for algorithm in ("ssh-ed25519", "ecdsa-sha2-nistp256", "rsa-sha2-512"):
+        assert place.ssh(server, "-o", f"HostKeyAlgorithms={algorithm}") == 0
+    for type_ in TYPES:
+        printed = subprocess.run(["ssh-keygen", "-lf", f"{server.host_keys[type_]}.pub"], capture_output=True, text=True, check=True).stdout
+        assert printed.split()[1] in done.stdout
+    before = place.known_hosts.read_bytes()
+    again = place.enroll("n1")
+    assert again.returncode == 0
+    assert again.stdout.split() == ["known", "1", "n1"]
+    assert place.known_hosts.read_bytes() == before
+
+
+def test_without_anybody_to_ask_nothing_is_written_and_the_nodes_are_named(place: Place, server: Sshd) -> None:
+    place.inventory(server)
+    done = place.enroll("n1")
+    assert done.returncode == 2
+    assert "n1" in done.stderr
+    assert "--expect" in done.stderr
+    assert fingerprint(key_of(server).asbytes()) in done.stdout
+    assert not place.known_hosts.exists()
+
+
+@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1), ("y", 1), ("", 1)])
+def test_at_a_terminal_only_the_word_yes_pins(place: Place, server: Sshd, answer: str, code: int) -> None:
+    place.inventory(server)
+    done = place.answered(answer, "n1")
+    assert done.returncode == code
+    assert fingerprint(key_of(server).asbytes()) in done.stderr
+    assert ("pinned" if code == 0 else "declined") in done.stdout
+    assert place.known_hosts.exists() == (code == 0)
+
+
+def test_a_dry_run_says_what_it_would_do_and_writes_nothing(place: Place, server: Sshd) -> None:
+    place.inventory(server)
+    done = place.enroll("n1", "--dry-run")
+    assert done.returncode == 0
+    assert done.stdout.startswith("to pin")
+    assert not place.known_hosts.exists()
+
+
+@pytest.mark.parametrize("why", ["the file", "ssh_config"])
+def test_names_are_hashed_where_the_file_or_ssh_config_does_so(place: Place, server: Sshd, why: str) -> None:
+    place.inventory(server)
+    old = f"{hashed('other')} {public(server.host_keys['rsa'])}\n"
+    if why == "the file":
+        place.known_hosts.write_text(old)
+    else:
+        place.config("Host *\n HashKnownHosts yes\n")
+    assert place.enroll("n1", "--yes").returncode == 0
+    assert "127.0.0.1" not in place.known_hosts.read_text()
+    assert place.known_hosts.read_text().startswith(old if why == "the file" else "|1|")
+    assert place.found(server) == 3
+    assert place.ssh(server) == 0
+    assert place.enroll("n1").stdout.split()[0] == "known"
+
+
+def test_a_known_host_keys_of_further_types_are_added_when_approved_and_left_alone_otherwise(place: Place, server: Sshd) -> None:
+    place.inventory(server)
+    place.known_hosts.write_text(f"{server.known_name} {public(server.host_keys['ed25519'])}\n")
+    done = place.enroll("n1")
+    assert done.returncode == 0
+    assert done.stdout.split()[0] == "known"
+    assert "ssh-rsa" in done.stderr
+    assert place.found(server) == 1
+    assert place.enroll("n1", "--yes").stdout.startswith("added to")
+    assert place.found(server) == 3
+
+
+def test_a_changed_key_is_refused_and_replaced_only_for_the_nodes_that_are_named(place: Place, server: Sshd, tmp_path: Path) -> None:
+    place.inventory(server)
+    old, line = make_key(tmp_path / "old"), f"other {public(server.host_keys['rsa'])} kept\n"
+    before = f"# mine\n{server.known_name},other {public(old)} both\n{line}"
+    place.known_hosts.write_text(before)
+    for words in ([], ["--yes"]):
+        done = place.enroll("n1", *words)
+        assert done.returncode == 1
+        assert f"{place.known_hosts}:2 holds {fingerprint(paramiko.PKey.from_path(old).asbytes())}" in done.stdout
+        assert fingerprint(key_of(server).asbytes()) in done.stdout
+        assert "--replace n1" in done.stdout
+        assert place.known_hosts.read_text() == before
+    assert place.ssh(server) != 0
+    done = place.enroll("n1", "--replace", "n*", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert place.known_hosts.read_text().startswith(f"# mine\nother {public(old)} both\n{line}")
+    assert place.known_hosts.with_name("known_hosts.old").read_text() == before
+    assert place.found(server) == 3
+    assert place.ssh(server) == 0
+
+
+def test_nodes_to_replace_must_be_among_those_chosen(place: Place, server: Sshd) -> None:
+    place.inventory(server, server)
+    done = place.enroll("n1", "--replace", "n[1-2]")
+    assert done.returncode == 2
+    assert "n2" in done.stderr
+
+
+def test_a_revoked_key_is_never_pinned(place: Place, server: Sshd) -> None:
+    place.inventory(server)
+    line = f"@revoked * {public(server.host_keys['rsa'])}\n"
+    place.known_hosts.write_text(line)
+    done = place.enroll("n1", "--yes")
+    assert done.returncode == 1
+    assert f"{place.known_hosts}:1 marks as revoked" in done.stdout
+    assert place.known_hosts.read_text() == line
+    place.known_hosts.write_text("")
+    (place.home / "revoked").write_text(f"{public(server.host_keys['ed25519'])}\n")
+    place.config(f"Host *\n RevokedHostKeys {place.home}/revoked\n")
+    assert place.enroll("n1", "--yes", "--replace", "n1").returncode == 1
+    assert place.known_hosts.read_text() == ""
+
+
+def test_a_host_known_by_its_certificate_is_pinned_for_paramiko_only(place: Place, tmp_path: Path) -> None:
+    authority = make_key(tmp_path / "ca")
+    key = make_key(tmp_path / "certified")
+    subprocess.run(["ssh-keygen", "-q", "-h", "-s", str(authority), "-I", "n1", f"{key}.pub"], check=True)
+    with sshd(tmp_path / "d", config=f"HostKey {key}\nHostCertificate {key}-cert.pub") as server:
+        line = f"@cert-authority * {public(authority)}\n"
+        place.known_hosts.write_text(line)
+        assert place.ssh(server) == 0
+        place.inventory(server, transport="openssh")
+        done = place.enroll("n1")
+        assert done.returncode == 0
+        assert "by authority" in done.stdout
+        assert place.known_hosts.read_text() == line
+        place.inventory(server)
+        assert "pinned" in place.enroll("n1", "--yes").stdout
+
+
+def test_a_node_behind_a_jump_host_is_reached_once_the_jump_host_is_enrolled_itself(place: Place, server: Sshd, plain_sshd: Sshd) -> None:
+    place.config(f"Host bastion\n HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n"
+                 f" IdentityFile {plain_sshd.user_key}\nHost *\n HashKnownHosts no\n")
+    place.inventory(server, proxy_jump="bastion")
+    done = place.enroll("n1", "--yes")
+    assert done.returncode == 3
+    assert "muster inventory enroll bastion" in done.stdout
+    assert place.enroll("bastion", "--yes").returncode == 0
+    done = place.enroll("n1", "--yes")
+    assert done.returncode == 0, done.stdout
+    assert place.found(server) == 3
+    assert place.found(plain_sshd) == 1
+
+
+def test_the_file_of_the_inventory_the_alias_and_the_option_say_where_and_under_what_name(place: Place, server: Sshd) -> None:
+    place.inventory(server, known_hosts_file="site/known_hosts")
+    assert place.enroll("n1", "--yes").returncode == 0
+    assert server.known_name in (place.home / "site" / "known_hosts").read_text()
+    assert not place.known_hosts.exists()
+    place.inventory(server)
+    place.config("Host *\n HostKeyAlias Farm-1\n HashKnownHosts no\n")
+    assert place.enroll("n1", "--yes").returncode == 0
+    assert place.known_hosts.read_text().startswith("farm-1 ssh-ed25519 ")
+    done = place.enroll("n1", "--yes", "--known-hosts", "elsewhere")
+    assert "known" in done.stdout     # where checks look it up it is known already
+    place.known_hosts.unlink()
+    done = place.enroll("n1", "--yes", "--known-hosts", "elsewhere")
+    assert "known_hosts_file" in done.stderr
+    assert (place.home / "elsewhere").read_text().startswith("farm-1 ")
+
+
+def test_a_place_that_keeps_nothing_is_refused(place: Place, server: Sshd) -> None:
+    place.inventory(server)
+    place.config("Host *\n UserKnownHostsFile /dev/null\n")
+    done = place.enroll("n1", "--yes")
+    assert done.returncode == 1
+    assert "/dev/null is not a regular file" in done.stdout
+    place.config("Host *\n UserKnownHostsFile none\n")
+    assert "--known-hosts" in place.enroll("n1", "--yes").stderr
+
+
+# expectations
+
+def consoles(folder: Path, server: Sshd, *nodes: str) -> Path:
+    """A folder of console logs as cloud-init writes them."""
+    folder.mkdir()
+    lines = [subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], capture_output=True, text=True, check=True).stdout.strip()
+             for key in server.host_keys.values()]
+    for node in nodes:
+        (folder / f"{node}.log").write_text("\n".join([
+            "[    0.000000] Linux version 6.1", "ci-info: no authorized SSH keys", "-----BEGIN SSH HOST KEY FINGERPRINTS-----",
+            *(f"<14>cloud-init: {line}" for line in lines), "-----END SSH HOST KEY FINGERPRINTS-----", "login: "]))
+    return folder
+
+
+def test_keys_that_are_on_the_console_are_pinned_without_asking(place: Place, server: Sshd, tmp_path: Path) -> None:
+    place.inventory(server)
+    done = place.enroll("n1", "--expect", str(consoles(tmp_path / "logs", server, "n1")))
+    assert done.returncode == 0, done.stdout
+    assert "first use" not in done.stdout
+    assert place.found(server) == 3
+    assert place.ssh(server) == 0
+
+
+def test_a_key_that_is_not_on_the_console_refuses_its_node_and_the_others_are_pinned(
+        place: Place, server: Sshd, plain_sshd: Sshd, tmp_path: Path) -> None:
+    (place.home / "muster.yaml").write_text(
+        f"version: 1\ndefaults: {{address: 127.0.0.1}}\nnodes:\n  n1: {{port: {server.port}}}\n  n2: {{port: {plain_sshd.port}}}\n"
+        f"  n3: {{address: localhost, port: {server.port}}}\n")
+    done = place.enroll("n[1-3]", "--expect", str(consoles(tmp_path / "logs", server, "n1", "n2")), "--format", "json")
+    assert done.returncode == 1
+    nodes = document(done)["nodes"]
+    assert [nodes[name]["outcome"] for name in ("n1", "n2", "n3")] == ["pinned", "mismatch", "not listed"]
+    assert "n2.log:4" in nodes["n2"]["reason"]
+    assert place.found(plain_sshd) == 0
+
+
+@pytest.mark.parametrize("form", ["known_hosts", "fingerprints", "pairs"])
+def test_a_list_in_any_form_says_what_to_expect(place: Place, server: Sshd, tmp_path: Path, form: str) -> None:
+    place.inventory(server)
+    known = "".join(f"{server.known_name} {public(key)}\n" for key in server.host_keys.values())
+    (tmp_path / "known").write_text(known)
+    listed = subprocess.run(["ssh-keygen", "-lf", str(tmp_path / "known")], capture_output=True, text=True, check=True).stdout
+    pairs = "".join(f"n1 {line.split()[1]}\n" for line in listed.splitlines())
+    (tmp_path / "list").write_text({"known_hosts": known, "fingerprints": listed, "pairs": pairs}[form])
+    done = place.enroll("n1", "--expect", str(tmp_path / "list"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert place.found(server) == 3
+
+
+def test_to_expect_something_and_to_trust_anything_exclude_each_other(place: Place, server: Sshd) -> None:
+    place.inventory(server)
+    assert place.enroll("n1", "--yes", "--expect", "x").returncode == 2
+
+
+# what is out there
+
+def test_nodes_that_cannot_be_reached_are_named_with_the_stage_and_a_refusal_weighs_more(place: Place, server: Sshd) -> None:
+    with listener(silent) as quiet, listener(hangs_up) as closing:
+        (place.home / "muster.yaml").write_text(
+            f"version: 1\ndefaults: {{address: 127.0.0.1}}\nnodes:\n  up: {{port: {server.port}}}\n  down: {{port: 1}}\n"
+            f"  quiet: {{port: {quiet}}}\n  closing: {{port: {closing}}}\n  nowhere: {{address: nowhere.invalid}}\n")
+        done = place.enroll("@all", "--yes", "--timeout", "3", "--format", "json")
+    assert done.returncode == 3
+    nodes = document(done)["nodes"]
+    assert nodes["up"]["outcome"] == "pinned"
+    stages = {name: each["stage"] for name, each in nodes.items() if each["outcome"] == "not reached"}
+    assert set(stages) == {"down", "quiet", "closing", "nowhere"}
+    assert stages["down"] == "connect"
+    assert stages["nowhere"] == "resolve"
+    place.known_hosts.write_text(f"@revoked * {public(server.host_keys['rsa'])}\n")
+    assert place.enroll("up,down", "--yes").returncode == 1
+
+
+def test_two_nodes_with_one_key_are_both_named_and_still_pinned(place: Place, server: Sshd) -> None:
+    (place.home / "muster.yaml").write_text(
+        f"version: 1\nnodes:\n  a: {{address: 127.0.0.1, port: {server.port}}}\n  b: {{address: localhost, port: {server.port}}}\n")
+    done = place.enroll("a,b", "--yes", "--format", "json")
+    assert done.returncode == 0
+    assert "a,b show the same host key" in done.stderr
+    assert document(done)["shared_keys"][0]["nodes"] == ["a", "b"]
+    assert len(place.known_hosts.read_text().splitlines()) == 6
+
+
+class _Impostor(paramiko.Ed25519Key):
+    """Shows another's public key and signs with its own."""
+
+    shown: bytes
+
+    def asbytes(self) -> bytes:
+        return self.shown
+
+
+def test_a_key_that_is_shown_and_not_owned_is_not_pinned(place: Place, server: Sshd, tmp_path: Path) -> None:
+    own = _Impostor.from_private_key_file(str(make_key(tmp_path / "own")))
+    own.shown = key_of(server).asbytes()
+
+    def pose(connection: Any) -> None:
+        transport = paramiko.Transport(connection)
+        transport.add_server_key(own)
+        with contextlib.suppress(EOFError, paramiko.SSHException):     # it hangs up on us
+            transport.start_server(server=paramiko.ServerInterface())
+
+    with listener(pose) as port:
+        (place.home / "muster.yaml").write_text(f"version: 1\nnodes:\n  n1: {{address: 127.0.0.1, port: {port}}}\n")
+        done = place.enroll("n1", "--yes")
+    assert done.returncode == 3
+    assert "could not prove" in done.stdout
+    assert not place.known_hosts.exists()
+
+
+def test_without_an_inventory_names_are_those_of_ssh_config(place: Place, server: Sshd) -> None:
+    place.config(f"Host gpu1\n HostName 127.0.0.1\n Port {server.port}\n")
+    assert place.enroll("gpu1", "--yes").returncode == 0
+    assert place.found(server) == 3
