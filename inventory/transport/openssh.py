@@ -47,7 +47,7 @@ _CLOSERS = 8
 
 
 class _Stale(Exception):
-    """The kept connection did not open a session."""
+    """With a connection that is kept it did not go; without, it may, or will say why not."""
 
 
 class OpensshTransport:
@@ -133,7 +133,7 @@ class Visit:
             tokens = self._version >= (8, 4)
             options += ["-o", "UserKnownHostsFile=" + " ".join(quoted(path, tokens=tokens) for path in node.known_hosts_file)]
         for path in node.identity_file:
-            options += ["-i", path.replace("%", "%%")]
+            options += ["-o", f"IdentityFile={quoted(path)}"]
         return options
 
     def _jump(self, node: Node) -> str | None:
@@ -240,9 +240,10 @@ class _Listening(Ears):
 
     def ended(self, exit_status: int | None) -> None:
         log, dialogue = self._log, self.dialogue
-        if log.reached is Reached.MASTER:
+        if log.reached is Reached.MASTER or (self._shared and log.proxy is not None and log.reached <= Reached.BANNER):
+            # Where a connection is to be kept, ssh lets nobody hear why the way to the node failed.
             raise _Stale
-        cut = exit_status == 255 and not log.exited and log.troubled
+        cut = exit_status == 255 and not log.exited and (log.own or log.troubled)
         if log.reached < Reached.RUNNING or (cut and dialogue.stage is Stage.LOGIN):
             verdict = log.verdict(self._job.node.name)
             reason = self._configs.named(verdict.reason)

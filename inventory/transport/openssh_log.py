@@ -47,8 +47,10 @@ _MILESTONES = (
 _OFFERED = re.compile(r"debug1: Server host (?P<certificate>certificate|key): (?P<type>\S+) (?P<print>SHA256:\S+)")
 _ALLOWED = re.compile(r"debug1: Authentications that can continue: (\S+)")
 _TRIED = re.compile(r"debug1: Offering (?:\S+ )?public key: (.+)|debug1: Trying private key: (.+)")
+_WANTED = re.compile(r"debug1: Server accepts key: (.+)")
+_PARTIAL = re.compile(r"Authenticated (?:to \S+ )?(?:\S+ )?using .* with partial success")
 _FINGERPRINT = re.compile(r"(?: \S+)? SHA256:\S+.*$")
-_WITHOUT = re.compile(r"Identity file (.+) not accessible: (.+?)\.?$|Load key \"(.+)\": (.+)")
+_WITHOUT = re.compile(r"no such identity: (.+): (.+)$|Load key \"(.+)\": (.+)")
 _EXITED = re.compile(r"debug1: client_input_channel_req: channel \d+ rtype exit-(?:status|signal)")
 _BANNER_LINE = re.compile(r"debug1: (?:kex_exchange|ssh_exchange)_identification: (?:banner line \d+: )?(.+)")
 _NOT_SSH = re.compile(r"debug1: kex_exchange_identification: banner line|debug1: ssh_exchange_identification: (?!Connection )")
@@ -101,7 +103,8 @@ class Log:
         self.who = place
         self.reached = Reached.START
         self.proxy: str | None = None
-        self.exited = False
+        self.exited = False         # the remote command, of its own accord
+        self.own = False            # a connection of this ssh's own, not one that was kept
         self.fed = 0
         self._rest = b""
         self._aside = bytearray()
@@ -111,6 +114,8 @@ class Log:
         self._notes: list[str] = []
         self._allowed = ""
         self._offered = ""
+        self._wanted = ""           # the key that the server would take
+        self._partial = False       # it has taken one, and wants more
         self._spoken = False        # something came in place of a banner
 
     def feed(self, data: bytes) -> bool:
@@ -155,10 +160,15 @@ class Log:
             if found is not None:
                 return found
         own = [line for line in self._lines if not _NOTHING.match(line)]
+        if self.proxy is not None and self.reached <= Reached.BANNER and _WAITED.search("\n".join(own)):
+            return Verdict(Stage.CONNECT, f"{self.proxy} did not connect us to {self.who} in time{self.hint}")
         # ssh writes about its command line and some fatal ends to standard error whatever the log is.
         return self._judge([*said, *own] if self.reached is Reached.START else own or said, name)
 
     def _line(self, line: str) -> None:
+        if _PARTIAL.search(line):
+            self._partial = True
+            return
         for pattern, reached in _MILESTONES:
             match = pattern.match(line)
             if match is not None:
@@ -171,6 +181,8 @@ class Log:
         elif match := _TRIED.match(line):
             self._tried.append(_FINGERPRINT.sub("", match[1] or match[2])[:200])
             del self._tried[20:]
+        elif match := _WANTED.match(line):
+            self._wanted = _FINGERPRINT.sub("", match[1])[:200]
         elif match := _WITHOUT.search(line):
             self._notes.append(f"{match[1] or match[3]}: {match[2] or match[4]}"[:200])
             del self._notes[20:]
@@ -184,6 +196,7 @@ class Log:
             self._lines.append(line)
 
     def _milestone(self, match: re.Match[str], reached: Reached) -> None:
+        self.own = self.own or reached in (Reached.DIAL, Reached.BANNER)
         if reached is Reached.DIAL:
             address = match["host"] if "." in match["host"] or ":" in match["host"] else match["address"] or match["host"]
             self.who = place(address, int(match["port"]))
@@ -218,11 +231,11 @@ class Log:
         judged = _known(lines, self.who)
         offers = f"it offers {self._offered}" if self._offered else "it showed no key"
         if _REVOKED.search(text) or _CHANGED.search(text):
-            return self._bad_key(text, offers)
+            return self._bad_key(text, offers, shlex.quote(name))
         if match := _UNKNOWN.search(text):
             why = f"; {found[1]}" if (found := _CERTIFICATE.search(text)) else ""
             return Verdict(Stage.HOST_KEY, f"{match['name']} is not in the known_hosts files{why}; {offers}; compare with the node's "
-                                           f"console, then enrol it with: muster inventory enroll {shlex.quote(name)}")
+                                           f"console, then pin it with: muster inventory enroll {shlex.quote(name)}")
         if self.reached is Reached.AUTH and (_DENIED.search(text) or _TOO_MANY.search(text)):
             return Verdict(Stage.AUTH, self._not_let_in(text))
         if judged is not None:
@@ -250,7 +263,7 @@ class Log:
         stage = Stage.CONNECT if self.reached is Reached.DIAL else Stage.RESOLVE
         return Verdict(stage, f"ssh could not begin with {self.who}: {last}")
 
-    def _bad_key(self, text: str, offers: str) -> Verdict:
+    def _bad_key(self, text: str, offers: str, name: str) -> Verdict:
         match = _REVOKED.search(text)
         if match is not None and match["unread"]:
             return Verdict(Stage.HOST_KEY, f"no host key can be trusted while RevokedHostKeys cannot be read: {match['unread']}")
@@ -262,9 +275,9 @@ class Log:
         reason = f"the host key of {known} has changed: {offers}"
         if old is not None:
             at = f"{shlex.quote(known)} -f {shlex.quote(old['file'])}"
-            reason += (f", {old['file']}:{old['line']} holds another; see it with: ssh-keygen -l -F {at}; only if the node was "
-                       f"reinstalled, forget it with: ssh-keygen -R {at}")
-        return Verdict(Stage.HOST_KEY, reason)
+            reason += f", {old['file']}:{old['line']} holds another; see it with: ssh-keygen -l -F {at}"
+        return Verdict(Stage.HOST_KEY, f"{reason}; only if the node was reinstalled, take the new one with: muster inventory enroll {name} "
+                                       f"--replace {name}")
 
     def _not_let_in(self, text: str) -> str:
         match = _DENIED.search(text)
@@ -272,6 +285,11 @@ class Log:
         if not match:
             return "; ".join([f"{self.who} closed the connection while we were logging in (Too many authentication failures); tried "
                               f"{_few(self._tried)}", *self._notes, "name the right key with `identity_file`"])
+        if self._partial:
+            return f"{self.who} took a key of ours and asks for more ({allowed}), which needs somebody to type"
+        if self._wanted:
+            return "; ".join([f"{self.who} would take {self._wanted}, which cannot be used here (encrypted, and in no agent?)",
+                              *self._notes])
         if "publickey" not in allowed and "gssapi" not in allowed and "hostbased" not in allowed:
             return f"{self.who} lets us in by {allowed} only, and nobody is here to type"
         if not self._tried and "publickey" in allowed:
