@@ -27,8 +27,10 @@ from tests.testbed.users import throwaway_user
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSION = ".".join(map(str, sys.version_info[:2]))
+SERVED = ["3.10", *({VERSION} - {"3.10"})]
 PYTHON = str(Path(sys.executable).resolve())
 MARK = b"\n#PAYLOAD#\n"
+pytestmark = pytest.mark.timeout(300)     # twelve installations and two downloads, on a machine that may be busy
 APART = ["unshare", "--net", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
 # $1 is the home, on which nothing can be written.
 NO_NETWORK = [*APART, "sh", "-ec", 'mount -t tmpfs -o ro none "$1"; shift; exec "$@"', "sh"]
@@ -38,7 +40,7 @@ NO_NETWORK = [*APART, "sh", "-ec", 'mount -t tmpfs -o ro none "$1"; shift; exec 
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundle, as scripts/bundle makes it."""
     file = tmp_path_factory.mktemp("made") / "muster.run"
-    done = subprocess.run([ROOT / "scripts" / "bundle", "--python", VERSION, "-o", file], capture_output=True, text=True, check=False)
+    done = subprocess.run([ROOT / "scripts" / "bundle", "--python", ",".join(SERVED), "-o", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith(f"{file}: "), done.stdout
     return file
@@ -270,7 +272,7 @@ def test_another_machine_is_refused(made: Path, tmp_path: Path) -> None:
 
 def test_another_python_is_refused(made: Path, tmp_path: Path) -> None:
     for python in ("/bin/false", "/no such/python3", "/no\tsuch"):
-        assert f"needs Python {VERSION}" in refusal(bundle(made, "--check", PYTHON=python))
+        assert f"needs Python {' '.join(SERVED)}" in refusal(bundle(made, "--check", PYTHON=python))
 
 
 def test_two_installations_at_once_do_not_meet(made: Path, place: Path) -> None:
@@ -315,6 +317,18 @@ def repacked(file: Path, folder: Path, changed: dict[str, bytes] | None = None, 
     body = whole[:whole.index(MARK) + len(MARK)] + target.getvalue()
     (folder / "other.run").write_bytes(body + f"{hashlib.sha256(body).hexdigest()}\n".encode())
     return folder / "other.run"
+
+
+def test_what_is_required_under_one_python_only_is_there_for_it(made: Path) -> None:
+    """pip reads markers with the Python that runs it, so that cryptography's `python_full_version < "3.11"` is lost on a newer one."""
+    assert [name for name in contents(made) if "typing_extensions" in name]
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    (("--python", "3.9"), "--python 3.9: must be a list of 3.10"), (("--arch", "vax"), "'vax'"), (("-o", "/nowhere/x.run"), "no such folder")])
+def test_a_bundle_that_cannot_be_made_is_refused_in_one_line(words: tuple[str, ...], expected: str) -> None:
+    done = subprocess.run([ROOT / "scripts" / "bundle", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and expected in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
 
 
 def test_it_holds_the_rules_and_nothing_of_where_it_was_made(made: Path, place: Path) -> None:
