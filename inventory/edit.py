@@ -119,6 +119,8 @@ def _scalar(value: Any, *, in_flow: bool) -> str:
 
 
 def _is_text(word: str) -> bool:
+    if word[0].isalpha() and word.lower() not in ("true", "false", "null"):     # so are most; the parser need not be asked
+        return True
     return isinstance(parse_yaml(f"- {word}", "value")[0], str)
 
 
