@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 GRACE = 0.5             # seconds that a killed child is given to die
 SUDO_S = 10.0           # until the helper says that it runs
 LAST = 5.0              # seconds beyond the set's own for building and delivering the answer
+MOST_WRITTEN = 1 << 30  # by the helper
 COMMANDS = 2            # at a time
 RESPAWNS = 8            # readers that may hang before we stop trying
 ENTRIES = 16384         # files of one probe, names of one directory
@@ -345,6 +346,9 @@ class Helper(Child):
                 raise ValueError("%s is not root's alone to write to: it was not run" % self.path)
             os.dup2(self.input, 0)
             os.dup2(self.out, 1)
+            # Far above what it may say, because old versions of sudo write their log under the same limit.
+            hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+            resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN if hard == resource.RLIM_INFINITY else min(MOST_WRITTEN, hard), hard))
             path = os.environ.get("PATH", os.defpath) + ":/usr/local/bin:/usr/bin:/bin"
             words = ["sudo", "-n", "--", self.path, *(probe["id"] for probe in self.probes)]
             os.execvpe("sudo", words, dict(os.environ, LC_ALL="C", LANG="C", PATH=path))  # noqa: S606
@@ -383,12 +387,12 @@ class Helper(Child):
         noise, _ = held(self.err, STDERR, True)
         said = " ".join((text(noise).strip().splitlines() or ["it said nothing (exit %d)" % self.status])[-1][:300].split())
         found: Dict[str, Any] = {}
-        if self.late or trouble:
+        if size > self.most:
+            outcome, note = "crashed", "the helper said more than it may"
+        elif self.late or trouble:
             what = "the helper did not answer" if data.startswith(HELPER_RUNS) else "sudo did not start the helper"
             outcome, note = "timeout", "%s within %g s" % (what, clock() - self.began)
             note = self.note("; ".join(part for part in (note, trouble) if part))
-        elif size > self.most:
-            outcome, note = "crashed", "the helper said more than it may"
         elif not data:
             outcome, note = "denied", "the helper did not run: " + said
         else:
