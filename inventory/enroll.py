@@ -66,7 +66,7 @@ def decide(
     if reason := _revoked(keys, known, revoked):
         return Decision(Outcome.REVOKED, reason=reason)
     if expected is not None and (reason := _mismatch(keys, known, expected)):
-        return Decision(Outcome.MISMATCH, reason=reason)
+        return Decision(Outcome.MISMATCH, reason=f"REFUSED: {reason}; this is not that node, or the list is older than its installation")
     held = {key.blob for key in (*known.keys, *known.portless)}
     missing = tuple(blob for blob in keys if blob not in held)
     if not missing:

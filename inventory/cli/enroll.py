@@ -31,7 +31,8 @@ from inventory.text import clean
 @click.option("--known-hosts", metavar="FILE", help="Pin here. Default: the node's known_hosts_file, else ssh_config's, else ~/.ssh.")
 @click.option("--dry-run", is_flag=True, help="Ask the nodes and say what would be done; write nothing.")
 @click.option("--inventory", "-i", "file", metavar="FILE", help="Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
-@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), default=300.0, show_default=True, help="For all nodes.")
+@click.option("--timeout", metavar="S", type=click.FloatRange(min=1, max=86400), default=300.0, show_default=True,
+              help="Deadline of asking all nodes, in seconds.")
 @click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
 def enroll(
@@ -66,10 +67,8 @@ def enroll(
     subjects = scanned([subject_of(node, config, known_hosts) for node in chosen], config, timeout, fanout)
     subjects = decided(subjects, expected, to_replace)
     clones = shared((each.node.name, each.target.known_hosts_name, each.keys) for each in subjects)
-    for blob, names in clones.items():
-        click.echo(f"muster: warning: {fold(names)} show the same host key {key_type(blob)} {fingerprint(blob)}: most likely a cloned "
-                   "image; whoever has one of them can pose as the others; make new keys there (rm /etc/ssh/ssh_host_*; ssh-keygen -A)",
-                   err=True)
+    for warning in _clones(clones):
+        click.echo(f"muster: warning: {warning}", err=True)
     unasked: list[Subject] = []
     if not dry_run:
         subjects, unasked = _approved(subjects, yes=yes)
@@ -207,6 +206,17 @@ def _notes(subjects: Sequence[Subject]) -> list[str]:
     for file, names in unread.items():
         notes.append(f"{clean(file)} is not among the files that checks of {fold(names)} read; name it as known_hosts_file")
     return notes
+
+
+def _clones(keys: Mapping[bytes, tuple[str, ...]]) -> list[str]:
+    """One line for all the keys that the same nodes show."""
+    by_nodes: dict[tuple[str, ...], list[bytes]] = {}
+    for blob, names in keys.items():
+        by_nodes.setdefault(names, []).append(blob)
+    return [f"{fold(names)} show the same host key {key_type(blobs[0])} {fingerprint(blobs[0])}"
+            + (f" (and {len(blobs) - 1} more)" if len(blobs) > 1 else "")
+            + ": most likely a cloned image; whoever has one of them can pose as the others; make new keys there "
+            "(rm /etc/ssh/ssh_host_*; ssh-keygen -A)" for names, blobs in by_nodes.items()]
 
 
 def _document(subjects: Iterable[Subject], clones: Mapping[bytes, tuple[str, ...]]) -> dict[str, Any]:

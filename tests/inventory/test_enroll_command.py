@@ -346,6 +346,7 @@ def test_two_nodes_with_one_key_are_both_named_and_still_pinned(place: Place, se
     done = place.enroll("a,b", "--yes", "--format", "json")
     assert done.returncode == 0
     assert "a,b show the same host key" in done.stderr
+    assert "(and 2 more)" in done.stderr
     assert document(done)["shared_keys"][0]["nodes"] == ["a", "b"]
     assert len(place.known_hosts.read_text().splitlines()) == 6
 

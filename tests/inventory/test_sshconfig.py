@@ -99,6 +99,14 @@ def test_what_the_inventory_gives_wins_and_is_seen_by_match_and_tokens() -> None
     assert target.known_hosts_name == "[10.1.0.1]:2201"
 
 
+@pytest.mark.parametrize("text", ["", "HashKnownHosts yes\n", "Host other\n HashKnownHosts yes\n", "HashKnownHosts no\nHashKnownHosts yes\n"])
+def test_whether_names_are_hashed_is_read_as_openssh_reads_it(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    hashes = options_for("gpu1", SshConfig.load(path, None)).hash_known_hosts
+    assert ["yes" if hashes else "no"] == asked_of_openssh(path, "gpu1")["hashknownhosts"]
+
+
 def test_known_hosts_files_of_none_leave_no_file_to_trust() -> None:
     options = options_for("gpu1", SshConfig.parse("UserKnownHostsFile none\nGlobalKnownHostsFile /z\n"))
     assert resolve(Node("gpu1"), options).known_hosts_files == ("/z",)
