@@ -78,7 +78,7 @@ _LEARN: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 _COMMAND_LINE = re.compile(r"((?:[Cc]ommand line|command line parameters): ?\"?)([^\n]*)")
 _SECRET = re.compile(
-    r"(?i)([\w.-]*(?:password|passwd|passphrase|pwd|secret|token|api_?key|credential|auth_?key|private_?key|access_?key|psk|cookie)"
+    r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api_?key|credential|auth_?key|private_?key|access_?key|psk|cookie)"
     r"[\w.]{0,12}[\"']?\s{0,2}[=:]\s{0,2}|(?<![\w-])pass=)(\"[^\"]{1,400}\"|'[^']{1,400}'|[^\s,;\"']{1,400})")
 _GUID = re.compile(r"(?i)(guid\w{0,12}[\"']?\s{0,3}[=:]?\s{0,8}[\"']?)(0x)?([0-9a-f]{16})(?![0-9a-z])")
 
@@ -175,7 +175,7 @@ class _Scrubber:
             self._learn("user name", user or "")
         for place in (node.rack, *node.leaf, node.power, node.nvlink_domain, *node.labels.values()):
             self._learn("site name", place or "")
-        for line in set(haystack.splitlines()):
+        for line in {line[at: at + _LONGEST] for line in haystack.splitlines() for at in range(0, len(line), _LONGEST)}:
             for kind, pattern in _LEARN:
                 for match in pattern.finditer(line):
                     if _UNIT.search(line[match.start(): match.end() + 10]):
@@ -654,7 +654,8 @@ def _bare(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     known = raw in scrubber._known
     if len(raw) >= 32 or known or _WORLDWIDE.search(before):
         return prefix + _redigit(match[2], "", _digits(scrubber, raw))
-    address = raw.startswith(("0000", "ffff")) or _ADDRESSED.search(before) is not None or match.string[match.end():match.end() + 1] == "-"
+    address = raw.startswith(("0000", "ffff")) or "[Hardware Error]" in match.string or match.string[match.end(): match.end() + 1] == "-" \
+        or _ADDRESSED.search(before) is not None
     return prefix + _redigit(match[2], "", _digits(scrubber, raw)) if prefix and len(raw) == 16 and not address else None
 
 

@@ -1,0 +1,383 @@
+"""Scrubbed recordings: nothing that tells whose machine it is is left, and everything that is judged is what it was."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+import string
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck import saved
+from healthcheck.assess import Assessment
+from healthcheck.outcome import NodeReport
+from healthcheck.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.scrub import Scrubbed, replaced, scrub
+from inventory.model import Bmc, Node, PortPlan
+from inventory.transport.base import Failure, Stage
+from tests.healthcheck import machine
+
+RULES = load_ruleset([packaged()])
+DEMO = Path(__file__).resolve().parent.parent / "recordings" / "demo-sweep"
+KEY = b"k" * 32
+
+
+def judged(recording: Recording, node: Node, previous: Recording | None = None, sku: str = "hgx-h100") -> NodeReport:
+    assessment = Assessment((node,), RULES, sku)
+    assessment.add(recording, previous)
+    return assessment.finish().reports[0]
+
+
+def assert_judged_alike(recording: Recording, node: Node, previous: Recording | None, made: Scrubbed) -> None:
+    """The same statuses, and findings that differ in names only: each word of theirs is the same or one was a name."""
+    raw, clean = judged(recording, node, previous), judged(made.recording, made.node, made.previous)
+    assert (clean.state, clean.stage, clean.in_service) == (raw.state, raw.stage, raw.in_service)
+    assert [result.rule for result in clean.results] == [result.rule for result in raw.results]
+    for before, after in zip(raw.results, clean.results, strict=True):
+        assert (after.status, after.severity, after.origin) == (before.status, before.severity, before.origin), before.rule
+        assert len(after.findings) == len(before.findings), before.rule
+        for old, new in zip(before.findings, after.findings, strict=True):
+            assert new.expected == old.expected
+            assert re.sub(r"\w", "", str(new.observed)).strip() == re.sub(r"\w", "", str(old.observed)).strip(), (old, new)
+
+
+def scrubbed_text(text: str, node: str = "qx7-node-0042", **more: str) -> str:
+    """One line of the kernel's log after scrubbing."""
+    look = machine.recording(node, kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG + f"6,99,99000,-;{text}\n"}))
+    made = scrub(look, Node(name=node, **more), key=KEY).recording  # type: ignore[arg-type]
+    return made.captures["kernel.log"].files["/dev/kmsg"].text.splitlines()[-1].partition(";")[2]
+
+
+# ---- facts stay
+
+
+@pytest.mark.parametrize("name", ["gpu001", "gpu002", "gpu003", "gpu004"])
+def test_a_scrubbed_recording_of_the_demo_is_judged_as_the_raw_one(name: str) -> None:
+    manifest = saved.load_manifest(DEMO)
+    looks = {look.node: (look, previous) for look, previous in saved.recordings(DEMO, manifest)}
+    node = next(node for node in manifest.nodes if node.name == name)
+    look, previous = looks[name]
+    made = scrub(look, node, previous=previous, key=KEY)
+    assert_judged_alike(look, node, previous, made)
+    assert name not in json.dumps(to_json(made.recording)) and from_json(to_json(made.recording)) == made.recording
+
+
+# What the kernel says of faults, versions and places: none of it may change.
+KEPT = [
+    "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    "NVRM: Xid (PCI:0000:1b:00 GPU-I:05 GPU-CI:00): 94, pid=7194, name=python3, Ch 00000008",
+    "NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus.",
+    "NVRM: Xid (PCI:0000:3b:00): 48, pid=1, An uncorrectable double bit error (DBE) has been detected on GPU in the framebuffer at partition 6",
+    "mce: [Hardware Error]: CPU 12: Machine Check Exception: 5 Bank 14: bd80000000200179",
+    "mce: [Hardware Error]: TSC 6f2f3d7b1c1 ADDR 3f2a9c0040 MISC 9001410ca02c86",
+    "[Hardware Error]: CPU:24 (19:1:1) MC17_STATUS[Over|UE|MiscV|AddrV|-|TCC|SyndV|UECC|-|-|-]: 0xbe00000000010015",
+    "[Hardware Error]: Error Addr: 0x000000104a3c9e40",
+    "{1}[Hardware Error]: event severity: fatal",
+    "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#3_Chan#0_DIMM#0 (channel:0 slot:0 page:0x1a3f22 offset:0x9c0 grain:32)",
+    "pcieport 0000:80:01.1: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer, (Requester ID)",
+    "BIOS-e820: [mem 0x0000000100000000-0x000001ffffffffff] usable",
+    "pci 0000:1b:00.0: reg 0x10: [mem 0x210000000000-0x210000ffffff 64bit pref]",
+    "RIP: 0010:nvidia_ioctl+0x5a2/0xf10 [nvidia]",
+    "RSP: 0018:ffffb2c3d4e5f6a7 EFLAGS: 00010246",
+    "RAX: 0000000000000000 RBX: ffff9a3c5e7f0123 RCX: 0000000000000027",
+    "ACPI Error: No handler for Region [POWR] (00000000b1a41d0a) [IPMI] (20230331/evregion-130)",
+    "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.161.08  Tue Mar  5 22:42:15 UTC 2024",
+    "mlx5_core 0000:18:00.0: firmware version: 28.39.1002",
+    "nvme nvme0: firmware version: 5.15.0.1",
+    "ixgbe: driver version 5.1.0.4",
+    "megaraid: v07.714.4.1",
+    "usb 1-1: SerialNumber: 0000:00:14.0",
+    "Serial: 8250/16550 driver, 32 ports, IRQ sharing enabled",
+    "serial8250: ttyS0 at I/O 0x3f8 (irq = 4, base_baud = 115200) is a 16550A",
+    "Command line: BOOT_IMAGE=/boot/vmlinuz-6.5.0-1007-nvidia root=/dev/nvme0n1p2 ro iommu=pt console=ttyS0,115200n8 mitigations=off",
+    "pci 0000:1b:00.0: [10de:2330] type 00 class 0x030200",
+    "pcieport 0000:80:01.1: AER: enabled with IRQ 67",
+    "rtc_cmos 00:01: setting system clock to 2026-11-21T12:34:56 UTC (1795264496)",
+    "systemd[1]: Started User Manager for UID 1000.",
+    "systemd[1]: Created slice user-1000.slice",
+    "systemd[1]: Starting user@1000.service...",
+    "docker0: port 1(veth3a1c) entered forwarding state",
+    "python[90112]: segfault at 0 ip 00007f2d1c9e0b42 sp 00007ffd2d0a1d80 error 4 in libtorch_cpu.so[7f2d1a000000+4e00000]",
+    "IPv6: ADDRCONF(NETDEV_CHANGE): eno1: link becomes ready",
+    "lo: 127.0.0.1 ::1 0.0.0.0 255.255.255.0",
+    "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Quota mode: none.",
+    "XFS (md1): Ending clean mount",
+    "scsi 0:0:0:0: Direct-Access     ATA      SAMSUNG MZ7LH1T9 404Q PQ: 0 ANSI: 6",
+    "input: MODALIAS=pci:v0000144Dd0000A80Asv0000144Dsd0000A801bc01sc08i02",
+]
+
+
+@pytest.mark.parametrize("line", KEPT)
+def test_a_line_that_names_nobody_stays_as_it_is(line: str) -> None:
+    assert scrubbed_text(line) == line
+
+
+@pytest.mark.parametrize("user", ["allen", "linux", "nvidia", "error", "verit"])
+def test_a_user_who_is_called_as_the_kernel_calls_things_costs_no_fault(user: str) -> None:
+    line = "NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus. severity: fatal"
+    assert scrubbed_text(line, user=user) == line
+
+
+def test_a_driver_version_and_a_kernel_release_stay_though_they_look_like_addresses() -> None:
+    versions = machine.done(**{"/proc/sys/kernel/osrelease": "5.15.0.1\n", "/sys/module/nvidia/version": "535.161.8.1\n"})
+    look = machine.recording("qx7", host_versions=versions, gpu_nvml=machine.nvml())
+    made = scrub(look, Node(name="qx7"), key=KEY).recording
+    assert made.captures["host.versions"] == versions
+    assert '"driver": {"ok": "550.54.15"}' in made.captures["gpu.nvml"].text and '"ok": "NVIDIA H100 80GB HBM3"' in made.captures["gpu.nvml"].text
+
+
+def test_outcomes_sizes_exits_and_times_stay() -> None:
+    look = machine.recording("qx7", docker_info=Capture(Outcome.TIMEOUT, seconds=10.0, bytes=7, note="wedged since 2026-11-21T06:00:00Z (pid 4711)"))
+    made = scrub(look, Node(name="qx7"), key=KEY).recording
+    assert made.captures["docker.info"] == look.captures["docker.info"] and made.received == look.received
+    assert set(made.captures) == set(look.captures)
+
+
+# ---- nothing is left
+
+SECRETS = {
+    "node": "zorba-gpu-0417", "domain": "hyperion-labs.com", "user": "kvothe", "other user": "denna.lackless", "sibling": "zorba-gpu-0418",
+    "filer": "tehlu-nas07", "export": "arcanum", "mount": "nfs-haliax", "uuid": "98dfe477-21a7-4896-9296-06aeede4d857",
+    "mig": "c7a1b2d3-5e6f-4a8b-9c0d-1e2f3a4b5c6d", "boot": "5ac7656f-bf2d-40c8-8132-3b861438264a",
+    "root": "0c2d9c4e-7b59-4c58-8a0e-7e2f6d1a9b30", "machine": "4be0643f1d98573b97cdca98a65347dd", "gpu serial": "1652923004817",
+    "disk serial": "S64FNE0R802879", "guid": "5c25730300a1b2c3", "mac": "b8:3f:d2:1c:7a:e5", "second mac": "94:6d:ae:0b:33:f1",
+    "ip": "10.42.17.203", "public ip": "185.199.110.153", "ip6": "fd12:3456:789a:1::42", "fingerprint": "uNiVztksCsDhcc0u9e8BrqXdC5Zk3bEXm1pQyMcfGhI",
+    "token": "wq8Zt71LmN0pVbR3", "password": "hunter2hunter2", "mail": "simmon@university.org", "ssid": "EolianGuest",
+    "docker id": "7TRN:IPZB:QYBB:VPBQ:UMPP:KARE:6ZNR:XE6T:7EWV:PKF4:ZOJD:TPYS", "registry": "harbor.ctaeh.net", "label": "owner-ambrose",
+    "container": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "leaf": "sw-trebon-3", "vg": "maedre--vg",
+    "ppin": "5d8a1c3e7b20f4c1", "wwn": "5002538f31406d5d", "ssh key": "AAAAC3NzaC1lZDI1NTE5AAAAIGJ0dXpoZ3Rma2R0cGFzZGZnaGprbHF3ZXJ0",
+}
+
+
+def planted(s: dict[str, str]) -> tuple[Recording, Node]:
+    """A recording with every secret in the places and forms in which machines print it."""
+    fqdn = f"{s['node']}.{s['domain']}"
+    guid = s["guid"]
+    colons = ":".join(guid[at: at + 4] for at in range(0, 16, 4))
+    lines = [
+        f"Command line: BOOT_IMAGE=/boot/vmlinuz-6.5.0 root=UUID={s['root']} ro ip={s['ip']}::10.0.0.1:255.255.255.0:{s['node']}:eth0:off "
+        f"site.token={s['token']} wifi_psk={s['password']} cloudkey={s['token']}",
+        f"systemd[1]: Hostname set to <{fqdn}>.", f"systemd[1]: Hostname set to <{s['node'].upper()}>.",
+        f"sshd[1]: Accepted publickey for {s['user']} from {s['public ip']} port 5123 ssh2: ED25519 SHA256:{s['fingerprint']}",
+        f"sudo: {s['user']} : TTY=pts/0 ; PWD=/home/{s['user']}/run ; USER=root ; COMMAND=/bin/cat",
+        f"audit: acct=\"{s['other user']}\" hostname={s['sibling']} addr={s['ip6']}",
+        f"nfs: server {s['filer']} not responding, still trying", f"nfs: server {s['filer']}.{s['domain']} OK",
+        f"NVRM: GPU at PCI:0000:1b:00: GPU-{s['uuid']}", f"NVRM: GPU Board Serial Number: {s['gpu serial']}",
+        f"NVRM: MIG-{s['mig']}/1/0", f"XFS (md1): Mounting V5 Filesystem {s['root'].upper()}",
+        f"mlx5_core 0000:18:00.0: node_guid 0x{guid} port {colons}", f"ib0: gid fe80:0000:0000:0000:{colons}", f"sys image guid: {guid.upper()}",
+        f"eno1: {s['mac']} and {s['mac'].replace(':', '-').upper()}", f"enx{s['mac'].replace(':', '')}: renamed from eth1",
+        f"arp: {s['second mac']} is at {s['ip']}, ip-{s['ip'].replace('.', '-')} [{s['ip6']}]:22", f"mac {s['second mac'].replace(':', '')}",
+        f"nvme nvme0: serial number {s['disk serial']}", f"/dev/disk/by-id/nvme-SAMSUNG_MZ_{s['disk serial']}", f"sd 0: naa.{s['wwn']}",
+        f"mce: [Hardware Error]: TSC 6f2f PPIN {s['ppin']}", f"cgroup: docker-{s['container']}.scope oom, container {s['container'][:12]}",
+        f"contact {s['mail']} about it", f"wlan0: SSID=\"{s['ssid']}\" joined", f"dockerd: pull {s['registry']}/team/image:1",
+        f"device-mapper: /dev/mapper/{s['vg']}-root", f"cloud-init: ssh-ed25519 {s['ssh key']} {s['user']}@{s['node']}",
+        f"agent: password={s['password']} \"api_key\": \"{s['token']}\"", f"machine-id {s['machine']}",
+    ]
+    kmsg = machine.KMSG + "".join(f"6,{100 + at},{at},-;{line}\n" for at, line in enumerate(lines))
+    mountinfo = machine.MOUNTINFO + (
+        f"40 22 0:50 / /mnt/{s['mount']}/scratch rw - nfs4 {s['filer']}:/exports/{s['export']} rw,vers=4.2,clientaddr={s['ip']},addr={s['public ip']}\n"
+        f"41 22 0:51 /home/{s['user']} /home/{s['user']} rw - cifs //{s['filer']}/{s['export']} rw,username={s['user']},domain=X\n"
+        f"42 22 253:0 / /srv rw - xfs /dev/mapper/{s['vg']}-data rw\n"
+        f"43 22 0:52 / /var/lib/docker/overlay2/{s['container']}/merged rw - overlay overlay rw,lowerdir=/var/lib/docker/{s['container']}\n"
+    )
+    docker = json.dumps({
+        "ID": s["docker id"], "Name": fqdn, "Labels": [f"site={s['label']}"], "ServerVersion": "24.0.7", "Driver": "overlay2",
+        "CgroupDriver": "systemd", "RegistryConfig": {"IndexConfigs": {s["registry"]: {"Name": s["registry"], "Mirrors": []}}},
+        "HttpProxy": f"http://{s['user']}:{s['password']}@{s['ip']}:3128", "DockerRootDir": f"/home/{s['user']}/docker",
+        "GenericResources": [{"NamedResourceSpec": {"Kind": "NVIDIA-GPU", "Value": f"GPU-{s['uuid']}"}}],
+        "Swarm": {"NodeID": s["docker id"], "NodeAddr": s["ip"]}, "ServerErrors": [],
+    }) + "\n"
+    mounts = {path: machine.STATVFS for path in (
+        "/", "/raid", "/home", f"/mnt/{s['mount']}/scratch", f"/home/{s['user']}", "/srv", f"/var/lib/docker/overlay2/{s['container']}/merged")}
+    ports = machine.ports()
+    extra = {
+        f"/sys/class/net/enx{s['mac'].replace(':', '')}/address": f"{s['mac']}\n", "/etc/machine-id": f"{s['machine']}\n",
+        "/sys/class/infiniband/mlx5_0/node_guid": f"{colons}\n", "/sys/class/infiniband/mlx5_0/node_desc": f"{s['node']} mlx5_0\n",
+        "/sys/class/dmi/id/product_serial": f"{s['disk serial']}\n", "/proc/sys/kernel/hostname": f"{fqdn}\n",
+        "/proc/cmdline": f"root=UUID={s['root']} join.token={s['token']} nfsroot={s['ip']}:/srv/{s['export']}\n",
+    }
+    ports = replace(ports, files={**ports.files, **{path: FileCapture(Outcome.DONE, text) for path, text in extra.items()}})
+    look = machine.recording(
+        s["node"], kernel_log=machine.done(**{"/dev/kmsg": kmsg}), port_sysfs=ports,
+        filesystem_mounts=machine.done(**{"/proc/self/mountinfo": mountinfo, **mounts}),
+        docker_info=Capture(Outcome.DONE, exit=0, text=docker, stderr=f"WARNING: {s['user']}@{fqdn}: {s['ip']}\n", note=f"by {s['user']}"),
+        gpu_nvml=machine.nvml(gpu0={"uuid": {"ok": f"GPU-{s['uuid']}"}, "serial": {"ok": s["gpu serial"]}}),
+    )
+    assert look.host is not None
+    look = replace(look, host=replace(look.host, hostname=fqdn, boot_id=s["boot"]))
+    node = Node(
+        name=s["node"], address=s["ip"], user=s["user"], sku="hgx-h100", rack=f"rack-{s['export']}", leaf=(s["leaf"],), bmc=Bmc(s["public ip"]),
+        ports={"0000:40:00.0": PortPlan(rail=0, leaf=s["leaf"])}, labels={"who": s["label"]}, nvlink_domain=f"nvl-{s['export']}",
+    )
+    return look, node
+
+
+def forms(value: str) -> set[str]:
+    """A value and the ways in which tools write the same thing; small letters."""
+    low = value.lower()
+    found = {low, low.replace(":", "-"), low.replace("-", "--"), low.replace("-", r"\x2d")}
+    if re.fullmatch(r"[0-9a-f:-]{12,}", low):
+        bare = low.replace(":", "").replace("-", "")
+        found |= {bare, ":".join(bare[at: at + 2] for at in range(0, len(bare), 2)), ":".join(bare[at: at + 4] for at in range(0, len(bare), 4))}
+    if re.fullmatch(r"[\d.]+\.[\d.]+", low):
+        found |= {low.replace(".", "-")}
+    if ":" in low and re.fullmatch(r"[0-9a-f:]+", low):
+        try:
+            found.add(ipaddress.ip_address(low).exploded)
+        except ValueError:
+            pass
+    return found
+
+
+def leaks(made: Scrubbed, secrets: dict[str, str]) -> list[str]:
+    """Independent of how scrubbing works: every form of every secret, looked for in the bytes of the file."""
+    manifest = saved.Manifest("2026-11-21T00:00:00Z", "2026-11-21T00:00:01Z", False, "x", (made.node,), "hgx-h100", (), (), "", {})
+    data = saved.one(made.recording, made.previous, manifest, muster="0", scrubbed=True).decode().lower().replace("\\\\", "\\")
+    return [f"{kind}: {form} in ...{data[max(0, data.find(form) - 60): data.find(form) + 60]}"
+            for kind, value in secrets.items() for form in forms(value) if form in data]
+
+
+def test_of_all_that_was_planted_nothing_is_left_and_everything_is_judged_the_same() -> None:
+    look, node = planted(SECRETS)
+    made = scrub(look, node, previous=look, key=KEY)
+    assert leaks(made, {**SECRETS, "site": "zorba", "company": "hyperion", "mount": "haliax"}) == []
+    assert_judged_alike(look, node, look, made)
+
+
+SYLLABLES = st.lists(st.sampled_from(["zor", "vek", "tul", "qua", "mib", "pyx", "gro", "wix", "jev", "dof"]), min_size=3, max_size=4).map("".join)
+HEX = "0123456789abcdef"
+
+
+def hexes(n: int) -> st.SearchStrategy[str]:
+    # An identifier with letters and digits: 000...0 is none.
+    return st.text(HEX, min_size=n - 2, max_size=n - 2).map(lambda text: f"{text}a7")
+
+
+def uuids() -> st.SearchStrategy[str]:
+    return hexes(32).map(lambda h: f"{h[:8]}-{h[8:12]}-4{h[13:16]}-9{h[17:20]}-{h[20:]}")
+
+
+MACS = hexes(12).map(lambda h: ":".join(h[at: at + 2] for at in range(0, 12, 2)))
+IPS = st.tuples(st.sampled_from([10, 172, 185]), st.integers(11, 255), st.integers(11, 255), st.integers(11, 255)).map(lambda t: ".".join(map(str, t)))
+VALUES = st.fixed_dictionaries({
+    **{kind: st.just(value) for kind, value in SECRETS.items()},
+    "node": st.tuples(SYLLABLES, st.integers(1000, 9999)).map(lambda t: f"{t[0]}-gpu{t[1]}"),
+    "domain": SYLLABLES.map(lambda word: f"{word}x.org"), "user": SYLLABLES.map(lambda word: f"u{word}"),
+    "filer": SYLLABLES.map(lambda word: f"{word}-nas07"), "export": SYLLABLES.map(lambda word: f"x{word}"),
+    "uuid": uuids(), "mig": uuids(), "boot": uuids(), "root": uuids(), "machine": hexes(32), "mac": MACS, "second mac": MACS, "ip": IPS,
+    "guid": hexes(14).map(lambda h: f"5c{h}"), "container": hexes(64),
+    "disk serial": st.text(string.ascii_uppercase + string.digits, min_size=10, max_size=16).map(lambda text: f"S{text}7X"),
+    "gpu serial": st.integers(10**12, 10**13 - 1).map(str), "ip6": hexes(4).map(lambda h: f"fd12:3456:789a:1::1{h[1:]}"),
+    "token": st.text(string.ascii_letters + string.digits, min_size=14, max_size=40).map(lambda text: f"t{text}9"),
+})
+
+
+@settings(deadline=None, max_examples=40)
+@given(VALUES)
+def test_whatever_the_secrets_are_none_is_left(secrets: dict[str, str]) -> None:
+    look, node = planted(secrets)
+    made = scrub(look, node, key=KEY)
+    assert leaks(made, secrets) == []
+    assert from_json(to_json(made.recording)) == made.recording
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
+def test_whatever_a_node_says_the_recording_stays_one(text: str, path: str, outcome: Outcome) -> None:
+    look = machine.recording("qx7", docker_info=Capture(outcome, exit=0, text=text, stderr=text, note=text),
+                             filesystem_mounts=machine.done(**{"/proc/self/mountinfo": text, f"/{path}": text}))
+    made = scrub(look, Node(name="qx7"), key=KEY).recording
+    assert from_json(json.loads(json.dumps(to_json(made)))) == made
+
+
+# ---- the same thing everywhere the same
+
+
+def test_one_thing_has_one_stand_in_in_every_place_and_form() -> None:
+    look, node = planted(SECRETS)
+    made = scrub(look, node, key=KEY)
+    gpu = json.loads(made.recording.captures["gpu.nvml"].text.splitlines()[1])["uuid"]["ok"]
+    kmsg = made.recording.captures["kernel.log"].files["/dev/kmsg"].text
+    assert re.fullmatch(r"GPU-[0-9a-f]{8}-21a7-4[0-9a-f]{3}-9[0-9a-f]{3}-[0-9a-f]{12}".replace("21a7", "[0-9a-f]{4}"), gpu)
+    assert f"PCI:0000:1b:00: {gpu}" in kmsg and gpu in made.recording.captures["docker.info"].text
+    mac = re.search(r"eno1: (00:00:5e:00:53:[0-9a-f]{2}) and (\S+)", kmsg)
+    assert mac and mac[2] == mac[1].replace(":", "-").upper() and f"enx{mac[1].replace(':', '')}" in kmsg
+    guid = re.search(r"node_guid 0x([0-9a-f]{16}) port (\S+)", kmsg)
+    assert guid and guid[2].replace(":", "") == guid[1] and f"fe80:0000:0000:0000:{guid[2]}" in kmsg and f"guid: {guid[1].upper()}" in kmsg
+    assert made.recording.captures["port.sysfs"].files["/sys/class/infiniband/mlx5_0/node_guid"].text.strip() == guid[2]
+    mounted = made.recording.captures["filesystem.mounts"].files
+    points = {line.split(" ")[4] for line in mounted["/proc/self/mountinfo"].text.splitlines()}
+    assert set(mounted) - {"/proc/self/mountinfo"} <= points
+    address = re.search(r"clientaddr=([\d.]+)", mounted["/proc/self/mountinfo"].text)
+    assert address and ipaddress.ip_address(address[1]) in ipaddress.ip_network("192.0.2.0/24") and f"ip={address[1]}::" in kmsg
+    assert made.recording.node == made.node.name == "node1" and "Hostname set to <node1.domain" in kmsg
+
+
+def test_twins_stay_twins_and_different_things_stay_different() -> None:
+    serials = [f"16529230{n:05d}" for n in range(8)]
+    look = machine.recording("qx7", gpu_nvml=machine.nvml(**{f"gpu{n}": {"serial": {"ok": serials[n % 7]}} for n in range(8)}))
+    lines = scrub(look, Node(name="qx7"), key=KEY).recording.captures["gpu.nvml"].text.splitlines()[1:]
+    after = [json.loads(line)["serial"]["ok"] for line in lines]
+    assert after[0] == after[7] and len(set(after)) == 7 and all(len(serial) == 13 and serial.isdigit() for serial in after)
+    assert not set(after) & set(serials)
+
+
+def test_another_key_gives_other_stand_ins() -> None:
+    look, node = planted(SECRETS)
+    one, two = (scrub(look, node, key=bytes([n]) * 32).recording.host for n in (1, 2))
+    assert one and two and one.boot_id != two.boot_id
+
+
+def test_a_trend_is_told_of_the_scrubbed_look_as_of_the_raw_one() -> None:
+    before = machine.recording("qx7", port_sysfs=machine.ports(**{"mlx5_1.link_downed": "1"}))
+    after = machine.recording("qx7", port_sysfs=machine.ports(**{"mlx5_1.link_downed": "5"}))
+    node = Node(name="qx7", sku="hgx-h100")
+    made = scrub(after, node, previous=before, key=KEY)
+    raw = {result.rule: result.status for result in judged(after, node, before).results}
+    assert raw["port-link-downed"].value == "fail"
+    assert {result.rule: result.status for result in judged(made.recording, made.node, made.previous).results} == raw
+
+
+def test_the_reason_of_a_node_that_was_not_reached_is_scrubbed_too() -> None:
+    failed = Recording("zorba17", 5.0, None, Failure(Stage.CONNECT, "10.9.8.7:22 refused kvothe@zorba17.acme-corp.com; see /home/kvothe/.ssh"))
+    made = scrub(failed, Node(name="zorba17", user="kvothe"), key=KEY)
+    assert made.recording.failure == Failure(Stage.CONNECT, "192.0.2.1:22 refused user1@node1.domain1.example; see /home/user1/.ssh")
+
+
+def test_a_name_that_was_cut_in_two_is_not_left_in_part() -> None:
+    text = machine.KMSG + "6,99,99,-;NVRM: GPU-98dfe477-21a7-48"
+    log = Capture(Outcome.DONE, files={"/dev/kmsg": FileCapture(Outcome.TRUNCATED, text)})
+    made = scrub(machine.recording("qx7", kernel_log=log), Node(name="qx7"), key=KEY).recording
+    kept = made.captures["kernel.log"].files["/dev/kmsg"].text
+    assert "98dfe477" not in kept and kept.startswith(machine.KMSG[:60])
+
+
+def test_a_long_log_takes_seconds_and_not_minutes() -> None:
+    import time
+
+    line = "6,{0},{0},-;mlx5_core 0000:18:00.0: 10.1.{1}.{2} {0:012x} host zorba{2} serial S64FNE{0} GPU-98dfe477-21a7-4896-9296-{0:012x}\n"
+    text = "".join(line.format(n, n // 250 % 250, n % 250) for n in range(20_000))
+    began = time.process_time()
+    scrub(machine.recording("qx7", kernel_log=machine.done(**{"/dev/kmsg": text})), Node(name="qx7"), key=KEY)
+    assert time.process_time() - began < 60
+
+
+@pytest.mark.parametrize("text", ["a" * 300_000, "0:" * 150_000, "1." * 150_000, "Aa1" * 100_000, "/home/" * 50_000, "=\"" * 100_000, "-" * 300_000])
+def test_a_line_made_to_upset_patterns_takes_seconds_and_not_minutes(text: str) -> None:
+    import time
+
+    began = time.process_time()
+    scrub(machine.recording("qx7", docker_info=Capture(Outcome.DONE, exit=0, text=text)), Node(name="qx7"), key=KEY)
+    assert time.process_time() - began < 30
+
+
+def test_the_tally_is_in_words() -> None:
+    assert replaced({"host name": 3, "MAC address": 2, "SSID": 1}) == "3 host names, 2 MAC addresses, 1 SSID"
+    assert replaced({}) == "nothing"
