@@ -305,6 +305,8 @@ class Log:
             return Verdict(Stage.CONNECT, f"{self.who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
         if self._spoken:
             return Verdict(Stage.CONNECT, f"{self.who} does not speak SSH: it says {one_line(banner, 60)!r}")
+        if self.proxy is not None and _GONE.search(text):
+            return Verdict(Stage.CONNECT, f"{self.who} was lost before its banner: it, or {self.proxy}, hung up without a word", again=True)
         if _GONE.search(text):
             return Verdict(Stage.CONNECT, f"{self.who} closed the connection before its banner (sshd's MaxStartups, or a TCP wrapper)",
                            again=True)

@@ -182,10 +182,16 @@ def test_a_proxy_command_leads_to_the_node(plain_sshd: Sshd, way: Way) -> None:
 
 
 def test_a_proxy_command_that_fails_is_stage_connect_in_its_own_words_and_not_tried_again(plain_sshd: Sshd, way: Way) -> None:
-    reply = way.one(plain_sshd.node(), config="Host *\n ProxyCommand echo the tunnel is closed >&2; exit 1\n")
+    reply = way.one(plain_sshd.node(), config="Host *\n ProxyCommand sh -c 'echo the tunnel is closed >&2; exit 1'\n")
     assert "ProxyCommand" in refusal(reply, Stage.CONNECT)
     assert "the tunnel is closed" in refusal(reply, Stage.CONNECT)
     assert reply.attempts == 1
+
+
+def test_a_proxy_command_that_ends_without_a_word_is_tried_again_and_named(plain_sshd: Sshd, way: Way) -> None:
+    reply = way.one(plain_sshd.node(), config="Host *\n ProxyCommand true\n", node_s=2)
+    assert "the ProxyCommand, hung up without a word" in refusal(reply, Stage.CONNECT)
+    assert reply.attempts > 1
 
 
 def test_a_proxy_command_that_hangs_is_ended_with_its_children(plain_sshd: Sshd, way: Way, tmp_path: Path) -> None:
