@@ -27,6 +27,8 @@ _PLACE = 0xF0000            # a piece that is done is one character of plane 15 
 _PLACES = 0xFFF0
 _LONGEST = 32_768           # characters of a line that are worked on together
 
+_SIBLINGS = 100
+_BEGIN = re.compile(r"(?<![a-z])[a-z]|(?<![0-9a-z])[^a-z]")
 _UNIT = re.compile(r"\.(?:service|socket|timer|mount|automount|slice|scope|target|device|path|swap)\b")
 _NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _PARTS = re.compile(r"([\s_.,:@=+~%-]+)")
@@ -151,7 +153,7 @@ class _Scrubber:
         self._cache: dict[str, str] = {}
         self._own = node.name.lower().partition(".")[0]
         self._learn_all(looks, node, hosts, users, haystack)
-        self._words = self._compile(haystack.lower())
+        self._index()
 
     # ---- learning
 
@@ -175,7 +177,7 @@ class _Scrubber:
             self._learn("user name", user or "")
         for place in (node.rack, *node.leaf, node.power, node.nvlink_domain, *node.labels.values()):
             self._learn("site name", place or "")
-        for line in {line[at: at + _LONGEST] for line in haystack.splitlines() for at in range(0, len(line), _LONGEST)}:
+        for line in {whole[at: at + _LONGEST] for whole in haystack.splitlines() for at in range(0, len(whole), _LONGEST)}:
             for kind, pattern in _LEARN:
                 for match in pattern.finditer(line):
                     if _UNIT.search(line[match.start(): match.end() + 10]):
@@ -274,15 +276,29 @@ class _Scrubber:
             for path in (left[3], left[4], *([right[1].partition(":")[2] or right[1]] if right[0] not in PSEUDO else [])):
                 self._path(_unescape(path), learn=True)
 
-    def _compile(self, haystack: str) -> re.Pattern[str] | None:
-        self._variants = {
-            variant: word for word in self._kinds for variant in _variants(word) if variant in haystack
-        }
-        ordered = sorted(self._variants, key=len, reverse=True)
-        pieces = [(r"(?<![a-z])" if v[0].isalpha() else r"(?<![0-9a-z])") + re.escape(v)
-                  + (r"(?![a-z])" if v[-1].isalpha() else r"(?![0-9a-z])") for v in ordered]
-        pieces += [rf"(?<![a-z0-9]){sibling}(?![a-z0-9])" for sibling in dict.fromkeys(self._siblings)]
-        return re.compile("(?i)" + "|".join(pieces)) if pieces else None
+    def _index(self) -> None:
+        """Words by how they begin, so that a long log costs as much with ten thousand of them as with ten."""
+        self._variants = {variant: word for word in self._kinds for variant in _variants(word)}
+        lengths: dict[str, set[int]] = {}
+        for variant in self._variants:
+            lengths.setdefault(variant[:2], set()).add(len(variant))
+        self._lengths = {begin: sorted(found, reverse=True) for begin, found in lengths.items()}
+        siblings = "|".join(dict.fromkeys(self._siblings[:_SIBLINGS]))
+        self._sibling = re.compile(rf"(?i)(?<![a-z0-9])(?:{siblings})(?![a-z0-9])") if siblings else None
+
+    def _known_words(self, line: str) -> Iterable[tuple[int, int]]:
+        """Where learned words stand, from left to right; a word of letters may touch digits, but no letters."""
+        low = line.lower()
+        low = low if len(low) == len(line) else line
+        end = 0
+        for match in _BEGIN.finditer(low):
+            at = match.start()
+            for length in self._lengths.get(low[at: at + 2], ()) if at >= end else ():
+                word = low[at: at + length]
+                if word in self._variants and not _touches(word[-1], low[at + length: at + length + 1]):
+                    end = at + length
+                    yield at, end
+                    break
 
     # ---- words
 
@@ -367,8 +383,11 @@ class _Scrubber:
         if patterns:
             for pattern, handler in _HANDLERS:
                 line = pattern.sub(apply(handler), line)
-        if words and self._words is not None:
-            line = self._words.sub(lambda match: put(self.word(match[0])), line)
+        if words:
+            for begin, end in reversed(list(self._known_words(line))):
+                line = line[:begin] + put(self.word(line[begin:end])) + line[end:]
+            if self._sibling is not None:
+                line = self._sibling.sub(lambda match: put(self.word(match[0])), line)
         # What is put may hold places itself: a group of a match that another pattern had worked on before.
         while places and any(ord(c) >= _PLACE for c in line):
             line = "".join(places[ord(c) - _PLACE] if ord(c) >= _PLACE else c for c in line)
@@ -737,6 +756,10 @@ _HANDLERS: tuple[tuple[re.Pattern[str], _Handler], ...] = (
 
 
 # ---- small things
+
+
+def _touches(last: str, following: str) -> bool:
+    return following.isascii() and (following.isalpha() if last.isalpha() else following.isalnum())
 
 
 def _redigit(raw: str, separator: str, digits: str) -> str:

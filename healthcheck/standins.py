@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 from collections.abc import Callable
 
 _TRIES = 64
+_NUMBERED = re.compile(r"(?<![a-z0-9])[a-z]*[0-9][a-z0-9]*")
 _HEX = "0123456789abcdef"
 # RFC 5737 and RFC 2544; RFC 7042 and, past its 256 addresses, locally administered ones.
 _IPV4 = tuple(ipaddress.ip_network(name) for name in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15"))
@@ -24,7 +26,7 @@ class StandIns:
 
     def __init__(self, key: bytes, avoid: str) -> None:
         self._key = key
-        self._avoid = avoid.lower()
+        self._avoid = frozenset(_NUMBERED.findall(avoid.lower()))
         self._given: dict[tuple[str, str], str] = {}
         self._taken: set[tuple[str, str]] = set()
         self._counted: set[tuple[str, str]] = set()
@@ -92,7 +94,8 @@ class StandIns:
                 at = 1
             given = make(at)
             for _ in range(_TRIES if not counted else 100_000):
-                if (space, given) not in self._taken and (space in ("ipv4", "ipv6") or given not in self._avoid) and given != value:
+                raw = space not in ("ipv4", "ipv6") and not self._avoid.isdisjoint(_NUMBERED.findall(given.lower()))
+                if (space, given) not in self._taken and not raw and given != value:
                     break
                 at += 1
                 given = make(at)

@@ -12,7 +12,7 @@ import pytest
 
 from healthcheck import saved, sweep
 from healthcheck.looks import Looks
-from healthcheck.recording import from_json
+from healthcheck.recording import from_json, to_json
 from healthcheck.report.progress import progress
 from healthcheck.scrub import scrub
 from healthcheck.sweep import Plan
@@ -66,7 +66,7 @@ def test_a_live_node_with_any_planted_fault_is_judged_the_same_after_scrubbing(f
         made = scrub(look, node, previous=previous, key=KEY, hosts=[node.name for node in nodes])
         assert_judged_alike(look, node, previous, made)
         failed.add(look.node) if look.failure else None
-        text = json.dumps(saved.to_json(made.recording))
+        text = json.dumps(to_json(made.recording))
         assert look.node not in text
         assert look.host is None or look.host.boot_id not in text
     assert named("refused") in failed and named("gpu-lost") not in failed
@@ -169,7 +169,7 @@ def test_a_file_that_is_none_of_ours_is_one_line(tmp_path: Path, text: str) -> N
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     manifest = saved.load_manifest(DEMO)
-    look, before = machine.recording("gpu001"), machine.recording("gpu001", port_sysfs=machine.ports(**{"mlx5_1.link_downed": "1"}))
+    look, before = machine.recording("gpu001"), machine.recording("gpu001", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "1"}))
     one = saved.Manifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d", manifest.probes)
     path = tmp_path / "x.json"
     path.write_bytes(saved.one(look, before, one, muster="0.1.0", scrubbed=True))
