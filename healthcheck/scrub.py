@@ -189,7 +189,8 @@ class _Scrubber:
             for match in _FQDN.finditer(line):
                 self._learn_host(match[1])
             for match in _SECRET.finditer(line):
-                self._learn("secret", match[2].strip("\"'"))
+                if not match[1].lower().startswith("pwd"):
+                    self._learn("secret", match[2].strip("\"'"))
             for match in _COMMAND_LINE.finditer(line):
                 for key, value in _parameters(match[2]):
                     if _is_secret(key, value):
@@ -315,7 +316,8 @@ class _Scrubber:
             return self.standins.name(kind, low, "domain{}.example")
         if kind in ("site name", "path name"):
             return self.standins.name(kind, low, "site{}" if kind == "site name" else "dir{}")
-        return self.standins.like(kind, low)
+        made = self.standins.like(kind, low)
+        return made.upper() if word.isupper() else made
 
     def host(self, name: str) -> str:
         """A host's name in a place where nothing else stands; its first label and its domain have stand-ins of their own."""
@@ -602,7 +604,8 @@ def _headed(kind: str) -> _Handler:
         quote = match[2][0] if match[2][0] in "\"'" else ""
         value = match[2].strip(quote) if quote else match[2]
         low = value.lower()
-        if not value or ord(value[0]) >= _PLACE or low in ORDINARY:
+        folder = value.startswith("/") and match[1].lower().startswith("pwd")      # the working directory, and no password
+        if not value or folder or ord(value[0]) >= _PLACE or low in ORDINARY:
             return None
         return match[1] + quote + (scrubber.word(value) if low in scrubber._kinds else scrubber.standins.like(kind, value)) + quote
 
