@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from healthcheck.rulesfolder import packaged
 from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.transport.base import Limits, Program, Reply, Transport
+from inventory.transport.openssh import OpensshTransport
 from inventory.transport.ssh import SshTransport
 from tests.testbed.farm import STAGES, UNLIKE, Farm, Way, farm
 from tests.testbed.require import require
@@ -29,7 +30,11 @@ def paramiko() -> Transport:
     return SshTransport(SshConfig.parse(""))
 
 
-TRANSPORTS = [pytest.param(Via.PARAMIKO, paramiko, id="paramiko")]
+def openssh() -> Transport:
+    return OpensshTransport(())
+
+
+TRANSPORTS = [pytest.param(Via.PARAMIKO, paramiko, id="paramiko"), pytest.param(Via.OPENSSH, openssh, id="openssh")]
 
 
 @dataclass
@@ -99,7 +104,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("via", "transport"), TRANSPORTS)
-def test_of_64_nodes_every_healthy_one_is_judged_and_every_dead_one_has_its_stage(folder: Path, via: Via, transport: type[Transport]) -> None:
+def test_of_64_nodes_every_healthy_one_is_judged_and_every_dead_one_has_its_stage(folder: Path, via: Via, transport: Callable[[], Transport]) -> None:
     with farm(folder, nodes=64, via=via) as running:
         assert Counter(running.dead.values()) == dict.fromkeys(Way, 3)
         swept(running, transport(), Limits(sweep_s=60, node_s=15, connect_s=3, auth_s=3))
@@ -111,7 +116,7 @@ def test_of_64_nodes_every_healthy_one_is_judged_and_every_dead_one_has_its_stag
 @pytest.mark.parametrize(("dead", "fanout"), [(0.0, 32), (0.05, 64)])
 @pytest.mark.parametrize(("via", "transport"), TRANSPORTS)
 def test_of_512_nodes_the_same_holds_with_the_limits_of_muster_check(
-    folder: Path, via: Via, transport: type[Transport], dead: float, fanout: int,
+    folder: Path, via: Via, transport: Callable[[], Transport], dead: float, fanout: int,
 ) -> None:
     with farm(folder, nodes=512, dead=dead, via=via) as running:
         swept(running, transport(), sweep.limits(None, fanout))
