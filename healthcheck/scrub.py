@@ -567,13 +567,13 @@ class _Scrubber:
         def place(kind: str, value: str | None) -> str | None:
             return None if value is None else self.standins.name(kind, value.lower(), f"{kind.split()[0]}{{}}")
 
-        ports = {pci: PortPlan(plan.role, plan.rail, place("leaf", plan.leaf)) for pci, plan in node.ports.items()}
+        ports = {pci: PortPlan(plan.role, plan.rail, place("leaf name", plan.leaf)) for pci, plan in node.ports.items()}
         labels = {str(place("label", key)): str(place("label", value)) for key, value in node.labels.items()}
         sku = None if node.sku is None else self.text(node.sku, patterns=False)
         return Node(
             name=NODE, sku=sku, lifecycle=replace(node.lifecycle, owner=None, until=None), rack=place("rack", node.rack),
-            leaf=tuple(str(place("leaf", leaf)) for leaf in node.leaf), ports=ports, labels=labels,
-            nvlink_domain=place("domain of NVLink", node.nvlink_domain), power=place("power domain", node.power),
+            leaf=tuple(str(place("leaf name", leaf)) for leaf in node.leaf), ports=ports, labels=labels,
+            nvlink_domain=place("NVLink domain", node.nvlink_domain), power=place("power domain", node.power),
         )
 
 
