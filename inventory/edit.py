@@ -30,6 +30,7 @@ _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _YAML_1_1 = frozenset({"y", "n", "yes", "no", "on", "off"})      # text to us, but not to every other reader of YAML
 _NUMBER_1_1 = re.compile(r"[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?")
 _COLON = re.compile(r"\s*:")
+_COMMA = re.compile(r"\s*,")
 _COMMENT = re.compile(r"#[^\r\n\x85\u2028\u2029]*")
 _LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
@@ -361,7 +362,7 @@ class _Round:
             raise self._by_hand(key, "an anchor or a tag stands in what would be removed")
         if self._comments(value, key.end, end):
             raise self._by_hand(key, "a comment stands within what would be removed")
-        comma = re.compile(r"\s*,[ \t]*").match(self.text, end)
+        comma = _COMMA.match(self.text, end)      # not the blanks after it, which a comment there needs
         if at + 1 < len(pairs):
             following = pairs[at + 1][0].start
             has_comment = "#" in self.text[end: following]

@@ -107,6 +107,11 @@ def test_windows_line_ends_and_a_missing_last_one_stay_as_they_are() -> None:
     assert rewrite(text, document, "m.yaml") == text + "\r\n    power: p\r\n  a3: {rack: z}"
 
 
+def test_a_comment_after_the_last_key_in_braces_stays_a_comment() -> None:
+    text = "version: 1\nnodes:\n  a1: {\n    rack: x,  # why\n  }\n"
+    assert edited(drop("nodes", "a1", "rack"), text) == ["-  a1: {", "-    rack: x,  # why", "+  a1: {  # why"]
+
+
 @pytest.mark.parametrize(("entries", "change", "place"), [
     ("a1: &x {rack: r1}\na2: *x", put("nodes", "a2", "rack", value="r2"), "m.yaml:4:7: an alias stands here"),
     ("a1: &x {rack: r1}\na2: *x", put("nodes", "a1", "rack", value="r2"), "m.yaml:3:7: an anchor or a tag stands here"),
