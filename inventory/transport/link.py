@@ -247,8 +247,9 @@ class Link:
         raise Refused(Stage.CONNECT, f"no key exchange with {self.who}: {one_line(str(error), 120) or type(error).__name__}")
 
     def _log_in(self, task: Task, target: Target, believed: Trust, limits: Limits) -> None:
-        task.step(limits.auth_s, lambda s: Failure(Stage.AUTH, f"{self.who} did not decide on {target.user}'s keys within {s:.3g} s "
-                                                               "(a hung home or directory service there, or an agent here that waits for you?)"))
+        task.step(limits.auth_s, lambda s: Failure(
+            Stage.AUTH, f"{self.who} did not decide on {target.user}'s keys within {s:.3g} s "
+                        "(a hung home or directory service there, or an agent here that waits for you?)"))
         identities = believed.identities()
         if not identities.keys:
             raise Refused(Stage.AUTH, _sentence(f"there is no key to try for {target.user}@{self.who}", identities.notes)

@@ -4,6 +4,7 @@ OpenSSH's sources, version 4, the same since 5.4), so that it costs no process h
 from __future__ import annotations
 
 import array
+import io
 import os
 import socket
 import struct
@@ -64,9 +65,9 @@ class MuxSession:
             raise
         finally:
             _close(*theirs)
-        self.stdin: IO[bytes] = os.fdopen(ours[0], "wb", buffering=0)
-        self.stdout: IO[bytes] = os.fdopen(ours[1], "rb", buffering=0)
-        self.stderr: IO[bytes] = os.fdopen(ours[2], "rb", buffering=0)
+        self.stdin: IO[bytes] = io.FileIO(ours[0], "wb")
+        self.stdout: IO[bytes] = io.FileIO(ours[1], "rb")
+        self.stderr: IO[bytes] = io.FileIO(ours[2], "rb")
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit status; raises subprocess.TimeoutExpired."""

@@ -27,6 +27,7 @@ from inventory.model import Node
 from inventory.sshconfig import SYSTEM_CONFIG, SshConfig, parse_jump
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
+from inventory.transport.mux import MuxError, MuxSession
 from inventory.transport.openssh_config import Configs, quoted, version
 from inventory.transport.openssh_log import Log, Reached
 from inventory.transport.pipes import Ears, converse, kill_group, let_go, spawn
@@ -163,6 +164,36 @@ class Visit:
         dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become,
                             by_hand=shlex.join(["ssh", *_given(node), node.name]))
         command = shell_command(self._program, node.python, become=node.become, helper=node.helper)
+        if master is not None and Path(master).exists():
+            self._share(job, dialogue, master, command)
+        else:
+            self._start(job, dialogue, options, master, command)
+        if dialogue.body is not None:
+            return dialogue.body
+        assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
+        return dialogue.failure
+
+    def _share(self, job: Job, dialogue: Dialogue, master: str, command: str) -> None:
+        """Talks over a connection that is kept; raises _Stale where that is dead."""
+        seconds = min(_MASTER_SECONDS, self._limits.connect_s)
+        job.task.step(3 * seconds + self._limits.login_s, dialogue.timed_out)
+        try:
+            session = MuxSession(master, command, seconds)
+        except MuxError:
+            job.task.check()
+            raise _Stale from None
+        try:
+            job.task.step(self._limits.login_s, dialogue.timed_out)
+            who = place(job.node.address or job.node.name, job.node.port or 22)
+            converse(job, dialogue, session, self._limits, _Sharing(dialogue, who))
+        finally:
+            session.close()
+            if dialogue.body is None and self._masters is not None:
+                self._masters.drop(master)
+
+    def _start(self, job: Job, dialogue: Dialogue, options: list[str], master: str | None, command: str) -> None:
+        """Talks through an ssh of its own, which may leave a connection behind that is kept."""
+        node = job.node
         well = False
         process = None
         ears = _Listening(dialogue, job, self._limits, self._configs, master is not None)
@@ -182,15 +213,25 @@ class Visit:
             if master is not None and self._masters is not None and not well and job.task.failure is not None:
                 # Out of time: the next sweep shall not begin with this connection.
                 self._masters.drop(master)
-        if dialogue.body is not None:
-            return dialogue.body
-        assert dialogue.failure is not None  # noqa: S101  (the dialogue is over)
-        return dialogue.failure
 
     def _sharing(self, master: str | None) -> list[str]:
         if master is None or self._masters is None:
             return ["-o", "ControlMaster=no", "-o", "ControlPath=none"]
         return ["-o", "ControlMaster=auto", "-o", f"ControlPath={master}", "-o", f"ControlPersist={self._masters.seconds}"]
+
+
+class _Sharing(Ears):
+    """For a session on a connection that is kept: its loss is told from the program's end by ssh's status."""
+
+    def __init__(self, dialogue: Dialogue, who: str) -> None:
+        super().__init__(dialogue)
+        self._who = who
+
+    def ended(self, exit_status: int | None) -> None:
+        if exit_status == 255:
+            self.dialogue.lost(self._who)
+        else:
+            self.dialogue.ended(exit_status)
 
 
 class _Listening(Ears):
@@ -287,7 +328,7 @@ class _Listening(Ears):
         if reached is Reached.START:
             return Failure(Stage.RESOLVE, f"ssh has not begun to connect to {who} {within} (a resolver that is down, or a Match exec?)")
         if reached is Reached.AUTH:
-            return Failure(Stage.AUTH, f"{who} did not decide on our keys {within} (a slow directory service there, or an agent here "
+            return Failure(Stage.AUTH, f"{who} did not decide on our keys {within} (a hung home or directory service there, or an agent here "
                                        "that waits for you?)")
         if reached is Reached.EXCHANGE:
             return Failure(Stage.CONNECT, f"{who} did not finish the key exchange {within}")

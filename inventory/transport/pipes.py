@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from contextlib import ExitStack, suppress
-from typing import IO
+from typing import IO, Protocol
 
 from inventory.transport.base import Limits
 from inventory.transport.session import Dialogue
@@ -18,6 +18,23 @@ from inventory.transport.watch import Job
 
 _CHUNK = 64 * 1024
 _GRACE_SECONDS = 2.0
+
+
+class Child(Protocol):
+    """What has three pipes and an end: a process, or a session on a connection that a process keeps."""
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+
+    @property
+    def stderr(self) -> IO[bytes] | None: ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status, negative for a signal; raises subprocess.TimeoutExpired."""
+        ...
 
 
 class Ears:
@@ -52,7 +69,7 @@ def spawn(argv: list[str], environment: dict[str, str] | None = None) -> subproc
                             start_new_session=True, env=environment)
 
 
-def converse(job: Job, dialogue: Dialogue, process: subprocess.Popen[bytes], limits: Limits, ears: Ears | None = None) -> None:
+def converse(job: Job, dialogue: Dialogue, process: Child, limits: Limits, ears: Ears | None = None) -> None:
     """Until the dialogue is over. Reads and writes in turn as each is possible, so that no full pipe can stop the others."""
     task = job.task
     ears = ears or Ears(dialogue)
@@ -166,7 +183,7 @@ def _drain(pipe: IO[bytes], ears: Ears) -> None:
             ears.errors(data)
 
 
-def _exit_status(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+def _exit_status(process: Child, seconds: float) -> int | None:
     try:
         return process.wait(min(1.0, seconds))
     except subprocess.TimeoutExpired:
