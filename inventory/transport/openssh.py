@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import random
 import shlex
 import shutil
 import subprocess
@@ -31,14 +30,10 @@ from inventory.transport.mux import MuxError, MuxSession
 from inventory.transport.openssh_config import Configs, quoted, version
 from inventory.transport.openssh_log import Log, Reached
 from inventory.transport.pipes import Ears, converse, kill_group, let_go, spawn
+from inventory.transport.retry import patiently
 from inventory.transport.session import Dialogue
 from inventory.transport.watch import Job, Refused, Watch, fan_out
 from inventory.transport.wire import Dropped, place
-
-# As in inventory.transport.ssh, which is not imported for the sake of what it imports.
-TRIES = 10
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
 
 MOST_HOPS = 8
 MOST_MASTERS = 512          # connections kept between sweeps: a process each
@@ -107,23 +102,17 @@ class Visit:
                                          "with `transport: paramiko`")
         options = self._options(job.node)
         master = self._masters.path([job.node.name, *options]) if self._masters is not None else None
-        tries = 0
-        while True:
-            job.attempts += 1
-            tries += 1
+        def attempt() -> bytes | Failure:
+            nonlocal master
             try:
                 return self._try(job, options, master)
             except _Stale:
                 assert self._masters is not None and master is not None  # noqa: S101  (only they can be stale)
                 self._masters.drop(master)
                 master = None
-            except Dropped as dropped:
-                job.task.check()
-                pause = min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
-                if tries == TRIES or time.monotonic() + pause > job.task.end:
-                    raise Refused(Stage.CONNECT, f"{dropped.reason}; tried {tries} times") from None
-                job.task.step(pause + 1, lambda _, reason=dropped.reason: Failure(Stage.CONNECT, reason))  # type: ignore[misc]
-                time.sleep(pause)
+            return self._try(job, options, None)
+
+        return patiently(job.task, attempt, job)
 
     def _options(self, node: Node) -> list[str]:
         """What the inventory gives, as options of ssh, and the configuration. Raises Refused."""

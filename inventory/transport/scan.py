@@ -12,6 +12,7 @@ from inventory.sshconfig import SshConfig, Target
 from inventory.transport.base import Failure, Limits, Program, Stage
 from inventory.transport.jump import Route, route_to
 from inventory.transport.link import HOST_KEYS, Link
+from inventory.transport.retry import patiently
 from inventory.transport.ssh import SshTransport, Sweep
 from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
 from inventory.transport.wire import place
@@ -69,7 +70,7 @@ class _Scanner:
         wanted: tuple[str, ...] = HOST_KEYS
         certified = False
         while wanted:
-            blob, offered = self._sweep.patiently(job.task, lambda: self._exchange(job.task, target, route, wanted), job)  # noqa: B023
+            blob, offered = patiently(job.task, lambda: self._exchange(job.task, target, route, wanted), job)  # noqa: B023
             chosen = next((_type(name) for name in wanted if name in offered), "")
             if key_type(blob) != chosen:
                 raise Refused(Stage.HOST_KEY, f"{place(target.hostname, target.port)} shows a key of another type than it says")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from inventory.errors import ConfigError
 from inventory.hostkeys import KnownHosts, RevokedKeys
@@ -18,17 +16,11 @@ from inventory.transport.jump import Jumps, Route, route_to
 from inventory.transport.kept import Kept
 from inventory.transport.keys import Identities, Keyring, agent_socket
 from inventory.transport.link import Link, Trust
+from inventory.transport.retry import patiently
 from inventory.transport.session import Dialogue
 from inventory.transport.trust import by_hand
 from inventory.transport.watch import Job, Refused, Task, Watch, fan_out
 from inventory.transport.wire import Dropped, Wire, dial, place
-
-T = TypeVar("T")
-
-# sshd's MaxStartups drops at random when many connect at once. Ten tries with growing pauses take about 12 s.
-TRIES = 10
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 2.0
 
 # How each node was reached in the sweep before, by its name; good for as long as its inventory entry is the same.
 Ways: TypeAlias = "dict[str, tuple[Node, Target, Route]]"
@@ -134,24 +126,7 @@ class Sweep:
 
     def _connect(self, task: Task, target: Target, route: Route, job: Job | None = None) -> Link:
         """A link that is logged in; raises Refused or Expired."""
-        return self.patiently(task, lambda: self._try(task, target, route), job)
-
-    def patiently(self, task: Task, attempt: Callable[[], T], job: Job | None = None) -> T:
-        """What `attempt` returns, tried again after a pause while the server drops us before it can know us; raises Refused or Expired."""
-        tried = 0
-        while True:
-            tried += 1
-            if job is not None:
-                job.attempts = tried
-            try:
-                return attempt()
-            except Dropped as dropped:
-                task.check()
-                pause = min(FIRST_PAUSE * 2 ** (tried - 1), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
-                if tried == TRIES or time.monotonic() + pause > task.end:
-                    raise Refused(Stage.CONNECT, f"{dropped.reason}; tried {tried} times") from None
-                task.step(pause + 1, lambda _, reason=dropped.reason: Failure(Stage.CONNECT, reason))  # type: ignore[misc]
-                time.sleep(pause)
+        return patiently(task, lambda: self._try(task, target, route), job)
 
     def reach(self, task: Task, target: Target, route: Route) -> Wire:
         """A wire to the server, directly or through jump hosts that let us in, with its banner to be read next; raises as `_try`."""

@@ -1,0 +1,43 @@
+"""Tries again where a server drops a connection before it can know us, as sshd's MaxStartups does at random when many connect at once."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from inventory.transport.base import Failure, Stage
+from inventory.transport.watch import Job, Refused, Task
+from inventory.transport.wire import Dropped
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+# Against sshd's default of 10:30:100 with 64 at once, 9 tries were the most that any of 2048 logins needed; this is about 20.
+PATIENCE_SECONDS = 30.0
+
+T = TypeVar("T")
+
+
+def patiently(task: Task, attempt: Callable[[], T], job: Job | None = None) -> T:
+    """What `attempt` returns; it is tried again after growing pauses while it raises Dropped, for 30 s or until the task's end.
+
+    Raises Refused (stage connect) when that time is over, Expired, and what else `attempt` raises.
+    """
+    end = min(task.end, time.monotonic() + PATIENCE_SECONDS)
+    tried = 0
+    while True:
+        tried += 1
+        if job is not None:
+            job.attempts = tried
+        try:
+            return attempt()
+        except Dropped as dropped:
+            task.check()
+            pause = min(FIRST_PAUSE * 2 ** min(tried - 1, 10), LONGEST_PAUSE) * random.uniform(0.5, 1.5)  # noqa: S311  (jitter)
+            reason = f"{dropped.reason}; tried {tried} times"
+            if time.monotonic() + pause > end:
+                raise Refused(Stage.CONNECT, reason) from None
+            # A machine that is busy may wake us late: that is not the node's fault.
+            task.step(task.end - time.monotonic(), lambda _, reason=reason: Failure(Stage.CONNECT, reason))  # type: ignore[misc]
+            time.sleep(pause)
