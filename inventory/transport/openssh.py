@@ -317,7 +317,7 @@ class _Listening(Ears):
         if reached is Reached.START:
             return Failure(Stage.RESOLVE, f"ssh has not begun to connect to {who} {within} (a resolver that is down, or a Match exec?)")
         if reached is Reached.AUTH:
-            return Failure(Stage.AUTH, f"{who} did not decide on our keys {within} (a hung home or directory service there, or an agent here "
+            return Failure(Stage.AUTH, f"{who} did not decide on our keys {within} (a hung home or directory there, or an agent here "
                                        "that waits for you?)")
         if reached is Reached.EXCHANGE:
             return Failure(Stage.CONNECT, f"{who} did not finish the key exchange {within}")
