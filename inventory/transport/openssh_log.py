@@ -79,6 +79,7 @@ _NO_COMMAND = re.compile(r"(?:exec|shell) request failed on channel|command exec
 _GONE = re.compile(r"onnection (?:to \S+ )?(?:closed|reset|aborted)|Broken pipe|losed by remote host|read from master failed|"
                    r"Control master terminated|not responding|Connection lost|ssh_exchange_identification: |kex_exchange_identification: |"
                    r"ssh_dispatch_run_fatal")
+_NO_BANNER = re.compile(r"banner line (?:too long|contains invalid)|no SSH identification string|: invalid format$", re.MULTILINE)
 _NOTHING = re.compile(r"^(?:debug\d: |\*\*|Connection closed by UNKNOWN|@|\s*$|Warning: Permanently|Authenticated to |"
                       r"Transferred: |Bytes per second)")
 _TEMPORARY = re.compile(r"[Tt]emporary failure")
@@ -305,6 +306,8 @@ class Log:
             return Verdict(Stage.CONNECT, f"{self.who}: sshd is penalising this address (PerSourcePenalties); wait, or exempt it there")
         if self._spoken:
             return Verdict(Stage.CONNECT, f"{self.who} does not speak SSH: it says {one_line(banner, 60)!r}")
+        if _NO_BANNER.search(text):
+            return Verdict(Stage.CONNECT, f"{self.who} does not speak SSH: what it says is no banner, and goes on")
         if self.proxy is not None and _GONE.search(text):
             return Verdict(Stage.CONNECT, f"{self.who} was lost before its banner: it, or {self.proxy}, hung up without a word", again=True)
         if _GONE.search(text):

@@ -135,7 +135,9 @@ def test_another_service_on_the_port_is_stage_connect_and_quotes_it(way: Way) ->
 
 def test_a_flood_in_place_of_a_banner_is_stage_connect(way: Way) -> None:
     with listener(flooder) as port:
-        refusal(way.one(at(port), connect_s=3), Stage.CONNECT)
+        reply = way.one(at(port), connect_s=3)
+    assert "does not speak SSH" in refusal(reply, Stage.CONNECT)
+    assert reply.attempts == 1
 
 
 def test_an_sshd_that_hangs_after_its_banner_is_stage_connect_within_its_limit(way: Way) -> None:
