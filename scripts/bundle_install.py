@@ -29,7 +29,7 @@ MARK = ".muster-bundle"
 GLIBC = (2, 28)
 HELP = """Installs muster on a machine without a network, in an environment of its own.
 
-    sh FILE                    as root to /opt/muster, with /usr/local/bin/muster;
+    sh FILE                    as root to /opt/cluster-muster, with /usr/local/bin/muster;
                                as anybody else to ~/.local/share/muster, with ~/.local/bin/muster
     sh FILE --prefix /apps/muster --bin /apps/bin
 
@@ -92,7 +92,7 @@ def arguments(file: str, words: list[str]) -> argparse.Namespace:
     root = os.geteuid() == 0
     home = Path(os.path.expanduser("~"))    # noqa: PTH111  (Path.expanduser raises where there is no home)
     parser = Usage(prog=file, description=HELP, add_help=False, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prefix", metavar="DIR", default="/opt/muster" if root else str(home / ".local/share/muster"),
+    parser.add_argument("--prefix", metavar="DIR", default="/opt/cluster-muster" if root else str(home / ".local/share/muster"),
                         help="where it is installed; must be new, empty, or muster's [%(default)s]")
     parser.add_argument("--bin", metavar="DIR", default="/usr/local/bin" if root else str(home / ".local/bin"),
                         help="where the command is linked [%(default)s]")
