@@ -27,6 +27,7 @@ _PORT = ("ansible_port", "ansible_ssh_port")
 _USER = ("ansible_user", "ansible_ssh_user")
 _KEY = ("ansible_private_key_file", "ansible_ssh_private_key_file")
 _ARGS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")     # in the order in which ssh gets them
+_ARGS_LENGTH = 4096
 _SSH = frozenset({"ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh", "ansible.builtin.paramiko_ssh"})
 _PROXIES = {"proxyjump": "ProxyJump", "proxycommand": "ProxyCommand"}
 _ASSIGNED = re.compile(r"\s*=\s*|\s+")      # ssh takes "Key=value" and "Key value"
@@ -152,6 +153,8 @@ class _Host:
             found = self._text((name,))
             if not found:
                 continue
+            if len(found[0]) > _ARGS_LENGTH:
+                raise self._collected.error(f"{name} of {self._name} is over {_ARGS_LENGTH} characters long", found[1].mark)
             try:
                 options = _options(shlex.split(found[0]))
             except ValueError:

@@ -30,7 +30,9 @@ _GROUP = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
 _PORT = re.compile(r"((?:[^:\[\]]|\[[^\]]*\])*):([0-9]+)")
 _BRACKETED = re.compile(r"\[(.+)\]:([0-9]+)")
 _LEVELS = 20        # folders within folders
+_LINE = 64 * 1024   # characters of a line of an INI file
 _LITERAL = 4096     # characters of a value that is looked at as a Python literal
+_NO_LITERAL = re.compile(r"[A-Za-z_/~][A-Za-z0-9_./~@:-]*|[0-9]+(?:\.[0-9]+){2,}")     # most values, told apart without Python's parser
 _VAULT = "$ANSIBLE_VAULT"
 
 
@@ -127,26 +129,36 @@ class Files:
             raise _only_ansible(path, self._root, "is encrypted")
         if path.suffix == ".toml":
             raise _only_ansible(path, self._root, "is TOML, which is not read here")
-        document: Any = None
-        if text.lstrip()[:1] == "{":
-            document = parse_json(text, source)
-        elif path.suffix in _YAML or not path.suffix:
-            try:
-                document = ansible_yaml.load(text, source, self._note)
-            except InventoryError:
-                if path.suffix in _YAML or text.lstrip().startswith("---"):
-                    raise
-            if path.suffix and not isinstance(document, Mapping):
-                raise InventoryError(f"{source}: is no inventory: expected a map of groups")
+        document = self._document(path, text, source)
         if not isinstance(document, Mapping):
             self._ini(text, source)
         elif document.get("plugin"):
             raise _only_ansible(path, self._root, "configures an inventory plugin, which is not run here")
-        elif "_meta" in document or any(isinstance(_of(group, "hosts"), list) or isinstance(group, list) for group in document.values()):
+        elif "_meta" in document or (not isinstance(document, LocatedMap) and any(map(_is_listed, document.values()))):
             self._listing(document, source)
         else:
             for name, group in document.items():
                 self._yaml_group(name, group, _mark(document, name), source, 0)
+
+    def _document(self, path: Path, text: str, source: str) -> Any:
+        """A map of groups, located unless it was JSON; anything else for what can only be INI."""
+        if text.lstrip()[:1] == "{":
+            try:
+                return parse_json(text, source)
+            except InventoryError:
+                if path.suffix not in (".yml", ".yaml"):
+                    raise
+        if path.suffix and path.suffix not in _YAML:
+            return None
+        try:
+            document = ansible_yaml.load(text, source, self._note)
+        except InventoryError:
+            if path.suffix or text.lstrip().startswith("---"):
+                raise
+            return None
+        if path.suffix and not isinstance(document, Mapping):
+            raise InventoryError(f"{source}: is no inventory: expected a map of groups")
+        return document
 
     def _vars_file(self, path: Path) -> Vars:
         source = clean(path)
@@ -235,6 +247,8 @@ class Files:
             mark = Mark(source, number, len(raw) - len(raw.lstrip()) + 1)
             if not line or line[0] in ";#":
                 continue
+            if len(line) > _LINE:
+                raise InventoryError(f"the line is over {_LINE} characters long", mark)
             if section := _SECTION.fullmatch(line):
                 group, state = section[1], section[2] or "hosts"
                 if state not in ("hosts", "children", "vars"):
@@ -337,7 +351,7 @@ def _range(text: str, pattern: str, mark: Mark) -> list[str]:
 
 def literal(text: str) -> Any:
     """A value of an INI file: the Python literal that it is, else the text itself."""
-    if len(text) > _LITERAL:
+    if len(text) > _LITERAL or (_NO_LITERAL.fullmatch(text) and text not in ("True", "False", "None")):
         return text
     try:
         with warnings.catch_warnings():
@@ -371,8 +385,9 @@ def _entries(folder: Path) -> list[str]:
         raise InventoryError(f"{clean(folder)}: cannot be read: {problem.strerror}") from None
 
 
-def _of(data: Any, key: str) -> Any:
-    return data.get(key) if isinstance(data, Mapping) else None
+def _is_listed(group: Any) -> bool:
+    """Whether a group is written as inventory scripts write it, with a list of hosts, not as YAML inventories, with a map."""
+    return isinstance(group.get("hosts") if isinstance(group, Mapping) else group, list)
 
 
 def _mark(data: Any, key: str) -> Mark | None:

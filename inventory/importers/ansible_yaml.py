@@ -19,6 +19,7 @@ from inventory.text import clean, short
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = frozenset(_TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp", "binary", "value", "merge"))
+_NUMBER = 4096      # characters of a number or date
 _SECRETS = frozenset({"!vault", "!vault-encrypted"})
 
 
@@ -90,6 +91,8 @@ class _Reader:
             return node.value
         if node.tag not in _SCALARS:
             raise InventoryError(f"unknown tag {short(node.tag)}", mark)
+        if node.tag != _TAG + "str" and len(node.value) > _NUMBER:
+            raise InventoryError(f"a value that is no text has over {_NUMBER} characters", mark)
         try:
             made = self._scalars.construct_object(node)
         except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError):     # 2026-99-99, !!int x

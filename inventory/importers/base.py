@@ -82,7 +82,8 @@ class Collected:
 
     def note(self, text: str, node: str | None = None) -> None:
         """Remembers what is not taken; nodes of which the same is to be said share one line."""
-        held = self._notes.setdefault(clean(text, _NOTE), {}) if len(self._notes) < 10 * MAX_NOTES else self._notes.get(text, {})
+        line = clean(text, _NOTE)
+        held = self._notes.setdefault(line, {}) if len(self._notes) < 10 * MAX_NOTES else self._notes.get(line, {})
         if node is not None:
             held[node] = None
 

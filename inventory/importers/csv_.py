@@ -77,18 +77,22 @@ def _columns(header: Sequence[str], mapping: Mapping[str, str], mark: Mark) -> l
     """The key of each column, None for one that is passed over."""
     if len(header) > _COLUMNS:
         raise InventoryError(f"has over {_COLUMNS} columns", mark)
-    wanted = {_simple(name): (name, key) for name, key in mapping.items()}
+    wanted = {_simple(name): key for name, key in mapping.items()}
     for name, key in mapping.items():
         if key != "-" and key not in KEYS and not _LABEL.fullmatch(key):
             hint = did_you_mean(key, KEYS) or f"; known: {', '.join(KEYS)}, labels.NAME, or - for none"
             raise UsageError(f"--map {short(name)}: {short(key)} is no key of a node{hint}")
+    there = {_simple(cell) for cell in header}
+    for name in mapping:
+        if _simple(name) not in there:
+            raise UsageError(f"--map {short(name)}: the table has no such column{did_you_mean(name, [cell.strip() for cell in header])}")
     keys: list[str | None] = []
     held: dict[str, str] = {}
     for at, cell in enumerate(header, 1):
         place = mark._replace(column=at)
         simple = _simple(cell)
         if simple in wanted:
-            key = wanted.pop(simple)[1]
+            key = wanted.pop(simple)
         elif not simple:
             key = "-"       # the empty column after a last delimiter; a value in it is refused with its row
         else:
@@ -98,8 +102,6 @@ def _columns(header: Sequence[str], mapping: Mapping[str, str], mark: Mark) -> l
                                  f"--map {short(cell.strip())}=-", place)
         held[key] = cell
         keys.append(key if key != "-" else None if simple else "")
-    for name, _ in wanted.values():
-        raise UsageError(f"--map {short(name)}: the table has no such column{did_you_mean(name, [cell.strip() for cell in header])}")
     if NAME not in keys:
         raise InventoryError("no column names the nodes: expected one called name, node, hostname or host, or --map COLUMN=name", mark)
     for nested in _NESTED:

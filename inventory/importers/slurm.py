@@ -26,7 +26,7 @@ SCONTROL = ("scontrol", "--all", "--future", "--oneliner", "show", "node")
 _TAKEN = re.compile(r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|AvailableFeatures|Gres|State|Partitions)=(\S*)")
 # What a person, a node's own slurmd or a plug-in wrote, to the end of the line: it may look like anything.
 _FREE = re.compile(r"(?:^|\s)(Reason|Comment|Extra|AdminComment)=")
-_OS = re.compile(r"\sOS=.*(?=\s+RealMemory=[0-9]+ AllocMem=)")
+_AFTER_OS = re.compile(r"\sRealMemory=[0-9]+ AllocMem=")
 _SOCKETS = re.compile(r"\([^()]*\)")      # gpu:h100:8(S:0-1): which sockets, known only once the node has registered
 _BY = re.compile(r"\s*\[[^\s\[\]@]+@[0-9T:-]+\]")      # who gave the reason, and when
 _NOTHING = frozenset({"", "(null)", "null", "n/a", "none"})
@@ -86,7 +86,7 @@ def _add(collected: Collected, node: _Node) -> None:
     if labels:
         values["labels"] = labels
     if node.reason is not None:
-        reason = _BY.sub("", node.reason, count=1).strip()
+        reason = _BY.sub("", node.reason[:_MOST], count=1).strip()
         collected.note(f"a state with the reason {short(reason)} is not taken: Slurm keeps it (sinfo -R)", node.name)
     collected.node(node.name, values, node.mark)
     for partition in node.partitions:
@@ -147,8 +147,9 @@ def _record(lines: list[str], mark: Mark) -> _Node:
         if not line.lstrip().startswith("OS="):
             kept.append(line)
     head = " ".join(kept)
-    if one_line:
-        head = _OS.sub(" ", head)
+    if one_line and (start := head.find(" OS=")) >= 0:
+        ends = [match.start() for match in _AFTER_OS.finditer(head, start)]     # the last one is Slurm's own
+        head = head[:start] + head[ends[-1] if ends else start:]
     values: dict[str, str] = {}
     for key, value in _TAKEN.findall(head):
         if values.setdefault(key, value) != value:
