@@ -22,7 +22,7 @@ NAME = "name"
 GROUPS = "groups"
 _NAMES = ("name", "node", "hostname", "host")
 _PLAIN = ("address", "port", "user", "transport", "privilege", "become", "identity_file", "known_hosts_file", "proxy_jump", "python", "sku",
-          "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc")
+          "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc", "profile")
 _NESTED = ("bmc.address", "bmc.user", "lifecycle.state", "lifecycle.owner", "lifecycle.until")
 KEYS = (NAME, GROUPS, *_PLAIN, *_NESTED)
 _LABEL = re.compile(r"labels\.[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")

@@ -223,6 +223,18 @@ def test_no_alias_bomb_no_circle_of_folders_and_no_foreign_path_takes_the_time(l
     assert plain(load("[../secret]\na\n")) == {"a": {}}
 
 
+@pytest.mark.parametrize(("name", "text", "error"), [
+    ("hosts.ini", "h\nh " + "x=1 " * 100_000, "hosts.ini:2:1: the line is over 65536 characters long"),
+    ("hosts.ini", f"h ansible_ssh_common_args={'x' * 5000}", "hosts.ini:1:1: ansible_ssh_common_args of h is over 4096 characters long"),
+    ("hosts.yml", "a: " + "1:" * 1_000_000 + "1", "hosts.yml:1:4: a value that is no text has over 4096 characters"),
+])
+@pytest.mark.timeout(20)
+def test_what_would_take_minutes_to_read_is_refused_at_once(load: Load, tmp_path: Path, name: str, text: str, error: str) -> None:
+    with pytest.raises(InventoryError) as caught:
+        load(text, name)
+    assert str(caught.value).removeprefix(f"{tmp_path}/") == error
+
+
 def test_a_missing_inventory_and_a_broken_file_beside_it_are_named(load: Load, tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match=r"none: no such file"):
         ansible.load(tmp_path / "none")

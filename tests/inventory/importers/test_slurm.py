@@ -149,6 +149,12 @@ def test_what_a_node_says_of_its_system_cannot_forge_its_record() -> None:
     assert "stands here twice" in refused("NodeName=a NodeAddr=10.0.0.1 NodeAddr=6.6.6.6 State=IDLE\n")
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("tail", [" OS=a" + " " * 5_000_000 + "Z", " Gres=" + "(" * 5_000_000, " Reason=" + " [a" * 2_000_000])
+def test_a_long_line_of_a_node_takes_no_long_time(tail: str) -> None:
+    assert list(parse(f"NodeName=a State=IDLE{tail}\n").nodes) == ["a"]
+
+
 @pytest.mark.parametrize(("text", "error"), [
     ("", "nodes.txt: names no node"),
     ("hello\n", "nodes.txt:1:1: 'hello' is nothing that scontrol prints"),
