@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -51,6 +52,8 @@ def rounds(planned: Callable[[], Plan], look: Live, form: str, every: float, cou
                 return 130
             if done == count:
                 return exit_code(outcome.assessed.reports)
+            del outcome
+            gc.collect()    # what a sweep leaves in cycles, before the next one comes on top of it
             due = begun + every * (1 + (time.monotonic() - begun) // every)
             time.sleep(max(0.0, due - time.monotonic()))
             plan = _again(planned, plan)
