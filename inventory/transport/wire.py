@@ -21,6 +21,7 @@ MOST_BEFORE_LOGIN = 1024 * 1024
 _MOST_BEFORE_BANNER = 256 * 1024
 _BANNER = re.compile(rb"^SSH-([0-9.]+)-[^\r\n]*\r?\n", re.MULTILINE)
 _CHUNK = 64 * 1024
+_LEAST = 4 * 1024
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
@@ -57,6 +58,7 @@ class Wire:
         self.heard = time.monotonic()
         self._have = b""
         self._at = 0
+        self._reach = _LEAST
         self.on_close: Callable[[], None] | None = None
         self._closed = False    # paramiko looks at it, as if at a socket's, when the process ends
 
@@ -66,7 +68,9 @@ class Wire:
             if self.flooded:
                 raise EOFError
             self._have, self._at = b"", 0       # a connection that is kept idles here, with nothing in its hands
-            self._have = self._stream.recv(_CHUNK)
+            self._have = self._stream.recv(self._reach)
+            # Whoever waits in recv holds a buffer of this size, and hundreds may: it grows only with what comes.
+            self._reach = min(4 * self._reach, _CHUNK) if len(self._have) == self._reach else _LEAST
             self.heard = time.monotonic()
             self.allowance -= len(self._have)
             at = 0
