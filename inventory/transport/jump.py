@@ -57,10 +57,16 @@ class _Gate:
         self.link: Link | None = None
         self.failure: Failure | None = None
         self.nodes = 0
+        self.asked = True       # for a way to a node, since `begin`
 
     @property
     def usable(self) -> bool:
         return self.failure is not None or self.link is None or (self.link.alive and self.nodes < NODES_PER_CONNECTION)
+
+    @property
+    def serves(self) -> bool:
+        """Whether the next sweep may want it."""
+        return self.link is not None and self.link.alive and (self.asked or self.nodes > 0)
 
     def fail(self, failure: Failure) -> None:
         self.failure = failure
@@ -71,18 +77,25 @@ class Jumps:
     """The connections to jump hosts of one sweep, or of many: each sweep says `begin` first."""
 
     def __init__(self) -> None:
-        self._gates: dict[Route, _Gate] = {}
-        self._links: list[Link] = []
+        self._gates: dict[Route, list[_Gate]] = {}
         self._lock = threading.Lock()
 
     def begin(self, watch: Watch, connect: Connect, seconds: float) -> None:
-        """Forgets what failed and what was lost. `connect` opens a connection from now on; `seconds` is the time that it may take."""
+        """Forgets what failed and what was lost, and ends what the sweep before had no use for.
+
+        `connect` opens a connection from now on; `seconds` is the time that it may take.
+        """
         self._watch = watch
         self._connect = connect
         self._seconds = seconds
         with self._lock:
-            self._gates = {route: gate for route, gate in self._gates.items() if gate.failure is None and gate.usable}
-            self._links = [link for link in self._links if link.alive]
+            gates = [gate for gates in self._gates.values() for gate in gates]
+            self._gates = {route: left for route, gates in self._gates.items() if (left := [gate for gate in gates if gate.serves])}
+            unused = [gate.link for gate in gates if gate.link is not None and not gate.serves]
+            for gate in gates:
+                gate.asked = False
+        for link in unused:
+            link.shut()
 
     def wire(self, task: Task, route: Route, host: str, port: int) -> Wire:
         """A wire to `host` through the route, of which there is at least one. Raises Refused, Dropped, Expired."""
@@ -110,17 +123,21 @@ class Jumps:
     def close(self) -> None:
         """Ends all connections."""
         with self._lock:
-            links, self._links = self._links, []
-        for link in links:
-            link.shut()
+            gates, self._gates = [gate for gates in self._gates.values() for gate in gates], {}
+        for gate in gates:
+            if gate.link is not None:
+                gate.link.shut()
 
     def _gate(self, route: Route) -> _Gate:
         with self._lock:
-            gate = self._gates.get(route)
-            if gate is None or not gate.usable:
-                gate = self._gates[route] = _Gate()
+            gates = self._gates.setdefault(route, [])
+            gate = next((gate for gate in gates if gate.usable), None)
+            if gate is None:
+                gate = _Gate()
+                gates.append(gate)
                 threading.Thread(target=self._open, args=(gate, route), name=f"muster-jump-{route[-1].name}", daemon=True).start()
             gate.nodes += 1
+            gate.asked = True
             return gate
 
     def _open(self, gate: _Gate, route: Route) -> None:
@@ -141,8 +158,6 @@ class Jumps:
         except Exception as error:  # noqa: BLE001  (a defect of ours must not leave the nodes behind it waiting)
             overdue(Failure(Stage.CONNECT, f"unexpected {type(error).__name__}: {ascii(str(error))[:150]}"))
         else:
-            with self._lock:
-                self._links.append(link)
             gate.link = link
             gate.settled.set()
         finally:

@@ -23,6 +23,7 @@ class Kept:
     def __init__(self, most: int | None = None) -> None:
         self.most = most if most is not None else max(0, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES)
         self._idle: dict[tuple[Target, Route], Link] = {}
+        self._unused: set[tuple[Target, Route]] = set()     # since `begin`
         self._lock = threading.Lock()
         self._over = threading.Event()
         threading.Thread(target=self._knock, name="muster-knock", daemon=True).start()
@@ -30,10 +31,19 @@ class Kept:
     def __len__(self) -> int:
         return len(self._idle)
 
+    def begin(self) -> None:
+        """A sweep begins: what the one before it had no use for (a node that has left, or has another address now) is ended."""
+        with self._lock:
+            links = [self._idle.pop(key) for key in self._unused if key in self._idle]
+            self._unused = set(self._idle)
+        for link in links:
+            link.shut()
+
     def take(self, target: Target, route: Route) -> Link | None:
         """An idle connection that leads there and seems alive."""
         with self._lock:
             link = self._idle.pop((target, route), None)
+            self._unused.discard((target, route))
         return link if link is not None and link.alive else None
 
     def give(self, target: Target, route: Route, link: Link) -> None:

@@ -345,6 +345,9 @@ class _Masters:
         said = "\0".join(word for word in words if not word.startswith("/proc/")).encode("utf-8", "surrogateescape")
         digest = hashlib.sha256(said).hexdigest()[:16]
         with self._lock:
+            if self._folder is not None and not Path(self._folder).is_dir():
+                # /run/user/UID goes when the user has logged out everywhere, and old files in /tmp are tidied away.
+                self._folder, self._known = None, set()
             if self._folder is None:
                 # A socket's path has room for 107 bytes, of which ssh takes 17 for a temporary name.
                 home = f"/run/user/{os.getuid()}"

@@ -76,6 +76,8 @@ class Sweep:
         self._kept = kept
         self._jumps = jumps
         self._ways = ways
+        if kept is not None:
+            kept.begin()
         jumps.begin(watch, self._connect, limits.connect_s * 2 + limits.auth_s)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from inventory.model import Node
 from inventory.sshconfig import SshConfig
+from inventory.transport import jump as jump_module
 from inventory.transport import kept as kept_module
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.kept import Kept
@@ -170,3 +171,36 @@ def test_an_address_that_changed_is_another_connection(server: Sshd, keeping: Ke
     keeping(server.node())
     server.known_hosts.write_text(server.known_hosts.read_text() + f"{hashed(f'[127.0.0.2]:{server.port}')} {public(server.host_keys['ed25519'])}\n")
     refusal(keeping(server.node(address="127.0.0.2"))["n1"], Stage.CONNECT)
+
+
+def test_what_a_sweep_had_no_use_for_is_ended_by_the_next(server: Sshd, keeping: Keeping) -> None:
+    one, other = server.node("n1"), server.node("n2", identity_file=(str(server.user_key), "/none"))
+    keeping(one, other)
+    assert len(keeping.kept) == 2
+    keeping(one)
+    keeping(one)
+    assert len(keeping.kept) == 1
+    wait_until(lambda: len(sessions(server)) == 1, what="the end of the connection to a node that left")
+    assert logins(server) == 2
+
+
+def test_nodes_that_come_and_go_behind_a_jump_host_leave_no_connections_to_it(
+        server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jump_module, "NODES_PER_CONNECTION", 2)
+    names = [f"n{number}" for number in range(5)]
+    server.known_hosts.write_text("".join(f"{name} {public(server.host_keys['ed25519'])}\n" for name in names))
+    with sshd(tmp_path / "bastion") as bastion:
+        keeping = Keeping(jump_config(bastion) + "".join(f"Host {name}\n HostKeyAlias {name}\n" for name in names))
+        for _ in range(4):
+            replies = keeping(*(server.node(name, proxy_jump="bastion") for name in names), fanout=1)
+            assert [reply.body for reply in replies.values()] == [b"well"] * 5
+            for pid in sessions(server):
+                os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not any(link.alive for link in keeping.kept._idle.values()), what="the loss of every node")
+        assert logins(bastion) == 3
+        node = server.node("n0", proxy_jump="bastion")
+        for _ in range(3):
+            keeping(node)
+        wait_until(lambda: len(sessions(bastion)) == 1, what="the end of the ways that lead to nobody")
+        keeping.transport.close()
+        wait_until(lambda: not sessions(bastion), what="the end of the last way")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -326,6 +327,20 @@ def test_kept_connections_end_by_themselves_when_nobody_comes_again(plain_sshd: 
     (pid,) = masters(transport)
     wait_until(lambda: not alive(pid), what="the end of the connection")
     transport.close()
+
+
+def test_a_folder_of_sockets_that_somebody_tidied_away_costs_no_answer(plain_sshd: Sshd, keeping: OpensshTransport) -> None:
+    node = plain_sshd.node()
+    assert keeping._masters is not None
+    for _ in range(2):
+        (reply,) = keeping.run([node], speaker(), LIMITS)
+        assert reply.body == b"well", reply.failure
+        assert keeping._masters._folder is not None
+        (socket_,) = Path(keeping._masters._folder).iterdir()
+        subprocess.run(["ssh", "-S", str(socket_), "-O", "exit", "x"], stderr=subprocess.DEVNULL, check=True)
+        shutil.rmtree(keeping._masters._folder)
+    (reply,) = keeping.run([node], speaker(), LIMITS)
+    assert reply.body == b"well", reply.failure
 
 
 def test_the_number_of_kept_connections_is_bounded_and_their_names_are_short() -> None:
