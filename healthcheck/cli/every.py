@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from inventory.errors import MusterError
 if TYPE_CHECKING:
     from healthcheck.sweep import Outcome, Plan
 
-Shown = frozenset[tuple[str, str, str | None, frozenset[tuple[str, str]]]]
+Shown = frozenset[tuple[object, ...]]
 
 
 def rounds(planned: Callable[[], Plan], look: Live, form: str, every: float, count: int | None) -> int:
@@ -36,15 +35,18 @@ def rounds(planned: Callable[[], Plan], look: Live, form: str, every: float, cou
             outcome = look(plan)
             done += 1
             now = _shown(outcome)
-            if form != "table" or now != before:
-                with contextlib.suppress(SystemExit):
-                    if form == "table":
-                        click.echo(f"{outcome.started}")
+            try:
+                if form != "table":
                     show(plan, outcome, form)
-                    if form == "table":
-                        click.echo()
-            else:
-                click.echo(_unchanged(outcome))
+                elif now != before:
+                    click.echo(f"{outcome.started}")
+                    show(plan, outcome, form)
+                    click.echo()
+                else:
+                    click.echo(_unchanged(outcome))
+            except (BrokenPipeError, SystemExit):
+                # Nobody reads any more (`| head`): rich leaves by SystemExit then, with standard output on /dev/null.
+                return exit_code(outcome.assessed.reports)
             before = now
             for trouble in outcome.troubles:
                 click.echo(f"muster: {trouble}", err=True)
@@ -70,12 +72,14 @@ def _again(planned: Callable[[], Plan], plan: Plan) -> Plan:
 
 
 def _shown(outcome: Outcome) -> Shown:
-    """What makes two pages differ: states, stages, and the status of each rule; not figures that differ with every look."""
+    """What makes two pages differ: states, stages, whether a node counts, the status of each rule and what it found wrong; not figures
+    that differ with every look."""
     return frozenset(_signature(report) for report in outcome.assessed.reports)
 
 
-def _signature(report: NodeReport) -> tuple[str, str, str | None, frozenset[tuple[str, str]]]:
-    return report.node, report.state.value, report.stage, frozenset((result.rule, result.status.value) for result in report.results)
+def _signature(report: NodeReport) -> tuple[object, ...]:
+    results = frozenset((result.rule, result.status, frozenset(finding.subject for finding in result.findings)) for result in report.results)
+    return report.node, report.state, report.stage, report.in_service, results
 
 
 def _unchanged(outcome: Outcome) -> str:

@@ -62,6 +62,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     """The `muster` command. What a person can mend is one line on standard error; exit codes are those of DESIGN section 8."""
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:   # not under nohup
+        signal.signal(signal.SIGHUP, _interrupt)
     try:
         code = root.main(standalone_mode=False)
     except click.exceptions.Exit as error:

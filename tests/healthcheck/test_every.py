@@ -6,11 +6,15 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 
 import pytest
 
+from healthcheck.cli.every import Shown, _shown
+from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
 from provisioning.demo.fleet import Fleet
 from tests.command import MUSTER, environment, muster
 from tests.testbed.require import require_fleet
@@ -26,14 +30,25 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield running
 
 
+@contextmanager
+def watch(fleet: Fleet, home: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """`muster check` at work; each line of its output can be awaited."""
+    process = subprocess.Popen([str(MUSTER), "check", "-i", str(fleet.inventory), *words], cwd=home, env=environment(home),
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
 @pytest.fixture
 def watching(fleet: Fleet, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """`muster check --every 1s` at work; each line of its output can be awaited."""
-    process = subprocess.Popen([str(MUSTER), "check", "-i", str(fleet.inventory), "--every", "1s"], cwd=tmp_path, env=environment(tmp_path),
-                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-    yield process
-    process.kill()
-    process.communicate(timeout=10)
+    with watch(fleet, tmp_path, "--every", "1s") as process:
+        yield process
 
 
 def until(stream: IO[str] | None, wanted: str, lines: int = 400) -> list[str]:
@@ -95,6 +110,37 @@ def test_ctrl_c_ends_it_with_130_and_leaves_no_connection(fleet: Fleet, watching
     watching.send_signal(signal.SIGINT)
     assert watching.wait(10) == 130
     wait_until(lambda: not connected(fleet.nodes["gpu001"].port), what="the end of the connection")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: Fleet, tmp_path: Path, number: signal.Signals) -> None:
+    written = fleet.inventory.read_text()
+    fleet.inventory.write_text(written.replace("  gpu001: {", "  gpu001: {transport: openssh, "))
+    with watch(fleet, tmp_path, "gpu001", "--every", "1h") as process:
+        until(process.stdout, "gpu001")
+        wait_until(lambda: connected(fleet.nodes["gpu001"].port), what="the connection")
+        process.send_signal(number)
+        assert process.wait(15) == 130
+    wait_until(lambda: not connected(fleet.nodes["gpu001"].port), what="the end of the connection")
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl"])
+def test_it_ends_when_nobody_reads_any_more(fleet: Fleet, tmp_path: Path, form: str) -> None:
+    with watch(fleet, tmp_path, "gpu001", "--every", "1s", "--format", form) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(20) in (0, 1)
+
+
+def test_a_page_differs_when_the_same_rule_fails_on_something_else_and_when_a_node_ceases_to_count() -> None:
+    def page(subject: str, *, in_service: bool = True) -> Shown:
+        result = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL, Severity.CRITICAL, (Finding(subject, 2, 0),))
+        report = NodeReport("gpu001", NodeState.UNHEALTHY, "", (result,), in_service=in_service)
+        return _shown(SimpleNamespace(assessed=SimpleNamespace(reports=(report,))))  # type: ignore[arg-type]
+
+    assert page("gpu 0") == page("gpu 0")
+    assert page("gpu 0") != page("gpu 5")
+    assert page("gpu 0") != page("gpu 0", in_service=False)
 
 
 @pytest.mark.parametrize(("words", "reason"), [
