@@ -78,7 +78,7 @@ def _shown(outcome: Outcome) -> Shown:
 
 
 def _signature(report: NodeReport) -> tuple[object, ...]:
-    results = frozenset((result.rule, result.status, frozenset(finding.subject for finding in result.findings)) for result in report.results)
+    results = frozenset((each.rule, each.status, frozenset(finding.subject for finding in each.findings)) for each in report.results)
     return report.node, report.state, report.stage, report.in_service, results
 
 
