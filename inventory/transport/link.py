@@ -77,6 +77,14 @@ class _Client(paramiko.Transport):
         """Why the channel that this thread last asked for was not opened."""
         return self._refusals.pop(getattr(self._asked, "number", -1), None)
 
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        # On a dead connection paramiko drops it without a word, and whoever has asked for something would wait for an answer for ever.
+        base: Any = self
+        if not base.active and data.asbytes()[:1] == paramiko.common.cMSG_CHANNEL_REQUEST:
+            raise EOFError
+        base = super()
+        base._send_user_message(data)
+
     def _next_channel(self) -> int:
         base: Any = super()
         self._asked.number = number = base._next_channel()

@@ -204,3 +204,28 @@ def test_nodes_that_come_and_go_behind_a_jump_host_leave_no_connections_to_it(
         wait_until(lambda: len(sessions(bastion)) == 1, what="the end of the ways that lead to nobody")
         keeping.transport.close()
         wait_until(lambda: not sessions(bastion), what="the end of the last way")
+
+
+def test_a_connection_that_is_lost_just_before_the_command_is_opened_again_at_once(
+        server: Sshd, keeping: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeping(server.node())
+    (link,) = keeping.kept._idle.values()
+    open_session = link._client.open_session
+
+    def loses(**words: Any) -> Any:
+        channel = open_session(**words)
+        pending = channel._event_pending
+
+        def lost_now() -> None:
+            for pid in sessions(server):
+                os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: channel.closed, what="the loss of the connection")
+            pending()
+
+        monkeypatch.setattr(channel, "_event_pending", lost_now)
+        return channel
+
+    monkeypatch.setattr(link._client, "open_session", loses)
+    reply = keeping(server.node(), login_s=3)["n1"]
+    assert reply.body == b"well", reply.failure
+    assert logins(server) == 2
