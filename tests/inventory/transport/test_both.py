@@ -1,4 +1,4 @@
-"""The same nodes by paramiko and by the system's ssh: the same answers, the same stages, the same ends."""
+"""The same nodes by paramiko, by the system's ssh and, where no way has to be found, on this machine: the same answers, stages and ends."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inventory.model import Node, Privilege
-from inventory.transport.base import Stage
+from inventory.transport.base import Program, Reply, Stage, Transport
 from tests.inventory.transport.speaker import speaker
-from tests.inventory.transport.sweeps import refusal
+from tests.inventory.transport.sweeps import LIMITS, refusal
 from tests.inventory.transport.ways import Way
 from tests.testbed.processes import alive
+from tests.testbed.relay import relay
 from tests.testbed.require import require
 from tests.testbed.sshd import (
     Sshd,
@@ -42,11 +44,24 @@ from tests.testbed.sshd import (
 )
 from tests.testbed.users import allow_sudo, throwaway_user
 
-WAYS = ("paramiko", "openssh", "openssh kept")
+WAYS = ("paramiko", "paramiko kept", "openssh", "openssh kept")
 
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
+    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
+    return Way(request.param, tmp_path_factory.mktemp("way"))
+
+
+@pytest.fixture(params=[*WAYS, "local"])
+def any_way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
+    """For what does not depend on how a node is reached."""
+    require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
+    return Way(request.param, tmp_path_factory.mktemp("way"))
+
+
+@pytest.fixture(params=[name for name in WAYS if name.endswith("kept")])
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Way:
     require(shutil.which("ssh"), "no ssh on this machine: apt-get install -y openssh-client")
     return Way(request.param, tmp_path_factory.mktemp("way"))
 
@@ -67,20 +82,20 @@ def waits(note: Path) -> str:
 
 # answers
 
-def test_a_node_answers_with_what_it_was_sent_and_who_it_is(way: Way, plain_sshd: Sshd) -> None:
-    reply = way.one(plain_sshd.node(), speaker("answer((str(os.getuid()) + ' ' + want('x').decode()).encode())", extras={"x": b"extra"}))
+def test_a_node_answers_with_what_it_was_sent_and_who_it_is(any_way: Way, plain_sshd: Sshd) -> None:
+    reply = any_way.one(plain_sshd.node(), speaker("answer((str(os.getuid()) + ' ' + want('x').decode()).encode())", extras={"x": b"extra"}))
     assert reply.body == f"{pwd.getpwnam(plain_sshd.user).pw_uid} extra".encode(), reply.failure
     assert (reply.attempts, reply.failure) == (1, None)
     assert reply.python == f"{sys.version_info[0]}.{sys.version_info[1]}" or reply.python
     assert reply.received_bytes > len(reply.body or b"")
 
 
-def test_many_nodes_answer_each_for_itself(way: Way, plain_sshd: Sshd) -> None:
-    replies = way.sweep([plain_sshd.node(f"n{number}") for number in range(12)], fanout=4)
+def test_many_nodes_answer_each_for_itself(any_way: Way, plain_sshd: Sshd) -> None:
+    replies = any_way.sweep([plain_sshd.node(f"n{number}") for number in range(12)], fanout=4)
     assert {name: reply.body for name, reply in replies.items()} == {f"n{number}": b"well" for number in range(12)}
 
 
-def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(way: Way, plain_sshd: Sshd) -> None:
+def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(any_way: Way, plain_sshd: Sshd) -> None:
     extra = os.urandom(1 << 20) * 3
     program = speaker("""
         for _ in range(40):
@@ -88,7 +103,7 @@ def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(w
         OUT.write(b'o' * 99999 + b'\\n')
         answer(want('big') + bytes(2000000))
     """, extras={"big": extra})
-    assert way.one(plain_sshd.node(), program).body == extra + bytes(2_000_000)
+    assert any_way.one(plain_sshd.node(), program).body == extra + bytes(2_000_000)
 
 
 def test_banners_and_noise_of_rc_files_are_skipped(way: Way, tmp_path: Path) -> None:
@@ -186,15 +201,15 @@ def test_a_node_that_allows_no_sessions_is_stage_login(way: Way, tmp_path: Path)
         refusal(way.one(server.node()), Stage.LOGIN)
 
 
-def test_a_missing_python_is_stage_python(way: Way, plain_sshd: Sshd) -> None:
-    assert "no-such-python" in refusal(way.one(plain_sshd.node(python="no-such-python")), Stage.PYTHON)
+def test_a_missing_python_is_stage_python(any_way: Way, plain_sshd: Sshd) -> None:
+    assert "no-such-python" in refusal(any_way.one(plain_sshd.node(python="no-such-python")), Stage.PYTHON)
 
 
-def test_a_python_too_old_is_stage_python(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_python_too_old_is_stage_python(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     old = tmp_path / "python3"
     old.write_text("#!/bin/sh\nfor last; do :; done\necho muster:$last:python 3.6; exec cat >/dev/null\n")
     old.chmod(0o755)
-    assert "3.8 or newer" in refusal(way.one(plain_sshd.node(python=str(old))), Stage.PYTHON)
+    assert "3.8 or newer" in refusal(any_way.one(plain_sshd.node(python=str(old))), Stage.PYTHON)
 
 
 @pytest.mark.parametrize(("source", "words"), [
@@ -205,8 +220,8 @@ def test_a_python_too_old_is_stage_python(way: Way, plain_sshd: Sshd, tmp_path: 
     ("sys.exit(255)", "without an answer"),
     ("OUT.write(b'z' * 3000000); OUT.flush(); until_end()", "1 MiB"),
 ])
-def test_an_answer_that_is_not_one_is_stage_reply(way: Way, plain_sshd: Sshd, source: str, words: str) -> None:
-    assert words in refusal(way.one(plain_sshd.node(), speaker(source)), Stage.REPLY)
+def test_an_answer_that_is_not_one_is_stage_reply(any_way: Way, plain_sshd: Sshd, source: str, words: str) -> None:
+    assert words in refusal(any_way.one(plain_sshd.node(), speaker(source)), Stage.REPLY)
 
 
 def test_a_connection_that_is_cut_is_told_from_a_program_that_ended(way: Way, tmp_path: Path) -> None:
@@ -224,10 +239,10 @@ def test_a_connection_that_is_cut_is_told_from_a_program_that_ended(way: Way, tm
 
 # time, and what is left behind
 
-def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+def test_a_program_that_never_ends_is_stage_deadline_and_is_gone_from_the_node(any_way: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     began = time.monotonic()
-    assert "at work" in refusal(way.one(plain_sshd.node(), speaker(waits(note)), node_s=2), Stage.DEADLINE)
+    assert "at work" in refusal(any_way.one(plain_sshd.node(), speaker(waits(note)), node_s=2), Stage.DEADLINE)
     assert time.monotonic() - began < 6
     wait_until(lambda: not alive(noted(note)), what="the end of the program")
 
@@ -543,3 +558,83 @@ def test_becoming_root_works_where_it_is_allowed_and_says_why_where_not(way: Way
         note = Path(folder) / "note"
         refusal(way.one(node, speaker(waits(note)), node_s=3), Stage.DEADLINE)
         wait_until(lambda: not alive(noted(note)), what="the end of the program")
+
+
+# connections that are kept
+
+def logins(server: Sshd) -> int:
+    return server.log.count("Accepted publickey")
+
+
+def connections(server: Sshd) -> list[int]:
+    """The processes of sshd that serve one."""
+    return [int(pid) for pid in Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()]
+
+
+def cut(server: Sshd) -> None:
+    for pid in connections(server):
+        os.kill(pid, 15)
+    wait_until(lambda: not connections(server), what="the end of the connections")
+
+
+def sweep_of(transport: Transport, *nodes: Node, program: Program | None = None, **limits: Any) -> dict[str, Reply]:
+    return {reply.node: reply for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
+
+
+def test_sweeps_log_in_once_and_again_after_a_loss_and_the_end_leaves_nothing(kept: Way, tmp_path: Path) -> None:
+    with sshd(tmp_path / "d") as server, kept.opened() as transport:
+        for expected in (1, 1, 1):
+            assert sweep_of(transport, server.node())["n1"].body == b"well"
+            assert logins(server) == expected
+        cut(server)
+        for expected in (2, 2):
+            reply = sweep_of(transport, server.node())["n1"]
+            assert reply.body == b"well", reply.failure
+            assert logins(server) == expected
+        transport.close()  # type: ignore[attr-defined]
+        wait_until(lambda: not connections(server) and not our_ssh(), what="the end of what was kept")
+
+
+def test_a_kept_connection_that_fell_silent_is_made_anew_within_its_limits(kept: Way, tmp_path: Path) -> None:
+    with sshd(tmp_path / "d") as server, relay(server.port) as between, kept.opened() as transport:
+        server.known_hosts.write_text(f"[127.0.0.1]:{between.port} {public(server.host_keys['ed25519'])}\n")
+        node = server.node(port=between.port)
+        assert sweep_of(transport, node)["n1"].body == b"well"
+        between.freeze()
+        began = time.monotonic()
+        reply = sweep_of(transport, node, connect_s=1)["n1"]
+        assert reply.body == b"well", reply.failure
+        assert time.monotonic() - began < 8
+
+
+def test_the_way_through_a_jump_host_is_kept_and_made_anew(kept: Way, plain_sshd: Sshd, tmp_path: Path) -> None:
+    with sshd(tmp_path / "d") as jump, kept.opened(through(jump)) as transport:
+        node = plain_sshd.node(proxy_jump="bastion")
+        for _ in range(3):
+            assert sweep_of(transport, node)["n1"].body == b"well"
+        assert logins(jump) == 1
+        cut(jump)
+        for _ in range(2):
+            reply = sweep_of(transport, node)["n1"]
+            assert reply.body == b"well", reply.failure
+        assert logins(jump) == 2
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to create a user and to write a sudoers file")
+def test_another_privilege_counts_from_the_next_sweep_on_the_same_connection(kept: Way) -> None:
+    require(shutil.which("sudo"), "no sudo on this machine: apt-get install -y sudo")
+    uid = speaker("answer(str(os.getuid()).encode())")
+    with throwaway_user() as user, tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=user) as server:
+        with kept.opened() as transport:
+            own = str(pwd.getpwnam(user).pw_uid).encode()
+            become = server.node(privilege=Privilege.BECOME)
+            assert sweep_of(transport, server.node(), program=uid)["n1"].body == own
+            allow_sudo(user, "{} ALL=(root) NOPASSWD: ALL")
+            assert sweep_of(transport, become, program=uid)["n1"].body == b"0"
+            assert sweep_of(transport, server.node(), program=uid)["n1"].body == own
+            assert logins(server) == 1
+            allow_sudo(user)
+            refusal(sweep_of(transport, become, program=uid)["n1"], Stage.BECOME)
+            assert sweep_of(transport, server.node(), program=uid)["n1"].body == own
+        wait_until(lambda: not connections(server), what="the end of what was kept")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +22,9 @@ from inventory.transport.local import LocalTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import refusal
 from tests.testbed.processes import alive
+from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
+from tests.testbed.users import allow_sudo, throwaway_user
 
 LIMITS = Limits(sweep_s=20, node_s=15, login_s=10)
 
@@ -127,3 +131,34 @@ def test_no_descriptor_and_no_thread_is_left_after_many_runs() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which has no use for sudo")
 def test_root_needs_no_sudo_to_become_root() -> None:
     assert one(speaker("answer(str(os.getuid()).encode())"), Node("here", privilege=Privilege.BECOME)).body == b"0"
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to create a user and to write a sudoers file")
+def test_who_is_not_root_becomes_it_by_sudo_where_it_is_allowed_and_is_told_why_where_not() -> None:
+    require(shutil.which("sudo"), "no sudo on this machine: apt-get install -y sudo")
+
+    def seen(user: str) -> str:
+        """The uid that the program has, or the stage and the reason, as that user sees them."""
+        child = os.pipe()
+        pid = os.fork()     # a user of no rights may not be able to read this checkout: everything is loaded already
+        if pid == 0:
+            try:
+                os.setgid(pwd.getpwnam(user).pw_gid)
+                os.setuid(pwd.getpwnam(user).pw_uid)
+                reply = one(speaker("answer(str(os.getuid()).encode())"), Node("here", privilege=Privilege.BECOME))
+                os.write(child[1], reply.body or f"{reply.failure}".encode())
+            finally:
+                os._exit(0)
+        os.close(child[1])
+        with os.fdopen(child[0]) as told:
+            text = told.read()
+        os.waitpid(pid, 0)
+        return text
+
+    with throwaway_user() as user:
+        assert "Stage.BECOME" in seen(user)
+        allow_sudo(user, "{} ALL=(root) ALL")
+        assert "NOPASSWD" in seen(user)
+        allow_sudo(user, "{} ALL=(root) NOPASSWD: ALL")
+        assert seen(user) == "0"

@@ -1,16 +1,17 @@
-"""The ways to a node, all asked alike: paramiko, the system's ssh, and both with connections that are kept."""
+"""The ways to a node, all asked alike: paramiko, the system's ssh, both with connections that are kept, and this machine itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from inventory.model import Node
 from inventory.sshconfig import SshConfig
-from inventory.transport.base import Limits, Program, Reply
+from inventory.transport.base import Limits, Program, Reply, Transport
+from inventory.transport.local import LocalTransport
 from inventory.transport.openssh import OpensshTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
@@ -23,11 +24,14 @@ class Way:
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
         self.openssh = name.startswith("openssh")
+        self.local = name == "local"
         self._folder = folder
         self._keep = name.endswith("kept")
 
-    def transport(self, config: str = "") -> OpensshTransport | SshTransport:
-        """To be closed."""
+    def transport(self, config: str = "") -> OpensshTransport | SshTransport | LocalTransport:
+        """To be closed, where it can be."""
+        if self.local:
+            return LocalTransport()
         if not self.openssh:
             return SshTransport(SshConfig.parse(config), keep=self._keep)
         path = self._folder / "ssh_config"
@@ -35,14 +39,28 @@ class Way:
         path.chmod(0o600)
         return OpensshTransport([path], keep=20.0 if self._keep else None)
 
+    @contextmanager
+    def opened(self, config: str = "") -> Iterator[Transport]:
+        """The transport, closed afterwards."""
+        transport = self.transport(config)
+        try:
+            yield transport
+        finally:
+            if not isinstance(transport, LocalTransport):
+                transport.close()
+
     def replies(self, nodes: Iterable[Node], program: Program, limits: Limits = LIMITS) -> Iterator[Reply]:
         """As they come; closed with the iterator."""
-        with closing(self.transport()) as transport:
-            yield from transport.run(nodes, program, limits)
+        with self.opened() as transport:
+            replies = transport.run(nodes, program, limits)
+            try:
+                yield from replies
+            finally:
+                replies.close()  # type: ignore[attr-defined]
 
     def sweep(self, nodes: Iterable[Node], program: Program | None = None, *, config: str = "", **limits: Any) -> dict[str, Reply]:
         """One reply per node, by name."""
-        with closing(self.transport(config)) as transport:
+        with self.opened(config) as transport:
             return {reply.node: reply for reply in transport.run(nodes, program or speaker(), replace(LIMITS, **limits))}
 
     def one(self, node: Node, program: Program | None = None, *, config: str = "", **limits: Any) -> Reply:
