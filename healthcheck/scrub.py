@@ -28,7 +28,7 @@ _PLACES = 0xFFF0
 _LONGEST = 32_768           # characters of a line that are worked on together
 
 _SIBLINGS = 100
-_BEGIN = re.compile(r"(?<![a-z])[a-z]|(?<![0-9a-z])[^a-z]")
+_BEGIN = re.compile(r"(?<![a-z])[a-z]|(?<=\\x[0-9a-f]{2})[a-z]|(?<![0-9a-z])[^a-z]")
 _UNIT = re.compile(r"\.(?:service|socket|timer|mount|automount|slice|scope|target|device|path|swap)\b")
 _NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _PARTS = re.compile(r"([\s_.,:@=+~%-]+)")
@@ -67,14 +67,24 @@ def replaced(counts: Mapping[str, int]) -> str:
 
 _LEARN: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("user name", re.compile(r"(?:/home|/Users|/export/home|/home/users|/mnt/home)/([A-Za-z_][\w.-]{0,63})")),
-    ("user name", re.compile(r"(?i)\b(?:for|of|by) (?:invalid )?user:? '?([a-z_][\w.-]{0,63})")),
+    ("user name", re.compile(r"(?i)\b(?:(?:for|of|by) (?:invalid )?user:?|invalid user) '?([a-z_][\w.-]{0,63})")),
+    ("user name", re.compile(r"\bby ([a-z_][\w.-]{0,63})\(uid=")),
+    ("user name", re.compile(r"\bsudo:\s{1,8}([a-z_][\w.-]{0,63}) : ")),
+    ("user name", re.compile(r"\bCRON\[\d{1,9}\]: \(([a-z_][\w.-]{0,63})\)")),
     ("user name", re.compile(r"(?:Accepted|Failed) [\w/-]+ for (?:invalid user )?([A-Za-z_][\w.-]{0,63}) from")),
     ("user name", re.compile(
         r"(?i)(?<![\w.])(?:a?uid|acct|user(?:name)?|login|logname|sudo_user|ruser|owner)=[\"']?([a-z_][\w.-]{0,63})")),
     ("host name", re.compile(r"(?i)hostname(?: set)? to <?([a-z0-9][\w.-]{0,252})>?")),
     ("host name", re.compile(r"(?<![\w.])ip=(?:[^: ]*:){4}([A-Za-z][\w.-]{0,252}):")),
     ("host name", re.compile(r"(?i)\b(?:hostname|nodename|fqdn)[=:] *\"?([a-z0-9][\w.-]{0,252})")),
-    ("host name", re.compile(r"(?:nfs|NFS|CIFS|cifs|ceph|lustre|Lustre)[^\n]{0,20}: (?:[Ss]erver|host) ([A-Za-z][\w.-]{0,252})")),
+    ("host name", re.compile(
+        r"(?i)\b(?:nfs\w{0,20}|cifs|ceph|lustre|rpc\.\w{1,20})\b[^\n]{0,80}\b(?:server|host) "
+        r"(?!(?:returned|reported|wrote|sent|cheating|does|did|rejected|while|side|rebooted|lost|went)\b)([a-z][\w.-]{0,252})")),
+    ("host name", re.compile(r"(?i)\b(?:nfs|mount)\b[^\n]{0,80}[ '\"]([a-z][\w.-]{0,252}):/[\w.-]")),
+    ("host name", re.compile(r"(?i)\bcifs\b[^\n]{0,80}?(?://|\\\\|\\x5c\\x5c)([a-z][\w.-]{0,252})")),
+    ("host name", re.compile(r"(?i)\b(?:https?|tcp|ssh|s?ftp|tftp|ldaps?|nfs|iscsi)://(?:[^\s/@]{1,200}@)?([a-z][\w.-]{0,252})")),
+    ("host name", re.compile(r"cert '([A-Za-z][\w.-]{0,252}) Secure Boot Module Signature key")),
+    ("site name", re.compile(r"\b([A-Za-z]\w{3,15})-(?:OST|MDT)[0-9a-f]{4}\b")),
     ("host name", re.compile(r"(?<![\w./-])(?:[A-Za-z_][\w.+-]{0,63}@)([A-Za-z][\w.-]{0,252})")),
     ("user name", re.compile(r"(?<![\w./-])([A-Za-z_][\w.+-]{0,63})@[A-Za-z][\w.-]{0,252}")),
 )
@@ -92,9 +102,12 @@ _CISCO = re.compile(r"(?i)(?<![0-9a-z.:])(?=[0-9.]*[a-f])[0-9a-f]{4}\.[0-9a-f]{4
 _IPV6 = re.compile(r"(?i)(?<![0-9a-z:.])(?=[0-9a-f]*:)[0-9a-f:]{2,39}(?:(?<=:)\d{1,3}(?:\.\d{1,3}){3})?(?![0-9a-z:])")
 _IPV4 = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3}){3})(?!\d|\.\d)")
 _DASHED = re.compile(r"(?<![0-9A-Za-z])((?:ip|host|node)-)(\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3})(?![\d-])")
-_VERSION = re.compile(
-    r"(?i)(?:version|ver|driver|firmware|fw|release|rev|revision|bios|vbios|kernel|nvml|cuda|module|nvrm|build|microcode|abi|api)"
-    r"[\s:=#\"'({]{0,4}v?$|(?:^|[^A-Za-z])[vV]$|\d[-+~]$|vmlinuz-$|linux-$|Linux version $")
+_VERSION = re.compile(r"(?i)(?:version|(?<![a-z])ver|firmware|(?<![a-z])fw|bios)[\s:=#\"'({]{0,4}v?$|(?<![a-z])v$")
+# What tells of a version as well, but where an address can stand too: 'kernel: 192.168.0.7 sent', '10.0.0.1-manager'.
+_MAYBE_VERSION = re.compile(
+    r"(?i)(?<![a-z])(?:driver|release|rev|revision|kernel|nvml|cuda|module|nvrm|build|microcode|abi|api)[\s=#\"'({]{0,4}v?$"
+    r"|(?<!\.\d)(?<!\.\d\d)(?<!\.\d\d\d)[-+~]$(?<=\d.)|vmlinuz-$|linux-$")
+_MAYBE_RELEASE = re.compile(r"[-+~_](?!m(?:a|an|ana|anag|anage|anager)?\b)(?!\d{1,3}(?:\.\d{1,3}){3})[A-Za-z0-9]")
 _BARE = re.compile(r"(?i)(?<![0-9a-z])(0x)?([0-9a-f]{12,})(?![0-9a-z])")
 _ENX = re.compile(r"(?i)(?<![0-9a-z])(enx|wlx|veth-?mac)([0-9a-f]{12})(?![0-9a-z])")
 _ADDRESSED = re.compile(
@@ -115,8 +128,13 @@ _SERIAL = re.compile(
     r"((?=[A-Z-]{0,40}[0-9])[A-Z0-9][A-Z0-9-]{4,63})(?![\w:/.])")
 _PPIN = re.compile(r"(?i)(\bppin:? (?:0x)?)([0-9a-f]{8,16})(?![0-9a-z])")
 _SSID = re.compile(r"(?i)(\be?ssid\b\s{0,2}[:=]?\s{0,2})(\"[^\"\n]{1,64}\"|'[^'\n]{1,64}'|[^\s\"',]{1,64})")
+_USERINFO = re.compile(r"(?i)(//|\biscsi:)([^\s/:@\"']{1,64})(:[^\s/\"']{1,200})?@(?=[^\s@])")
+_AUTHORIZATION = re.compile(
+    r"(?i)(\bauthorization[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?:[a-z]{4,10} )?|\bbearer )([A-Za-z0-9._~+/=-]{8,4000})")
+_LINK_HEADER = re.compile(r"(\bll header: [0-9a-f]{8}: )((?:[0-9a-f]{2} ){12,16})([^\n]*)")
 _LABEL = re.compile(
-    r"((?:PART)?LABEL=|by-label/|by-partlabel/|by-id/|nqn\.|iqn\.|(?:PART)?UUID=|by-uuid/)(\"[^\"\n]{1,200}\"|[^\s,;\"']{1,200})")
+    r"(BTRFS: device label |(?:PART)?LABEL=|by-label/|by-partlabel/|by-id/|nqn\.|iqn\.|(?:PART)?UUID=|by-uuid/)"
+    r"(\"[^\"\n]{1,200}\"|[^\s,;\"']{1,200})")
 _MAIL = re.compile(r"(?<![\w./+-])([A-Za-z_][A-Za-z0-9._%+-]{0,63})@([A-Za-z0-9][A-Za-z0-9.-]{0,252})")
 _FQDN = re.compile(rf"(?i)(?<![\w@.-])((?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9])?\.){{1,8}}(?:{TLDS}))(?![\w-]|\.\w)")
 _CONTAINER = re.compile(r"(?i)((?:docker|containerd?|crio|podman|shm|sandbox|overlay2)[-/ :]{1,2})([0-9a-f]{12})(?![0-9a-z])")
@@ -182,7 +200,7 @@ class _Scrubber:
                 for match in pattern.finditer(line):
                     if _UNIT.search(line[match.start(): match.end() + 10]):
                         continue
-                    if kind == "user name":
+                    if kind in ("user name", "site name"):
                         self._learn(kind, match[1])
                     else:
                         self._learn_host(match[1])
@@ -258,6 +276,8 @@ class _Scrubber:
             config = info.get("RegistryConfig")
             for registry in (config or {}).get("IndexConfigs") or () if isinstance(config, dict) else ():
                 self._learn_host(str(registry).partition(":")[0])
+            for host in re.split(r"[,\s]+", str(info.get("NoProxy") or "")):
+                self._learn_host(host.lstrip("*.").partition(":")[0].partition("/")[0])
 
     def _learn_ids(self, document: Any) -> None:
         for key, value in document.items() if isinstance(document, dict) else ():
@@ -341,7 +361,9 @@ class _Scrubber:
     def opaque(self, kind: str, value: str) -> str:
         """One identity, whatever its form; a known form keeps it."""
         done = self.text(value)
-        return done if done != value or len(value) < 2 else self.standins.like(kind, value)
+        # Of a secret not the part alone that has a form: in user:password@192.0.2.1 the rest is the secret.
+        part = kind == "secret" and value.strip("\"'").lower() not in self._kinds and not any(form.fullmatch(value) for form in _FORMS)
+        return done if len(value) < 2 or (done != value and not part) else self.standins.like(kind, value)
 
     # ---- text
 
@@ -537,6 +559,8 @@ class _Scrubber:
         if isinstance(value, dict):
             if low.endswith("commit"):
                 return value
+            if low == "labels":
+                return {str(self._json(k, key)): self._json(v, key) for k, v in value.items()}
             # A reading {"ok": value} is of the kind that its key in the line above says.
             return {self.text(k): self._json(v, key if k == "ok" else k) for k, v in value.items()}
         if isinstance(value, list):
@@ -546,7 +570,10 @@ class _Scrubber:
         if low == "labels":
             return "=".join(self.standins.name("label", part, "label{}") for part in value.split("="))
         if low == "name" and key == "Name":
-            return self.host(value)
+            name, colon, port = value.partition(":")
+            return self.host(name) + colon + port if port.isdigit() else self.host(value)
+        if low in ("trustroot", "certissuersubject", "productlicense"):
+            return self.standins.like("certificate", value)
         if low in _ID_KEYS:
             return self.opaque("serial number" if low not in ("uuid", "id", "nodeid") else "identifier", value)
         if low.endswith("version") or low in ("driver", "nvml", "operatingsystem", "architecture", "pci"):
@@ -591,6 +618,23 @@ def _command_line(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
 def _fingerprint(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     head, body = (match[1], match[2]) if match[1] else (match[3], match[4])
     return str(head) + scrubber.standins.like("key fingerprint", str(body))
+
+
+def _userinfo(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
+    if any(ord(c) >= _PLACE for c in match[0]):
+        return None
+    password = ":" + scrubber.standins.like("secret", match[3][1:]) if match[3] else ""
+    return f"{match[1]}{scrubber.user(match[2])}{password}@"
+
+
+def _link_header(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
+    """Two MAC addresses as the kernel dumps them, and in letters behind."""
+    pairs = match[2].split()
+    for at in (0, 6):
+        raw = "".join(pairs[at: at + 6])
+        if len(set(raw)) > 1:
+            pairs[at: at + 6] = re.findall("..", scrubber.standins.mac(raw))
+    return match[1] + " ".join(pairs) + " "
 
 
 def _like(kind: str) -> _Handler:
@@ -706,10 +750,12 @@ def _ipv4(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     text = match[1]
     if any(int(part) > 255 or (len(part) > 1 and part[0] == "0") for part in text.split(".")):
         return None
-    if text.startswith(("127.", "255.")) or text == "0.0.0.0":  # noqa: S104  (to leave it as it is)
+    if text.startswith(("0.", "127.", "255.")):      # the first are versions, or the address 0.0.0.0
         return text
-    before, after = match.string[max(0, match.start() - 24): match.start()], match.string[match.end(): match.end() + 2]
-    if _VERSION.search(before) or re.match(r"[-+~_][A-Za-z0-9]", after):
+    before, after = match.string[max(0, match.start() - 24): match.start()], match.string[match.end(): match.end() + 20]
+    if _VERSION.search(before):
+        return text
+    if ipaddress.IPv4Address(text).is_global and (_MAYBE_VERSION.search(before) or _MAYBE_RELEASE.match(after)):
         return text
     return scrubber.standins.ipv4(text)
 
@@ -749,8 +795,11 @@ def _fqdn(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     return _named(scrubber, match[1])
 
 
+# Identifiers that keep their form when a secret is one.
+_FORMS = (_UUID, _PAIRS, _IPV4, _IPV6, _FQDN, _BARE, _DOCKER_ID)
 _HANDLERS: tuple[tuple[re.Pattern[str], _Handler], ...] = (
-    (_COMMAND_LINE, _command_line), (_KEEP, _keep), (_FINGERPRINT, _fingerprint), (_SECRET, _headed("secret")), (_UUID, _uuid),
+    (_COMMAND_LINE, _command_line), (_KEEP, _keep), (_FINGERPRINT, _fingerprint), (_USERINFO, _userinfo),
+    (_AUTHORIZATION, _headed("secret")), (_LINK_HEADER, _link_header), (_SECRET, _headed("secret")), (_UUID, _uuid),
     (_HOMES, _home), (_DOCKER_ID, _like("identifier")), (_PAIRS, _pairs), (_IPV6, _ipv6), (_GUID, _guid), (_PPIN, _ppin),
     (_GROUPS, _groups),
     (_CISCO, _cisco), (_IPV4, _ipv4), (_DASHED, _dashed), (_LABEL, _label), (_SERIAL, _headed("serial number")), (_ENX, _second_is_digits),

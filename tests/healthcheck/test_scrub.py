@@ -94,6 +94,9 @@ KEPT = [
     "nvme nvme0: firmware version: 5.15.0.1",
     "ixgbe: driver version 5.1.0.4",
     "megaraid: v07.714.4.1",
+    "ixgbe: driver 5.1.0.4 for kernel 6.5.0.2-generic, vmlinuz-6.5.0.2",
+    "igb: fw 1.63.0.1, NVM 0.9.1.2-beta",
+    "bonding: bearer of bad news, no authorization is needed",
     "usb 1-1: SerialNumber: 0000:00:14.0",
     "Serial: 8250/16550 driver, 32 ports, IRQ sharing enabled",
     "serial8250: ttyS0 at I/O 0x3f8 (irq = 4, base_baud = 115200) is a 16550A",
@@ -319,6 +322,49 @@ def test_one_thing_has_one_stand_in_in_every_place_and_form() -> None:
     assert address and ipaddress.ip_address(address[1]) in ipaddress.ip_network("192.0.2.0/24") and f"ip={address[1]}::" in kmsg
     assert "PWD=/home/user1/run" in kmsg and re.search(r"serial number [A-Z]\d\d[A-Z]{3}\d[A-Z]\d{6}\n", kmsg)
     assert made.recording.node == made.node.name == "node1" and "Hostname set to <node1.domain" in kmsg
+
+
+@pytest.mark.parametrize(("line", "secrets"), [
+    ("nfs: server 10.42.17.203 not responding, still trying", ["10.42.17.203"]),
+    ("kernel: 185.199.110.153 sent an invalid ICMP type to driver 172.16.4.9", ["185.199.110.153", "172.16.4.9"]),
+    ("INFO: task 10.42.17.205-ma:4711 blocked for more than 120 seconds.", ["10.42.17.205"]),
+    ("INFO: task 185.199.110.153-manager:4711 blocked", ["185.199.110.153"]),
+    ("pool 10.42.17.206-10.42.17.207, 185.1.2.3-185.1.2.9", ["10.42.17.206", "10.42.17.207", "185.1.2.3", "185.1.2.9"]),
+    ("Command line: nameserver=10.2.2.4 inst.ks=https://ksuser:kspw1@ks.acmef.edu/x netroot=iscsi:iuser:ipass99@10.2.2.5::3260::x",
+     ["10.2.2.4", "ksuser", "kspw1", "acmef", "iuser", "ipass99", "10.2.2.5"]),
+    ("proxy http://jakis:pa55@w0rd@10.42.17.221:3128/x and ftp://kvothe@tarbean/x", ["jakis", "pa55", "w0rd", "kvothe", "tarbean"]),
+    ("Authorization: Bearer abcDEF-secret.x authorization: Basic dXNlcjpwYXNz", ["abcdef-secret", "dxnlcjpwyxnz"]),
+    ("ll header: 00000000: ff ff ff ff ff ff b8 3f d2 1c 7a e8 08 06        .......?..z...", ["b8 3f d2", "1c 7a e8", "?..z"]),
+    ("CIFS: VFS: \\\\auri-srv has not responded, CIFS: VFS: \\x5c\\x5cdevi-srv", ["auri", "devi"]),
+    ("CIFS: Attempting to mount //auri-srv/share7", ["auri"]),
+    ("NFS: state manager: check lease failed on NFSv4 server filerz with error 13", ["filerz"]),
+    ("mount.nfs: access denied by server while mounting filerq:/vol/proj", ["filerq"]),
+    ("LustreError: 11-0: eolianfs-OST0001-osc: failed; Lustre: Mounted eolianfs-client", ["eolianfs"]),
+    ("BTRFS: device label fela-data devid 1 transid 99 /dev/sda2", ["fela-data"]),
+    ("integrity: Loaded X.509 cert 'goldenbuild Secure Boot Module Signature key: 4be0643f1d98573b97cdca98a65347dd'", ["goldenbuild"]),
+    ("sshd[7]: Invalid user hemme from x; su: opened for user root by arwyl(uid=1000)", ["hemme", "arwyl"]),
+    ("sudo:   wilem : TTY=pts/1 ; CRON[12]: (sovoy) CMD (x)", ["wilem", "sovoy"]),
+])
+def test_what_a_log_says_of_others_is_replaced(line: str, secrets: list[str]) -> None:
+    made = scrubbed_text(line).lower()
+    assert [secret for secret in secrets if secret in made] == []
+    assert made.count("blocked") == line.count("blocked")
+
+
+def test_of_docker_registries_proxies_and_the_swarm_nothing_is_left() -> None:
+    info = {
+        "HttpProxy": "http://bastx:s3cr3tpw@proxyq.corp:3128", "NoProxy": "10.0.0.0/8,.acmex.internal,gpuhostq",
+        "Swarm": {"Cluster": {"Spec": {"Name": "acmex-swarm", "Labels": {"kowner": "vbob"}}, "TLSInfo": {
+            "TrustRoot": "-----BEGIN CERTIFICATE-----\nMIIBajCCARCgAwIBAgIUabcdef\n", "CertIssuerSubject": "MBMxETAPBgNVBAMTCHN3YXJt"}}},
+        "RegistryConfig": {"IndexConfigs": {name: {"Name": name, "Mirrors": ["http://mirrorq:5000/"]} for name in ("reg.acmex.io:5000", "regq:5000")}},
+        "ProductLicense": "Licensed to Acmex Inc",
+    }
+    look = machine.recording("qx7", docker_info=Capture(Outcome.DONE, exit=0, text=json.dumps(info)))
+    text = scrub(look, Node(name="qx7"), key=KEY).recording.captures["docker.info"].text
+    raw = ("bastx", "s3cr3tpw", "proxyq", "acmex", "gpuhostq", "kowner", "vbob", "miibaj", "mbmxet", "mirrorq", "regq")
+    assert [word for word in raw if word in text.lower()] == []
+    registries = json.loads(text)["RegistryConfig"]["IndexConfigs"]
+    assert len(registries) == 2 and all(name == registry["Name"] and name.endswith(":5000") for name, registry in registries.items())
 
 
 def test_twins_stay_twins_and_different_things_stay_different() -> None:
