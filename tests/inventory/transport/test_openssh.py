@@ -338,6 +338,7 @@ def test_a_folder_of_sockets_that_somebody_tidied_away_costs_no_answer(plain_ssh
         assert keeping._masters._folder is not None
         (socket_,) = Path(keeping._masters._folder).iterdir()
         subprocess.run(["ssh", "-S", str(socket_), "-O", "exit", "x"], stderr=subprocess.DEVNULL, check=True)
+        wait_until(lambda path=socket_: not path.exists(), what="the end of the connection")  # type: ignore[misc]
         shutil.rmtree(keeping._masters._folder)
     (reply,) = keeping.run([node], speaker(), LIMITS)
     assert reply.body == b"well", reply.failure
