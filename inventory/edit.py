@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from inventory.errors import InventoryError, Mark
 from inventory.located import MAX_BYTES, LocatedList, LocatedMap, parse_yaml
+from inventory.lock import locked
 
 Document = dict[str, Any]
 
@@ -444,8 +445,8 @@ class InventoryFile:
         real = Path(os.path.realpath(self.path))
         mark = b"\xef\xbb\xbf" if self.data.startswith(b"\xef\xbb\xbf") else b""
         try:
-            status = real.stat()
-            _replace(real, mark + text.encode(), status, self._unchanged)
+            with locked(real) as status:
+                _replace(real, mark + text.encode(), status, self._unchanged)
         except OSError as problem:
             raise InventoryError(f"{self.path}: cannot be written: {problem.strerror}") from None
 

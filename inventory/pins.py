@@ -8,18 +8,18 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import fcntl
 import hmac
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.errors import MusterError
 from inventory.hostkeys import KnownHosts, fingerprint, key_type
+from inventory.lock import locked
 from inventory.text import short
 
 MAX_BYTES = 64 * 1024 * 1024     # what inventory/hostkeys.py reads
@@ -123,7 +123,7 @@ def write(path: str, changes: Collection[Change], *, hash_names: bool) -> None:
     try:
         with contextlib.suppress(FileExistsError):
             real.parent.mkdir(mode=0o700)
-        with _locked(real) as status:
+        with locked(real, make=True) as status:
             before = read(path)
             after = _changed(before, path, changes, hash_names=hash_names)
             if after != before:
@@ -147,22 +147,6 @@ def _changed(data: bytes, path: str, changes: Collection[Change], *, hash_names:
         held = {key.blob for key in known.keys}
         new += [(change.name, blob) for blob in change.add if blob not in held]
     return pinned(forgotten(data, changes), dict.fromkeys(new), hash_names=hash_names)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[os.stat_result]:
-    """Holds the file's lock. Whoever waited for it may hold that of a file which has been replaced since, and tries again."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            status = os.fstat(descriptor)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(status, path.stat()):
-                    yield status
-                    return
-        finally:
-            os.close(descriptor)
 
 
 def _replace(path: Path, data: bytes, like: os.stat_result) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import fcntl
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +258,43 @@ def test_a_file_that_someone_changed_meanwhile_is_left_alone(tmp_path: Path) -> 
         given.write("new")
     assert path.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [path]
+
+
+_ADDS_LINES = """
+import sys
+from pathlib import Path
+from inventory.edit import InventoryFile
+from inventory.errors import InventoryError
+done = 0
+while done < 150:
+    given = InventoryFile.read(Path(sys.argv[1]))
+    try:
+        given.write(given.text + f"# {sys.argv[2]} {done}\\n")
+        done += 1
+    except InventoryError as problem:
+        assert "changed by someone else" in str(problem), problem
+"""
+
+
+def test_writers_at_the_same_time_undo_nothing_of_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text("version: 1\n")
+    root = Path(__file__).parents[2]
+    writers = [subprocess.Popen([sys.executable, "-c", _ADDS_LINES, str(path), str(number)], cwd=root) for number in range(4)]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
+    assert len(set(path.read_text().splitlines())) == 1 + 4 * 150
+
+
+def test_a_file_whose_lock_another_holds_is_refused_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text("old")
+    monkeypatch.setattr("inventory.lock.SECONDS", 0.05)
+    with path.open() as holder:
+        fcntl.flock(holder, fcntl.LOCK_SH)
+        with pytest.raises(InventoryError, match="another program holds its lock"):
+            InventoryFile.read(path).write("new")
+    InventoryFile.read(path).write("new")
+    assert path.read_text() == "new"
 
 
 def test_a_new_file_never_replaces_one(tmp_path: Path) -> None:
