@@ -115,16 +115,18 @@ def _text(text: str, source: str) -> Iterator[_Node]:
     """Nodes of scontrol's own format: one a line, or one a paragraph that begins with NodeName=."""
     record: list[str] = []
     start = 0
+    free = False        # a reason or a comment has begun
     for number, line in enumerate(text.split("\n"), 1):
         line = line.rstrip("\r")
         if line.startswith("NodeName="):
             if record:
                 yield _record(record, Mark(source, start, 1))
-            record, start = [line], number
+            record, start, free = [line], number, _FREE.search(line) is not None
         elif record and (not line.strip() or line[0].isspace()):
             record.append(line)
-        elif record and _FREE.search("\n".join(record)):
-            continue        # a reason or comment of several lines
+            free = free or _FREE.search(line) is not None
+        elif record and free:
+            continue        # it has several lines
         elif line.strip():
             raise InventoryError(
                 f"{short(clean(line, 60))} is nothing that scontrol prints of a node; expected the output of "

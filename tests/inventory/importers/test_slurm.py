@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,13 @@ def test_a_long_line_of_a_node_takes_no_long_time(tail: str) -> None:
 ])
 def test_bad_output_is_one_line_that_names_the_place(text: str | bytes, error: str) -> None:
     assert refused(text).startswith(error)
+
+
+def test_a_reason_of_very_many_lines_takes_no_long_time() -> None:
+    text = "NodeName=n1 State=IDLE Reason=x\n" + " \n" * 100_000 + "y\n" * 100_000
+    began = time.monotonic()
+    assert list(parse(text).nodes) == ["n1"]
+    assert time.monotonic() - began < 5       # it was a minute
 
 
 def test_many_reasons_are_shared_and_bounded_notes() -> None:
