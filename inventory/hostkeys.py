@@ -144,6 +144,9 @@ class KnownHosts:
 
     def _read(self, file: str) -> None:
         try:
+            if Path(file).is_fifo():
+                self.ignored.append((file, "a pipe, which nobody may ever write to"))
+                return
             with Path(file).open("rb") as stream:
                 data = stream.read(_MOST_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError):
@@ -208,6 +211,9 @@ class RevokedKeys:
         self.problem: str | None = None
         self._blobs: set[bytes] = set()
         try:
+            if Path(file).is_fifo():
+                self.problem = f"{file} is a pipe, which nobody may ever write to"
+                return
             with Path(file).open("rb") as stream:
                 data = stream.read(_MOST_BYTES + 1)
         except OSError as error:

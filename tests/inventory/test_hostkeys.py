@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inventory.hostkeys import Known, KnownHosts, fingerprint, key_type
+from inventory.hostkeys import Known, KnownHosts, RevokedKeys, fingerprint, key_type
 from tests.testbed.require import require
 from tests.testbed.sshd import hashed
 
@@ -115,6 +115,12 @@ def test_a_missing_file_is_empty_and_an_unreadable_one_is_named(tmp_path: Path) 
     files = KnownHosts([str(tmp_path / "none"), str(tmp_path)])
     assert files.about("gpu1", 22) == Known("gpu1")
     assert [where for where, _ in files.ignored] == [str(tmp_path)]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert KnownHosts([str(tmp_path / "pipe")]).ignored == [(str(tmp_path / "pipe"), "a pipe, which nobody may ever write to")]
+    assert "is a pipe" in str(RevokedKeys(str(tmp_path / "pipe")).problem)
 
 
 def test_ten_thousand_entries_are_read_and_asked_quickly(tmp_path: Path) -> None:
