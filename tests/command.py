@@ -22,3 +22,14 @@ def muster(*words: str, home: Path, timeout: float = 60, **more: str) -> subproc
         [str(MUSTER), *words], cwd=home, env=environment(home, **more), text=True, capture_output=True, timeout=timeout, check=False,
         stdin=subprocess.DEVNULL,
     )
+
+
+def unread(*words: str, home: Path, timeout: float = 60) -> int:
+    """How the command ends whose standard output nobody reads, as after `| head`."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        return subprocess.run([str(MUSTER), *words], cwd=home, env=environment(home), timeout=timeout, check=False,
+                              stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL).returncode
+    finally:
+        os.close(theirs)

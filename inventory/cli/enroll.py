@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sys
@@ -74,10 +75,12 @@ def enroll(
         subjects, unasked = _approved(subjects, yes=yes)
         if not unasked:
             subjects = written(subjects)
-    if form == "json":
-        click.echo(json.dumps(_document(subjects, clones), indent=2))
-    else:
-        _show(subjects, yes=yes)
+    # A reader that went away (`| head`) does not change what was found.
+    with contextlib.suppress(BrokenPipeError):
+        if form == "json":
+            click.echo(json.dumps(_document(subjects, clones), indent=2))
+        else:
+            _show(subjects, yes=yes)
     for note in _notes(subjects):
         click.echo(f"muster: {note}", err=True)
     if unasked:
@@ -104,8 +107,10 @@ def _finder(file: str | None) -> Callable[[str], list[Node]]:
         try:
             return select(found, text)
         except InventoryError:
-            names = expand(text, found.groups, found.nodes.keys())
             known = {**_jump_hosts(found), **found.nodes}
+            if text in known:       # an IPv6 address is no node set
+                return [known[text]]
+            names = expand(text, found.groups, found.nodes.keys())
             if not names or not all(name in known for name in names):
                 raise
             return [known[name] for name in names]
@@ -113,8 +118,16 @@ def _finder(file: str | None) -> Callable[[str], list[Node]]:
 
 
 def _jump_hosts(inventory: Inventory) -> dict[str, Node]:
-    jumps = dict.fromkeys(target_for(node).proxy_jump for node in inventory)
-    return {hop.host: Node(hop.host, user=hop.user, port=hop.port) for jump in jumps if jump is not None for hop in parse_jump(jump)}
+    """The machines on the way to nodes, and those on the way to these, as ssh_config may send the nearest one through others."""
+    hosts: dict[str, Node] = {}
+    jumps = list(dict.fromkeys(target_for(node).proxy_jump for node in inventory))
+    for jump in jumps:      # it grows meanwhile
+        hops = [Node(hop.host, user=hop.user, port=hop.port) for hop in parse_jump(jump)] if jump is not None else []
+        hosts |= {hop.name: hop for hop in hops}
+        further = target_for(hops[0]).proxy_jump if hops else None
+        if further not in jumps:
+            jumps.append(further)
+    return hosts
 
 
 def _approved(subjects: list[Subject], *, yes: bool) -> tuple[list[Subject], list[Subject]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import sys
@@ -24,10 +25,12 @@ def propose(name: str, before: str, after: str, write: Callable[[], None], *, ye
 
     Raises UsageError when nobody can be asked and `yes` was not given.
     """
-    for line in difflib.unified_diff(_lines(before), _lines(after), name if before else "/dev/null", name, lineterm=""):
-        click.echo(_coloured(clean(line, 2000)))
-    for remark in remarks:
-        click.echo(clean(remark, 2000))
+    # A reader that went away (`| head`) has seen enough, which does not change what is to be written.
+    with contextlib.suppress(BrokenPipeError):
+        for line in difflib.unified_diff(_lines(before), _lines(after), name if before else "/dev/null", name, lineterm=""):
+            click.echo(_coloured(clean(line, 2000)))
+        for remark in remarks:
+            click.echo(clean(remark, 2000))
     if before == after:
         click.echo(f"{name}: nothing to change")
         return False

@@ -15,9 +15,9 @@ import paramiko
 import pytest
 
 from inventory.hostkeys import fingerprint
-from tests.command import MUSTER, environment, muster
+from tests.command import MUSTER, environment, muster, unread
 from tests.testbed.require import require
-from tests.testbed.sshd import SSHD, Sshd, hangs_up, hashed, listener, make_key, public, silent, sshd
+from tests.testbed.sshd import SSHD, Sshd, free_port, hangs_up, hashed, listener, make_key, public, silent, sshd
 
 TYPES = ("ed25519", "ecdsa", "rsa")
 Done = subprocess.CompletedProcess[str]
@@ -238,6 +238,42 @@ def test_a_node_behind_a_jump_host_is_reached_once_the_jump_host_is_enrolled_its
     assert done.returncode == 0, done.stdout
     assert place.found(server) == 3
     assert place.found(plain_sshd) == 1
+
+
+def test_a_jump_host_before_the_jump_host_is_enrolled_by_the_name_that_the_refusal_gives(
+    place: Place, server: Sshd, plain_sshd: Sshd,
+) -> None:
+    entry = f" HostName 127.0.0.1\n Port {plain_sshd.port}\n User {plain_sshd.user}\n IdentityFile {plain_sshd.user_key}\n"
+    place.config(f"Host inner\n{entry} ProxyJump outer\nHost outer\n{entry} HostKeyAlias outer\n")
+    place.inventory(server, proxy_jump="inner")
+    assert "muster inventory enroll outer" in place.enroll("n1", "--yes").stdout
+    assert place.enroll("outer", "--yes").returncode == 0
+    assert place.enroll("inner", "--yes").returncode == 0
+    assert place.enroll("n1", "--yes").returncode == 0
+    place.config("Host one\n ProxyJump two\nHost two\n ProxyJump one\n")
+    place.inventory(server, proxy_jump="one")
+    assert "has no node three" in place.enroll("three").stderr      # and a circle ends
+
+
+def test_a_jump_host_that_is_an_ipv6_address_can_be_named(place: Place, server: Sshd) -> None:
+    place.inventory(server, proxy_jump=f"[::1]:{free_port()}")
+    done = place.enroll("::1", "--yes")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert "not reached" in done.stdout
+
+
+def test_what_was_refused_counts_even_when_nobody_reads_it(place: Place, server: Sshd, tmp_path: Path) -> None:
+    place.inventory(server)
+    place.known_hosts.write_text(f"{server.known_name} {public(make_key(tmp_path / 'old'))}\n")
+    assert unread("inventory", "enroll", "n1", "--yes", home=place.home) == 1
+
+
+def test_a_pipe_in_the_place_of_known_hosts_is_refused_and_not_waited_for(place: Place, server: Sshd) -> None:
+    os.mkfifo(place.known_hosts)
+    place.inventory(server)
+    done = muster("inventory", "enroll", "n1", "--yes", home=place.home, timeout=20)
+    assert done.returncode == 1
+    assert "not a regular file" in done.stdout
 
 
 def test_the_file_of_the_inventory_the_alias_and_the_option_say_where_and_under_what_name(place: Place, server: Sshd) -> None:

@@ -19,6 +19,7 @@ from inventory.importers.base import Imported
 from inventory.load import load_inventory, parse_with_origins
 from inventory.merge import merge, new_file
 from inventory.model import LifecycleState
+from tests.command import unread
 from tests.inventory.test_load import ENTRY, meant
 
 FILE = """\
@@ -231,6 +232,12 @@ def test_a_table_is_merged_by_its_header(folder: Path) -> None:
     said = muster("csv", "racks.csv", "--map", "Rack Position=rack", "--yes")
     assert "kept: gpu007 rack r02, racks.csv says r09\n" in said
     assert load_inventory("muster.yaml").nodes["gpu008"].rack == "r09"
+
+
+def test_what_is_to_be_written_is_written_even_when_nobody_reads_the_difference(folder: Path) -> None:
+    Path("racks.csv").write_text("node,rack\ngpu001,r1\n")
+    assert unread("inventory", "import", "csv", "racks.csv", "-o", "muster.yaml", "--yes", home=folder) == 0
+    assert load_inventory("muster.yaml").nodes["gpu001"].rack == "r1"
 
 
 def test_a_name_that_is_none_is_one_line_with_its_place_and_nothing_is_written(folder: Path) -> None:
