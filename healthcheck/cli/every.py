@@ -32,7 +32,15 @@ def rounds(planned: Callable[[], Plan], look: Live, form: str, every: float, cou
     begun = time.monotonic()
     try:
         while True:
-            outcome = look(plan)
+            try:
+                outcome = look(plan)
+            except MusterError as error:
+                if not done:
+                    raise
+                # A file of ssh's, most likely, that somebody is editing.
+                click.echo(f"muster: {error}; trying again in {every:g} s", err=True)
+                time.sleep(every)
+                continue
             done += 1
             now = _shown(outcome)
             try:

@@ -61,7 +61,7 @@ class _Gate:
 
     @property
     def usable(self) -> bool:
-        return self.failure is not None or self.link is None or (self.link.alive and self.nodes < NODES_PER_CONNECTION)
+        return self.failure is not None or ((self.link is None or self.link.alive) and self.nodes < NODES_PER_CONNECTION)
 
     @property
     def serves(self) -> bool:

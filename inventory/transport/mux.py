@@ -75,7 +75,7 @@ class MuxSession:
         while self.returncode is None:
             try:
                 kind, rest = self._packet()
-            except TimeoutError:
+            except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired("ssh", timeout or 0) from None
             except (OSError, MuxError):
                 self.returncode = 255

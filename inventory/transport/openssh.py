@@ -37,6 +37,7 @@ from inventory.transport.wire import Dropped, place
 
 MOST_HOPS = 8
 MOST_MASTERS = 512          # connections kept between sweeps: a process each
+_LONGEST_MASTER = 15 * 60   # seconds that a kept connection may outlive us, should we be killed
 _MASTER_SECONDS = 5.0       # for a kept connection to open a session, before a new one is made
 _CLOSE_SECONDS = 10.0       # for ending all that is kept
 _CLOSERS = 8
@@ -333,7 +334,7 @@ class _Masters:
     """The connections that ssh keeps for us, by their sockets. They end by themselves when they have had nothing to do for `seconds`."""
 
     def __init__(self, keep: float) -> None:
-        self.seconds = math.ceil(keep * 2.2) + 5
+        self.seconds = min(math.ceil(keep * 2.2) + 5, _LONGEST_MASTER)
         self._folder: str | None = None
         self._known: set[str] = set()
         self._dropped: dict[str, int] = {}
@@ -355,7 +356,10 @@ class _Masters:
             # ssh removes the socket of its name when it ends, however late: a name that was dropped is not given again.
             path = f"{self._folder}/{digest}.{self._dropped.get(digest, 0)}"
             if path not in self._known and len(self._known) >= MOST_MASTERS:
-                return None
+                # Those of nodes that are no more have ended, and their sockets with them.
+                self._known = {known for known in self._known if Path(known).exists()}
+                if len(self._known) >= MOST_MASTERS:
+                    return None
             self._known.add(path)
             return path
 

@@ -43,11 +43,13 @@ class RemoteTransport:
         nodes = tuple(nodes)
         watch = Watch()
         visits: dict[Via, Visit] = {}
+        wanted = {node.transport for node in nodes}
+        for via in self._transports.keys() - wanted:
+            self._transports.pop(via).close()
         with ExitStack() as stack:
-            for via in Via:
-                if any(node.transport is via for node in nodes):
-                    visits[via] = visit = self._transport(via).begin(program, limits, watch)
-                    stack.callback(visit.close)
+            for via in wanted:
+                visits[via] = visit = self._transport(via).begin(program, limits, watch)
+                stack.callback(visit.close)
             yield from fan_out(nodes, limits, lambda job: visits[job.node.transport].look(job), watch)
 
     def close(self) -> None:

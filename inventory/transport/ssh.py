@@ -38,10 +38,14 @@ class SshTransport:
         self._kept = Kept() if keep else None
         self._jumps = Jumps()
         self._ways: Ways = {}
+        self._latest: SshConfig | None = None
 
     def begin(self, program: Program, limits: Limits, watch: Watch) -> Sweep:
         """One sweep, for `fan_out` to look at nodes with. Raises ConfigError for a broken ssh_config file."""
-        config = self._config if self._config is not None else default_config()
+        # What is used once is read once; a sweep that follows another is to see what was edited meanwhile.
+        config = self._config if self._config is not None else SshConfig.load() if self._kept is not None else default_config()
+        if config != self._latest:
+            self._latest, self._ways = config, {}
         return Sweep(config, program, limits, watch, self._jumps, self._kept, self._ways)
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:

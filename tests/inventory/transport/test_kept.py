@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from inventory.model import Node
+from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.transport import jump as jump_module
 from inventory.transport import kept as kept_module
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.kept import Kept
+from inventory.transport.remote import RemoteTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, refusal
@@ -229,3 +230,28 @@ def test_a_connection_that_is_lost_just_before_the_command_is_opened_again_at_on
     reply = keeping(server.node(), login_s=3)["n1"]
     assert reply.body == b"well", reply.failure
     assert logins(server) == 2
+
+
+def test_an_edit_of_ssh_config_counts_from_the_next_sweep(server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = tmp_path / ".ssh" / "config"
+    config.parent.mkdir()
+    transport = SshTransport(keep=True)
+    node = server.node(address=None)
+    for hostname, stage in (("127.0.0.1", None), ("nowhere.invalid", Stage.RESOLVE), ("127.0.0.1", None)):
+        config.write_text(f"Host n1\n HostName {hostname}\n")
+        (reply,) = transport.run([node], speaker(), LIMITS)
+        assert (reply.failure.stage if reply.failure else None) is stage, reply.failure
+    transport.close()
+
+
+def test_a_client_that_no_node_wants_any_more_keeps_nothing(server: Sshd) -> None:
+    transport = RemoteTransport(keep=30.0)
+    (reply,) = transport.run([server.node()], speaker(), LIMITS)
+    assert reply.body == b"well", reply.failure
+    assert sessions(server)
+    (reply,) = transport.run([server.node(transport=Via.OPENSSH)], speaker(), LIMITS)
+    assert reply.body == b"well", reply.failure
+    wait_until(lambda: len(sessions(server)) == 1, what="the end of paramiko's connection")
+    transport.close()
+    wait_until(lambda: not sessions(server), what="the end of ssh's connection")

@@ -64,6 +64,8 @@ def test_a_status_that_does_not_come_is_a_timeout_and_can_be_waited_for_again(co
     session = MuxSession(str(control), "cat", 5)
     with pytest.raises(subprocess.TimeoutExpired):
         session.wait(0.05)
+    with pytest.raises(subprocess.TimeoutExpired):
+        session.wait(0)
     session.stdin.close()
     assert session.wait(5) == 0
     session.close()
