@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -200,6 +201,30 @@ def test_arguments_that_are_no_ids_are_refused_before_anything_is_done(site: Sit
     done = subprocess.run(["sudo", "-n", "--", str(site.path), *words], capture_output=True, check=False, stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"muster-probe: expected") and done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_a_caller_who_closed_the_first_three_descriptors_has_nothing_taken_for_them(site: Site, closed: tuple[int, ...]) -> None:
+    shut = " ".join(f"{fd}{'<' if fd == 0 else '>'}&-" for fd in closed)
+    done = subprocess.run(["sh", "-c", f"exec {site.path} test.uid {shut}"], capture_output=True, check=False, timeout=20, stdin=subprocess.DEVNULL)
+    assert b"Traceback" not in done.stderr, done.stderr
+
+
+def test_a_caller_who_never_reads_does_not_keep_it_for_ever(site: Site) -> None:
+    site.install(text=helper.program([UID]).replace("'seconds': 45.0", "'seconds': 1.0").replace("LAST = 5.0", "LAST = 1.0"))
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, b"x" * 65536)
+    os.set_blocking(writing, True)
+    with subprocess.Popen([str(site.path), "test.uid"], stdin=subprocess.PIPE, stdout=writing) as process:
+        try:
+            assert process.wait(20) == 1
+        finally:
+            process.kill()
+    os.close(reading)
+    os.close(writing)
 
 
 def test_it_serves_nobody_but_root(site: Site) -> None:
