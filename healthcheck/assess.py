@@ -23,7 +23,7 @@ from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
 from healthcheck.sku import Sku
-from inventory.model import Node
+from inventory.model import Node, PortPlan
 from inventory.text import clean
 
 
@@ -213,7 +213,12 @@ def _machine(recording: Recording) -> tuple[str, str]:
 
 
 def _port_plans(node: Node, sku: Sku | None) -> PortPlans:
-    plans = {**(sku.ports if sku is not None else {}), **node.ports}
+    plans = dict(sku.ports if sku is not None else {})
+    for pci, said in node.ports.items():
+        below = plans.get(pci, PortPlan("compute"))
+        role = said.role or below.role
+        rail = below.rail if said.rail is None and role == below.role else said.rail
+        plans[pci] = PortPlan(role, rail)
     compute = {pci: plan.rail for pci, plan in plans.items() if plan.role == "compute"}
     return PortPlans(PORT_PLANS, compute=MappingProxyType(compute), others=frozenset(plans.keys() - compute.keys()))
 

@@ -46,9 +46,12 @@ class Lifecycle:
 
 @dataclass(frozen=True)
 class PortPlan:
-    """What one network port is for, keyed in `Node.ports` by its PCI address (mlx5_N is only a display name)."""
+    """What one network port is for, keyed in `Node.ports` by its PCI address (mlx5_N is only a display name).
 
-    role: str = "compute"
+    What a node does not say (None) is what its SKU says of the port at this address; a role that neither says is `compute`.
+    """
+
+    role: str | None = None
     rail: int | None = None
     leaf: str | None = None
 

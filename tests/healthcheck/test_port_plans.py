@@ -95,6 +95,16 @@ def test_what_the_node_says_of_a_port_counts_more_than_its_sku() -> None:
     assert passed(results(sysfs(*slow), sku="dgx-h100", **{COMPUTE[-1]: PortPlan(role="mgmt")}))
 
 
+def test_a_node_that_names_the_leaf_of_its_ports_leaves_role_and_rail_to_its_sku() -> None:
+    storage = [adapter(pci, rate="200 Gb/sec (4X HDR)") for pci in STORAGE]
+    leaves = {pci: PortPlan(leaf="leaf01") for pci in (*COMPUTE, *STORAGE)}
+    assert passed(results(sysfs(*storage, *EIGHT), sku="dgx-h100", **leaves))
+    found = results(sysfs(*storage, *EIGHT[:-1]), sku="dgx-h100", **leaves)
+    assert found["port-count"].findings[0].subject == f"port at {COMPUTE[-1]} (rail 7)"
+    # What it does say counts: this one was moved to compute, and so is slow; its rail is not that of another role.
+    assert failed(results(sysfs(*storage, *EIGHT), sku="dgx-h100", **{STORAGE[0]: PortPlan(role="compute")})) == {"port-rate"}
+
+
 def test_a_node_that_only_says_which_ports_are_not_compute_has_the_others_judged() -> None:
     storage = [adapter(pci, rate="200 Gb/sec (4X HDR)") for pci in STORAGE]
     plans = {pci: PortPlan(role="storage") for pci in STORAGE}

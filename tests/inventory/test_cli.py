@@ -105,7 +105,7 @@ def test_show_names_the_line_of_each_value() -> None:
     assert ["rack", "r02", "muster.yaml:6:18"] in lines
     assert ["user", "muster", "muster.yaml:2:12"] in lines
     assert ["privilege", "unprivileged", "default"] in lines
-    assert ["ports.0000:18:00.0", "role", "compute,", "rail", "0", "muster.yaml:6:37"] in lines
+    assert ["ports.0000:18:00.0", "rail", "0", "muster.yaml:6:37"] in lines
     assert lines[-1] == ["ssh:", "muster@10.1.0.7", "port", "22"]
 
 

@@ -94,8 +94,8 @@ def test_a_nodes_own_entry_refines_its_sets_which_refine_the_defaults(load: Load
 def test_ports_merge_by_pci_address_however_it_is_spelt(load: Load) -> None:
     found = load(nodes("a[1-2]: {ports: {18:00.0: {rail: 0}, 00000000:2A:00.0: {role: storage}}}\n"
                        "a1: {ports: {0000:18:00.0: {rail: 7, leaf: l}}}"))
-    assert found.nodes["a1"].ports == {"0000:18:00.0": PortPlan("compute", 7, "l"), "0000:2a:00.0": PortPlan("storage")}
-    assert found.nodes["a2"].ports["0000:18:00.0"] == PortPlan("compute", 0)
+    assert found.nodes["a1"].ports == {"0000:18:00.0": PortPlan(None, 7, "l"), "0000:2a:00.0": PortPlan("storage")}
+    assert found.nodes["a2"].ports["0000:18:00.0"] == PortPlan(rail=0)
 
 
 def test_two_sets_that_disagree_are_an_error_that_names_both_lines(refused: Refused) -> None:
