@@ -11,6 +11,8 @@ from healthcheck.recording import Capture, Outcome, Recording
 
 # What tools say, and end like any other failure.
 _DENIED = re.compile("permission denied|operation not permitted|must be root|(?:requires?|needs?) root|run as root", re.IGNORECASE)
+# What Docker's client before 23 says in its answer, and ends well.
+_ANSWERED = re.compile(r'"ServerErrors": ?\["(?:[^"\\]|\\.){0,400}?permission denied', re.IGNORECASE)
 _SEEN = (Outcome.DONE, Outcome.TRUNCATED)
 
 
@@ -36,4 +38,4 @@ def _denied(probe: Probe, capture: Capture) -> bool:
     if capture.outcome is Outcome.DENIED or any(entry.outcome is Outcome.DENIED for entry in capture.files.values()):
         return True
     said = capture.stderr + capture.text[-4096:] if capture.exit else capture.stderr
-    return probe.kind is Kind.COMMAND and _DENIED.search(said) is not None
+    return probe.kind is Kind.COMMAND and bool(_DENIED.search(said) or _ANSWERED.search(capture.text))

@@ -34,6 +34,7 @@ def of(probe: Probe, capture: Capture | None) -> Coverage:
 @pytest.mark.parametrize(("probe", "capture"), [
     (TOOL, Capture(Outcome.DENIED)), (TOOL, Capture(Outcome.DENIED, note="the helper did not run: sudo: a password is required")),
     (TOOL, Capture(Outcome.DONE, exit=1, stderr="permission denied while trying to connect to the Docker daemon socket")),
+    (TOOL, Capture(Outcome.DONE, exit=0, text='{"ID":"","ServerErrors":["Got permission denied while trying to reach \\"x\\""]}\n')),
     (TOOL, Capture(Outcome.DONE, exit=1, text="tool: must be root\n")), (TOOL, Capture(Outcome.DONE, exit=0, stderr="/dev/x: Operation not permitted")),
     (LOG, machine.denied("/log")), (LOG, Capture(Outcome.DENIED)),
 ])
