@@ -193,13 +193,23 @@ def _node_from_json(document: Any) -> Node:
     name = _text(document["name"])
     if NAME.fullmatch(name) is None:
         raise ValueError("a node's name that is none")
-    ports = {_text(pci): PortPlan(p["role"], p["rail"], p["leaf"]) for pci, p in document["ports"].items()}
+    ports = {_text(pci): PortPlan(_maybe(p["role"]), _rail(p["rail"]), _maybe(p["leaf"])) for pci, p in document["ports"].items()}
     return Node(
-        name=name, sku=document["sku"], profile=document.get("profile"),
-        lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=document["rack"],
-        leaf=_texts(document["leaf"]), ports=MappingProxyType(ports), nvlink_domain=document["nvlink_domain"],
-        power=document["power"], labels=MappingProxyType(dict(document["labels"])),
+        name=name, sku=_maybe(document["sku"]), profile=_maybe(document.get("profile")),
+        lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=_maybe(document["rack"]),
+        leaf=_texts(document["leaf"]), ports=MappingProxyType(ports), nvlink_domain=_maybe(document["nvlink_domain"]),
+        power=_maybe(document["power"]), labels=MappingProxyType({_text(k): _text(v) for k, v in document["labels"].items()}),
     )
+
+
+def _maybe(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _rail(value: Any) -> int | None:
+    if value is not None and type(value) is not int:
+        raise TypeError(f"expected a number, got {type(value).__name__}")
+    return value
 
 
 def _text(value: Any) -> str:

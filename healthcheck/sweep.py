@@ -17,6 +17,7 @@ from healthcheck.report.progress import Progress
 from healthcheck.ruleset import Ruleset
 from inventory.errors import UsageError
 from inventory.model import Node
+from inventory.text import short
 from inventory.transport.base import Limits, Transport
 
 # What the collector leaves for the way back, so that a node with a slow tool still answers before its deadline.
@@ -130,9 +131,9 @@ def replay(
     default = sku or manifest.default_sku
     for node in manifest.nodes:
         if (node.sku or default) not in (None, *ruleset.skus):
-            raise UsageError(f"--replay {folder}: node {node.name} is of SKU {node.sku or default}, which no rules folder defines")
+            raise UsageError(f"--replay {folder}: node {node.name} is of SKU {short(node.sku or default)}, which no rules folder defines")
         if node.profile not in (None, *ruleset.profiles):
-            raise UsageError(f"--replay {folder}: node {node.name} is of profile {node.profile}, which no rules folder defines")
+            raise UsageError(f"--replay {folder}: node {node.name} is of profile {short(node.profile)}, which no rules folder defines")
     plan = Plan(profiled(manifest.nodes, profile), ruleset.select(only, skip), default, manifest.source, only, skip)
     assessment = Assessment(plan.nodes, plan.ruleset, default)
     for recording, previous in saved.recordings(folder, manifest):
@@ -145,7 +146,7 @@ def _seconds(started: str, finished: str) -> float:
     """From the documents' own times, so that the page of a replay is that of the live sweep."""
     try:
         begun, ended = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in (started, finished))
-    except ValueError:
+        return (ended - begun).total_seconds()
+    except (ValueError, TypeError):     # the second: one of them names no zone
         return 0.0
-    return (ended - begun).total_seconds()
 

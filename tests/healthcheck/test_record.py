@@ -159,6 +159,37 @@ def test_a_damaged_file_is_one_line(tmp_path: Path, damage: dict[str, Any]) -> N
     assert "\n" not in str(error.value) and "\x1b" not in str(error.value)
 
 
+@pytest.mark.parametrize("said", [
+    {"profile": "\x1b[31m"}, {"profile": ["a"]}, {"sku": "\x1b[31m\n"}, {"sku": {}}, {"rack": {}}, {"power": 1}, {"labels": {"a": ["x"]}},
+    {"ports": {"0000:18:00.0": {"role": ["x"], "rail": 0, "leaf": None}}}, {"ports": {"0000:18:00.0": {"role": "compute", "rail": "\x1b", "leaf": None}}},
+])
+def test_a_file_whose_node_is_not_one_of_an_inventory_is_one_line(tmp_path: Path, said: dict[str, Any]) -> None:
+    path = one_file(tmp_path)
+    document = json.loads(path.read_text())
+    document["look"]["manifest"]["inventory"]["nodes"][0].update(said)
+    path.write_text(json.dumps(document))
+    with pytest.raises(UsageError) as error:
+        sweep.replay(path, RULES, (), (), None)
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize("times", [("2026-11-21T10:00:00", "2026-11-21T10:00:01Z"), ("yesterday", "today"), ("\x1b", "")])
+def test_times_that_cannot_be_told_apart_cost_no_verdict(tmp_path: Path, times: tuple[str, str]) -> None:
+    path = one_file(tmp_path)
+    document = json.loads(path.read_text())
+    document["look"]["manifest"].update(started=times[0], finished=times[1])
+    path.write_text(json.dumps(document))
+    assert sweep.replay(path, RULES, (), (), None)[1].seconds == 0.0
+
+
+def one_file(tmp_path: Path) -> Path:
+    manifest = saved.load_manifest(DEMO)
+    path = tmp_path / "x.json"
+    one = saved.Manifest(manifest.started, manifest.finished, False, "muster.yaml", manifest.nodes[:1], "hgx-h100", (), (), "d", manifest.probes)
+    path.write_bytes(saved.one(machine.recording("gpu001"), None, one, muster="0.1.0", scrubbed=True))
+    return path
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", "null", '{"look": {}}'])
 def test_a_file_that_is_none_of_ours_is_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.json"
