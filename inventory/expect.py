@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ def _read(path: Path) -> bytes:
 
 
 def _file(found: Expectations, path: Path, data: bytes, owner: str | None, nodes: Sequence[str]) -> None:
+    data = data.removeprefix(codecs.BOM_UTF8)
     text = data.decode("utf-8", "surrogateescape")
     only = owner if owner is not None else nodes[0] if len(nodes) == 1 else None
     if _BLOCK.search(text):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inventory.errors import ConfigError
 from inventory.hostkeys import key_type
-from inventory.model import Node
+from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig, Target
 from inventory.transport.base import Failure, Limits, Program, Stage
 from inventory.transport.jump import Route, route_to
@@ -62,6 +63,9 @@ class _Scanner:
     def look(self, job: Job) -> bytes:
         """Leaves the keys of one node in `found`."""
         target = self._targets[job.node.name]
+        if job.node.transport is Via.OPENSSH and target.proxy_command is not None and target.proxy_jump is None:
+            raise Refused(Stage.CONNECT, f"ssh_config reaches {job.node.name} by a ProxyCommand, and none is run here; compare with the "
+                                         f"node's console, then pin it with: {_by_hand(job.node)}")
         try:
             route = route_to(target, job.node, self._config)
         except ConfigError as error:
@@ -86,6 +90,12 @@ class _Scanner:
             return link.exchange(task, wanted, self._limits), link.algorithms
         finally:
             link.shut()
+
+
+def _by_hand(node: Node) -> str:
+    from inventory.transport.openssh import _given
+
+    return shlex.join(["ssh", "-o", "StrictHostKeyChecking=ask", *_given(node), node.name, "true"])
 
 
 def _type(algorithm: str) -> str:

@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import pty
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, free_port, hangs_up, hashed, listener, make_key, public, silent, sshd
 
 TYPES = ("ed25519", "ecdsa", "rsa")
+_PIPE = "import os,socket,sys,threading as t;s=socket.create_connection(sys.argv[1:3]);" \
+    "t.Thread(target=lambda:[s.sendall(b) for b in iter(lambda:os.read(0,65536),bytes())],daemon=True).start();" \
+    "[os.write(1,b) for b in iter(lambda:s.recv(65536),bytes())]"
 Done = subprocess.CompletedProcess[str]
 
 
@@ -253,6 +258,18 @@ def test_a_jump_host_before_the_jump_host_is_enrolled_by_the_name_that_the_refus
     place.config("Host one\n ProxyJump two\nHost two\n ProxyJump one\n")
     place.inventory(server, proxy_jump="one")
     assert "has no node three" in place.enroll("three").stderr      # and a circle ends
+
+
+def test_a_node_behind_a_proxy_command_is_pinned_by_the_command_that_its_refusal_gives(place: Place, server: Sshd) -> None:
+    place.config(f"Host n1\n ProxyCommand {sys.executable} -c '{_PIPE}' %h %p\n UserKnownHostsFile {place.known_hosts}\n")
+    place.inventory(server, transport="openssh", user=server.user)
+    done = place.enroll("n1", "--yes")
+    assert done.returncode == 3
+    words = shlex.split(done.stdout.splitlines()[-1].partition("pin it with: ")[2])
+    assert words[:3] == ["ssh", "-o", "StrictHostKeyChecking=ask"]
+    config = ["-F", str(place.home / ".ssh" / "config"), "-o", "BatchMode=no", "-o", "StrictHostKeyChecking=accept-new"]    # as if "yes" were typed
+    subprocess.run(["ssh", *config, *words[3:]], check=False, timeout=30, capture_output=True, stdin=subprocess.DEVNULL)
+    assert place.known_hosts.exists()
 
 
 def test_a_jump_host_that_is_an_ipv6_address_can_be_named(place: Place, server: Sshd) -> None:

@@ -50,6 +50,11 @@ def test_a_name_and_a_fingerprint_say_no_type(tmp_path: Path) -> None:
     assert expected(listed(tmp_path, f"gpu1 {fingerprint(A)}\ngpu2 {fingerprint(B)}=\n")) == [(fingerprint(A), None)]
 
 
+@pytest.mark.parametrize("line", [f"gpu1 {fingerprint(A)}", f"gpu1 {text(A)}"])
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path, line: str) -> None:
+    assert [each for each, _ in expected(listed(tmp_path, f"\ufeff{line}\r\n"))] == [fingerprint(A)]
+
+
 def test_a_node_is_found_by_its_address_and_port(tmp_path: Path) -> None:
     assert expected(listed(tmp_path, f"[10.0.0.1]:2222 {text(A)}\n"), address="10.0.0.1", port=2222) == [ED_A]
     assert expected(listed(tmp_path, f"10.0.0.1 {fingerprint(A)}\n"), address="10.0.0.1", port=2222) == [(fingerprint(A), None)]
