@@ -596,9 +596,9 @@ class _Scrubber:
 
         ports = {pci: PortPlan(plan.role, plan.rail, place("leaf name", plan.leaf)) for pci, plan in node.ports.items()}
         labels = {str(place("label", key)): str(place("label", value)) for key, value in node.labels.items()}
-        sku = None if node.sku is None else self.text(node.sku, patterns=False)
+        sku, profile = (None if name is None else self.text(name, patterns=False) for name in (node.sku, node.profile))
         return Node(
-            name=NODE, sku=sku, lifecycle=replace(node.lifecycle, owner=None, until=None), rack=place("rack", node.rack),
+            name=NODE, sku=sku, profile=profile, lifecycle=replace(node.lifecycle, owner=None, until=None), rack=place("rack", node.rack),
             leaf=tuple(str(place("leaf name", leaf)) for leaf in node.leaf), ports=ports, labels=labels,
             nvlink_domain=place("NVLink domain", node.nvlink_domain), power=place("power domain", node.power),
         )

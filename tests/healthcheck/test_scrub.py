@@ -382,6 +382,12 @@ def test_another_key_gives_other_stand_ins() -> None:
     assert one and two and one.boot_id != two.boot_id
 
 
+def test_a_node_of_a_profile_is_judged_under_it_after_scrubbing_too() -> None:
+    look = machine.recording("qx7", kernel_log=machine.denied("/dev/kmsg"), docker_info=machine.docker_denied())
+    node = Node(name="qx7", sku="hgx-h100", profile="unprivileged")
+    assert_judged_alike(look, node, None, scrub(look, node, key=KEY))
+
+
 def test_a_trend_is_told_of_the_scrubbed_look_as_of_the_raw_one() -> None:
     before = machine.recording("qx7", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "1"}))
     after = machine.recording("qx7", port_sysfs=machine.ports(8, **{"mlx5_1.link_downed": "5"}))
