@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import socket
 import sys
 from collections.abc import Sequence
@@ -98,9 +99,21 @@ def check(
         click.echo(f"muster: {trouble}", err=True)
     if not any(node.in_service for node in plan.nodes):
         click.echo("muster: none of these nodes is in lifecycle `service`, so the exit code is 0 whatever was found", err=True)
+    if replay is None:
+        _say_overdue(plan.nodes)
     if outcome.partial and replay is None:
         return 130
     return 2 if any(trouble.startswith("--save") for trouble in outcome.troubles) else exit_code(outcome.assessed.reports)
+
+
+def _say_overdue(nodes: Sequence[Node]) -> None:
+    """A node that should be back by now does not count, and nobody would notice."""
+    from inventory.nodeset import fold
+
+    today = dt.date.today()
+    late = [node.name for node in nodes if node.lifecycle.until is not None and node.lifecycle.until < today]
+    if late:
+        click.echo(f"muster: the date until which their lifecycle was to last has passed: {fold(late)}; see: muster inventory lifecycle", err=True)
 
 
 def _digest_of(folder: str) -> str:

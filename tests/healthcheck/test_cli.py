@@ -117,3 +117,11 @@ def test_a_plug_in_brings_its_own_checks_and_a_broken_one_is_one_line(tmp_path: 
     (tmp_path / "site_checks.py").write_text("import nothing_of_the_kind\n")
     broken = muster("explain", home=tmp_path, PYTHONPATH=str(tmp_path))
     assert broken.returncode == 2 and "the plug-in site (site_checks) cannot be loaded: ModuleNotFoundError" in one_line(broken.stderr)
+
+
+def test_a_node_that_should_be_back_by_now_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text("version: 1\ndefaults: {address: nowhere.invalid}\nnodes:\n  a: {port: 1, lifecycle: {state: rma, until: 2020-01-01}}\n"
+                    "  b: {port: 2, lifecycle: {state: rma, until: 2999-01-01}}\n")
+    done = muster("check", "-i", str(path), home=tmp_path)
+    assert (done.returncode, "has passed: a; see: muster inventory lifecycle" in done.stderr) == (0, True)
