@@ -113,7 +113,8 @@ def _say_overdue(nodes: Sequence[Node]) -> None:
     today = dt.date.today()
     late = [node.name for node in nodes if node.lifecycle.until is not None and node.lifecycle.until < today]
     if late:
-        click.echo(f"muster: the date until which their lifecycle was to last has passed: {fold(late)}; see: muster inventory lifecycle", err=True)
+        click.echo(f"muster: the date until which their lifecycle was to last has passed: {fold(late)}; "
+                   "see: muster inventory lifecycle", err=True)
 
 
 def _digest_of(folder: str) -> str:
