@@ -469,6 +469,7 @@ def write_new(path: Path, text: str) -> None:
                 os.fchmod(file.fileno(), 0o666 & ~mask)
                 os.fsync(file.fileno())
             os.link(name, path)     # unlike a rename, never over a file that someone made meanwhile
+            _settle(path.parent)
         finally:
             Path(name).unlink()
     except FileExistsError:
@@ -493,7 +494,17 @@ def _replace(real: Path, data: bytes, status: os.stat_result, unchanged: Callabl
             os.fsync(file.fileno())
         unchanged()
         Path(name).replace(real)
+        _settle(real.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
+
+
+def _settle(folder: Path) -> None:
+    """What was renamed in it survives a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
