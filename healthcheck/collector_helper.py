@@ -11,12 +11,11 @@ import os
 import re
 import stat
 import sys
+from typing import Any, Dict, List, NoReturn, Sequence
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Dict, List, NoReturn, Sequence
-
-    from healthcheck.collector import HELPER_RUNS, Run, digest, slay, step_aside
+from healthcheck.collector.rooted import HELPER_RUNS, digest
+from healthcheck.collector.run import Run, step_aside
+from healthcheck.collector.system import slay
 
 MOST_IDS = 256
 ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")

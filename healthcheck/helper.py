@@ -10,8 +10,8 @@ import os
 import pprint
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
+from healthcheck.joined import FUTURE, HELPER, joined
 from healthcheck.probes import Effect, Kind, Probe, ProbeSet
 from inventory.errors import UsageError
 from inventory.text import short
@@ -19,7 +19,6 @@ from inventory.text import short
 PATH = "/opt/muster/libexec/muster-probe"
 _PATH = re.compile(r"(?:/[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,100}){1,20}")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_FUTURE = "from __future__ import annotations\n"
 
 
 def path() -> str:
@@ -50,17 +49,16 @@ def root_probes() -> tuple[Probe, ...]:
 
 def program(probes: Iterable[Probe], python: str = "/usr/bin/python3") -> str:
     """The helper's text for these probes. Equal probes give equal text."""
-    collector, end = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("collector.py", "collector_helper.py"))
     table = pprint.pformat(ProbeSet.of(probes).to_json(), width=120, sort_dicts=False)
     return "\n".join((
         f"#!{checked_path(python, '--python')} -IS",
         "# muster-probe: captures, as root, what the table of probes near the end of this file names, and nothing else.",
         "# Made by `muster privilege helper`. Install it with owner root and mode 0755; never let anybody else write to it.",
-        _FUTURE + "import os as _os",
+        FUTURE + "import os as _os",
         "# Nothing that the caller's environment says holds here.",
         "_os.environ.clear()",
         '_os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"',
-        collector.replace(_FUTURE, "", 1), end.replace(_FUTURE, "", 1),
+        joined(HELPER).removeprefix(FUTURE),
         f"serve(sys.argv[1:], {table})", "",
     ))
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from healthcheck import helper
+from healthcheck.joined import COLLECTOR, joined
 from healthcheck.probes import ProbeSet
 from inventory.transport.base import Program
 
@@ -41,7 +42,7 @@ def build(probes: ProbeSet, *, nvml: bool = True) -> Program:
 @functools.cache
 def collector_source() -> bytes:
     """The collector's text without what only people read: comments, docstrings, annotations of functions."""
-    return _stripped(Path(__file__).with_name("collector.py"))
+    return _stripped(joined(COLLECTOR))
 
 
 @functools.cache
@@ -49,19 +50,22 @@ def _nvml_extra() -> Mapping[str, bytes]:
     spec = importlib.util.find_spec("pynvml")
     if spec is None or spec.origin is None:
         return {}
-    reader = _stripped(Path(__file__).with_name("collector_nvml.py"))
+    reader = _stripped(Path(__file__).with_name("collector_nvml.py").read_text(encoding="utf-8"))
     return {"nvml": zlib.compress(reader + b"\0" + Path(spec.origin).read_bytes(), 6)}
 
 
-def _stripped(path: Path) -> bytes:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def _stripped(text: str) -> bytes:
+    tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-            first = node.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-                node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
+            # Joined modules have brought a docstring each.
+            node.body[:] = [part for part in node.body if not _is_docstring(part)] or [ast.Pass()]
         if isinstance(node, ast.FunctionDef):
             node.returns = None
         if isinstance(node, ast.arg):
             node.annotation = None
     return ast.unparse(tree).encode()
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from healthcheck import collector
+from healthcheck import collector_nvml
+from healthcheck.collector import answer, reader
+from healthcheck.joined import COLLECTOR
 from healthcheck.probes import KIB, MIB, Kind, Probe
 from healthcheck.recording import Capture, FileCapture, Outcome
 from tests.testbed.collector import await_none_with, collect
@@ -206,10 +208,10 @@ def test_a_mount_with_a_hostile_name_is_one_mount(tree: Path) -> None:
 
 
 def test_too_many_mounts_are_truncated_and_not_forgotten(tree: Path) -> None:
-    plant(tree, MOUNTINFO, "".join(mount_line(f"/m{number}", "ext4") for number in range(collector.MOST_MOUNTS + 1)))
+    plant(tree, MOUNTINFO, "".join(mount_line(f"/m{number}", "ext4") for number in range(reader.MOST_MOUNTS + 1)))
     capture = look(Probe("it", Kind.MOUNTS, limit=8 * MIB), tree)
     assert capture.outcome is Outcome.TRUNCATED
-    assert len(capture.files) == collector.MOST_MOUNTS + 1
+    assert len(capture.files) == reader.MOST_MOUNTS + 1
 
 
 def test_the_kernels_clock_answers_with_its_state(tree: Path) -> None:
@@ -366,7 +368,7 @@ def test_fitting_ends_whatever_the_limit_and_claims_nothing_whole_that_was_cut()
 
     whole = captures()
     for limit in (-5, 0, 100, 1000, 5000, 20_000, 10**6):
-        made = collector.fit(captures(), limit, {"a"})
+        made = answer.fit(captures(), limit, {"a"})
         for name, capture in made.items():
             assert capture == whole[name] or capture["outcome"] == "truncated"
             for path, entry in capture.get("files", {}).items():
@@ -377,9 +379,8 @@ def test_fitting_ends_whatever_the_limit_and_claims_nothing_whole_that_was_cut()
 
 # Where it runs
 
-@pytest.mark.parametrize("name", ["collector.py", "collector_nvml.py"])
-def test_what_runs_on_a_node_can_be_read_by_python_3_8(name: str) -> None:
-    path = Path(collector.__file__).with_name(name)
+@pytest.mark.parametrize("path", [*COLLECTOR, Path(collector_nvml.__file__)], ids=lambda path: path.stem)
+def test_what_runs_on_a_node_can_be_read_by_python_3_8(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 8))
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
     imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

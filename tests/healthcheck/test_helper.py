@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck import helper, program, reply
-from healthcheck.collector import helped
+from healthcheck.collector.rooted import helped
 from healthcheck.probes import Kind, Probe, ProbeSet
 from healthcheck.recording import Outcome, Recording
 from inventory.model import Privilege, Via

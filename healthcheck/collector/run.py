@@ -1,0 +1,220 @@
+"""The process that looks after the others: starts them, waits for them, and answers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+import zlib
+from typing import Any, BinaryIO, Callable, Dict, List, NoReturn, Optional
+
+from healthcheck.collector.answer import fit
+from healthcheck.collector.child import Child, Command
+from healthcheck.collector.folder import Folder
+from healthcheck.collector.nvidia import Detect, Nvml
+from healthcheck.collector.reader import Reader, Reading
+from healthcheck.collector.rooted import Helper
+from healthcheck.collector.system import BLOCK, ROOT, SIGNALS, capture, clock, failure, first_line, slay
+
+LAST = 5.0              # seconds beyond the set's own for building and delivering the answer
+COMMANDS = 2            # at a time
+SOURCE_LIMIT = 8 << 20  # bytes of what is sent to us on request
+SOURCE_S = 10.0
+
+
+class Run:
+    """The process that looks after the others, and the channel."""
+
+    def __init__(self, nonce: str, probes: Dict[str, Any], channel: int) -> None:
+        self.nonce = nonce
+        self.probes = probes
+        self.input = channel
+        self.end: float = clock() + probes["seconds"]
+        self.live: List[Child] = []
+        self.captures: Dict[str, Dict[str, Any]] = {}
+        self.lifeline = -1      # the helper's
+        self.incoming, self.outgoing = bytearray(), bytearray()
+        self.wanted: List[Dict[str, Any]] = []
+        self.wanted_until = 0.0
+        self.wake, wake = os.pipe()
+        os.set_blocking(wake, False)
+        self.poll = select.poll()
+        self.poll.register(self.input, select.POLLIN)
+        self.poll.register(self.wake, select.POLLIN)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        # Their numbers arrive on the pipe: a handler that left at once could do so between a fork and our knowing of the child.
+        for number in (*SIGNALS, signal.SIGCHLD):
+            signal.signal(number, lambda number, frame: None)
+        # Should we ourselves hang, this still gets through.
+        signal.signal(signal.SIGALRM, lambda number, frame: self.leave())
+        # Whoever started us may have blocked some of them.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        signal.setitimer(signal.ITIMER_REAL, probes["seconds"] + LAST)
+        self.folder = Folder()
+        self.reading: Optional[Reading] = None
+
+    def leave(self) -> NoReturn:
+        """Nobody waits for us any more: ends everything that we started, and us."""
+        try:
+            slay([child.pid for child in self.live])
+            for child in self.live:
+                if isinstance(child, Reader):
+                    child.remember()
+        finally:
+            os._exit(1)
+
+    def wait(self, until: float) -> None:
+        """Waits for a child's end, the channel or this moment."""
+        self.poll.register(1, select.POLLOUT if self.outgoing else 0)
+        for fd, event in self.poll.poll(max(0.0, until - clock()) * 1000):
+            if fd == self.wake:
+                if set(os.read(fd, BLOCK)) & set(SIGNALS):
+                    self.leave()
+            elif fd == self.input:
+                data = os.read(fd, BLOCK) if event & select.POLLIN else b""
+                if not data:
+                    self.leave()
+                if self.wanted:
+                    self.incoming += data
+            elif not event & select.POLLOUT:
+                # The other end of our output was closed.
+                self.leave()
+            else:
+                try:
+                    # As much as a pipe that is ready takes without making us wait (PIPE_BUF).
+                    del self.outgoing[:os.write(1, self.outgoing[:4096])]
+                except BlockingIOError:
+                    pass
+                except BrokenPipeError:
+                    self.leave()
+
+    def collect(self, helper: bool = False) -> None:
+        """Afterwards every probe has its capture; with `helper`, those that need root have it from the helper."""
+        queue = []
+        readers = []
+        rooted = []
+        for probe in self.probes["probes"]:
+            rooting = helper and probe["root"]
+            stuck = self.folder.stuck.get("the helper" if rooting else "probe " + probe["id"])
+            if stuck:
+                self.captures[probe["id"]] = capture("wedged", note=("the helper is " if rooting else "") + "wedged " + stuck)
+            elif rooting:
+                rooted.append(probe)
+            elif probe["kind"] == "command":
+                queue.append(probe)
+            elif probe["kind"] == "nvml":
+                self.look_for_nvidia(probe)
+            else:
+                readers.append(probe)
+        if rooted:
+            try:
+                Helper(self, self.probes["helper"], rooted)
+            except OSError as error:
+                for probe in rooted:
+                    self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+        if readers:
+            self.reading = Reading(readers, self.folder.stuck)
+            self.read(self.reading)
+        while True:
+            while queue and clock() < self.end and sum(isinstance(child, Command) for child in self.live) < COMMANDS:
+                self.start(Command, queue.pop(0))
+            if not self.live and not self.wanted and not (queue and clock() < self.end):
+                break
+            self.wait(min([child.due for child in self.live] + ([self.wanted_until] if self.wanted else [])))
+            for child in list(self.live):
+                child.check()
+            if self.wanted:
+                self.take_source()
+        for probe in queue:
+            self.captures[probe["id"]] = capture("timeout", note="its turn never came")
+
+    def start(self, kind: Callable[..., Child], probe: Dict[str, Any], *rest: Any) -> None:
+        try:
+            kind(self, probe, *rest)
+        except OSError as error:
+            self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+
+    def read(self, state: Reading) -> bool:
+        try:
+            Reader(self, state)
+        except OSError as error:
+            for probe in state.probes[state.at:]:
+                self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+            return False
+        return True
+
+    def look_for_nvidia(self, probe: Dict[str, Any]) -> None:
+        if os.path.exists(ROOT + "/proc/driver/nvidia/version") or os.path.exists(ROOT + "/sys/module/nvidia"):
+            self.want(probe)
+        else:
+            self.start(Detect, probe)
+
+    def want(self, probe: Dict[str, Any]) -> None:
+        if not self.wanted:
+            self.outgoing += ("muster:%s:want nvml\n" % self.nonce).encode()
+            self.wanted_until = min(clock() + SOURCE_S, self.end)
+        self.wanted.append(probe)
+
+    def take_source(self) -> None:
+        head, newline, source = bytes(self.incoming).partition(b"\n")
+        size = int(head) if head.isdigit() and newline else -1
+        if newline and 0 < size <= SOURCE_LIMIT:
+            if len(source) >= size:
+                for probe in self.wanted:
+                    self.start(Nvml, probe, source[:size])
+                self.wanted = []
+                return
+        elif newline or len(head) > 20:
+            self.unwanted("missing", "the NVML reader was not sent")
+        if clock() >= self.wanted_until:
+            self.unwanted("timeout", "the NVML reader was asked for and never came")
+
+    def unwanted(self, outcome: str, note: str) -> None:
+        for probe in self.wanted:
+            self.captures[probe["id"]] = capture(outcome, note=note)
+        self.wanted = []
+
+    def document(self) -> Dict[str, Any]:
+        """The answer, within its limit."""
+        uname = os.uname()
+        host = {
+            "hostname": first_line("/proc/sys/kernel/hostname") or uname.nodename, "boot_id": first_line("/proc/sys/kernel/random/boot_id"),
+            "time": time.time(), "uid": os.geteuid(), "python": "%d.%d.%d" % sys.version_info[:3], "machine": uname.machine,
+            "cpu_s": round(time.process_time() + (self.reading.cpu if self.reading else 0.0), 4),
+        }
+        tails = {probe["id"] for probe in self.probes["probes"] if probe["tail"]}
+        captures = fit(self.captures, self.probes["reply_bytes"] - 4096, tails)
+        return {"schema": "muster.reply/1", "host": host, "captures": captures}
+
+    def answer(self) -> None:
+        """Delivers everything in one frame."""
+        body = zlib.compress(json.dumps(self.document()).encode(), 3)
+        self.outgoing += ("muster:%s:frame %d %s\n" % (self.nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body
+        while self.outgoing:
+            self.wait(clock() + LAST)
+
+
+def step_aside() -> None:
+    """A training job comes first, and no file system is held in use."""
+    try:
+        os.chdir("/")
+        os.nice(10)
+    except OSError:
+        pass
+
+
+def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
+    """Captures this probe set (JSON) and answers under the nonce; `stdin` is open for as long as somebody waits for us."""
+    step_aside()
+    run = Run(nonce, json.loads(probes.decode()), stdin.fileno())
+    try:
+        # The probe set is the same for all nodes; by which privilege this one looks is the last word on the command line.
+        run.collect(helper=sys.argv[2:] == ["helper"] and os.geteuid() != 0)
+        run.answer()
+    finally:
+        slay([child.pid for child in run.live])
+    os._exit(0)

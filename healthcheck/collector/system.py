@@ -1,0 +1,89 @@
+"""What the rest of the collector stands on: processes, memory files, the form of a capture, and the limits that are shared."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from typing import Any, Dict, Sequence, Tuple
+
+GRACE = 0.5             # seconds that a killed child is given to die
+ENTRIES = 16384         # files of one probe, names of one directory
+STDERR = 4096
+BLOCK = 16384           # above the kernel's longest log record (8192)
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
+ROOT = os.environ.get("MUSTER_ROOT", "/").rstrip("/")
+clock = time.monotonic
+
+
+def process(pid: int) -> Tuple[str, int, int]:
+    """State, session and start time (clock ticks since boot) of a process; an empty state if there is none."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            words = file.read().rpartition(b")")[2].split()
+        return words[0].decode(), int(words[3]), int(words[19])
+    except (OSError, IndexError, ValueError):
+        return "", 0, 0
+
+
+def slay(leaders: Sequence[int]) -> None:
+    """Kills the sessions of these leaders: a child's child may lead a process group of its own, as under timeout(1)."""
+    for pid in leaders:
+        for kill in (os.kill, os.killpg):
+            try:
+                kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+    for name in os.listdir("/proc") if leaders else ():
+        if name.isdigit() and process(int(name))[1] in leaders:
+            try:
+                os.kill(int(name), signal.SIGKILL)
+            except OSError:
+                pass
+
+
+def memory() -> int:
+    """A file without a name."""
+    try:
+        return os.memfd_create("muster")
+    except (AttributeError, OSError):
+        import tempfile
+        fd, path = tempfile.mkstemp()
+        os.unlink(path)
+        return fd
+
+
+def held(fd: int, limit: int, tail: bool) -> Tuple[bytes, int]:
+    """What a memory file holds, the beginning or the end of it up to the limit, and its whole size."""
+    size = os.fstat(fd).st_size
+    return os.pread(fd, limit, max(0, size - limit) if tail else 0), size
+
+
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def failure(error: OSError) -> Tuple[str, str]:
+    """The outcome for an error of the system, and its name where the outcome does not say it all."""
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
+        return "missing", ""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "denied", ""
+    return "crashed", errno.errorcode.get(error.errno or 0, "error %s" % error.errno)
+
+
+def capture(outcome: str, seconds: float = 0.0, size: int = 0, **rest: Any) -> Dict[str, Any]:
+    """A capture in the form of the answer; empty members are left out."""
+    made: Dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 4), "bytes": size}
+    made.update((key, value) for key, value in rest.items() if value not in (None, ""))
+    return made
+
+
+def first_line(path: str) -> str:
+    try:
+        with open(ROOT + path, "rb") as file:
+            return text(file.readline(256)).strip()
+    except OSError:
+        return ""
