@@ -17,7 +17,7 @@ from typing import Any
 
 from healthcheck.facts.filesystem import PSEUDO
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
-from healthcheck.scrubwords import ORDINARY, PARAMETERS, PUBLIC, TLDS
+from healthcheck.scrubwords import AUTHORITIES, ENGINE, ORDINARY, PARAMETERS, PUBLIC, STANDARD, TLDS
 from healthcheck.standins import StandIns
 from inventory.model import Node, PortPlan
 from inventory.transport.base import Failure
@@ -31,7 +31,7 @@ _SIBLINGS = 100
 _BEGIN = re.compile(r"(?<![a-z])[a-z]|(?<=\\x[0-9a-f]{2})[a-z]|(?<![0-9a-z])[^a-z]")
 _UNIT = re.compile(r"\.(?:service|socket|timer|mount|automount|slice|scope|target|device|path|swap)\b")
 _NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_PARTS = re.compile(r"([\s_.,:@=+~%-]+)")
+_PARTS = re.compile(rf"([\s_.,:@=+~%#{chr(_PLACE)}-{chr(_PLACE + _PLACES)}-]+|\\x[0-9a-f]{{2}}|\\[0-7]{{3}})")
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,33 @@ def replaced(counts: Mapping[str, int]) -> str:
 
 # ---- what is learned from phrases: (kind, pattern whose groups hold names)
 
+# Behind '@' a pointer (req@ffff9a3c5e7f0123) and the other end of a veth (veth1a2b3c4@if12).
+_NO_HOST = r"(?!(?:0x[0-9a-f]+|ffff[0-9a-f]{0,12}|[0-9a-f]{8}(?:[0-9a-f]{8})?|if\d{1,6})(?![\w.-]))"
+_NO_NAME = re.compile(f"(?i){_NO_HOST.replace('(?!', '(?:', 1)}")
+_SLURM_NAME = (
+    r"(?!(?:is|was|are|not|in|on|of|to|at|has|had|with|and|for|the|a|an|no|all|connect\w*|communicat\w*|config\w*|regist\w*|respond\w*|"
+    r"state|count|list|slurm\w*|failed|failure|error|returned|reboot\w*|down|drain\w*|idle|unable|invalid|zero|job|step|launch\w*|"
+    r"sched\w*|backfill|reconfig\w*|info|warning|fatal|verbose|debug\w*|low|name|names|unexpected\w*|now|cannot|can|gres|memory|cpus?|switch\w*|port|socket|received|time\w*|killed|terminat\w*)\b)"
+    r"([a-z][\w.-]{0,252})")
+# A user is named.
+_USERS: tuple[re.Pattern[str], ...] = (
+    re.compile(r"(?i)(?:\b(?:(?:for|of|by) (?:invalid )?user:?|invalid user)|\(user:?) '?([a-z_][\w.-]{0,63})"),
+    re.compile(r"\bsu(?:\[\d{1,9}\])?: (?:FAILED SU )?\(to ([A-Za-z_][\w.-]{0,63})\) ([A-Za-z_][\w.-]{0,63})"),
+    re.compile(r"(?i)\buser(?:name)?:? (?:\\?[\"'`])([a-z_][\w.-]{0,63})(?:\\?[\"'`])"),
+    re.compile(r"(?i)\buser(?:name)?:? ([a-z_][\w.-]{0,63}) (?:is|was|may|does|has|cannot|not|denied)\b"),
+    re.compile(r"(?i)\buserid=([a-z_][\w.-]{0,63})"),
+    re.compile(r"\bby ([a-z_][\w.-]{0,63})\(uid="),
+    re.compile(r"\bsudo:\s{1,8}([a-z_][\w.-]{0,63}) : "),
+    re.compile(r"\bCRON\[\d{1,9}\]: \(([a-z_][\w.-]{0,63})\)"),
+    re.compile(r"(?:Accepted|Failed) [\w/-]+ for (?:invalid user )?([A-Za-z_][\w.-]{0,63}) from"),
+    re.compile(
+        r"(?i)(?<![\w.])(?:a?uid|acct|user(?:name)?|login|logname|sudo_user|ruser|owner)=[\"']?([a-z_][\w.-]{0,63})"),
+)
+# Too short to be a name, and often none.
+_BRIEF = frozenset(("a", "an", "as", "at", "by", "do", "id", "if", "in", "is", "it", "no", "of", "on", "or", "so", "to", "up"))
 _LEARN: tuple[tuple[str, re.Pattern[str]], ...] = (
+    *(("user name", pattern) for pattern in _USERS),
     ("user name", re.compile(r"(?:/home|/Users|/export/home|/home/users|/mnt/home)/([A-Za-z_][\w.-]{0,63})")),
-    ("user name", re.compile(r"(?i)\b(?:(?:for|of|by) (?:invalid )?user:?|invalid user) '?([a-z_][\w.-]{0,63})")),
-    ("user name", re.compile(r"\bby ([a-z_][\w.-]{0,63})\(uid=")),
-    ("user name", re.compile(r"\bsudo:\s{1,8}([a-z_][\w.-]{0,63}) : ")),
-    ("user name", re.compile(r"\bCRON\[\d{1,9}\]: \(([a-z_][\w.-]{0,63})\)")),
-    ("user name", re.compile(r"(?:Accepted|Failed) [\w/-]+ for (?:invalid user )?([A-Za-z_][\w.-]{0,63}) from")),
-    ("user name", re.compile(
-        r"(?i)(?<![\w.])(?:a?uid|acct|user(?:name)?|login|logname|sudo_user|ruser|owner)=[\"']?([a-z_][\w.-]{0,63})")),
     ("host name", re.compile(r"(?i)hostname(?: set)? to <?([a-z0-9][\w.-]{0,252})>?")),
     ("host name", re.compile(r"(?<![\w.])ip=(?:[^: ]*:){4}([A-Za-z][\w.-]{0,252}):")),
     ("host name", re.compile(r"(?i)\b(?:hostname|nodename|fqdn)[=:] *\"?([a-z0-9][\w.-]{0,252})")),
@@ -84,10 +102,26 @@ _LEARN: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("host name", re.compile(r"(?i)\bcifs\b[^\n]{0,80}?(?://|\\\\|\\x5c\\x5c)([a-z][\w.-]{0,252})")),
     ("host name", re.compile(r"(?i)\b(?:https?|tcp|ssh|s?ftp|tftp|ldaps?|nfs|iscsi)://(?:[^\s/@]{1,200}@)?([a-z][\w.-]{0,252})")),
     ("host name", re.compile(r"cert '([A-Za-z][\w.-]{0,252}) Secure Boot Module Signature key")),
+    ("host name", re.compile(rf"(?i)\b(?:JOB \d{{1,12}}|STEP [\w.]{{1,24}}) ON {_SLURM_NAME}")),
+    ("host name", re.compile(r"(?i)\bslurm\w{0,8}\[([a-z][\w.-]{0,252})\]")),
+    ("host name", re.compile(
+        r"(?i)\b(?:node(?:host)?name|nodeaddr|nodelist|slurmctld(?:host|addr)|control(?:machine|addr)|backupcontroller|batchhost|dbdhost|"
+        r"(?:accounting)?storagehost|slurmdhost)=\"?([a-z][\w.-]{0,252})")),
+    ("site name", re.compile(r"(?i)\b(?:clustername|partition(?:name)?|account|jobname|wckey|qos)=\"?([a-z][\w.-]{0,63})")),
+    ("host name", re.compile(r"(?i)\bnode[ _]desc(?:ription)?\W{1,4}(?!mt\d|connectx|mellanox|nvidia|mlx\d)([a-z0-9][\w.-]{0,252})")),
+    ("plug-in name", re.compile(
+        r"(?i)\b(?:unknown (?:or invalid )?runtime|(?:authorization |volume |network |log |logging )plug-?in|denied by plugin)(?: name)?:? "
+        r"\\?[\"']?(?!(?:is|was|not|failed|error|with|for|and|has|does)\b)([a-z][\w./-]{2,63})")),
+    ("path name", re.compile(r"\brd\.lvm\.[lv][vg]=([\w.+-]{1,63})(?:/([\w.+-]{1,63}))?")),
+    ("path name", re.compile(r"(?i)\bvolume group \"?([\w.+-]{1,63})")),
     ("site name", re.compile(r"\b([A-Za-z]\w{3,15})-(?:OST|MDT)[0-9a-f]{4}\b")),
-    ("host name", re.compile(r"(?<![\w./-])(?:[A-Za-z_][\w.+-]{0,63}@)([A-Za-z][\w.-]{0,252})")),
-    ("user name", re.compile(r"(?<![\w./-])([A-Za-z_][\w.+-]{0,63})@[A-Za-z][\w.-]{0,252}")),
+    ("host name", re.compile(rf"(?<![\w./-])(?:[A-Za-z_][\w.+-]{{0,63}}@){_NO_HOST}([A-Za-z][\w.-]{{0,252}})")),
+    ("user name", re.compile(rf"(?<![\w./-])([A-Za-z_][\w.+-]{{0,63}})@{_NO_HOST}[A-Za-z][\w.-]{{0,252}}")),
 )
+# In lines that speak of Slurm.
+_SLURM = re.compile(
+    rf"(?i)\b(?:(?<=[a-z] )(?:slurmctld|slurmdbd|slurmd|controller)(?: host| daemon)?(?::| at| on| host)|nodes?|host|backup|primary) \"?"
+    rf"{_SLURM_NAME}|\[([a-z][\w.-]{{1,252}})\]:\d{{2,5}}\b")
 _COMMAND_LINE = re.compile(r"((?:[Cc]ommand line|command line parameters): ?\"?)([^\n]*)")
 _SECRET = re.compile(
     r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api_?key|credential|auth_?key|private_?key|access_?key|psk|cookie)"
@@ -108,6 +142,15 @@ _MAYBE_VERSION = re.compile(
     r"(?i)(?<![a-z])(?:driver|release|rev|revision|kernel|nvml|cuda|module|nvrm|build|microcode|abi|api)[\s=#\"'({]{0,4}v?$"
     r"|(?<!\.\d)(?<!\.\d\d)(?<!\.\d\d\d)[-+~]$(?<=\d.)|vmlinuz-$|linux-$")
 _MAYBE_RELEASE = re.compile(r"[-+~_](?!m(?:a|an|ana|anag|anage|anager)?\b)(?!\d{1,3}(?:\.\d{1,3}){3})[A-Za-z0-9]")
+# What follows an address, even behind 'version', and what follows a version, even one that could be an address of a private network.
+_REACHED = re.compile(
+    r"(?i):\d{2,5}(?!\d)|/\d{1,2}(?!\d)|[\])>]?:?\s{1,3}(?:port\b|sent|sends|refused|rejected|reset by|closed|unreachable|"
+    r"unknown host|timed out|"
+    r"responded|responding|replied|does|did|is (?:un|not |down|dead|alive|up\b|at\b)|not (?:respond|reach)|has not|->|dev\b|via\b|on eth)")
+_SPEAKS_OF_CODE = re.compile(
+    r"(?i)[\w.+~-]{0,40}[)\"']?,?\s{1,3}(?:loaded|loading|initiali[sz]|registered|started|starting|installed|built|build|compiled|released?\b|"
+    r"for (?:kernel|linux)|kernel\b|\(|vmlinuz)|[-+~](?:generic|rc\d|smp|el\d|lts|server|amd64|x86_64)")
+_TOWARDS = re.compile(r"(?i)\b(?:to|from|by|at|with|via) (?:the )?[a-z]{2,12}[\s=:]{0,3}$")
 _BARE = re.compile(r"(?i)(?<![0-9a-z])(0x)?([0-9a-f]{12,})(?![0-9a-z])")
 _ENX = re.compile(r"(?i)(?<![0-9a-z])(enx|wlx|veth-?mac)([0-9a-f]{12})(?![0-9a-z])")
 _ADDRESSED = re.compile(
@@ -126,8 +169,41 @@ _SERIAL = re.compile(
     r"(?i)(\b(?:serial(?:[ _-]?(?:number|num|no))?|s/n|sn|(?:asset|service)[ _-]?tag|board[ _]id|part[ _]number)"
     r"\.?[\"']?\s{0,2}[:=#]?\s{0,4}\"?)"
     r"((?=[A-Z-]{0,40}[0-9])[A-Z0-9][A-Z0-9-]{4,63})(?![\w:/.])")
+# One without a digit is told from a word by its capitals, or by the colon before it.
+_SERIAL_CAPITALS = re.compile(
+    r"(\b(?i:serial(?:[ _-]?(?:number|num|no))?|s/n|sn)\.?[\"']?\s{0,2}[:=#]?\s{0,4}\"?)"
+    r"(?!ATAPI?\b|ATTACHED\b|OVER\b)([A-Z][A-Z-]{3,63})(?![\w:/.])")
+_SERIAL_LETTERS = re.compile(
+    r"(\b(?i:serial[ _-]?(?:number|num|no)|s/n)\.?[\"']?\s{0,2}[:=#]\s{0,4}\"?)([A-Za-z][A-Za-z-]{3,63})(?![\w:/.])")
+_CERTIFICATE = re.compile(r"(?i)(\bcert(?:ificate)? ['\"])([^'\"\n]{1,300})(?=['\"])")
+_TERM = re.compile(r"[^\W_][\w.-]*")
+_KEY_ID = re.compile(r"(?i)[0-9a-f]{8,128}")
+_NODE_DESC = re.compile(r"(?i)(\bnode[ _]desc(?:ription)?[\"']?\s{0,2}[:=]?\s{0,4})(\"[^\"\n]{1,64}\"|'[^'\n]{1,64}'|[^\s,;\"']{1,64})")
+_DESCRIBED = re.compile(r"(?i)(?:mlx\d\w*|mt\d+|connectx\S*|mellanox|technologies|nvidia|hca-?\d*|hfi\w*|bluefield\S*|quantum\S*|\d+)")
+_CLOUD = re.compile(
+    r"(?<![A-Za-z0-9-])((?:i|ami|aki|vol|snap|eni|vpc|subnet|sg|igw|rtb|acl|eipalloc|eipassoc|fs|fsap|lt|tgw|nat|pg|cr|r)-)"
+    r"((?=[a-f]*[0-9])[0-9a-f]{17}|(?=[a-f]*[0-9])[0-9a-f]{8})(?![0-9A-Za-z])")
+_VOLUME = re.compile(r"(?<![A-Za-z0-9])(vol)([0-9a-f]{17})(?![0-9A-Za-z])")
+_OCID = re.compile(r"\bocid1\.[a-z]{2,30}\.[a-z0-9.-]{2,80}")
+_INTERFACE = re.compile(
+    r"(?<![A-Za-z0-9-])(br-|veth|cali|azv|lxc|tap|qvo|qvb|qbr)((?=[a-f]*[0-9])[0-9a-f]{6,15}|[a-f]{7})(?![0-9A-Za-z])")
+_ARRAY = re.compile(r"(?i)(?<![0-9a-z:])([0-9a-f]{8}(?::[0-9a-f]{8}){3})(?![0-9a-z:])")
+_AUDIT_HEX = re.compile(r"(?<![\w.])((?:proctitle|name|exe|cwd|comm|path|acct|cmd|data)=)((?:[0-9A-F]{2}){3,4000})(?![\w.:-])")
+_MOUNT_UNIT = re.compile(r"(?<![\w./\\-])((?!sys-|proc-|dev-|run-)[A-Za-z][\w\\:-]{0,200})(\.(?:mount|automount|swap))(?![\w-])")
+_FILE_PATH = re.compile(
+    rf"(?:(?<=[a-z]://)|(?<![\w./~%+{chr(_PLACE)}-{chr(_PLACE + _PLACES)}-]))"
+    rf"/(?:[\w.+@~%=,\\#{chr(_PLACE)}-{chr(_PLACE + _PLACES)}-]{{1,255}}/?){{1,40}}")
+_SYSTEM_TREES = re.compile(r"/(?:sys|proc|usr(?!/local/)|lib|lib32|lib64|bin|sbin|boot)(?:/|$)|/dev/(?!mapper/|md/|disk/|zvol/)")
+# What /dev holds in folders of its own; any other folder there is a volume group.
+_DEV_FOLDERS = re.compile(
+    r"/dev/(?:disk|mapper|md|zvol|pts|shm|input|dri|infiniband|cpu|net|bus|snd|vfio|hugepages|mqueue|block|char|nvidia[\w-]*|fd|dma_heap|"
+    r"fuse|kvm|log|ipmi\w*|vhost[\w-]*|tpm\w*)(?:/|$)")
+_VOLUMES = re.compile(r"rd\.lvm\.(?:lv|vg)|rd\.luks\.name|rd\.md\.name|root|resume")
 _PPIN = re.compile(r"(?i)(\bppin:? (?:0x)?)([0-9a-f]{8,16})(?![0-9a-z])")
-_SSID = re.compile(r"(?i)(\be?ssid\b\s{0,2}[:=]?\s{0,2})(\"[^\"\n]{1,64}\"|'[^'\n]{1,64}'|[^\s\"',]{1,64})")
+_SSID = re.compile(
+    r"(?i)(\be?ssid\b\s{0,2}[:=]?\s{0,2})(\"[^\"\n]{1,64}\"|'[^'\n]{1,64}'|[^\s\"',;()]{1,32}"
+    r"(?: (?!(?:joined|freq\w*|bssid|chan\w*|signal|rssi|key|secur\w*|auth\w*|assoc\w*|connect\w*|disconnect\w*|on|at|with|via|using|"
+    r"from|for|is|was|not|failed|found|lost|has|in|and|to|by)\b|[\w.-]+=)[^\s\"',;()]{1,32}){0,5})")
 _USERINFO = re.compile(r"(?i)(//|\biscsi:)([^\s/:@\"']{1,64})(:[^\s/\"']{1,200})?@(?=[^\s@])")
 _AUTHORIZATION = re.compile(
     r"(?i)(\bauthorization[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?:[a-z]{4,10} )?|\bbearer )([A-Za-z0-9._~+/=-]{8,4000})")
@@ -139,7 +215,7 @@ _MAIL = re.compile(r"(?<![\w./+-])([A-Za-z_][A-Za-z0-9._%+-]{0,63})@([A-Za-z0-9]
 _FQDN = re.compile(rf"(?i)(?<![\w@.-])((?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9])?\.){{1,8}}(?:{TLDS}))(?![\w-]|\.\w)")
 _CONTAINER = re.compile(r"(?i)((?:docker|containerd?|crio|podman|shm|sandbox|overlay2)[-/ :]{1,2})([0-9a-f]{12})(?![0-9a-z])")
 _RECORD = re.compile(r"(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,60};)")
-_HOMES = re.compile(r"((?:/home|/Users)/)([A-Za-z_][\w.-]{0,63})")
+_HOMES = re.compile(r"((?:/home|/Users)/)([A-Za-z_][\w.-]{0,63})((?:/[\w.+@~%=,-]{1,255}){0,40})")
 
 _HOME = ("home", "users", "Users")
 _KERNEL_TREES = ("/sys", "/proc", "/dev")
@@ -154,6 +230,7 @@ _ID_KEYS = frozenset((
     "uuid", "serial", "id", "serial_number", "part_number", "board_part_number", "board_serial", "guid", "nodeid", "board_id",
 ))
 
+_FORM = {"site name": "site{}", "path name": "dir{}", "plug-in name": "plugin{}"}
 _Handler = Callable[["_Scrubber", "re.Match[str]"], "str | None"]
 
 
@@ -200,10 +277,17 @@ class _Scrubber:
                 for match in pattern.finditer(line):
                     if _UNIT.search(line[match.start(): match.end() + 10]):
                         continue
-                    if kind in ("user name", "site name"):
-                        self._learn(kind, match[1])
-                    else:
-                        self._learn_host(match[1])
+                    for name in filter(None, match.groups()):
+                        self._learn_host(name) if kind == "host name" else self._learn(kind, name)
+            for match in _SLURM.finditer(line) if "slurm" in line.lower() else ():
+                self._learn_host(match[1] or match[2])
+            for match in _CERTIFICATE.finditer(line):
+                for name in _TERM.findall(match[2]):
+                    if name.lower().strip(".-") not in AUTHORITIES and not _KEY_ID.fullmatch(name):
+                        self._learn("site name", name)
+            for pattern in (_SERIAL_CAPITALS, _SERIAL_LETTERS):
+                for match in pattern.finditer(line):
+                    self._learn("serial number", match[2])
             for match in _FQDN.finditer(line):
                 self._learn_host(match[1])
             for match in _SECRET.finditer(line):
@@ -235,7 +319,8 @@ class _Scrubber:
         word = word.strip().strip(".,'\"")
         low = word.lower()
         least = 8 if word.isdigit() else 3 if kind in ("user name", "host name") else 4
-        if len(word) < least or len(word) > 400 or low in ORDINARY or low in self._kinds or not any(c.isalnum() for c in word):
+        if len(word) < least or len(word) > 400 or low in ORDINARY or (kind == "plug-in name" and low in ENGINE) \
+                or low in self._kinds or not any(c.isalnum() for c in word):
             return
         if _is_ip(word) or re.fullmatch(r"[0-9a-fA-F]{2,4}(?::[0-9a-fA-F]{2})*(?:\.\d)?|v?[\d.]+|/dev/[a-z]+\d*\w*", word):
             return
@@ -273,6 +358,8 @@ class _Scrubber:
     def _learn_docker(self, info: Any) -> None:
         if isinstance(info, dict):
             self._learn_host(str(info.get("Name") or ""))
+            for plugin in (*_plugins(info.get("Plugins")), *_plugins(info.get("Runtimes")), str(info.get("DefaultRuntime") or "")):
+                self._learn("plug-in name", plugin.partition(":")[0])
             config = info.get("RegistryConfig")
             for registry in (config or {}).get("IndexConfigs") or () if isinstance(config, dict) else ():
                 self._learn_host(str(registry).partition(":")[0])
@@ -334,8 +421,8 @@ class _Scrubber:
             return self.standins.name(kind, low, "user{}")
         if kind == "domain name":
             return self.standins.name(kind, low, "domain{}.example")
-        if kind in ("site name", "path name"):
-            return self.standins.name(kind, low, "site{}" if kind == "site name" else "dir{}")
+        if kind in _FORM:
+            return self.standins.name(kind, low, _FORM[kind])
         made = self.standins.like(kind, low)
         return made.upper() if word.isupper() else made
 
@@ -412,6 +499,8 @@ class _Scrubber:
                 line = line[:begin] + put(self.word(line[begin:end])) + line[end:]
             if self._sibling is not None:
                 line = self._sibling.sub(lambda match: put(self.word(match[0])), line)
+        for pattern, handler in _PATHS if patterns and words else ():
+            line = pattern.sub(apply(handler), line)
         # What is put may hold places itself: a group of a match that another pattern had worked on before.
         while places and any(ord(c) >= _PLACE for c in line):
             line = "".join(places[ord(c) - _PLACE] if ord(c) >= _PLACE else c for c in line)
@@ -420,7 +509,7 @@ class _Scrubber:
     # ---- paths and mounts
 
     def _path(self, path: str, learn: bool = False) -> str:
-        if path.startswith(_KERNEL_TREES) and not path.startswith(_NAMED_VOLUMES):
+        if path.startswith(_KERNEL_TREES) and not path.startswith(_NAMED_VOLUMES) and not _is_volume(path):
             return path if learn else self.text(path)
         parts = path.split("/")
         return "/".join(self._component(part, parts[at - 1] if at else "", learn) for at, part in enumerate(parts))
@@ -435,11 +524,19 @@ class _Scrubber:
             return self.user(part)
         if not learn and self._work(part, True, words=False) != part:
             return self.text(part)
+        return self.pieces(part, learn)
+
+    def pieces(self, part: str, learn: bool = False) -> str:
+        """A component of a path whose words give way, unless they are what paths are made of everywhere."""
+        if not learn and part.lower() in self._kinds:
+            return self.word(part)
         return "".join(piece if at % 2 else self._piece(piece, learn) for at, piece in enumerate(_PARTS.split(part)))
 
     def _piece(self, piece: str, learn: bool) -> str:
         stem = piece.lower().rstrip("0123456789")
         if not stem or len(piece) < 2 or stem in ORDINARY or piece.lower() in ORDINARY:
+            return piece
+        if not learn and (stem in STANDARD or piece.lower() in STANDARD):
             return piece
         if not learn:
             return self.word(piece) if piece.lower() in self._kinds else self.standins.name("path name", piece, "dir{}")
@@ -538,6 +635,8 @@ class _Scrubber:
                 words.append(key + equals + self._path(value))
             elif ":/" in value and "://" not in value:
                 words.append(key + equals + self.source(value))
+            elif _VOLUMES.fullmatch(key) and not re.match(r"(?:PART)?(?:UUID|LABEL)=", value):
+                words.append(key + equals + self._path(value))
             elif _is_secret(key, value):
                 words.append(key + equals + self.opaque("secret", value))
             else:
@@ -561,10 +660,15 @@ class _Scrubber:
                 return value
             if low == "labels":
                 return {str(self._json(k, key)): self._json(v, key) for k, v in value.items()}
+            if low == "runtimes":
+                return {self.plugin(k): self._json(v, "runtime") for k, v in value.items()}
+            if low == "plugins":
+                return {k: [self.plugin(each) if isinstance(each, str) else self._json(each, "plugin") for each in v]
+                        if isinstance(v, list) else self._json(v, "plugin") for k, v in value.items()}
             # A reading {"ok": value} is of the kind that its key in the line above says.
             return {self.text(k): self._json(v, key if k == "ok" else k) for k, v in value.items()}
         if isinstance(value, list):
-            return [self._json(each, key) for each in value]
+            return [self._plugin(each) if low == "plugins" and isinstance(each, dict) else self._json(each, key) for each in value]
         if not isinstance(value, str) or not value:
             return value
         if low == "labels":
@@ -582,11 +686,40 @@ class _Scrubber:
             return self.text(value, patterns=False)
         if low in ("httpproxy", "httpsproxy", "noproxy") or low.endswith("password"):
             return self.text(value) if "://" in value or "." in value else self.opaque("secret", value)
+        if low in ("defaultruntime", "initbinary", "runtimetype") or (low == "path" and "/" not in value):
+            return self.plugin(value)
+        if low == "path":
+            return self._program(value)
         if low == "dockerrootdir":
             return self._path(value)
         if low == "context":
             return value if value in ("default", "rootless", "desktop-linux") else self.standins.name("label", value, "label{}")
         return self.text(value)
+
+    def plugin(self, name: str) -> str:
+        """A plug-in's or a runtime's name where nothing else stands; those that everybody has stay."""
+        head, colon, tag = name.partition(":")
+        low = head.lower()
+        if low in ENGINE:
+            return name
+        return (self._path(head) if "/" in head else self.standins.name("plug-in name", low, _FORM["plug-in name"])) + colon + tag
+
+    def _program(self, path: str) -> str:
+        """Where a plug-in or a runtime lies."""
+        folder, slash, program = path.rpartition("/")
+        folder = self.text(folder) if _SYSTEM_TREES.match(folder + slash) else self._path(folder)
+        return folder + slash + (program if program.removeprefix("docker-") in ENGINE else self.pieces(program))
+
+    def _plugin(self, found: dict[str, Any]) -> dict[str, Any]:
+        """One of the client's plug-ins, with where it lies and who made it."""
+        known = str(found.get("Name", "")).lower() in ENGINE
+        made = self._json({key: value for key, value in found.items() if key != "Name"}, "plugin")
+        for key in ("Vendor", "ShortDescription", "URL"):
+            if isinstance(found.get(key), str) and not known:
+                made[key] = self.standins.like("plug-in name", found[key])
+        if isinstance(found.get("Name"), str):
+            made["Name"] = self.plugin(found["Name"])
+        return {key: made[key] for key in found if key in made}
 
     def node(self, node: Node) -> Node:
         """What replay takes of the inventory: ports by PCI address with role and rail; places and labels by stand-ins."""
@@ -753,10 +886,13 @@ def _ipv4(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     if text.startswith(("0.", "127.", "255.")):      # the first are versions, or the address 0.0.0.0
         return text
     before, after = match.string[max(0, match.start() - 24): match.start()], match.string[match.end(): match.end() + 20]
-    if _VERSION.search(before):
+    reached = _REACHED.match(after) is not None
+    if _VERSION.search(before) and not reached:
         return text
-    if ipaddress.IPv4Address(text).is_global and (_MAYBE_VERSION.search(before) or _MAYBE_RELEASE.match(after)):
-        return text
+    if _MAYBE_VERSION.search(before) or _MAYBE_RELEASE.match(after):
+        public = ipaddress.IPv4Address(text).is_global
+        if not reached and (public or (_SPEAKS_OF_CODE.match(after) and not _TOWARDS.search(before))):
+            return text
     return scrubber.standins.ipv4(text)
 
 
@@ -769,7 +905,7 @@ def _mail(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     if _UNIT.search(match[0]) or match[2].lower() in ORDINARY:
         return None
     host = match[2].rstrip(".-")
-    if host.replace(".", "").isdigit():
+    if host.replace(".", "").isdigit() or _NO_NAME.match(host):
         return None
     scrubber.standins.count("login", f"{match[1]}@{host}".lower())
     return f"{scrubber.user(match[1])}@{_named(scrubber, host)}{match[2][len(host):]}"
@@ -785,7 +921,55 @@ def _named(scrubber: _Scrubber, name: str) -> str:
 
 
 def _home(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
-    return match[1] + scrubber.user(match[2])
+    return match[1] + scrubber.user(match[2]) + scrubber._path(match[3])
+
+
+def _user_phrase(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
+    """A name that is too short to be looked for elsewhere is replaced where a user stands."""
+    made, end = "", match.start()
+    for at in range(1, (match.re.groups or 0) + 1):
+        name = match[at]
+        if name.lower() not in scrubber._kinds and name not in _BRIEF:
+            made += match.string[end: match.start(at)] + scrubber.user(name)
+            end = match.end(at)
+    return made + match.string[end: match.end()] if made and not _UNIT.search(match[0]) else None
+
+
+def _certificate(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
+    """Words that authorities' certificates share stay; the rest tells who built the kernel."""
+    def term(word: re.Match[str]) -> str:
+        if _KEY_ID.fullmatch(word[0]):
+            return _redigit(word[0], "", scrubber.standins.hexadecimal("key fingerprint", word[0].lower()))
+        low = word[0].lower()
+        if low in scrubber._kinds:
+            return scrubber.word(low)
+        return word[0] if low.strip(".-") in AUTHORITIES or low.isdigit() else scrubber.standins.like("certificate", word[0])
+
+    return match[1] + _TERM.sub(term, match[2])
+
+
+def _node_desc(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
+    return match[1] + _TERM.sub(lambda word: word[0] if _DESCRIBED.fullmatch(word[0]) else scrubber.host(word[0]), match[2])
+
+
+def _identified(kind: str) -> _Handler:
+    """The first group stays, and the second is hexadecimal."""
+    return lambda scrubber, match: match[1] + _redigit(match[2], "", scrubber.standins.hexadecimal(kind, match[2].lower()))
+
+
+def _array(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
+    return _redigit(match[1], ":", _digits(scrubber, match[1].replace(":", "").lower()))
+
+
+def _mount_unit(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
+    return scrubber.pieces(match[1]) + match[2]
+
+
+def _file_path(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
+    path = match[0]
+    if _SYSTEM_TREES.match(path) and not _is_volume(path):
+        return None
+    return "/".join(part if part.lower() in ORDINARY else scrubber.pieces(part) for part in path.split("/"))
 
 
 def _fqdn(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
@@ -798,13 +982,18 @@ def _fqdn(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
 # Identifiers that keep their form when a secret is one.
 _FORMS = (_UUID, _PAIRS, _IPV4, _IPV6, _FQDN, _BARE, _DOCKER_ID)
 _HANDLERS: tuple[tuple[re.Pattern[str], _Handler], ...] = (
+    *((pattern, _user_phrase) for pattern in _USERS),
     (_COMMAND_LINE, _command_line), (_KEEP, _keep), (_FINGERPRINT, _fingerprint), (_USERINFO, _userinfo),
     (_AUTHORIZATION, _headed("secret")), (_LINK_HEADER, _link_header), (_SECRET, _headed("secret")), (_UUID, _uuid),
     (_HOMES, _home), (_DOCKER_ID, _like("identifier")), (_PAIRS, _pairs), (_IPV6, _ipv6), (_GUID, _guid), (_PPIN, _ppin),
-    (_GROUPS, _groups),
-    (_CISCO, _cisco), (_IPV4, _ipv4), (_DASHED, _dashed), (_LABEL, _label), (_SERIAL, _headed("serial number")), (_ENX, _second_is_digits),
+    (_GROUPS, _groups), (_ARRAY, _array), (_CLOUD, _identified("cloud id")), (_VOLUME, _identified("cloud id")), (_OCID, _like("cloud id")),
+    (_INTERFACE, _identified("interface id")), (_AUDIT_HEX, _identified("hexadecimal id")), (_CERTIFICATE, _certificate),
+    (_NODE_DESC, _node_desc), (_CISCO, _cisco), (_IPV4, _ipv4), (_DASHED, _dashed), (_LABEL, _label), (_SERIAL, _headed("serial number")),
+    (_SERIAL_CAPITALS, _headed("serial number")), (_SERIAL_LETTERS, _headed("serial number")), (_ENX, _second_is_digits),
     (_CONTAINER, _container), (_BARE, _bare), (_TOKEN, _like("secret")), (_SSID, _headed("SSID")), (_MAIL, _mail), (_FQDN, _fqdn),
 )
+# After the learned words, which in a path are known best.
+_PATHS: tuple[tuple[re.Pattern[str], _Handler], ...] = ((_MOUNT_UNIT, _mount_unit), (_FILE_PATH, _file_path))
 
 
 # ---- small things
@@ -826,6 +1015,10 @@ def _redigit(raw: str, separator: str, digits: str) -> str:
         made.append(digits[at: at + len(part)])
         at += len(part)
     return separator.join(made)
+
+
+def _is_volume(path: str) -> bool:
+    return path.startswith("/dev/") and path.count("/") == 3 and _DEV_FOLDERS.match(path) is None
 
 
 def _is_ip(text: str) -> bool:
@@ -876,6 +1069,15 @@ def _variants(word: str) -> Iterable[str]:
         raw = word.encode("utf-8", "surrogateescape" if not any(0xD800 <= ord(c) < 0xDC80 for c in word) else "replace")
         yield "".join(chr(b) if 32 < b < 127 else f"\\x{b:02x}" for b in raw)
         yield "".join(chr(b) if 32 < b < 127 else f"\\{b:03o}" for b in raw)
+
+
+def _plugins(listed: Any) -> Iterable[str]:
+    """Names of plug-ins and runtimes: {"Volume": ["local"]} and {"runc": {"path": "runc"}}."""
+    for key, value in listed.items() if isinstance(listed, dict) else ():
+        if isinstance(value, dict):
+            yield key
+        elif isinstance(value, list):
+            yield from (each for each in value if isinstance(each, str))
 
 
 def _json_lines(text: str) -> Iterable[Any]:

@@ -114,6 +114,19 @@ KEPT = [
     "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode. Quota mode: none.",
     "XFS (md1): Ending clean mount",
     "scsi 0:0:0:0: Direct-Access     ATA      SAMSUNG MZ7LH1T9 404Q PQ: 0 ANSI: 6",
+    "blk_update_request: dropped req@ffff of xprt@ffff9a3c5e7f0123, rpc@deadbeef00c0ffee",
+    "mpt3sas: driver 10.1.0.4 loaded, kernel version 10.0.0.1, driver version: 10.12.0.7, driver 172.16.0.3 for kernel 10.0.0.2-generic",
+    "NVRM: nvidia driver 10.4.0.1 (built for Linux)",
+    "integrity: Loaded X.509 cert 'Microsoft Corporation UEFI CA 2011'",
+    "mlx5_0: node_desc \"MT4129 ConnectX7 Mellanox Technologies\"",
+    "serial: probe of 00:02 failed, Serial Number: unknown, usb 1-1: Mfr=1, Product=2, SerialNumber=3",
+    "slurmctld: error: slurmd is not responding to slurmctld: connect failure",
+    "systemd[1]: Mounted /sys/kernel/debug, sys-kernel-debug.mount: Deactivated, /usr/lib/systemd/systemd, /var/lib/docker",
+    "nvidia-persistenced: opened /dev/nvidia0 and /proc/driver/nvidia/version, /usr/bin/nvidia-smi, /var/run/nvidia-persistenced/socket",
+    "mlx5_core 0000:18:00.0: health_care:154:(pid 5): Health issue observed, firmware internal error, severity(3) ERROR:",
+    "mlx5_core 0000:18:00.0: print_health_info:428:(pid 0): synd 0x1: firmware internal error, ext_synd 0x8a4f",
+    "mlx5_core 0000:18:00.0: Port module event: module 0, Cable unplugged",
+    "AER: [12] Timeout, TLP Header: 40000001 0000000f fee00000 00000000 on 0000:3b:00.0/pcie/10",
     "input: MODALIAS=pci:v0000144Dd0000A80Asv0000144Dsd0000A801bc01sc08i02",
 ]
 
@@ -344,6 +357,41 @@ def test_one_thing_has_one_stand_in_in_every_place_and_form() -> None:
     ("integrity: Loaded X.509 cert 'goldenbuild Secure Boot Module Signature key: 4be0643f1d98573b97cdca98a65347dd'", ["goldenbuild"]),
     ("sshd[7]: Invalid user hemme from x; su: opened for user root by arwyl(uid=1000)", ["hemme", "arwyl"]),
     ("sudo:   wilem : TTY=pts/1 ; CRON[12]: (sovoy) CMD (x)", ["wilem", "sovoy"]),
+    ("su: (to basil) deoch on pts/0", ["basil", "deoch"]),
+    ("su[41]: FAILED SU (to basil) deoch on pts/0", ["basil", "deoch"]),
+    ("pam_unix(su-l:session): session opened for user stanchion(uid=1001) by (uid=0)", ["stanchion"]),
+    ("task 12 denied (user basil), userid=deoch(1000)", ["basil", "deoch"]),
+    ("login: user 'basil' is locked; user deoch was removed", ["basil", "deoch"]),
+    ("integrity: Loaded X.509 cert 'Elodin Corp: Signing Key: 4be0643f1d98573b97cdca98a65347dd'", ["elodin"]),
+    ("integrity: Problem loading X.509 certificate 'Elodin Naming GmbH, CN=Fela'; elodin again", ["elodin", "naming", "fela"]),
+    ("mlx5_0: node_desc \"elxgpu01 mlx5_0\" set; port of elxgpu01 up", ["elxgpu01"]),
+    ("infiniband mlx5_0: Node Description: mauthen HCA-1", ["mauthen"]),
+    ("cloud-init: instance-id i-0abc1234def567890, root vol-0aa11bb22cc33dd44 of ami-0f1e2d3c4b5a69788, i-1a2b3c4d",
+     ["0abc1234def567890", "0aa11bb22cc33dd44", "0f1e2d3c4b5a69788", "1a2b3c4d"]),
+    ("nvme-Amazon_Elastic_Block_Store_vol0aa11bb22cc33dd44", ["0aa11bb22cc33dd44"]),
+    ("oci: ocid1.instance.oc1.iad.anuwcljtzzzq2iycabcdefghijklmnop", ["anuwcljtzzzq2iyc"]),
+    ("slurmd: Unable to register with slurmctld: kilvin", ["kilvin"]),
+    ("slurmd: error: Unable to contact slurm controller at kilvin (connect failure)", ["kilvin"]),
+    ("slurmctld: error: Nodes elxaq not responding, node manet-b01 now responding", ["elxaq", "manet"]),
+    ("slurmstepd: error: *** JOB 4711 ON manetq CANCELLED ***", ["manetq"]),
+    ("slurmd[manetq]: NodeName=elxaq[01-16] SlurmctldHost=kilvin(10.0.0.9) ClusterName=artificery Account=naming",
+     ["manetq", "elxaq", "kilvin", "artificery", "naming"]),
+    ("board serial: KVOTHEARLIDEN; S/N SYMPATHY, Serial Number: abcdefgh", ["kvothearliden", "sympathy", "abcdefgh"]),
+    ("br-4f1e2d3c4b5a: port 2(veth9c8b7a6) entered blocked state; cali1a2b3c4d5e6: up; docker veth9c8b7a6@if12",
+     ["4f1e2d3c4b5a", "9c8b7a6", "1a2b3c4d5e6"]),
+    ("wlan0: SSID Eolian Tavern joined; ssid: Cinder Haliax Ferule, freq 2412", ["eolian", "tavern", "cinder", "haliax", "ferule"]),
+    ("systemd[1]: Mounting /data/elodin... data-elodin.mount: Deactivated", ["elodin"]),
+    ("systemd[1]: /opt/elodin/naming: No such file; ExecStart=/usr/local/fishery/run", ["elodin", "naming", "fishery"]),
+    ("audit: exe=\"/opt/elodin/bin/naming\" cwd=\"/data/fela\" name=/archive9/mola", ["elodin", "naming", "fela", "mola"]),
+    ("audit: PROCTITLE proctitle=2F6F70742F656C6F6469 name=2F646174612F66656C61", ["656c6f6469", "66656c61"]),
+    ("key /srv/keys/devi_ed25519: bad permissions, /home/basil/gaelet/x", ["devi", "basil", "gaelet"]),
+    ("dial unix:///run/elodin/docker.sock: refused", ["elodin"]),
+    ("Command line: rd.lvm.lv=maer/alveron root=LABEL=vintas resume=/dev/severen/caudicus rd.luks.name=UUID=x resume=LABEL=stapes",
+     ["maer", "alveron", "vintas", "severen", "caudicus", "stapes"]),
+    ("lvm: 2 logical volume(s) in volume group \"severen\" now active", ["severen"]),
+    ("md: array 1a2b3c4d:5e6f7a8b:9c0d1e2f:3a4b5c6d assembled", ["1a2b3c4d", "3a4b5c6d"]),
+    ("kernel version: 10.42.17.3 is unreachable, driver version 10.42.17.4:8080", ["10.42.17.3", "10.42.17.4"]),
+    ("fw: 10.42.17.5 sent SYN; rejected by driver 10.42.17.6 loaded host", ["10.42.17.5", "10.42.17.6"]),
 ])
 def test_what_a_log_says_of_others_is_replaced(line: str, secrets: list[str]) -> None:
     made = scrubbed_text(line).lower()
@@ -365,6 +413,39 @@ def test_of_docker_registries_proxies_and_the_swarm_nothing_is_left() -> None:
     assert [word for word in raw if word in text.lower()] == []
     registries = json.loads(text)["RegistryConfig"]["IndexConfigs"]
     assert len(registries) == 2 and all(name == registry["Name"] and name.endswith(":5000") for name, registry in registries.items())
+
+
+def test_of_docker_plug_ins_runtimes_and_errors_nothing_is_left() -> None:
+    info = {
+        "Plugins": {"Volume": ["local", "elodinvol", "vieras/naming:latest"], "Network": ["bridge"], "Authorization": ["masterauth"], "Log": ["json-file"]},
+        "Runtimes": {"runc": {"path": "runc"}, "sygaldry-rt": {"path": "/opt/elodin/bin/kilvinrt", "runtimeArgs": ["--root", "/data/mola"]},
+                     "io.containerd.runc.v2": {"path": "runc"}},
+        "DefaultRuntime": "sygaldry-rt", "InitBinary": "docker-init",
+        "ClientInfo": {"Plugins": [{"Name": "buildx", "Path": "/usr/libexec/docker/cli-plugins/docker-buildx", "Vendor": "Docker Inc."},
+                                   {"Name": "relar", "Path": "/opt/medica/docker-relar", "Vendor": "Cealdish Bank"}]},
+        "ServerErrors": ["ERROR: authorization denied by plugin masterauth: user \"arwyl\" is not allowed", "cannot run sygaldry-rt for (user hemme)",
+                         "open /srv/fishery/daemon.json: failed"],
+    }
+    look = machine.recording("qx7", docker_info=Capture(Outcome.DONE, exit=0, text=json.dumps(info)))
+    text = scrub(look, Node(name="qx7"), key=KEY).recording.captures["docker.info"].text
+    raw = ("elodin", "vieras", "naming", "masterauth", "sygaldry", "kilvin", "mola", "relar", "medica", "cealdish", "arwyl", "hemme", "fishery")
+    assert [word for word in raw if word in text.lower()] == []
+    after = json.loads(text)
+    assert after["Plugins"]["Log"] == ["json-file"] and after["Plugins"]["Volume"][0] == "local" and after["InitBinary"] == "docker-init"
+    assert after["Runtimes"]["runc"] == {"path": "runc"} and after["DefaultRuntime"] in after["Runtimes"] and len(after["Runtimes"]) == 3
+    assert after["ClientInfo"]["Plugins"][0] == info["ClientInfo"]["Plugins"][0]  # type: ignore[index]
+
+
+def test_the_prefix_of_an_interface_and_of_a_cloud_id_stays() -> None:
+    made = scrubbed_text("br-4f1e2d3c4b5a: veth9c8b7a6 on i-0abc1234def567890, veth9c8b7a6 left")
+    found = re.fullmatch(r"br-[0-9a-f]{12}: (veth[0-9a-f]{7}) on i-[0-9a-f]{17}, (veth[0-9a-f]{7}) left", made)
+    assert found and found[1] == found[2]
+
+
+def test_a_failure_reason_names_no_place_of_the_site() -> None:
+    failed = Recording("qx7", 5.0, None, Failure(Stage.CONNECT, "key /srv/keys/devi_ed25519: bad permissions"))
+    made = scrub(failed, Node(name="qx7"), key=KEY).recording.failure
+    assert made and re.fullmatch(r"key /srv/keys/dir\d+_ed25519: bad permissions", made.reason)
 
 
 def test_twins_stay_twins_and_different_things_stay_different() -> None:
