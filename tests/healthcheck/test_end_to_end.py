@@ -177,7 +177,7 @@ def test_interrupted_a_sweep_says_what_it_has_and_leaves_nothing_running(fleet: 
         assert set(statuses(nodes[name])) == {rule.id for rule in RULES.rules}
     assert nodes["gpu001"]["state"] == "healthy" and nodes["gpu002"]["state"] == "unhealthy"
     assert nodes["gpu006"] == {"node": "gpu006", "state": "unknown", "reason": "interrupted before this node had answered",
-                               "service": True, "results": []}
+                               "service": True, "probes": None, "results": []}
     for name in ("gpu001", "gpu006"):
         wait_until(lambda: not on_node(fleet.nodes[name].tree), 10, "the end of all that ran on the node")  # noqa: B023
     again = muster("check", "--replay", "saved", "--format", "json", home=tmp_path)
