@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from healthcheck import scrubpatterns as forms
 from healthcheck.facts.filesystem import PSEUDO
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.scrubwords import AUTHORITIES, ENGINE, ORDINARY, PARAMETERS, PUBLIC, STANDARD, TLDS
@@ -23,15 +24,9 @@ from inventory.model import Node, PortPlan
 from inventory.transport.base import Failure
 
 NODE = "node1"
-_PLACE = 0xF0000            # a piece that is done is one character of plane 15 while the others are worked on
-_PLACES = 0xFFF0
 _LONGEST = 32_768           # characters of a line that are worked on together
 
 _SIBLINGS = 100
-_BEGIN = re.compile(r"(?<![a-z])[a-z]|(?<=\\x[0-9a-f]{2})[a-z]|(?<![0-9a-z])[^a-z]")
-_UNIT = re.compile(r"\.(?:service|socket|timer|mount|automount|slice|scope|target|device|path|swap)\b")
-_NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_PARTS = re.compile(rf"([\s_.,:@=+~%#{chr(_PLACE)}-{chr(_PLACE + _PLACES)}-]+|\\x[0-9a-f]{{2}}|\\[0-7]{{3}})")
 
 
 @dataclass(frozen=True)
@@ -63,168 +58,6 @@ def replaced(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {kind if n == 1 else kind + ('es' if kind.endswith('s') else 's')}" for kind, n in ordered) or "nothing"
 
 
-# ---- what is learned from phrases: (kind, pattern whose groups hold names)
-
-# Behind '@' a pointer (req@ffff9a3c5e7f0123) and the other end of a veth (veth1a2b3c4@if12).
-_NO_HOST = r"(?!(?:0x[0-9a-f]+|ffff[0-9a-f]{0,12}|[0-9a-f]{8}(?:[0-9a-f]{8})?|if\d{1,6})(?![\w.-]))"
-_NO_NAME = re.compile(f"(?i){_NO_HOST.replace('(?!', '(?:', 1)}")
-_SLURM_NAME = (
-    r"(?!(?:is|was|are|not|in|on|of|to|at|has|had|with|and|for|the|a|an|no|all|connect\w*|communicat\w*|config\w*|regist\w*|respond\w*|"
-    r"state|count|list|slurm\w*|failed|failure|error|returned|reboot\w*|down|drain\w*|idle|unable|invalid|zero|job|step|launch\w*|"
-    r"sched\w*|backfill|reconfig\w*|info|warning|fatal|verbose|debug\w*|low|name|names|unexpected\w*|now|cannot|can|gres|memory|cpus?|switch\w*|port|socket|received|time\w*|killed|terminat\w*)\b)"
-    r"([a-z][\w.-]{0,252})")
-# A user is named.
-_USERS: tuple[re.Pattern[str], ...] = (
-    re.compile(r"(?i)(?:\b(?:(?:for|of|by) (?:invalid )?user:?|invalid user)|\(user:?) '?([a-z_][\w.-]{0,63})"),
-    re.compile(r"\bsu(?:\[\d{1,9}\])?: (?:FAILED SU )?\(to ([A-Za-z_][\w.-]{0,63})\) ([A-Za-z_][\w.-]{0,63})"),
-    re.compile(r"(?i)\buser(?:name)?:? (?:\\?[\"'`])([a-z_][\w.-]{0,63})(?:\\?[\"'`])"),
-    re.compile(r"(?i)\buser(?:name)?:? ([a-z_][\w.-]{0,63}) (?:is|was|may|does|has|cannot|not|denied)\b"),
-    re.compile(r"(?i)\buserid=([a-z_][\w.-]{0,63})"),
-    re.compile(r"\bby ([a-z_][\w.-]{0,63})\(uid="),
-    re.compile(r"\bsudo:\s{1,8}([a-z_][\w.-]{0,63}) : "),
-    re.compile(r"\bCRON\[\d{1,9}\]: \(([a-z_][\w.-]{0,63})\)"),
-    re.compile(r"(?:Accepted|Failed) [\w/-]+ for (?:invalid user )?([A-Za-z_][\w.-]{0,63}) from"),
-    re.compile(
-        r"(?i)(?<![\w.])(?:a?uid|acct|user(?:name)?|login|logname|sudo_user|ruser|owner)=[\"']?([a-z_][\w.-]{0,63})"),
-)
-# Too short to be a name, and often none.
-_BRIEF = frozenset(("a", "an", "as", "at", "by", "do", "id", "if", "in", "is", "it", "no", "of", "on", "or", "so", "to", "up"))
-_LEARN: tuple[tuple[str, re.Pattern[str]], ...] = (
-    *(("user name", pattern) for pattern in _USERS),
-    ("user name", re.compile(r"(?:/home|/Users|/export/home|/home/users|/mnt/home)/([A-Za-z_][\w.-]{0,63})")),
-    ("host name", re.compile(r"(?i)hostname(?: set)? to <?([a-z0-9][\w.-]{0,252})>?")),
-    ("host name", re.compile(r"(?<![\w.])ip=(?:[^: ]*:){4}([A-Za-z][\w.-]{0,252}):")),
-    ("host name", re.compile(r"(?i)\b(?:hostname|nodename|fqdn)[=:] *\"?([a-z0-9][\w.-]{0,252})")),
-    ("host name", re.compile(
-        r"(?i)\b(?:nfs\w{0,20}|cifs|ceph|lustre|rpc\.\w{1,20})\b[^\n]{0,80}\b(?:server|host) "
-        r"(?!(?:returned|reported|wrote|sent|cheating|does|did|rejected|while|side|rebooted|lost|went)\b)([a-z][\w.-]{0,252})")),
-    ("host name", re.compile(r"(?i)\b(?:nfs|mount)\b[^\n]{0,80}[ '\"]([a-z][\w.-]{0,252}):/[\w.-]")),
-    ("host name", re.compile(r"(?i)\bcifs\b[^\n]{0,80}?(?://|\\\\|\\x5c\\x5c)([a-z][\w.-]{0,252})")),
-    ("host name", re.compile(r"(?i)\b(?:https?|tcp|ssh|s?ftp|tftp|ldaps?|nfs|iscsi)://(?:[^\s/@]{1,200}@)?([a-z][\w.-]{0,252})")),
-    ("host name", re.compile(r"cert '([A-Za-z][\w.-]{0,252}) Secure Boot Module Signature key")),
-    ("host name", re.compile(rf"(?i)\b(?:JOB \d{{1,12}}|STEP [\w.]{{1,24}}) ON {_SLURM_NAME}")),
-    ("host name", re.compile(r"(?i)\bslurm\w{0,8}\[([a-z][\w.-]{0,252})\]")),
-    ("host name", re.compile(
-        r"(?i)\b(?:node(?:host)?name|nodeaddr|nodelist|slurmctld(?:host|addr)|control(?:machine|addr)|backupcontroller|batchhost|dbdhost|"
-        r"(?:accounting)?storagehost|slurmdhost)=\"?([a-z][\w.-]{0,252})")),
-    ("site name", re.compile(r"(?i)\b(?:clustername|partition(?:name)?|account|jobname|wckey|qos)=\"?([a-z][\w.-]{0,63})")),
-    ("host name", re.compile(r"(?i)\bnode[ _]desc(?:ription)?\W{1,4}(?!mt\d|connectx|mellanox|nvidia|mlx\d)([a-z0-9][\w.-]{0,252})")),
-    ("plug-in name", re.compile(
-        r"(?i)\b(?:unknown (?:or invalid )?runtime|(?:authorization |volume |network |log |logging )plug-?in|denied by plugin)(?: name)?:? "
-        r"\\?[\"']?(?!(?:is|was|not|failed|error|with|for|and|has|does)\b)([a-z][\w./-]{2,63})")),
-    ("path name", re.compile(r"\brd\.lvm\.[lv][vg]=([\w.+-]{1,63})(?:/([\w.+-]{1,63}))?")),
-    ("path name", re.compile(r"(?i)\bvolume group \"?([\w.+-]{1,63})")),
-    ("site name", re.compile(r"\b([A-Za-z]\w{3,15})-(?:OST|MDT)[0-9a-f]{4}\b")),
-    ("host name", re.compile(rf"(?<![\w./-])(?:[A-Za-z_][\w.+-]{{0,63}}@){_NO_HOST}([A-Za-z][\w.-]{{0,252}})")),
-    ("user name", re.compile(rf"(?<![\w./-])([A-Za-z_][\w.+-]{{0,63}})@{_NO_HOST}[A-Za-z][\w.-]{{0,252}}")),
-)
-# In lines that speak of Slurm.
-_SLURM = re.compile(
-    rf"(?i)\b(?:(?<=[a-z] )(?:slurmctld|slurmdbd|slurmd|controller)(?: host| daemon)?(?::| at| on| host)|nodes?|host|backup|primary) \"?"
-    rf"{_SLURM_NAME}|\[([a-z][\w.-]{{1,252}})\]:\d{{2,5}}\b")
-_COMMAND_LINE = re.compile(r"((?:[Cc]ommand line|command line parameters): ?\"?)([^\n]*)")
-_SECRET = re.compile(
-    r"(?i)((?:password|passwd|passphrase|pwd|secret|token|api_?key|credential|auth_?key|private_?key|access_?key|psk|cookie)"
-    r"[\w.]{0,12}[\"']?\s{0,2}[=:]\s{0,2}|(?<![\w-])pass=)(\"[^\"]{1,400}\"|'[^']{1,400}'|[^\s,;\"']{1,400})")
-_GUID = re.compile(r"(?i)(guid\w{0,12}[\"']?\s{0,3}[=:]?\s{0,8}[\"']?)(0x)?([0-9a-f]{16})(?![0-9a-z])")
-
-_UUID = re.compile(
-    r"(?i)((?:GPU-|MIG-)?)(?<![0-9a-z])([0-9a-f]{8})(-|_|\\x2d)([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{4})\3([0-9a-f]{12})(?![0-9a-z])")
-_GROUPS = re.compile(r"(?i)(?<![0-9a-z:])[0-9a-f]{4}(?::[0-9a-f]{4}){3}(?![0-9a-z]|:[0-9a-f])")
-_PAIRS = re.compile(r"(?i)(?<![0-9a-z:.-])[0-9a-f]{2}([:-])[0-9a-f]{2}(?:\1[0-9a-f]{2}){4,31}(?![0-9a-z]|[:.-][0-9a-z])")
-_CISCO = re.compile(r"(?i)(?<![0-9a-z.:])(?=[0-9.]*[a-f])[0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4}(?![0-9a-z.])")
-_IPV6 = re.compile(r"(?i)(?<![0-9a-z:.])(?=[0-9a-f]*:)[0-9a-f:]{2,39}(?:(?<=:)\d{1,3}(?:\.\d{1,3}){3})?(?![0-9a-z:])")
-_IPV4 = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3}){3})(?!\d|\.\d)")
-_DASHED = re.compile(r"(?<![0-9A-Za-z])((?:ip|host|node)-)(\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3})(?![\d-])")
-_VERSION = re.compile(r"(?i)(?:version|(?<![a-z])ver|firmware|(?<![a-z])fw|bios)[\s:=#\"'({]{0,4}v?$|(?<![a-z])v$")
-# What tells of a version as well, but where an address can stand too: 'kernel: 192.168.0.7 sent', '10.0.0.1-manager'.
-_MAYBE_VERSION = re.compile(
-    r"(?i)(?<![a-z])(?:driver|release|rev|revision|kernel|nvml|cuda|module|nvrm|build|microcode|abi|api)[\s=#\"'({]{0,4}v?$"
-    r"|(?<!\.\d)(?<!\.\d\d)(?<!\.\d\d\d)[-+~]$(?<=\d.)|vmlinuz-$|linux-$")
-_MAYBE_RELEASE = re.compile(r"[-+~_](?!m(?:a|an|ana|anag|anage|anager)?\b)(?!\d{1,3}(?:\.\d{1,3}){3})[A-Za-z0-9]")
-# What follows an address, even behind 'version', and what follows a version, even one that could be an address of a private network.
-_REACHED = re.compile(
-    r"(?i):\d{2,5}(?!\d)|/\d{1,2}(?!\d)|[\])>]?:?\s{1,3}(?:port\b|sent|sends|refused|rejected|reset by|closed|unreachable|"
-    r"unknown host|timed out|"
-    r"responded|responding|replied|does|did|is (?:un|not |down|dead|alive|up\b|at\b)|not (?:respond|reach)|has not|->|dev\b|via\b|on eth)")
-_SPEAKS_OF_CODE = re.compile(
-    r"(?i)[\w.+~-]{0,40}[)\"']?,?\s{1,3}(?:loaded|loading|initiali[sz]|registered|started|starting|installed|built|build|compiled|released?\b|"
-    r"for (?:kernel|linux)|kernel\b|\(|vmlinuz)|[-+~](?:generic|rc\d|smp|el\d|lts|server|amd64|x86_64)")
-_TOWARDS = re.compile(r"(?i)\b(?:to|from|by|at|with|via) (?:the )?[a-z]{2,12}[\s=:]{0,3}$")
-_BARE = re.compile(r"(?i)(?<![0-9a-z])(0x)?([0-9a-f]{12,})(?![0-9a-z])")
-_ENX = re.compile(r"(?i)(?<![0-9a-z])(enx|wlx|veth-?mac)([0-9a-f]{12})(?![0-9a-z])")
-_ADDRESSED = re.compile(
-    r"(?i)(?:status|addr\w*|misc\w*|synd\w*|ipid\w*|mem\w*|regs?|bar|page|pfn|offset|bank|cap\w*|ctl|base|size|start|end|range|mask|rip|"
-    r"rsp|cr\d|error|code|e820|feature\w*|flags?|table|state|value|val|event|tsc|at|to|from|io)\b[^0-9a-z\n]{0,12}$|[-+]$")
-_WORLDWIDE = re.compile(r"(?i)(?:naa|eui|wwn|nguid|wwid|wwpn|wwnn|ppin|san|serial)\W{0,4}$")
-_OUI_VENDOR = ("10de", "15b3", "8086", "1002", "1022", "14e4", "144d", "1a03", "1d0f", "1000", "19e5", "1b4b", "1c5c", "1344", "1e0f")
-
-_KEEP = re.compile(r"MODALIAS=\S+|(?<![\w-])(?:pci|usb|acpi|of|dmi|hid|cpu|platform|virtio|pnp):[A-Za-z]?\S*\d\S*")
-_FINGERPRINT = re.compile(r"(SHA256:)([A-Za-z0-9+/]{43})=?|((?:ssh-\w+|ecdsa-[\w-]+) )(AAAA[A-Za-z0-9+/]{16,}=*)")
-_DOCKER_ID = re.compile(r"(?<![A-Z0-9:])(?:[A-Z2-7]{4}:){11}[A-Z2-7]{4}(?![A-Z0-9:])")
-_TOKEN = re.compile(
-    r"(?<![A-Za-z0-9+/_=-])(?!_Z)(?:(?:gh[opsu]|glpat|hf|sk|xox[abp]|dop|npm)[-_][A-Za-z0-9_-]{10,}|A[KS]IA[0-9A-Z]{12,}|eyJ[A-Za-z0-9_.-]{20,}"
-    r"|(?=[^\s]{0,200}[0-9])(?=[^\s]{0,200}[A-Z])(?=[^\s]{0,200}[a-z])[A-Za-z0-9+_]{40,}={0,2})(?![A-Za-z0-9+=])")
-_SERIAL = re.compile(
-    r"(?i)(\b(?:serial(?:[ _-]?(?:number|num|no))?|s/n|sn|(?:asset|service)[ _-]?tag|board[ _]id|part[ _]number)"
-    r"\.?[\"']?\s{0,2}[:=#]?\s{0,4}\"?)"
-    r"((?=[A-Z-]{0,40}[0-9])[A-Z0-9][A-Z0-9-]{4,63})(?![\w:/.])")
-# One without a digit is told from a word by its capitals, or by the colon before it.
-_SERIAL_CAPITALS = re.compile(
-    r"(\b(?i:serial(?:[ _-]?(?:number|num|no))?|s/n|sn)\.?[\"']?\s{0,2}[:=#]?\s{0,4}\"?)"
-    r"(?!ATAPI?\b|ATTACHED\b|OVER\b)([A-Z][A-Z-]{3,63})(?![\w:/.])")
-_SERIAL_LETTERS = re.compile(
-    r"(\b(?i:serial[ _-]?(?:number|num|no)|s/n)\.?[\"']?\s{0,2}[:=#]\s{0,4}\"?)([A-Za-z][A-Za-z-]{3,63})(?![\w:/.])")
-_CERTIFICATE = re.compile(r"(?i)(\bcert(?:ificate)? ['\"])([^'\"\n]{1,300})(?=['\"])")
-_TERM = re.compile(r"[^\W_][\w.-]*")
-_KEY_ID = re.compile(r"(?i)[0-9a-f]{8,128}")
-_NODE_DESC = re.compile(r"(?i)(\bnode[ _]desc(?:ription)?[\"']?\s{0,2}[:=]?\s{0,4})(\"[^\"\n]{1,64}\"|'[^'\n]{1,64}'|[^\s,;\"']{1,64})")
-_DESCRIBED = re.compile(r"(?i)(?:mlx\d\w*|mt\d+|connectx\S*|mellanox|technologies|nvidia|hca-?\d*|hfi\w*|bluefield\S*|quantum\S*|\d+)")
-_CLOUD = re.compile(
-    r"(?<![A-Za-z0-9-])((?:i|ami|aki|vol|snap|eni|vpc|subnet|sg|igw|rtb|acl|eipalloc|eipassoc|fs|fsap|lt|tgw|nat|pg|cr|r)-)"
-    r"((?=[a-f]*[0-9])[0-9a-f]{17}|(?=[a-f]*[0-9])[0-9a-f]{8})(?![0-9A-Za-z])")
-_VOLUME = re.compile(r"(?<![A-Za-z0-9])(vol)([0-9a-f]{17})(?![0-9A-Za-z])")
-_OCID = re.compile(r"\bocid1\.[a-z]{2,30}\.[a-z0-9.-]{2,80}")
-_INTERFACE = re.compile(
-    r"(?<![A-Za-z0-9-])(br-|veth|cali|azv|lxc|tap|qvo|qvb|qbr)((?=[a-f]*[0-9])[0-9a-f]{6,15}|[a-f]{7})(?![0-9A-Za-z])")
-_ARRAY = re.compile(r"(?i)(?<![0-9a-z:])([0-9a-f]{8}(?::[0-9a-f]{8}){3})(?![0-9a-z:])")
-_AUDIT_HEX = re.compile(r"(?<![\w.])((?:proctitle|name|exe|cwd|comm|path|acct|cmd|data)=)((?:[0-9A-F]{2}){3,4000})(?![\w.:-])")
-_MOUNT_UNIT = re.compile(r"(?<![\w./\\-])((?!sys-|proc-|dev-|run-)[A-Za-z][\w\\:-]{0,200})(\.(?:mount|automount|swap))(?![\w-])")
-_FILE_PATH = re.compile(
-    rf"(?:(?<=[a-z]://)|(?<![\w./~%+{chr(_PLACE)}-{chr(_PLACE + _PLACES)}-]))"
-    rf"/(?:[\w.+@~%=,\\#{chr(_PLACE)}-{chr(_PLACE + _PLACES)}-]{{1,255}}/?){{1,40}}")
-_SYSTEM_TREES = re.compile(r"/(?:sys|proc|usr(?!/local/)|lib|lib32|lib64|bin|sbin|boot)(?:/|$)|/dev/(?!mapper/|md/|disk/|zvol/)")
-# What /dev holds in folders of its own; any other folder there is a volume group.
-_DEV_FOLDERS = re.compile(
-    r"/dev/(?:disk|mapper|md|zvol|pts|shm|input|dri|infiniband|cpu|net|bus|snd|vfio|hugepages|mqueue|block|char|nvidia[\w-]*|fd|dma_heap|"
-    r"fuse|kvm|log|ipmi\w*|vhost[\w-]*|tpm\w*)(?:/|$)")
-_VOLUMES = re.compile(r"rd\.lvm\.(?:lv|vg)|rd\.luks\.name|rd\.md\.name|root|resume")
-_PPIN = re.compile(r"(?i)(\bppin:? (?:0x)?)([0-9a-f]{8,16})(?![0-9a-z])")
-_SSID = re.compile(
-    r"(?i)(\be?ssid\b\s{0,2}[:=]?\s{0,2})(\"[^\"\n]{1,64}\"|'[^'\n]{1,64}'|[^\s\"',;()]{1,32}"
-    r"(?: (?!(?:joined|freq\w*|bssid|chan\w*|signal|rssi|key|secur\w*|auth\w*|assoc\w*|connect\w*|disconnect\w*|on|at|with|via|using|"
-    r"from|for|is|was|not|failed|found|lost|has|in|and|to|by)\b|[\w.-]+=)[^\s\"',;()]{1,32}){0,5})")
-_USERINFO = re.compile(r"(?i)(//|\biscsi:)([^\s/:@\"']{1,64})(:[^\s/\"']{1,200})?@(?=[^\s@])")
-_AUTHORIZATION = re.compile(
-    r"(?i)(\bauthorization[\"']?\s{0,2}[:=]\s{0,2}[\"']?(?:[a-z]{4,10} )?|\bbearer )([A-Za-z0-9._~+/=-]{8,4000})")
-_LINK_HEADER = re.compile(r"(\bll header: [0-9a-f]{8}: )((?:[0-9a-f]{2} ){12,16})([^\n]*)")
-_LABEL = re.compile(
-    r"(BTRFS: device label |(?:PART)?LABEL=|by-label/|by-partlabel/|by-id/|nqn\.|iqn\.|(?:PART)?UUID=|by-uuid/)"
-    r"(\"[^\"\n]{1,200}\"|[^\s,;\"']{1,200})")
-_MAIL = re.compile(r"(?<![\w./+-])([A-Za-z_][A-Za-z0-9._%+-]{0,63})@([A-Za-z0-9][A-Za-z0-9.-]{0,252})")
-_FQDN = re.compile(rf"(?i)(?<![\w@.-])((?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9])?\.){{1,8}}(?:{TLDS}))(?![\w-]|\.\w)")
-_CONTAINER = re.compile(r"(?i)((?:docker|containerd?|crio|podman|shm|sandbox|overlay2)[-/ :]{1,2})([0-9a-f]{12})(?![0-9a-z])")
-_RECORD = re.compile(r"(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,60};)")
-_HOMES = re.compile(r"((?:/home|/Users)/)([A-Za-z_][\w.-]{0,63})((?:/[\w.+@~%=,-]{1,255}){0,40})")
-
-_HOME = ("home", "users", "Users")
-_KERNEL_TREES = ("/sys", "/proc", "/dev")
-_NAMED_VOLUMES = ("/dev/mapper", "/dev/md", "/dev/disk", "/dev/zvol")
-# Files that hold one identity and nothing else, by the end of their path.
-_IDENTITY = re.compile(
-    r"/(?:[\w-]*serial(?:_number)?|[\w-]*uuid|machine-id|boot_id|[\w-]*guid|nguid|eui|wwid|[\w-]*asset_tag|subsysnqn|hostnqn|hostid)$")
-_HOST_FILE = re.compile(r"/(?:hostname|domainname|nodename)$")
-_VERSION_FILE = re.compile(r"/(?:osrelease|version|ostype|fw_ver|hca_type|rate|state|phys_state|link_layer)$")
 
 _ID_KEYS = frozenset((
     "uuid", "serial", "id", "serial_number", "part_number", "board_part_number", "board_serial", "guid", "nodeid", "board_id",
@@ -264,7 +97,7 @@ class _Scrubber:
                 for path, entry in capture.files.items():
                     if path.endswith("/mountinfo"):
                         self._learn_mounts(entry.text)
-                    if _HOST_FILE.search(path):
+                    if forms.HOST_FILE.search(path):
                         self._learn_host(entry.text.strip())
         for host in (node.address, *(node.proxy_jump or "").split(","), node.bmc.address if node.bmc else None, *hosts):
             self._learn_host((host or "").rpartition("@")[2].partition(":")[0])
@@ -273,45 +106,45 @@ class _Scrubber:
         for place in (node.rack, *node.leaf, node.power, node.nvlink_domain, *node.labels.values()):
             self._learn("site name", place or "")
         for line in {whole[at: at + _LONGEST] for whole in haystack.splitlines() for at in range(0, len(whole), _LONGEST)}:
-            for kind, pattern in _LEARN:
+            for kind, pattern in forms.LEARN:
                 for match in pattern.finditer(line):
-                    if _UNIT.search(line[match.start(): match.end() + 10]):
+                    if forms.UNIT.search(line[match.start(): match.end() + 10]):
                         continue
                     for name in filter(None, match.groups()):
                         self._learn_host(name) if kind == "host name" else self._learn(kind, name)
-            for match in _SLURM.finditer(line) if "slurm" in line.lower() else ():
+            for match in forms.SLURM.finditer(line) if "slurm" in line.lower() else ():
                 self._learn_host(match[1] or match[2])
-            for match in _CERTIFICATE.finditer(line):
-                for name in _TERM.findall(match[2]):
-                    if name.lower().strip(".-") not in AUTHORITIES and not _KEY_ID.fullmatch(name):
+            for match in forms.CERTIFICATE.finditer(line):
+                for name in forms.TERM.findall(match[2]):
+                    if name.lower().strip(".-") not in AUTHORITIES and not forms.KEY_ID.fullmatch(name):
                         self._learn("site name", name)
-            for pattern in (_SERIAL_CAPITALS, _SERIAL_LETTERS):
+            for pattern in (forms.SERIAL_CAPITALS, forms.SERIAL_LETTERS):
                 for match in pattern.finditer(line):
                     self._learn("serial number", match[2])
-            for match in _FQDN.finditer(line):
+            for match in forms.FQDN.finditer(line):
                 self._learn_host(match[1])
-            for match in _SECRET.finditer(line):
+            for match in forms.SECRET.finditer(line):
                 if not match[1].lower().startswith("pwd"):
                     self._learn("secret", match[2].strip("\"'"))
-            for match in _COMMAND_LINE.finditer(line):
+            for match in forms.COMMAND_LINE.finditer(line):
                 for key, value in _parameters(match[2]):
                     if _is_secret(key, value):
                         self._learn("secret", value.strip("\"'"))
-            for match in _SERIAL.finditer(line):
+            for match in forms.SERIAL.finditer(line):
                 self._learn("serial number", match[2])
             self._learn_digits(line)
 
     def _learn_digits(self, line: str) -> None:
-        for match in _GUID.finditer(line):
+        for match in forms.GUID.finditer(line):
             self._known.add(match[3].lower())
-        for match in _GROUPS.finditer(line):
-            if not match[0].lower().startswith(_OUI_VENDOR):
+        for match in forms.GROUPS.finditer(line):
+            if not match[0].lower().startswith(forms.OUI_VENDOR):
                 self._known.add(match[0].replace(":", "").lower())
-        for match in _PAIRS.finditer(line):
+        for match in forms.PAIRS.finditer(line):
             self._known.add(match[0].replace(match[1], "").lower())
-        for match in _ENX.finditer(line):
+        for match in forms.ENX.finditer(line):
             self._known.add(match[2].lower())
-        for match in _CONTAINER.finditer(line):
+        for match in forms.CONTAINER.finditer(line):
             self._known.add(match[2].lower())
 
     def _learn(self, kind: str, word: str) -> None:
@@ -331,7 +164,7 @@ class _Scrubber:
         if not name or _is_ip(name) or name in ORDINARY or name in PUBLIC or any(name.endswith(f".{public}") for public in PUBLIC):
             return
         first, _, domain = name.partition(".")
-        if _UNIT.search(name):
+        if forms.UNIT.search(name):
             return
         if domain and re.fullmatch(rf"(?i)[\w-]+(?:\.[\w-]+)*|{TLDS}", domain) and not domain.replace(".", "").isdigit():
             if "." in domain:
@@ -399,7 +232,7 @@ class _Scrubber:
         low = line.lower()
         low = low if len(low) == len(line) else line
         end = 0
-        for match in _BEGIN.finditer(low):
+        for match in forms.BEGIN.finditer(low):
             at = match.start()
             for length in self._lengths.get(low[at: at + 2], ()) if at >= end else ():
                 word = low[at: at + length]
@@ -465,7 +298,7 @@ class _Scrubber:
             cut = max(line.rfind(" ", 0, _LONGEST), line.rfind(",", 0, _LONGEST)) + 1 or _LONGEST
             return self._line(line[:cut], patterns) + self._line(line[cut:], patterns)
         prefix = ""
-        if record := _RECORD.match(line):
+        if record := forms.RECORD.match(line):
             prefix, line = record[1], line[record.end():]
         key = line if patterns else ""
         if key in self._cache:
@@ -476,14 +309,14 @@ class _Scrubber:
         return prefix + done
 
     def _work(self, line: str, patterns: bool, words: bool = True) -> str:
-        line = "".join("?" if ord(c) >= _PLACE else c for c in line) if any(ord(c) >= _PLACE for c in line) else line
+        line = "".join("?" if ord(c) >= forms.PLACE else c for c in line) if any(ord(c) >= forms.PLACE for c in line) else line
         places: list[str] = []
 
         def put(text: str) -> str:
-            if len(places) >= _PLACES:
+            if len(places) >= forms.PLACES:
                 return "?"
             places.append(text)
-            return chr(_PLACE + len(places) - 1)
+            return chr(forms.PLACE + len(places) - 1)
 
         def apply(handler: _Handler) -> Callable[[re.Match[str]], str]:
             def replacement(match: re.Match[str]) -> str:
@@ -502,14 +335,14 @@ class _Scrubber:
         for pattern, handler in _PATHS if patterns and words else ():
             line = pattern.sub(apply(handler), line)
         # What is put may hold places itself: a group of a match that another pattern had worked on before.
-        while places and any(ord(c) >= _PLACE for c in line):
-            line = "".join(places[ord(c) - _PLACE] if ord(c) >= _PLACE else c for c in line)
+        while places and any(ord(c) >= forms.PLACE for c in line):
+            line = "".join(places[ord(c) - forms.PLACE] if ord(c) >= forms.PLACE else c for c in line)
         return line
 
     # ---- paths and mounts
 
     def _path(self, path: str, learn: bool = False) -> str:
-        if path.startswith(_KERNEL_TREES) and not path.startswith(_NAMED_VOLUMES) and not _is_volume(path):
+        if path.startswith(forms.KERNEL_TREES) and not path.startswith(forms.NAMED_VOLUMES) and not _is_volume(path):
             return path if learn else self.text(path)
         parts = path.split("/")
         return "/".join(self._component(part, parts[at - 1] if at else "", learn) for at, part in enumerate(parts))
@@ -517,7 +350,7 @@ class _Scrubber:
     def _component(self, part: str, parent: str, learn: bool) -> str:
         if not part or part.lower() in ORDINARY:
             return part
-        if parent in _HOME:
+        if parent in forms.HOME:
             if learn:
                 self._learn("user name", part)
                 return part
@@ -530,7 +363,7 @@ class _Scrubber:
         """A component of a path whose words give way, unless they are what paths are made of everywhere."""
         if not learn and part.lower() in self._kinds:
             return self.word(part)
-        return "".join(piece if at % 2 else self._piece(piece, learn) for at, piece in enumerate(_PARTS.split(part)))
+        return "".join(piece if at % 2 else self._piece(piece, learn) for at, piece in enumerate(forms.PARTS.split(part)))
 
     def _piece(self, piece: str, learn: bool) -> str:
         stem = piece.lower().rstrip("0123456789")
@@ -540,7 +373,7 @@ class _Scrubber:
             return piece
         if not learn:
             return self.word(piece) if piece.lower() in self._kinds else self.standins.name("path name", piece, "dir{}")
-        if len(piece) >= 4 and _NAMES.fullmatch(piece):
+        if len(piece) >= 4 and forms.NAMES.fullmatch(piece):
             self._learn("path name", piece)
         return piece
 
@@ -568,7 +401,7 @@ class _Scrubber:
         server, colon, path = source.partition(":/")
         if colon and "/" not in server:
             user, at, name = server.rpartition("@")
-            named = self.host(name) if _NAMES.fullmatch(name) and "," not in name else self.text(name)
+            named = self.host(name) if forms.NAMES.fullmatch(name) and "," not in name else self.text(name)
             return f"{self.user(user) + at if at else ''}{named}:{self._path('/' + path)}"
         return self._path(source)
 
@@ -612,15 +445,15 @@ class _Scrubber:
     def _file(self, path: str, text: str) -> str:
         if path.endswith("/mountinfo"):
             return self.mountinfo(text)
-        if _IDENTITY.search(path):
+        if forms.IDENTITY.search(path):
             return "\n".join(self.opaque("serial number", line) if line.strip() else line for line in text.split("\n"))
-        if _HOST_FILE.search(path):
+        if forms.HOST_FILE.search(path):
             return "\n".join(self.host(line) if line.strip("() \t") not in ("", "none") else line for line in text.split("\n"))
         if path == "/proc/cmdline":
             return self.command_line(text)
         if path == "/proc/swaps":
             return "\n".join(self._swap(line) for line in text.split("\n"))
-        return self.text(text, patterns=_VERSION_FILE.search(path) is None)
+        return self.text(text, patterns=forms.VERSION_FILE.search(path) is None)
 
     def _swap(self, line: str) -> str:
         path = line.split()[0] if line.startswith("/") else ""
@@ -635,7 +468,7 @@ class _Scrubber:
                 words.append(key + equals + self._path(value))
             elif ":/" in value and "://" not in value:
                 words.append(key + equals + self.source(value))
-            elif _VOLUMES.fullmatch(key) and not re.match(r"(?:PART)?(?:UUID|LABEL)=", value):
+            elif forms.VOLUMES.fullmatch(key) and not re.match(r"(?:PART)?(?:UUID|LABEL)=", value):
                 words.append(key + equals + self._path(value))
             elif _is_secret(key, value):
                 words.append(key + equals + self.opaque("secret", value))
@@ -707,7 +540,7 @@ class _Scrubber:
     def _program(self, path: str) -> str:
         """Where a plug-in or a runtime lies."""
         folder, slash, program = path.rpartition("/")
-        folder = self.text(folder) if _SYSTEM_TREES.match(folder + slash) else self._path(folder)
+        folder = self.text(folder) if forms.SYSTEM_TREES.match(folder + slash) else self._path(folder)
         return folder + slash + (program if program.removeprefix("docker-") in ENGINE else self.pieces(program))
 
     def _plugin(self, found: dict[str, Any]) -> dict[str, Any]:
@@ -754,7 +587,7 @@ def _fingerprint(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
 
 
 def _userinfo(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
-    if any(ord(c) >= _PLACE for c in match[0]):
+    if any(ord(c) >= forms.PLACE for c in match[0]):
         return None
     password = ":" + scrubber.standins.like("secret", match[3][1:]) if match[3] else ""
     return f"{match[1]}{scrubber.user(match[2])}{password}@"
@@ -782,7 +615,7 @@ def _headed(kind: str) -> _Handler:
         value = match[2].strip(quote) if quote else match[2]
         low = value.lower()
         folder = value.startswith("/") and match[1].lower().startswith("pwd")      # the working directory, and no password
-        if not value or folder or ord(value[0]) >= _PLACE or low in ORDINARY:
+        if not value or folder or ord(value[0]) >= forms.PLACE or low in ORDINARY:
             return None
         return match[1] + quote + (scrubber.word(value) if low in scrubber._kinds else scrubber.standins.like(kind, value)) + quote
 
@@ -790,7 +623,7 @@ def _headed(kind: str) -> _Handler:
 
 
 def _label(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
-    if any(ord(c) >= _PLACE for c in match[2]):
+    if any(ord(c) >= forms.PLACE for c in match[2]):
         return None
     return match[1] + scrubber.standins.like("identifier" if "UUID" in match[1] or match[1] == "by-uuid/" else "label", match[2])
 
@@ -818,7 +651,7 @@ def _pairs(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
 
 def _groups(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     raw = match[0].replace(":", "").lower()
-    if match[0].lower().startswith(_OUI_VENDOR) or len(set(raw)) == 1:
+    if match[0].lower().startswith(forms.OUI_VENDOR) or len(set(raw)) == 1:
         return None
     return _redigit(match[0], ":", _digits(scrubber, raw))
 
@@ -851,10 +684,10 @@ def _bare(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
         return None
     before = match.string[max(0, match.start() - 40): match.start()]
     known = raw in scrubber._known
-    if len(raw) >= 32 or known or _WORLDWIDE.search(before):
+    if len(raw) >= 32 or known or forms.WORLDWIDE.search(before):
         return prefix + _redigit(match[2], "", _digits(scrubber, raw))
     address = raw.startswith(("0000", "ffff")) or "[Hardware Error]" in match.string or match.string[match.end(): match.end() + 1] == "-" \
-        or _ADDRESSED.search(before) is not None
+        or forms.ADDRESSED.search(before) is not None
     return prefix + _redigit(match[2], "", _digits(scrubber, raw)) if prefix and len(raw) == 16 and not address else None
 
 
@@ -886,12 +719,12 @@ def _ipv4(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     if text.startswith(("0.", "127.", "255.")):      # the first are versions, or the address 0.0.0.0
         return text
     before, after = match.string[max(0, match.start() - 24): match.start()], match.string[match.end(): match.end() + 20]
-    reached = _REACHED.match(after) is not None
-    if _VERSION.search(before) and not reached:
+    reached = forms.REACHED.match(after) is not None
+    if forms.VERSION.search(before) and not reached:
         return text
-    if _MAYBE_VERSION.search(before) or _MAYBE_RELEASE.match(after):
+    if forms.MAYBE_VERSION.search(before) or forms.MAYBE_RELEASE.match(after):
         public = ipaddress.IPv4Address(text).is_global
-        if not reached and (public or (_SPEAKS_OF_CODE.match(after) and not _TOWARDS.search(before))):
+        if not reached and (public or (forms.SPEAKS_OF_CODE.match(after) and not forms.TOWARDS.search(before))):
             return text
     return scrubber.standins.ipv4(text)
 
@@ -902,10 +735,10 @@ def _dashed(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
 
 
 def _mail(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
-    if _UNIT.search(match[0]) or match[2].lower() in ORDINARY:
+    if forms.UNIT.search(match[0]) or match[2].lower() in ORDINARY:
         return None
     host = match[2].rstrip(".-")
-    if host.replace(".", "").isdigit() or _NO_NAME.match(host):
+    if host.replace(".", "").isdigit() or forms.NO_NAME.match(host):
         return None
     scrubber.standins.count("login", f"{match[1]}@{host}".lower())
     return f"{scrubber.user(match[1])}@{_named(scrubber, host)}{match[2][len(host):]}"
@@ -929,27 +762,27 @@ def _user_phrase(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     made, end = "", match.start()
     for at in range(1, (match.re.groups or 0) + 1):
         name = match[at]
-        if name.lower() not in scrubber._kinds and name not in _BRIEF:
+        if name.lower() not in scrubber._kinds and name not in forms.BRIEF:
             made += match.string[end: match.start(at)] + scrubber.user(name)
             end = match.end(at)
-    return made + match.string[end: match.end()] if made and not _UNIT.search(match[0]) else None
+    return made + match.string[end: match.end()] if made and not forms.UNIT.search(match[0]) else None
 
 
 def _certificate(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     """Words that authorities' certificates share stay; the rest tells who built the kernel."""
     def term(word: re.Match[str]) -> str:
-        if _KEY_ID.fullmatch(word[0]):
+        if forms.KEY_ID.fullmatch(word[0]):
             return _redigit(word[0], "", scrubber.standins.hexadecimal("key fingerprint", word[0].lower()))
         low = word[0].lower()
         if low in scrubber._kinds:
             return scrubber.word(low)
         return word[0] if low.strip(".-") in AUTHORITIES or low.isdigit() else scrubber.standins.like("certificate", word[0])
 
-    return match[1] + _TERM.sub(term, match[2])
+    return match[1] + forms.TERM.sub(term, match[2])
 
 
 def _node_desc(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
-    return match[1] + _TERM.sub(lambda word: word[0] if _DESCRIBED.fullmatch(word[0]) else scrubber.host(word[0]), match[2])
+    return match[1] + forms.TERM.sub(lambda word: word[0] if forms.DESCRIBED.fullmatch(word[0]) else scrubber.host(word[0]), match[2])
 
 
 def _identified(kind: str) -> _Handler:
@@ -967,7 +800,7 @@ def _mount_unit(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
 
 def _file_path(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
     path = match[0]
-    if _SYSTEM_TREES.match(path) and not _is_volume(path):
+    if forms.SYSTEM_TREES.match(path) and not _is_volume(path):
         return None
     return "/".join(part if part.lower() in ORDINARY else scrubber.pieces(part) for part in path.split("/"))
 
@@ -980,20 +813,22 @@ def _fqdn(scrubber: _Scrubber, match: re.Match[str]) -> str | None:
 
 
 # Identifiers that keep their form when a secret is one.
-_FORMS = (_UUID, _PAIRS, _IPV4, _IPV6, _FQDN, _BARE, _DOCKER_ID)
+_FORMS = (forms.UUID, forms.PAIRS, forms.IPV4, forms.IPV6, forms.FQDN, forms.BARE, forms.DOCKER_ID)
 _HANDLERS: tuple[tuple[re.Pattern[str], _Handler], ...] = (
-    *((pattern, _user_phrase) for pattern in _USERS),
-    (_COMMAND_LINE, _command_line), (_KEEP, _keep), (_FINGERPRINT, _fingerprint), (_USERINFO, _userinfo),
-    (_AUTHORIZATION, _headed("secret")), (_LINK_HEADER, _link_header), (_SECRET, _headed("secret")), (_UUID, _uuid),
-    (_HOMES, _home), (_DOCKER_ID, _like("identifier")), (_PAIRS, _pairs), (_IPV6, _ipv6), (_GUID, _guid), (_PPIN, _ppin),
-    (_GROUPS, _groups), (_ARRAY, _array), (_CLOUD, _identified("cloud id")), (_VOLUME, _identified("cloud id")), (_OCID, _like("cloud id")),
-    (_INTERFACE, _identified("interface id")), (_AUDIT_HEX, _identified("hexadecimal id")), (_CERTIFICATE, _certificate),
-    (_NODE_DESC, _node_desc), (_CISCO, _cisco), (_IPV4, _ipv4), (_DASHED, _dashed), (_LABEL, _label), (_SERIAL, _headed("serial number")),
-    (_SERIAL_CAPITALS, _headed("serial number")), (_SERIAL_LETTERS, _headed("serial number")), (_ENX, _second_is_digits),
-    (_CONTAINER, _container), (_BARE, _bare), (_TOKEN, _like("secret")), (_SSID, _headed("SSID")), (_MAIL, _mail), (_FQDN, _fqdn),
+    *((pattern, _user_phrase) for pattern in forms.USERS),
+    (forms.COMMAND_LINE, _command_line), (forms.KEEP, _keep), (forms.FINGERPRINT, _fingerprint), (forms.USERINFO, _userinfo),
+    (forms.AUTHORIZATION, _headed("secret")), (forms.LINK_HEADER, _link_header), (forms.SECRET, _headed("secret")), (forms.UUID, _uuid),
+    (forms.HOMES, _home), (forms.DOCKER_ID, _like("identifier")), (forms.PAIRS, _pairs), (forms.IPV6, _ipv6), (forms.GUID, _guid),
+    (forms.PPIN, _ppin), (forms.GROUPS, _groups), (forms.ARRAY, _array), (forms.CLOUD, _identified("cloud id")),
+    (forms.VOLUME, _identified("cloud id")), (forms.OCID, _like("cloud id")), (forms.INTERFACE, _identified("interface id")),
+    (forms.AUDIT_HEX, _identified("hexadecimal id")), (forms.CERTIFICATE, _certificate), (forms.NODE_DESC, _node_desc),
+    (forms.CISCO, _cisco), (forms.IPV4, _ipv4), (forms.DASHED, _dashed), (forms.LABEL, _label), (forms.SERIAL, _headed("serial number")),
+    (forms.SERIAL_CAPITALS, _headed("serial number")), (forms.SERIAL_LETTERS, _headed("serial number")), (forms.ENX, _second_is_digits),
+    (forms.CONTAINER, _container), (forms.BARE, _bare), (forms.TOKEN, _like("secret")), (forms.SSID, _headed("SSID")),
+    (forms.MAIL, _mail), (forms.FQDN, _fqdn),
 )
 # After the learned words, which in a path are known best.
-_PATHS: tuple[tuple[re.Pattern[str], _Handler], ...] = ((_MOUNT_UNIT, _mount_unit), (_FILE_PATH, _file_path))
+_PATHS: tuple[tuple[re.Pattern[str], _Handler], ...] = ((forms.MOUNT_UNIT, _mount_unit), (forms.FILE_PATH, _file_path))
 
 
 # ---- small things
@@ -1018,7 +853,7 @@ def _redigit(raw: str, separator: str, digits: str) -> str:
 
 
 def _is_volume(path: str) -> bool:
-    return path.startswith("/dev/") and path.count("/") == 3 and _DEV_FOLDERS.match(path) is None
+    return path.startswith("/dev/") and path.count("/") == 3 and forms.DEV_FOLDERS.match(path) is None
 
 
 def _is_ip(text: str) -> bool:
@@ -1092,7 +927,7 @@ def _json_lines(text: str) -> Iterable[Any]:
 def _whole(text: str) -> str:
     """A text that was cut, without the piece of a word at either end: a part of a name would not be known for what it is."""
     first, newline, rest = text.partition("\n")
-    if newline and not _RECORD.match(first) and _RECORD.match(rest):
+    if newline and not forms.RECORD.match(first) and forms.RECORD.match(rest):
         text = rest
     return text if text.endswith("\n") else text[: max(text.rfind(" "), text.rfind("\n"), text.rfind(",")) + 1]
 
