@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,11 @@ import pytest
 from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
+
+
+def pytest_configure() -> None:
+    # A shell starts what it sends to the background with SIGINT ignored, and children inherit that; tests send it to theirs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
