@@ -10,10 +10,12 @@ from pathlib import Path
 
 
 @contextmanager
-def throwaway_user() -> Iterator[str]:
-    """The name of a new user without home, password and rights; afterwards the user, and what sudo allowed it, are gone."""
+def throwaway_user(home: Path | None = None) -> Iterator[str]:
+    """The name of a new user without password and rights, and without a home unless one is named, which is not made; afterwards the
+    user, and what sudo allowed it, are gone."""
     name = f"t{secrets.token_hex(4)}"
-    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", "--password", "*", name], check=True)
+    where = ["--home-dir", str(home)] if home is not None else []
+    subprocess.run(["useradd", "--no-create-home", *where, "--shell", "/bin/sh", "--password", "*", name], check=True)
     try:
         yield name
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,10 +30,8 @@ def hung_home(folder: Path, config: str = "") -> Iterator[tuple[Sshd, Path]]:
     folder.chmod(0o755)
     point = folder / "nfs"
     point.mkdir()
-    with throwaway_user() as user, fuse.hung(point):
-        subprocess.run(["usermod", "--home", str(point / "home"), user], check=True)
-        with sshd(folder / "sshd", user=user, config=config) as server:
-            yield server, point
+    with throwaway_user(point / "home") as user, fuse.hung(point), sshd(folder / "sshd", user=user, config=config) as server:
+        yield server, point
 
 
 @pytest.fixture
