@@ -19,7 +19,7 @@ import pytest
 from inventory.hostkeys import fingerprint
 from tests.command import MUSTER, environment, muster, unread
 from tests.testbed.require import require
-from tests.testbed.sshd import SSHD, Sshd, free_port, hangs_up, hashed, listener, make_key, public, silent, sshd
+from tests.testbed.sshd import SSHD, Sshd, free_port, hangs_up, hashed, listener, make_key, public, silent, sshd, wait_until
 
 TYPES = ("ed25519", "ecdsa", "rsa")
 _PIPE = "import os,socket,sys,threading as t;s=socket.create_connection(sys.argv[1:3]);" \
@@ -268,8 +268,9 @@ def test_a_node_behind_a_proxy_command_is_pinned_by_the_command_that_its_refusal
     words = shlex.split(done.stdout.splitlines()[-1].partition("pin it with: ")[2])
     assert words[:3] == ["ssh", "-o", "StrictHostKeyChecking=ask"]
     config = ["-F", str(place.home / ".ssh" / "config"), "-o", "BatchMode=no", "-o", "StrictHostKeyChecking=accept-new"]    # as if "yes" were typed
-    subprocess.run(["ssh", *config, *words[3:]], check=False, timeout=30, capture_output=True, stdin=subprocess.DEVNULL)
-    assert place.known_hosts.exists()
+    with subprocess.Popen(["ssh", *config, *words[3:]], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as ssh:
+        wait_until(place.known_hosts.exists, 30, "the pinned key")
+        ssh.kill()
 
 
 def test_a_jump_host_that_is_an_ipv6_address_can_be_named(place: Place, server: Sshd) -> None:

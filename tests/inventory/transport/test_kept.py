@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -185,6 +186,14 @@ def test_what_a_sweep_had_no_use_for_is_ended_by_the_next(server: Sshd, keeping:
     assert logins(server) == 2
 
 
+def lost(server: Sshd, keeping: Keeping) -> bool:
+    """Whether every kept connection is; ends what of the server's serves one."""
+    for pid in sessions(server):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    return not any(link.alive for link in keeping.kept._idle.values())
+
+
 def test_nodes_that_come_and_go_behind_a_jump_host_leave_no_connections_to_it(
         server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jump_module, "NODES_PER_CONNECTION", 2)
@@ -195,9 +204,7 @@ def test_nodes_that_come_and_go_behind_a_jump_host_leave_no_connections_to_it(
         for _ in range(4):
             replies = keeping(*(server.node(name, proxy_jump="bastion") for name in names), fanout=1)
             assert [reply.body for reply in replies.values()] == [b"well"] * 5
-            for pid in sessions(server):
-                os.kill(pid, signal.SIGTERM)
-            wait_until(lambda: not any(link.alive for link in keeping.kept._idle.values()), what="the loss of every node")
+            wait_until(lambda: lost(server, keeping), what="the loss of every node")
         assert logins(bastion) == 3
         node = server.node("n0", proxy_jump="bastion")
         for _ in range(3):
