@@ -13,8 +13,11 @@ from tests.testbed.sshd import SSHD, Sshd, sshd
 
 
 def pytest_configure() -> None:
-    # A shell starts what it sends to the background with SIGINT ignored, and children inherit that; tests send it to theirs.
+    # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that, and tests send both to
+    # theirs. A handler of ours, even one that does nothing, is not inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 @pytest.fixture(scope="session")
