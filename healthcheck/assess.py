@@ -16,7 +16,8 @@ from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
 from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
 from healthcheck.facts.site import PORT_PLANS, PortPlans
-from healthcheck.judge import Facts, judge, judge_fleet
+from healthcheck.fleetjudge import judge_fleet
+from healthcheck.judge import Facts, judge
 from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status, state_of
 from healthcheck.probes import Probe, ProbeSet
 from healthcheck.recording import Recording

@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from healthcheck.checks.base import PREVIOUS, Check, NotMeasured
-from healthcheck.checks.fleet import NoMajority
 from healthcheck.facts.base import Fact, Partial, Unmeasured
-from healthcheck.facts.base import Unsupported as UnsupportedValue
 from healthcheck.guard import NotSupported, Subjects, Tracker, original, whole
-from healthcheck.outcome import Finding, Origin, Result, Status
+from healthcheck.outcome import Finding, Origin, Owner, Result, Status
 from healthcheck.rule import Rule, Unsupported
-from healthcheck.sku import SMALLEST_COHORT, Sku
+from healthcheck.sku import Sku
 from inventory.text import clean
 
 MOST_FINDINGS = 200
@@ -30,7 +28,7 @@ Facts = Mapping[str, Any]
 
 
 @dataclass
-class _Verdict:
+class Verdict:
     """What running one check brought, before the rule's word on it."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -44,17 +42,17 @@ class _Verdict:
 def judge(rule: Rule, facts: Facts, previous: Facts | None, sku: Sku | None) -> Result:
     """What one rule says of one node. `previous` holds the facts of the earlier look of the same boot, if there is one."""
     if rule.left_out:
-        return _result(rule, Status.SKIPPED, reason=rule.left_out)
+        return result(rule, Status.SKIPPED, reason=rule.left_out)
     if sku is not None:
         for name in rule.fact_names:
             if name in sku.empty and facts.get(name) == ():
-                return _result(rule, Status.SKIPPED, reason=f"there are no {name}, as the SKU says")
+                return result(rule, Status.SKIPPED, reason=f"there are no {name}, as the SKU says")
     missing = rule.without_number(sku)
     if missing is not None:
         if sku is not None and sku.declines(missing):
-            return _result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
-        return _result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
-    return _rule_on(rule, _run(rule.checked, facts, previous, rule.values(sku), sku))
+            return result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
+        return result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
+    return rule_on(rule, _run(rule.checked, facts, previous, rule.values(sku), sku))
 
 
 def _no_number(name: str, sku: Sku | None) -> str:
@@ -63,72 +61,14 @@ def _no_number(name: str, sku: Sku | None) -> str:
     return sku.why_unknown.get(name, f"the SKU {sku.name} gives no {name}")
 
 
-def judge_fleet(rule: Rule, cohort: Mapping[str, Any]) -> dict[str, Result]:
-    """What one fleet rule says of each node of a cohort (nodes of one SKU); `cohort` maps a node to the rule's one fact."""
-    if rule.left_out:
-        return {node: _result(rule, Status.SKIPPED, reason=rule.left_out) for node in cohort}
-    verdicts = {node: _Verdict() for node in cohort}
-    measured: dict[str, Any] = {}
-    tracker = Tracker()
-    for node, fact in cohort.items():
-        if isinstance(fact, Partial):
-            verdicts[node].unmeasured[rule.checked.facts[0]] = Unmeasured(fact.reason)
-            fact = fact.value
-        if isinstance(fact, Unmeasured):
-            verdicts[node].unmeasured[rule.checked.facts[0]] = fact
-        else:
-            measured[node] = fact
-    problem: Unmeasured | None = None
-    while True:
-        if len(measured) < SMALLEST_COHORT:
-            skipped = f"a cohort of {len(measured)} is too small to compare: at least {SMALLEST_COHORT} nodes of one SKU"
-            for node in measured:
-                verdicts[node].skipped = skipped
-            break
-        tracker = Tracker()
-        found: list[tuple[str, Finding]] = []
-        try:
-            for node, finding in rule.checked.function({n: tracker.wrap(fact) for n, fact in measured.items()}, **rule.values(None)):
-                if node not in measured:
-                    raise ValueError(f"a finding about {node}, which is not among the nodes that were compared")
-                found.append((node, _sound(finding)))
-        except NoMajority as error:
-            problem = Unmeasured(str(error), Origin.MUSTER)
-        except (NotMeasured, NotSupported) as error:
-            problem = Unmeasured(str(error))
-        except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
-            problem = Unmeasured(f"the check failed: {type(error).__name__}: {error}", Origin.MUSTER)
-        if not (tracker.unmeasured or tracker.unsupported):
-            for node, finding in found:
-                verdicts[node].findings.append(finding)
-            if problem is not None:
-                for node in measured:
-                    verdicts[node].unmeasured[rule.checked.name] = problem
-            break
-        problem = None
-        # Every node whose fact lacks what was asked for leaves at once: there may be thousands.
-        for node, fact in list(measured.items()):
-            for name in tracker.fields:
-                value = getattr(fact, name, None)
-                if isinstance(value, Unmeasured):
-                    verdicts[node].unmeasured[rule.checked.facts[0]] = value
-                elif isinstance(value, UnsupportedValue):
-                    verdicts[node].unsupported.append(f"{name} of this node")
-                    verdicts[node].judged = False
-                else:
-                    continue
-                measured.pop(node, None)
-    return {node: _rule_on(rule, verdict) for node, verdict in verdicts.items()}
-
-
-def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str, Any], sku: Sku | None) -> _Verdict:
+def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str, Any], sku: Sku | None) -> Verdict:
     """Runs a check, again and again without the subjects that it could not read, until it gets through; in bounded many runs."""
-    verdict = _Verdict()
+    verdict = Verdict()
     arguments: list[Any] = []
     for name in check.facts:
         if name.startswith(PREVIOUS):
             if previous is None:
-                return _Verdict(skipped="no earlier look at this node in this boot")
+                return Verdict(skipped="no earlier look at this node in this boot")
             value = previous.get(name.removeprefix(PREVIOUS), Unmeasured("the earlier look did not capture it"))
         else:
             value = facts.get(name, Unmeasured(f"{name} was not captured"))
@@ -138,7 +78,7 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
             verdict.unmeasured[name] = Unmeasured(value.reason)
             value = value.value
         if isinstance(value, Unmeasured):
-            return _Verdict(unmeasured={name: value})
+            return Verdict(unmeasured={name: value})
         if check.counts and verdict.unmeasured:
             return verdict
         if isinstance(value, Fact) and value.caveat:
@@ -163,7 +103,7 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
         broken: Exception | None = None
         try:
             for finding in itertools.islice(check.function(*guarded, **values), MOST_FINDINGS):
-                findings.append(_sound(finding))
+                findings.append(sound(finding))
         except NotMeasured as error:
             fact = original(error.fact)
             if isinstance(fact, Fact):
@@ -212,10 +152,10 @@ def _nothing(name: str, sku: Sku | None) -> Unmeasured:
     return Unmeasured(f"no {name} were found, and the SKU {sku.name} does not say that there are none")
 
 
-def _rule_on(rule: Rule, verdict: _Verdict) -> Result:
+def rule_on(rule: Rule, verdict: Verdict) -> Result:
     """The rule's word on what its check brought."""
     if verdict.skipped:
-        return _result(rule, Status.SKIPPED, reason=verdict.skipped)
+        return result(rule, Status.SKIPPED, reason=verdict.skipped)
     findings = list(dict.fromkeys(verdict.findings))
     unmeasured = dict(verdict.unmeasured)
     notes = [f"{name}: {value.reason}" for name, value in unmeasured.items()] + verdict.caveats
@@ -227,16 +167,16 @@ def _rule_on(rule: Rule, verdict: _Verdict) -> Result:
             unmeasured.update((subject, Unmeasured("not supported")) for subject in verdict.unsupported)
             notes.append(what)
         elif not verdict.judged and not findings and not unmeasured:
-            return _result(rule, Status.SKIPPED, reason=what)
+            return result(rule, Status.SKIPPED, reason=what)
         else:
             notes.append(what)
     reason = _few(notes)
     if findings:
-        return _result(rule, Status.FAIL, findings[:MOST_FINDINGS], reason=reason)
+        return result(rule, Status.FAIL, findings[:MOST_FINDINGS], reason=reason)
     if unmeasured:
         node = any(value.origin is Origin.NODE for value in unmeasured.values())
-        return _result(rule, Status.UNKNOWN, reason=reason, origin=Origin.NODE if node else Origin.MUSTER)
-    return _result(rule, Status.PASS, reason=reason)
+        return result(rule, Status.UNKNOWN, reason=reason, origin=Origin.NODE if node else Origin.MUSTER)
+    return result(rule, Status.PASS, reason=reason)
 
 
 def _few(notes: Iterable[str], most: int = 3) -> str:
@@ -245,16 +185,21 @@ def _few(notes: Iterable[str], most: int = 3) -> str:
     return "; ".join(listed[:most]) + more
 
 
-def _result(
+def result(
     rule: Rule, status: Status, findings: Iterable[Finding] = (), *, reason: str = "", origin: Origin | None = None,
 ) -> Result:
     remedy = rule.remedy if status is Status.FAIL else ""
-    return Result(rule.id, rule.checked.name, status, rule.severity, tuple(findings), clean(reason, 1000), origin, remedy)
+    owner = rule.owner if status is Status.FAIL else None
+    return Result(rule.id, rule.checked.name, status, rule.severity, tuple(findings), clean(reason, 1000), origin, remedy, owner)
 
 
-def _sound(finding: Finding) -> Finding:
+def sound(finding: Finding) -> Finding:
     """The finding, made of numbers and clean lines only; raises what a value that is no finding raises, inside the check's run."""
-    return Finding(clean(finding.subject), _shown(finding.observed), _shown(finding.expected))
+    if finding.owner is not None and not isinstance(finding.owner, Owner):
+        raise ValueError(f"{finding.owner!r} is no owner")
+    return Finding(
+        clean(finding.subject), _shown(finding.observed), _shown(finding.expected), clean(finding.remedy, 1000), finding.owner,
+    )
 
 
 def _shown(value: object) -> object:

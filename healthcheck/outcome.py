@@ -42,18 +42,36 @@ class NodeState(Enum):
     HEALTHY = "healthy"
 
 
+class Owner(Enum):
+    """Who acts on a FAIL: the job's user, the cluster's operator, the network's or the data centre's people, or the vendor."""
+
+    USER = "user"
+    OPERATOR = "operator"
+    NETWORK = "network"
+    DATACENTRE = "datacentre"
+    VENDOR = "vendor"
+
+
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: on what, what was seen, and what should have been seen."""
+    """One thing that is wrong: on what, what was seen, and what should have been seen.
+
+    `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule says.
+    """
 
     subject: str
     observed: object
     expected: object
+    remedy: str = ""
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one rule says of one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was not judged."""
+    """What one rule says of one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was not judged.
+
+    `remedy` and `owner` are the rule's, and there for a FAIL only.
+    """
 
     rule: str
     check: str
@@ -63,6 +81,7 @@ class Result:
     reason: str = ""
     origin: Origin | None = None
     remedy: str = ""
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from healthcheck.checks.base import PREVIOUS, Check
 from healthcheck.facts.base import FACTS
-from healthcheck.outcome import Severity
+from healthcheck.outcome import Owner, Severity
 from healthcheck.probes import Effect, Probe
 from healthcheck.sku import Sku
 
@@ -55,6 +55,7 @@ class Rule:
     source: str
     proven: Proven
     origin_file: str
+    owner: Owner = Owner.OPERATOR
     overridden: tuple[str, ...] = ()
     left_out: str = ""
 

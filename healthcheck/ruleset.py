@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from healthcheck.checks import catalogue
 from healthcheck.checks.base import CHECKS, Check
-from healthcheck.outcome import Severity
+from healthcheck.outcome import Owner, Severity
 from healthcheck.portplan import read_ports
 from healthcheck.probes import Effect, Probe, ProbeSet
 from healthcheck.rule import Number, Proven, Rule, Unsupported
@@ -27,9 +27,11 @@ from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.text import short
 
-_RULE_KEYS = ("id", "check", "with", "severity", "unsupported", "effect", "remedy", "source", "proven", "enabled")
+_RULE_KEYS = ("id", "check", "with", "severity", "unsupported", "effect", "remedy", "owner", "source", "proven", "enabled")
 _SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "source")
 _PROFILE_KEYS = ("profile", "title", "leave_out")
+# Data of another form beside the rules: each has a reader of its own.
+NOT_RULES = ("policy.yaml", "xid.yaml", "sxid.yaml")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
@@ -98,7 +100,7 @@ def load_ruleset(folders: Iterable[Path]) -> Ruleset:
     profiles: dict[str, _Entry] = {}
     for folder in folders:
         for path in sorted(folder.glob("*.yaml")):
-            if path.name == "policy.yaml":
+            if path.name in NOT_RULES:
                 continue
             digest.update(path.read_bytes())
             for entry in _rule_entries(path):
@@ -232,6 +234,7 @@ def _rule(entry: _Entry, skus: Mapping[str, Sku]) -> Rule:
         unsupported=_member(Unsupported, entry, "unsupported", Unsupported.UNKNOWN),
         effect=_member(Effect, entry, "effect", Effect.PASSIVE), remedy=" ".join(values["remedy"].split()),
         source=" ".join(values["source"].split()), proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
+        owner=_member(Owner, entry, "owner", Owner.OPERATOR),
         left_out="" if enabled else f"disabled in {entry.mark.file}",
     )
 

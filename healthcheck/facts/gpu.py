@@ -6,6 +6,7 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,22 +26,91 @@ class Gpu(Fact):
     """One GPU that the driver lists. `answers` is False, with NVML's word in `trouble`, when NVML says that it is lost or wants a
     reset, and True when it answered at least one question; anything else is no measurement.
 
-    `pci` is the address in full form; `memory_bytes` the frame buffer; the error counts are the volatile totals (since the
-    driver was loaded).
+    What each reading means is nvml.h's to say; units are in the names, and where they are not: counts. `ecc_corrected` and
+    `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate ones (of the board's life).
+    Of `clock_reasons` each bit is an nvmlClocksEventReason; the `_ns` counters say for how long such a reason held since the driver
+    was loaded. `fabric_state` and `recovery_action` are nvml.h's names in lower case (`completed`, `drain_and_reset`), `fabric_status`
+    is an nvmlReturn_t. `memory_used_bytes` leaves out what the driver reserves.
     """
 
     name: str
     index: int
     answers: bool
     trouble: str
+    # what it is
     pci: str
     uuid: str
     serial: str
     model: str
+    architecture: str
+    minor: int
+    part_number: str
+    vbios: str
+    inforom: str
+    gsp_firmware: str
+    # how it is set
+    recovery_action: str
+    persistence: bool
+    mig: bool
+    mig_pending: bool
+    compute_mode: str
+    # its memory
     memory_bytes: int
+    memory_used_bytes: int
     ecc_enabled: bool
-    ecc_uncorrected: int
+    ecc_pending: bool
     ecc_corrected: int
+    ecc_uncorrected: int
+    ecc_corrected_lifetime: int
+    ecc_uncorrected_lifetime: int
+    sram_uncorrected_lifetime: int
+    sram_threshold_exceeded: bool
+    rows_corrected: int
+    rows_uncorrected: int
+    rows_pending: bool
+    rows_failed: bool
+    banks_max: int
+    banks_high: int
+    banks_partial: int
+    banks_low: int
+    banks_none: int
+    pages_retired_corrected: int
+    pages_retired_uncorrected: int
+    pages_pending: bool
+    # its PCI Express link
+    pcie_generation: int
+    pcie_generation_max: int
+    pcie_width: int
+    pcie_width_max: int
+    pcie_replays: int
+    # heat, power, clocks
+    temperature_c: int
+    temperature_memory_c: int
+    temperature_slowdown_c: int
+    temperature_shutdown_c: int
+    temperature_memory_max_c: int
+    temperature_gpu_max_c: int
+    temperature_margin_c: int
+    power_watts: float
+    power_limit_watts: float
+    power_limit_default_watts: float
+    clock_sm_mhz: int
+    clock_sm_max_mhz: int
+    clock_memory_mhz: int
+    clock_memory_max_mhz: int
+    clock_reasons: int
+    slowdown_power_ns: int
+    slowdown_thermal_ns: int
+    slowdown_hw_thermal_ns: int
+    slowdown_hw_power_brake_ns: int
+    slowdown_sw_thermal_ns: int
+    utilization_percent: int
+    # its place in an NVSwitch or multi-node NVLink fabric
+    fabric_state: str
+    fabric_status: int
+    fabric_clique: int
+    fabric_cluster: str
+    fabric_health: int
 
 
 @dataclass(frozen=True)
@@ -128,20 +198,47 @@ def gpus(captures: Captures) -> Any:
     return found
 
 
+# The reader's key of each reading, with the type that it sends and what is made of it. A reading that a device lacks stays UNSUPPORTED.
+READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any]]] = {
+    **{name: (name, str, str) for name in (
+        "pci", "uuid", "serial", "architecture", "part_number", "vbios", "inforom", "gsp_firmware", "recovery_action", "compute_mode",
+        "fabric_state", "fabric_cluster",
+    )},
+    "model": ("name", str, str),
+    **{name: (name, int, int) for name in (
+        "minor", "memory_bytes", "memory_used_bytes", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_lifetime",
+        "ecc_uncorrected_lifetime", "sram_uncorrected_lifetime", "rows_corrected", "rows_uncorrected", "banks_max", "banks_high",
+        "banks_partial", "banks_low", "banks_none", "pages_retired_corrected", "pages_retired_uncorrected", "pcie_generation",
+        "pcie_generation_max", "pcie_width", "pcie_width_max", "pcie_replays", "temperature_c", "temperature_memory_c",
+        "temperature_slowdown_c", "temperature_shutdown_c", "temperature_memory_max_c", "temperature_gpu_max_c", "temperature_margin_c",
+        "clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz", "clock_memory_max_mhz", "clock_reasons", "slowdown_power_ns",
+        "slowdown_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns", "slowdown_sw_thermal_ns", "utilization_percent",
+        "fabric_status", "fabric_clique", "fabric_health",
+    )},
+    "ecc_enabled": ("ecc_mode", int, bool),
+    **{name: (name, int, bool) for name in (
+        "persistence", "mig", "mig_pending", "ecc_pending", "sram_threshold_exceeded", "rows_pending", "rows_failed", "pages_pending",
+    )},
+    "power_watts": ("power_mw", int, lambda value: value / 1000),
+    "power_limit_watts": ("power_limit_mw", int, lambda value: value / 1000),
+    "power_limit_default_watts": ("power_limit_default_mw", int, lambda value: value / 1000),
+}
+
+
 def _gpu(line: dict[str, Any]) -> Gpu:
     index = line.get("index")
     if type(index) is not int:
         raise Unread("the NVML reader's answer holds a GPU without an index")
     error = line.get("error")
-    values: dict[str, Any]
-    fields = {"pci": str, "uuid": str, "serial": str, "memory_bytes": int, "ecc_uncorrected": int, "ecc_corrected": int}
     if isinstance(error, list) and len(error) == 2:
         gone = Unmeasured(f"NVML: {str(error[1])[:100]} (error {error[0]})")
-        values = dict.fromkeys([*fields, "model", "ecc_enabled"], gone)
         answers: Any = False if error[0] in _GONE else gone
-        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(error[1])[:100], **values)
-    values = {key: reading(line, key, kind) for key, kind in fields.items()}
-    mode = reading(line, "ecc_mode", int)
+        nothing: dict[str, Any] = dict.fromkeys(READINGS, gone)
+        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(error[1])[:100], **nothing)
+    values: dict[str, Any] = {}
+    for field, (key, kind, convert) in READINGS.items():
+        value = reading(line, key, kind)
+        values[field] = convert(value) if type(value) is kind else value
     lost = _lost(line)
     if lost is not None:
         answers = False
@@ -149,10 +246,7 @@ def _gpu(line: dict[str, Any]) -> Gpu:
         answers = True
     else:
         answers = Unmeasured("NVML: not one of its readings was had")
-    return Gpu(
-        name=f"GPU {index}", index=index, answers=answers, trouble=lost or "", model=reading(line, "name", str),
-        ecc_enabled=bool(mode) if isinstance(mode, int) else mode, **values,
-    )
+    return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=lost or "", **values)
 
 
 # NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the GPU itself does not answer.

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from healthcheck.outcome import NodeReport, NodeState, Result
+from healthcheck.outcome import Finding, NodeReport, NodeState, Result
 
 SCHEMA = "muster.check/1"
 
@@ -44,9 +44,20 @@ def node(report: NodeReport) -> dict[str, Any]:
 def _result(result: Result) -> dict[str, Any]:
     return {
         "rule": result.rule, "check": result.check, "status": result.status.value, "severity": result.severity.value,
-        "findings": [{"subject": f.subject, "observed": f.observed, "expected": f.expected} for f in result.findings],
+        "findings": [_finding(finding) for finding in result.findings],
         "reason": result.reason, "origin": result.origin.value if result.origin else None, "remedy": result.remedy,
+        "owner": result.owner.value if result.owner else None,
     }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    """`remedy` and `owner` are there only where they are not the rule's."""
+    document: dict[str, Any] = {"subject": finding.subject, "observed": finding.observed, "expected": finding.expected}
+    if finding.remedy:
+        document["remedy"] = finding.remedy
+    if finding.owner is not None:
+        document["owner"] = finding.owner.value
+    return document
 
 
 def as_json(whole: dict[str, Any]) -> str:

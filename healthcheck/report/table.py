@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from healthcheck.assess import Assessed
-from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status
+from healthcheck.outcome import NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.rule import Rule
 from healthcheck.sku import Sku
 from inventory.text import clean
@@ -160,13 +160,19 @@ def _say_result(line: Line, result: Result, rule: Rule | None) -> None:
     line("  ", (result.severity.value.upper(), colour), f"  {result.rule}")
     for finding in result.findings[:_MOST_FINDINGS]:
         line(f"      {finding.subject}: ", (str(finding.observed), "bold"), f", expected {finding.expected}")
+        if finding.remedy:
+            line(f"        remedy{_whose(finding.owner)}: {finding.remedy}")
     if len(result.findings) > _MOST_FINDINGS:
         line(f"      and {len(result.findings) - _MOST_FINDINGS} more findings (--format json shows all)")
     if result.reason:
         line(f"      not judged: {result.reason}")
-    line(f"      remedy: {result.remedy}")
+    line(f"      remedy{_whose(result.owner)}: {result.remedy}")
     if rule is not None:
         line((f"      source: {rule.source}", "dim"))
+
+
+def _whose(owner: Owner | None) -> str:
+    return f" ({owner.value})" if owner is not None else ""
 
 
 def _told(report: NodeReport) -> list[Result]:

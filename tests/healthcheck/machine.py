@@ -43,6 +43,24 @@ def reading(value: Any) -> dict[str, Any]:
     return {"ok": value}
 
 
+# What a healthy idle H100 SXM5 says beside what identifies it. Memory clocks, limits and thresholds are those of public nvidia-smi -q.
+HEALTHY_GPU: dict[str, Any] = {
+    "architecture": "hopper", "part_number": "692-2G520-0200-000", "vbios": "96.00.74.00.01", "inforom": "G520.0200.00.05",
+    "gsp_firmware": "550.54.15", "recovery_action": "none", "persistence": 1, "mig": 0, "mig_pending": 0, "compute_mode": "default",
+    "memory_used_bytes": 0, "ecc_pending": 1, "ecc_corrected_lifetime": 0, "ecc_uncorrected_lifetime": 0, "sram_uncorrected_lifetime": 0,
+    "sram_threshold_exceeded": 0, "rows_corrected": 0, "rows_uncorrected": 0, "rows_pending": 0, "rows_failed": 0, "banks_max": 2560,
+    "banks_high": 0, "banks_partial": 0, "banks_low": 0, "banks_none": 0, "pcie_generation": 5, "pcie_generation_max": 5, "pcie_width": 16,
+    "pcie_width_max": 16, "pcie_replays": 0, "temperature_c": 31, "temperature_memory_c": 40, "temperature_slowdown_c": 92,
+    "temperature_shutdown_c": 95, "temperature_memory_max_c": 95, "temperature_gpu_max_c": 87, "temperature_margin_c": 56,
+    "power_mw": 72000, "power_limit_mw": 700000, "power_limit_default_mw": 700000, "clock_sm_mhz": 1980, "clock_sm_max_mhz": 1980,
+    "clock_memory_mhz": 2619, "clock_memory_max_mhz": 2619, "clock_reasons": 1, "slowdown_power_ns": 0, "slowdown_thermal_ns": 0,
+    "slowdown_hw_thermal_ns": 0, "slowdown_hw_power_brake_ns": 0, "slowdown_sw_thermal_ns": 0, "utilization_percent": 0,
+    "fabric_state": "completed", "fabric_status": 0, "fabric_clique": 0, "fabric_cluster": "00000000-0000-0000-0000-000000000000",
+    "fabric_health": 0,
+}
+UNSUPPORTED_HERE = ("pages_retired_corrected", "pages_retired_uncorrected", "pages_pending")     # Hopper remaps rows instead
+
+
 def nvml(gpus: int = 8, **changes: dict[str, Any]) -> Capture:
     """NVML's answer; `changes` by "gpuN" replace readings of one GPU."""
     lines: list[dict[str, Any]] = [{"driver": reading("550.54.15"), "nvml": reading("12.550.54.15"), "count": reading(gpus)}]
@@ -50,7 +68,8 @@ def nvml(gpus: int = 8, **changes: dict[str, Any]) -> Capture:
         line: dict[str, Any] = {
             "index": index, "name": reading("NVIDIA H100 80GB HBM3"), "uuid": reading(f"GPU-{index}"), "serial": reading(f"16{index}"),
             "pci": reading(f"0000:{0x18 + index:02x}:00.0"), "memory_bytes": reading(85520809984), "ecc_mode": reading(1),
-            "ecc_uncorrected": reading(0), "ecc_corrected": reading(0),
+            "ecc_uncorrected": reading(0), "ecc_corrected": reading(0), **{key: reading(value) for key, value in HEALTHY_GPU.items()},
+            "minor": reading(index), **{key: {"na": True} for key in UNSUPPORTED_HERE},
         }
         line.update(changes.get(f"gpu{index}", {}))
         lines.append(line)

@@ -235,7 +235,7 @@ def test_an_xid_of_a_mig_instance_is_an_xid() -> None:
 
 @pytest.mark.parametrize("reading", [{"error": [999, "Unknown Error"]}, {"error": [4, "Insufficient Permissions"]}])
 def test_a_gpu_that_answered_nothing_is_not_known_to_answer(reading: dict[str, object]) -> None:
-    silent = dict.fromkeys(("name", "uuid", "serial", "pci", "memory_bytes", "ecc_mode", "ecc_uncorrected", "ecc_corrected"), reading)
+    silent = dict.fromkeys((*machine.HEALTHY_GPU, "minor", "name", "uuid", "serial", "pci", "memory_bytes", "ecc_mode", "ecc_uncorrected", "ecc_corrected"), reading)
     assert results(gpu_nvml=machine.nvml(gpu3=silent))["gpu-answers"].status is Status.UNKNOWN
 
 

@@ -10,7 +10,8 @@ import pytest
 from healthcheck.checks.base import NotMeasured, increase
 from healthcheck.checks.fleet import outliers
 from healthcheck.facts.base import UNSUPPORTED, Partial, Unmeasured
-from healthcheck.judge import judge, judge_fleet
+from healthcheck.fleetjudge import judge_fleet
+from healthcheck.judge import judge
 from healthcheck.outcome import Finding, Origin, Status
 from healthcheck.rule import Number, Unsupported
 from healthcheck.sku import Sku
