@@ -1,0 +1,123 @@
+"""The commonest GPU faults, one at a time, from the raw value to the advice: the real collector looks, the packaged rules judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from healthcheck.outcome import NodeReport, NodeState, Result, Status
+from healthcheck.recording import Recording
+from tests.scenarios import node
+from tests.scenarios.expect import EXPECTED, Said
+from tests.scenarios.plant import PLANTS
+from tests.testbed.require import require_fleet
+
+
+@dataclass(frozen=True)
+class Room:
+    """Where trees are written, and what healthy nodes look like."""
+
+    folder: Path
+    healthy: Recording
+    peers: tuple[Recording, ...]
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    require_fleet()
+    folder = tmp_path_factory.mktemp("room")
+    peers = tuple(node.look(node.machine(peer.name), folder) for peer in node.PEERS)
+    yield Room(folder, node.look(node.machine(), folder), peers)
+
+
+@dataclass(frozen=True)
+class Story:
+    """One fault from its planting to its repair, told in two reports."""
+
+    sick: NodeReport
+    mended: NodeReport
+
+
+_STORIES: dict[str, Story] = {}
+
+
+def story(name: str, room: Room) -> Story:
+    """Looks before the fault, with it, and after the repair; once for each fault."""
+    if name not in _STORIES:
+        plant = PLANTS[name]
+        machine = node.machine()
+        plant.before(machine)
+        before = node.earlier(node.look(machine, room.folder))
+        plant.break_it(machine)
+        sick = node.look(machine, room.folder)
+        plant.mend_it(machine)
+        mended = node.look(machine, room.folder)
+        _STORIES[name] = Story(node.judged(sick, before, room.peers), node.judged(mended, node.earlier(sick), room.peers))
+    return _STORIES[name]
+
+
+@cache
+def faults() -> tuple[str, ...]:
+    return tuple(sorted(PLANTS))
+
+
+def test_every_fault_that_is_planted_is_expected_and_there_are_at_least_25() -> None:
+    assert PLANTS.keys() == EXPECTED.keys()
+    assert len(PLANTS) >= 25
+
+
+def test_the_node_without_a_fault_is_healthy_and_nothing_is_unknown(room: Room) -> None:
+    report = node.judged(room.healthy, node.earlier(room.healthy), room.peers)
+    assert (report.state, told(report, Status.FAIL, Status.UNKNOWN)) == (NodeState.HEALTHY, [])
+
+
+@pytest.mark.parametrize("fault", faults())
+def test_a_fault_is_named_with_its_severity_its_owner_and_its_remedy_and_nothing_else_is_accused(fault: str, room: Room) -> None:
+    report, expected = story(fault, room).sick, EXPECTED[fault]
+    failed = {result.rule: result for result in report.results if result.status is Status.FAIL}
+    wrong = [problem for said in expected.said for problem in missing(said, failed.get(said.rule))]
+    assert wrong == [], told(report, Status.FAIL)
+    assert failed.keys() == {said.rule for said in expected.said}, told(report, Status.FAIL)
+    assert report.state.value == expected.state, report.reason
+    if not expected.blind:
+        assert told(report, Status.UNKNOWN) == []
+
+
+@pytest.mark.parametrize("fault", faults())
+def test_after_the_repair_the_node_is_healthy(fault: str, room: Room) -> None:
+    report = story(fault, room).mended
+    assert (report.state, told(report, Status.FAIL, Status.UNKNOWN)) == (NodeState.HEALTHY, [])
+
+
+def missing(said: Said, result: Result | None) -> list[str]:
+    """What of this the result does not say."""
+    if result is None:
+        return [f"{said.rule} does not fail"]
+    wrong = []
+    if result.severity.value != said.severity:
+        wrong.append(f"{said.rule} is {result.severity.value}, expected {said.severity}")
+    about = [finding for finding in result.findings if said.subject in finding.subject]
+    if len(about) != len(result.findings) or not about:
+        wrong.append(f"{said.rule} is about {[finding.subject for finding in result.findings]}, expected {said.subject!r} only")
+    for finding in about:
+        text = f"{finding.subject}: {finding.observed}, expected {finding.expected}"
+        wrong += [f"{said.rule} does not say {word!r}: {text}" for word in said.words if word not in text]
+        remedy = (finding.remedy or result.remedy).lower()
+        wrong += [f"{said.rule} does not advise {word!r}: {remedy}" for word in said.remedy if word.lower() not in remedy]
+        owner = finding.owner or result.owner
+        if owner is None or owner.value != said.owner:
+            wrong.append(f"{said.rule} goes to {owner}, expected {said.owner}")
+    return wrong
+
+
+def told(report: NodeReport, *statuses: Status) -> list[str]:
+    """What a report says with these statuses, a line each."""
+    return [
+        f"{result.rule} {result.status.value} {result.reason} "
+        + "; ".join(f"{f.subject}: {f.observed}, expected {f.expected}" for f in result.findings)
+        for result in report.results if result.status in statuses
+    ]
