@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from healthcheck.lease import Lease
+
 KIB = 1024
 MIB = 1024 * 1024
 
@@ -19,6 +21,14 @@ class Kind(Enum):
     MOUNTS = "mounts"      # read /proc/self/mountinfo, then statvfs each mount point that is not of a skipped type
     CLOCK = "clock"        # adjtimex(2), read only: is the kernel clock disciplined?
     NVML = "nvml"          # the NVML reader, in a child of its own
+
+
+class Needs(Enum):
+    """What must be so on the node before a probe is started; where it is not, the capture is MISSING and its note says why."""
+
+    NOTHING = ""
+    NVIDIA = "nvidia"                           # the node has an NVIDIA device
+    NVIDIA_UNANSWERED = "nvidia-unanswered"     # and the NVML reader ended without an answer: a second source is wanted
 
 
 class Effect(Enum):
@@ -48,13 +58,14 @@ class Probe:
     tail: bool = False
     root: bool = False
     effect: Effect = Effect.PASSIVE
+    needs: Needs = Needs.NOTHING
 
     def to_json(self) -> dict[str, Any]:
         """The form in which the collector reads it."""
         return {
             "id": self.id, "kind": self.kind.value, "paths": list(self.paths), "argv": list(self.argv),
             "skip": list(self.skip), "seconds": self.seconds, "each_s": self.each_s, "limit": self.limit, "tail": self.tail,
-            "root": self.root,
+            "root": self.root, "needs": self.needs.value,
         }
 
 
@@ -65,15 +76,22 @@ class ProbeSet:
     probes: tuple[Probe, ...]
     seconds: float = 45.0
     reply_bytes: int = 32 * MIB
+    lease: Lease | None = None
+
+    def __post_init__(self) -> None:
+        """Invariant 8: only a probe set can be sent, and none that would disrupt can be made without a lease; raises ValueError."""
+        disruptive = [probe.id for probe in self.probes if probe.effect is not Effect.PASSIVE]
+        if disruptive and self.lease is None:
+            raise ValueError(f"disruptive without a lease: {', '.join(disruptive)}")
 
     @classmethod
-    def of(cls, probes: Iterable[Probe], seconds: float = 45.0) -> ProbeSet:
+    def of(cls, probes: Iterable[Probe], seconds: float = 45.0, lease: Lease | None = None) -> ProbeSet:
         """Each probe once, sorted by id; two different probes under one id are a defect and raise ValueError."""
         by_id: dict[str, Probe] = {}
         for probe in probes:
             if by_id.setdefault(probe.id, probe) != probe:
                 raise ValueError(f"two different probes are called {probe.id}")
-        return cls(tuple(by_id[name] for name in sorted(by_id)), seconds)
+        return cls(tuple(by_id[name] for name in sorted(by_id)), seconds, lease=lease)
 
     def to_json(self) -> Mapping[str, Any]:
         """The form in which the collector reads it."""

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import zlib
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from healthcheck.collector.child import Child
 from healthcheck.collector.system import ROOT, capture, clock, held, text
@@ -18,11 +18,14 @@ DISPLAY = ("30000", "30200")
 
 
 class Detect(Child):
-    """Looks for an NVIDIA display controller on the PCI bus: in a child, because reading uevent may wait for a driver."""
+    """Looks for an NVIDIA display controller on the PCI bus: in a child, because reading uevent may wait for a driver.
 
-    def __init__(self, run: Run, probe: Dict[str, Any]) -> None:
-        self.probe = probe
-        Child.__init__(self, run, "", min(2.0, probe["seconds"]))
+    The probes are those that want one.
+    """
+
+    def __init__(self, run: Run, probes: List[Dict[str, Any]]) -> None:
+        self.probes = probes
+        Child.__init__(self, run, "", 2.0)
 
     def work(self) -> int:
         bus = ROOT + "/sys/bus/pci/devices/"
@@ -38,11 +41,23 @@ class Detect(Child):
         if trouble or self.killed:
             outcome, note = "timeout", "the PCI bus did not answer"
         elif self.status == 0:
-            self.run.want(self.probe)
+            self.run.found_nvidia(self.probes)
             return
         elif self.status != 3:
             outcome, note = "crashed", "the PCI bus cannot be read: " + text(held(self.err, 300, True)[0])
-        self.run.captures[self.probe["id"]] = capture(outcome, clock() - self.began, note=note)
+        for probe in self.probes:
+            self.run.captures[probe["id"]] = capture(outcome, clock() - self.began, note=note)
+
+
+def unneeded(found: Dict[str, Any]) -> str:
+    """Why no second source is asked after the NVML reader's capture; empty where one is wanted."""
+    if found["outcome"] == "wedged" or (found["outcome"] == "timeout" and found["seconds"]):
+        # It would wait for the same driver, and one process that cannot be killed is enough.
+        return "not run: the driver did not answer the NVML reader"
+    first = found.get("text", "").partition("\n")[0]
+    if found["outcome"] in ("done", "truncated") and first and "error" not in json.loads(first):
+        return "not needed: NVML answered"
+    return ""
 
 
 class Nvml(Child):

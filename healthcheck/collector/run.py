@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Callable, Dict, List, NoReturn, Optional
 from healthcheck.collector.answer import fit
 from healthcheck.collector.child import Child, Command
 from healthcheck.collector.folder import Folder
-from healthcheck.collector.nvidia import Detect, Nvml
+from healthcheck.collector.nvidia import Detect, Nvml, unneeded
 from healthcheck.collector.reader import Reader, Reading
 from healthcheck.collector.rooted import Helper
 from healthcheck.collector.system import BLOCK, ROOT, SIGNALS, capture, clock, failure, first_line, slay
@@ -40,6 +40,8 @@ class Run:
         self.incoming, self.outgoing = bytearray(), bytearray()
         self.wanted: List[Dict[str, Any]] = []
         self.wanted_until = 0.0
+        self.queue: List[Dict[str, Any]] = []       # commands, in their order
+        self.second: List[Dict[str, Any]] = []      # commands for where the NVML reader has no answer
         self.wake, wake = os.pipe()
         os.set_blocking(wake, False)
         self.poll = select.poll()
@@ -94,8 +96,8 @@ class Run:
 
     def collect(self, helper: bool = False) -> None:
         """Afterwards every probe has its capture; with `helper`, those that need root have it from the helper."""
-        queue = []
         readers = []
+        nvidia = []
         rooted = []
         for probe in self.probes["probes"]:
             rooting = helper and probe["root"]
@@ -104,10 +106,10 @@ class Run:
                 self.captures[probe["id"]] = capture("wedged", note=("the helper is " if rooting else "") + "wedged " + stuck)
             elif rooting:
                 rooted.append(probe)
+            elif probe["kind"] == "nvml" or probe["needs"]:
+                nvidia.append(probe)
             elif probe["kind"] == "command":
-                queue.append(probe)
-            elif probe["kind"] == "nvml":
-                self.look_for_nvidia(probe)
+                self.queue.append(probe)
             else:
                 readers.append(probe)
         if rooted:
@@ -119,7 +121,11 @@ class Run:
         if readers:
             self.reading = Reading(readers, self.folder.stuck)
             self.read(self.reading)
+        if nvidia:
+            self.look_for_nvidia(nvidia)
+        queue = self.queue
         while True:
+            self.resolve_second()
             while queue and clock() < self.end and sum(isinstance(child, Command) for child in self.live) < COMMANDS:
                 self.start(Command, queue.pop(0))
             if not self.live and not self.wanted and not (queue and clock() < self.end):
@@ -129,7 +135,7 @@ class Run:
                 child.check()
             if self.wanted:
                 self.take_source()
-        for probe in queue:
+        for probe in queue + self.second:
             self.captures[probe["id"]] = capture("timeout", note="its turn never came")
 
     def start(self, kind: Callable[..., Child], probe: Dict[str, Any], *rest: Any) -> None:
@@ -147,11 +153,37 @@ class Run:
             return False
         return True
 
-    def look_for_nvidia(self, probe: Dict[str, Any]) -> None:
+    def look_for_nvidia(self, probes: List[Dict[str, Any]]) -> None:
         if os.path.exists(ROOT + "/proc/driver/nvidia/version") or os.path.exists(ROOT + "/sys/module/nvidia"):
-            self.want(probe)
-        else:
-            self.start(Detect, probe)
+            self.found_nvidia(probes)
+            return
+        try:
+            Detect(self, probes)
+        except OSError as error:
+            for probe in probes:
+                self.captures[probe["id"]] = capture("crashed", note="no child could be started: %s" % failure(error)[1])
+
+    def found_nvidia(self, probes: List[Dict[str, Any]]) -> None:
+        for probe in probes:
+            if probe["kind"] == "nvml":
+                self.want(probe)
+            elif probe["needs"] == "nvidia-unanswered":
+                self.second.append(probe)
+            else:
+                self.queue.append(probe)
+
+    def resolve_second(self) -> None:
+        """Once the NVML reader has ended, the second sources take their turn, or are told why not."""
+        first = [probe["id"] for probe in self.probes["probes"] if probe["kind"] == "nvml"]
+        if not self.second or any(name not in self.captures for name in first):
+            return
+        why = [unneeded(self.captures[name]) for name in first]
+        for probe in self.second:
+            if all(why) and why:
+                self.captures[probe["id"]] = capture("missing", note=why[0])
+            else:
+                self.queue.append(probe)
+        self.second = []
 
     def want(self, probe: Dict[str, Any]) -> None:
         if not self.wanted:

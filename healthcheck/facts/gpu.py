@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from healthcheck.facts import smi
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, why
+from healthcheck.facts.smi import SMI
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
 
@@ -30,7 +32,7 @@ class Gpu(Fact):
     `ecc_uncorrected` are the volatile totals (since the driver was loaded), `_lifetime` the aggregate ones (of the board's life).
     Of `clock_reasons` each bit is an nvmlClocksEventReason; the `_ns` counters say for how long such a reason held since the driver
     was loaded. `fabric_state` and `recovery_action` are nvml.h's names in lower case (`completed`, `drain_and_reset`), `fabric_status`
-    is an nvmlReturn_t. `memory_used_bytes` leaves out what the driver reserves.
+    is an nvmlReturn_t. `memory_used_bytes` leaves out what the driver reserves. `caveat` says where nvidia-smi told it in NVML's place.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Gpu(Fact):
     fabric_clique: int
     fabric_cluster: str
     fabric_health: int
+    caveat: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,19 +125,19 @@ class GpuPresence(Fact):
     on_pci: int
 
 
-def reading(document: dict[str, Any], key: str, kind: type) -> Any:
+def reading(document: dict[str, Any], key: str, kind: type, source: str = "NVML") -> Any:
     """One reading of the NVML reader: {"ok": value}, {"na": true} or {"error": [code, message]}."""
     value = document.get(key)
     if not isinstance(value, dict):
-        return Unmeasured(f"NVML: {key} was not read")
+        return Unmeasured(f"{source}: {key} was not read")
     if value.get("na") is True:
         return UNSUPPORTED
     if "ok" in value and type(value["ok"]) is kind:
         return value["ok"]
     error = value.get("error")
     if isinstance(error, list) and len(error) == 2:
-        return Unmeasured(f"NVML: {key}: {str(error[1])[:100]} (error {error[0]})")
-    return Unmeasured(f"NVML: {key} has the value {str(value.get('ok'))[:40]!r}, expected {kind.__name__}")
+        return Unmeasured(f"{source}: {key}: {str(error[1])[:100]} (error {error[0]})")
+    return Unmeasured(f"{source}: {key} has the value {str(value.get('ok'))[:40]!r}, expected {kind.__name__}")
 
 
 def pci_gpus(files: Files) -> list[str]:
@@ -176,7 +179,34 @@ def _no_gpu_on_pci(captures: Captures) -> bool:
         and capture.outcome is Outcome.DONE
 
 
-@fact("gpus", NVML, PCI)
+def _second(captures: Captures, reason: str) -> smi.SmiLog:
+    """nvidia-smi's log, which the collector fetches where NVML has no answer; raises Unread with both reasons."""
+    try:
+        return smi.log(captures)
+    except Unread as error:
+        capture = captures.capture(SMI)
+        asked = capture is not None and capture.outcome is not Outcome.MISSING
+        raise Unread(f"{reason}; {error}" if asked else reason) from None
+
+
+def _counted(head: dict[str, Any], found: tuple[Gpu, ...], source: str = "NVML") -> Any:
+    """The GPUs, as many as the source itself says that there are."""
+    count = reading(head, "count", int, source)
+    if isinstance(count, Unmeasured) or count is UNSUPPORTED:
+        raise Unread(f"{source}: the number of GPUs was not read")
+    if len(found) != count:
+        return Partial(found, f"{source} lists {count} GPUs, but {len(found)} were read")
+    return found
+
+
+def _by_smi(captures: Captures, reason: str) -> Any:
+    log = _second(captures, reason)
+    caveat = f"read by nvidia-smi ({reason})"
+    found = tuple(replace(_gpu(line, "nvidia-smi"), caveat=caveat) for line in log.gpus)
+    return Partial(found, log.cut) if log.cut else _counted(log.head, found, "nvidia-smi")
+
+
+@fact("gpus", NVML, SMI, PCI)
 def gpus(captures: Captures) -> Any:
     """Every GPU that the driver lists; empty where it lists none, or where no driver is and the PCI bus was read and holds none."""
     capture = captures.capture(NVML)
@@ -185,25 +215,22 @@ def gpus(captures: Captures) -> Any:
         return Partial(tuple(_gpu(line) for line in _lines(whole)[1:]), why(NVML, capture))
     try:
         head, *rest = _nvml(captures)
-    except Unread:
+    except Unread as error:
         if capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures):
             return ()
-        raise
-    found = tuple(_gpu(line) for line in rest)
-    count = reading(head, "count", int)
-    if isinstance(count, Unmeasured) or count is UNSUPPORTED:
-        raise Unread("NVML: the number of GPUs was not read")
-    if len(found) != count:
-        return Partial(found, f"NVML lists {count} GPUs, but {len(found)} were read")
-    return found
+        return _by_smi(captures, str(error))
+    return _counted(head, tuple(_gpu(line) for line in rest))
 
 
 # The reader's key of each reading, with the type that it sends and what is made of it. A reading that a device lacks stays UNSUPPORTED.
 READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any]]] = {
     **{name: (name, str, str) for name in (
         "pci", "uuid", "serial", "architecture", "part_number", "vbios", "inforom", "gsp_firmware", "recovery_action", "compute_mode",
-        "fabric_state", "fabric_cluster",
+        "fabric_cluster",
     )},
+    # nvml.h's state 0 and a mask without one set part say that there is no such thing.
+    "fabric_state": ("fabric_state", str, lambda value: UNSUPPORTED if value == "not_supported" else value),
+    "fabric_health": ("fabric_health", int, lambda value: value or UNSUPPORTED),
     "model": ("name", str, str),
     **{name: (name, int, int) for name in (
         "minor", "memory_bytes", "memory_used_bytes", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_lifetime",
@@ -213,7 +240,7 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any]]] = {
         "temperature_slowdown_c", "temperature_shutdown_c", "temperature_memory_max_c", "temperature_gpu_max_c", "temperature_margin_c",
         "clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz", "clock_memory_max_mhz", "clock_reasons", "slowdown_power_ns",
         "slowdown_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns", "slowdown_sw_thermal_ns", "utilization_percent",
-        "fabric_status", "fabric_clique", "fabric_health",
+        "fabric_status", "fabric_clique",
     )},
     "ecc_enabled": ("ecc_mode", int, bool),
     **{name: (name, int, bool) for name in (
@@ -225,19 +252,19 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any]]] = {
 }
 
 
-def _gpu(line: dict[str, Any]) -> Gpu:
+def _gpu(line: dict[str, Any], source: str = "NVML") -> Gpu:
     index = line.get("index")
     if type(index) is not int:
         raise Unread("the NVML reader's answer holds a GPU without an index")
     error = line.get("error")
     if isinstance(error, list) and len(error) == 2:
-        gone = Unmeasured(f"NVML: {str(error[1])[:100]} (error {error[0]})")
+        gone = Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})")
         answers: Any = False if error[0] in _GONE else gone
         nothing: dict[str, Any] = dict.fromkeys(READINGS, gone)
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(error[1])[:100], **nothing)
     values: dict[str, Any] = {}
     for field, (key, kind, convert) in READINGS.items():
-        value = reading(line, key, kind)
+        value = reading(line, key, kind, source)
         values[field] = convert(value) if type(value) is kind else value
     lost = _lost(line)
     if lost is not None:
@@ -245,7 +272,7 @@ def _gpu(line: dict[str, Any]) -> Gpu:
     elif any(isinstance(value, dict) and "ok" in value for value in line.values()):
         answers = True
     else:
-        answers = Unmeasured("NVML: not one of its readings was had")
+        answers = Unmeasured(f"{source}: not one of its readings was had")
     return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=lost or "", **values)
 
 
@@ -261,7 +288,7 @@ def _lost(line: dict[str, Any]) -> str | None:
     return None
 
 
-@fact("gpu_presence", NVML, PCI)
+@fact("gpu_presence", NVML, SMI, PCI)
 def gpu_presence(captures: Captures) -> GpuPresence:
     """Counts of GPUs by the driver and by the PCI bus, each measured on its own."""
     listed: Any
@@ -271,8 +298,14 @@ def gpu_presence(captures: Captures) -> GpuPresence:
     except Unread as error:
         listed = Unmeasured(str(error))
         capture = captures.capture(NVML)
-        if capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures):
+        none = capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures)
+        if none or (smi.trouble(captures) or (0, ""))[0] == smi.NO_DEVICES:
             listed = 0
+        else:
+            try:
+                listed = reading(_second(captures, str(error)).head, "count", int, "nvidia-smi")
+            except Unread as both:
+                listed = Unmeasured(str(both))
     try:
         files = captures.files(PCI)
         on_pci = len(pci_gpus(files))

@@ -56,7 +56,7 @@ HEALTHY_GPU: dict[str, Any] = {
     "clock_memory_mhz": 2619, "clock_memory_max_mhz": 2619, "clock_reasons": 1, "slowdown_power_ns": 0, "slowdown_thermal_ns": 0,
     "slowdown_hw_thermal_ns": 0, "slowdown_hw_power_brake_ns": 0, "slowdown_sw_thermal_ns": 0, "utilization_percent": 0,
     "fabric_state": "completed", "fabric_status": 0, "fabric_clique": 0, "fabric_cluster": "00000000-0000-0000-0000-000000000000",
-    "fabric_health": 0,
+    "fabric_health": 0x1AA,     # full bandwidth, healthy routes, nothing to recover from, configured as it should be
 }
 UNSUPPORTED_HERE = ("pages_retired_corrected", "pages_retired_uncorrected", "pages_pending")     # Hopper remaps rows instead
 
@@ -105,6 +105,7 @@ CLOCK = json.dumps({"state": 0, "status": 0x2001, "maxerror": 1500, "esterror": 
 
 def captures() -> dict[str, Capture]:
     return {
+        "gpu.smi": Capture(Outcome.MISSING, note="not needed: NVML answered"),
         "gpu.nvml": nvml(), "gpu.pci": pci(), "port.sysfs": ports(),
         "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": STATVFS, "/home": STATVFS}),
         "docker.info": Capture(Outcome.DONE, exit=0, seconds=0.1, bytes=len(DOCKER), text=DOCKER),
