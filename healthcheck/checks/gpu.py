@@ -1,12 +1,12 @@
-"""GPU checks."""
+"""GPU checks: that they are there, answer, want no recovery, and are set as the SKU says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import check
 from healthcheck.facts.gpu import Gpu, GpuPresence
-from healthcheck.outcome import Finding
+from healthcheck.outcome import Finding, Owner
 
 
 @check("gpu.count")
@@ -29,17 +29,60 @@ def gpu_answers(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
             yield Finding(gpu.name, gpu.trouble, "an answer")
 
 
-@check("gpu.ecc_enabled")
-def gpu_ecc_enabled(gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
-    """Every GPU has ECC as the SKU says: with ECC off, memory errors are neither corrected nor counted."""
-    for gpu in gpus:
-        if gpu.ecc_enabled != expected:
-            yield Finding(gpu.name, "ECC is off" if expected else "ECC is on", "on" if expected else "off")
+# What to do for each nvmlDeviceGpuRecoveryAction, and who does it.
+_RECOVERIES: Mapping[str, tuple[str, Owner]] = {
+    "gpu_reset": ("Drain the node, end every process on the GPU, and reset it (nvidia-smi --gpu-reset -i {index}).", Owner.OPERATOR),
+    "node_reboot": ("Drain the node and reboot it: the fault may have harmed the operating system, and a reset is not enough.",
+                    Owner.OPERATOR),
+    "drain_p2p": ("Drain the node and end every process that talks between GPUs, then look again: the driver says what comes next.",
+                  Owner.OPERATOR),
+    "drain_and_reset": ("Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i {index}).",
+                        Owner.OPERATOR),
+    "recover_imex_domain": ("Drain the NVLink domain and restart nvidia-imex on all of its nodes.", Owner.OPERATOR),
+}
+_UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR)
 
 
-@check("gpu.ecc_uncorrected")
-def gpu_ecc_uncorrected(gpus: tuple[Gpu, ...], *, allow: int) -> Iterator[Finding]:
-    """No GPU has met more uncorrectable memory errors than allowed since its driver was loaded."""
+@check("gpu.recovery_action")
+def gpu_recovery_action(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """The driver asks for no recovery of any GPU. It knows what happened; where it asks, its word goes before every other remedy."""
     for gpu in gpus:
-        if gpu.ecc_uncorrected > allow:
-            yield Finding(gpu.name, gpu.ecc_uncorrected, f"at most {allow}")
+        if gpu.recovery_action != "none":
+            remedy, owner = _RECOVERIES.get(gpu.recovery_action, _UNKNOWN_RECOVERY)
+            yield Finding(gpu.name, f"the driver asks for {gpu.recovery_action}", "none", remedy.replace("{index}", str(gpu.index)), owner)
+
+
+@check("gpu.persistence")
+def gpu_persistence(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """The driver stays with every GPU when its last process ends: coming back takes seconds, and forgets counters and settings."""
+    for gpu in gpus:
+        if not gpu.persistence:
+            yield Finding(gpu.name, "persistence mode is off", "on")
+
+
+@check("gpu.mig")
+def gpu_mig(gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
+    """Every GPU is divided (MIG), or not, as the SKU says, and stays so after the next reset."""
+    words = ("off", "on")
+    for gpu in gpus:
+        if gpu.mig != expected:
+            yield Finding(gpu.name, f"MIG is {words[gpu.mig]}", words[expected])
+        elif gpu.mig_pending != gpu.mig:
+            yield Finding(gpu.name, f"MIG will be {words[gpu.mig_pending]} after the next reset", words[expected])
+
+
+@check("gpu.compute_mode")
+def gpu_compute_mode(gpus: tuple[Gpu, ...], *, expected: str) -> Iterator[Finding]:
+    """Every GPU takes processes as the rule says (`default`, `exclusive_process`, `prohibited`)."""
+    for gpu in gpus:
+        if gpu.compute_mode != expected:
+            yield Finding(gpu.name, gpu.compute_mode, expected)
+
+
+@check("gpu.memory_size")
+def gpu_memory_size(gpus: tuple[Gpu, ...], *, expected_gib: float, tolerance_percent: float) -> Iterator[Finding]:
+    """Every GPU has the SKU's memory, give or take what is reserved of it."""
+    for gpu in gpus:
+        gib = gpu.memory_bytes / 2**30
+        if 100 * abs(gib - expected_gib) > tolerance_percent * expected_gib:
+            yield Finding(gpu.name, f"{gib:.1f} GiB", f"{expected_gib:g} GiB, within {tolerance_percent:g}%")

@@ -1,0 +1,41 @@
+"""Checks of what runs on each GPU: memory that nobody holds, processes that are no more, and, where it was promised, idleness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from healthcheck.checks.base import check
+from healthcheck.facts.gpu_process import GpuLoad
+from healthcheck.outcome import Finding
+
+
+@check("gpu.memory_leaked")
+def gpu_memory_leaked(gpu_loads: tuple[GpuLoad, ...], *, allow_mib: int) -> Iterator[Finding]:
+    """No GPU on which no process runs holds more memory than allowed: what a dead process left behind, the next one lacks."""
+    for load in gpu_loads:
+        if not load.processes and load.memory_used_bytes > allow_mib * 2**20:
+            yield Finding(load.name, f"{load.memory_used_bytes / 2**20:.0f} MiB in use without a process", f"at most {allow_mib} MiB")
+
+
+_GONE = "The driver holds on to it: drain the node and reset the GPU, or reboot."
+_ZOMBIE = "End its parent (of a container often the shim), so that it is waited for; if that does not help, drain the node and reboot."
+
+
+@check("gpu.processes_gone")
+def gpu_processes_gone(gpu_loads: tuple[GpuLoad, ...]) -> Iterator[Finding]:
+    """Every process that the driver lists on a GPU exists, and has not ended."""
+    for load in gpu_loads:
+        for process in load.gone:
+            yield Finding(load.name, f"process {process} is listed and does not exist", "processes that exist", _GONE)
+        for process in load.zombies:
+            yield Finding(load.name, f"process {process} has ended and was not waited for", "processes that run", _ZOMBIE)
+
+
+@check("gpu.idle")
+def gpu_idle(gpu_loads: tuple[GpuLoad, ...]) -> Iterator[Finding]:
+    """No process runs on any GPU."""
+    for load in gpu_loads:
+        if load.processes:
+            named = [f"{process} ({command})" if command else str(process)
+                     for process, command in zip(load.processes, load.commands, strict=True)]
+            yield Finding(load.name, f"{len(named)} running: {', '.join(named[:5])}", "no process")

@@ -1,0 +1,52 @@
+"""Checks of each GPU's PCI Express link: generation, width, and replays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from healthcheck.checks.base import check
+from healthcheck.checks.trend import per_second, with_earlier
+from healthcheck.facts.gpu import Gpu
+from healthcheck.facts.look import Look
+from healthcheck.outcome import Finding
+
+
+@check("gpu.pcie_generation")
+def gpu_pcie_generation(gpus: tuple[Gpu, ...], *, expected: int, loaded_percent: int) -> Iterator[Finding]:
+    """GPU and slot allow the SKU's generation, and the link of a GPU at work runs at it.
+
+    An idle GPU may train its link down, so what it runs at is judged from this utilization upwards only.
+    """
+    for gpu in gpus:
+        if gpu.pcie_generation_max < expected:
+            yield Finding(gpu.name, f"GPU and slot allow generation {gpu.pcie_generation_max}", f"generation {expected}")
+        elif gpu.pcie_generation < expected and gpu.utilization_percent >= loaded_percent:
+            yield Finding(gpu.name, f"generation {gpu.pcie_generation} under load", f"generation {expected}")
+
+
+@check("gpu.pcie_width")
+def gpu_pcie_width(gpus: tuple[Gpu, ...], *, expected: int) -> Iterator[Finding]:
+    """Every GPU's link has as many lanes as the SKU says; a link that came up narrow stays so, under load or not."""
+    for gpu in gpus:
+        if gpu.pcie_width < expected:
+            slot = f" (GPU and slot allow x{gpu.pcie_width_max})" if gpu.pcie_width_max < expected else ""
+            yield Finding(gpu.name, f"x{gpu.pcie_width}{slot}", f"x{expected}")
+
+
+# A bit error rate of 1e-12 at 2.5, 5, 8, 16, 32 and 64 Gb/s, in errors a minute and lane: DCGM's table.
+_REPLAYS = (0.15, 0.3, 0.48, 0.96, 1.92, 3.84)
+
+
+@check("gpu.pcie_replays")
+def gpu_pcie_replays(
+    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], look: Look, previous_look: Look,
+) -> Iterator[Finding]:
+    """No GPU's link replays more packets a minute than a sound link of its generation and width, from one look to the next."""
+    for gpu, earlier in with_earlier(gpus, previous_gpus):
+        if (rate := 60 * per_second(gpu, earlier, "pcie_replays", look, previous_look)) > 0:
+            # The fastest that the link may have run at in between: idle, it may have trained down since.
+            generation = min(max(gpu.pcie_generation_max, 1), len(_REPLAYS))
+            most = math.ceil(_REPLAYS[generation - 1] * gpu.pcie_width)
+            if rate > most:
+                yield Finding(gpu.name, f"{rate:.0f} replays a minute", f"at most {most} a minute")

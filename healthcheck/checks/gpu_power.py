@@ -1,0 +1,156 @@
+"""Checks of what slows a GPU down: heat, power, and the clocks they leave.
+
+A GPU that stays at its power limit under load (the software power cap) does what it was built for, and is never accused of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from healthcheck.checks.base import NotMeasured, check, increase
+from healthcheck.checks.trend import elapsed, with_earlier
+from healthcheck.facts.gpu import Gpu
+from healthcheck.facts.look import Look
+from healthcheck.outcome import Finding
+
+# nvmlClocksEventReasons of nvml.h.
+IDLE = 0x1
+SW_POWER_CAP = 0x4
+HW_SLOWDOWN = 0x8
+SW_THERMAL = 0x20
+HW_THERMAL = 0x40
+HW_POWER_BRAKE = 0x80
+# Every reason that nvml.h names, 0x1 to 0x100: what any of them says of a low clock is either normal or another rule's to judge.
+EXPLAINED = 0x1FF
+
+
+@check("gpu.slowdown_hw")
+def gpu_slowdown_hw(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """No GPU's hardware halves its clock without naming heat or the power brake, which have rules of their own.
+
+    NVML may report this reason for a moment while clocks change, and for an idle GPU: so the clock must be halved indeed.
+    """
+    for gpu in gpus:
+        reasons = gpu.clock_reasons
+        if reasons & HW_SLOWDOWN and not reasons & (HW_THERMAL | HW_POWER_BRAKE | IDLE) and 2 * gpu.clock_sm_mhz <= gpu.clock_sm_max_mhz:
+            yield Finding(gpu.name, f"hardware slowdown, SM clock {gpu.clock_sm_mhz} MHz", f"none, {gpu.clock_sm_max_mhz} MHz")
+
+
+@check("gpu.slowdown_thermal")
+def gpu_slowdown_thermal(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """No GPU's hardware holds its clock down for heat."""
+    for gpu in gpus:
+        if gpu.clock_reasons & HW_THERMAL:
+            yield Finding(gpu.name, "hardware thermal slowdown", "none")
+
+
+@check("gpu.power_brake")
+def gpu_power_brake(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """No GPU is braked from outside, as power supplies do when they cannot deliver."""
+    for gpu in gpus:
+        if gpu.clock_reasons & HW_POWER_BRAKE:
+            yield Finding(gpu.name, "power brake slowdown", "none")
+
+
+@check("gpu.slowdown_sw_thermal")
+def gpu_slowdown_sw_thermal(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """No GPU's driver holds its clock down because GPU or memory are at their highest operating temperature."""
+    for gpu in gpus:
+        if gpu.clock_reasons & SW_THERMAL and not gpu.clock_reasons & HW_THERMAL:
+            yield Finding(gpu.name, "software thermal slowdown", "none")
+
+
+def _slowed(
+    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], looks: tuple[Look, Look], counter: str, now: int, allow_percent: float,
+) -> Iterator[Finding]:
+    """GPUs that were slowed for more than this share of the time since the earlier look; not those that are so `now`, which are named."""
+    for gpu, earlier in with_earlier(gpus, previous_gpus):
+        slowed = increase(gpu, earlier, counter) / 1e9
+        if not slowed or gpu.clock_reasons & now:
+            continue
+        share = 100 * slowed / elapsed(gpu, *looks)
+        if share > allow_percent:
+            said = f"slowed for {slowed:.0f} s, {share:.1f}% of the time since the earlier look"
+            yield Finding(gpu.name, said, f"at most {allow_percent:g}%")
+
+
+@check("gpu.slowdown_thermal_time")
+def gpu_slowdown_thermal_time(
+    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], look: Look, previous_look: Look, *, allow_percent: float,
+) -> Iterator[Finding]:
+    """No GPU's hardware held its clock down for heat for more than this share of the time since the earlier look."""
+    yield from _slowed(gpus, previous_gpus, (look, previous_look), "slowdown_hw_thermal_ns", HW_THERMAL, allow_percent)
+
+
+@check("gpu.power_brake_time")
+def gpu_power_brake_time(
+    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], look: Look, previous_look: Look, *, allow_percent: float,
+) -> Iterator[Finding]:
+    """No GPU was braked from outside for more than this share of the time since the earlier look."""
+    yield from _slowed(gpus, previous_gpus, (look, previous_look), "slowdown_hw_power_brake_ns", HW_POWER_BRAKE, allow_percent)
+
+
+@check("gpu.slowdown_sw_thermal_time")
+def gpu_slowdown_sw_thermal_time(
+    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], look: Look, previous_look: Look, *, allow_percent: float,
+) -> Iterator[Finding]:
+    """No GPU's driver held its clock down for heat for more than this share of the time since the earlier look."""
+    yield from _slowed(gpus, previous_gpus, (look, previous_look), "slowdown_sw_thermal_ns", SW_THERMAL, allow_percent)
+
+
+@check("gpu.power_limit")
+def gpu_power_limit(gpus: tuple[Gpu, ...], *, at_least_watts: float) -> Iterator[Finding]:
+    """Every GPU may draw what the SKU says: one whose limit was lowered is slower than its peers, and nothing else shows it."""
+    for gpu in gpus:
+        if gpu.power_limit_watts < at_least_watts:
+            yield Finding(gpu.name, f"limited to {gpu.power_limit_watts:g} W", f"at least {at_least_watts:g} W")
+
+
+@check("gpu.power_draw")
+def gpu_power_draw(gpus: tuple[Gpu, ...], *, most_of_limit: float) -> Iterator[Finding]:
+    """Every GPU draws power at all, and no more than this multiple of its limit: else its sensor or its regulation is broken."""
+    for gpu in gpus:
+        if gpu.power_watts <= 0:
+            yield Finding(gpu.name, f"draws {gpu.power_watts:g} W", "more than 0 W")
+        elif gpu.power_watts > (most := most_of_limit * gpu.power_limit_watts):
+            yield Finding(gpu.name, f"draws {gpu.power_watts:g} W", f"at most {most:g} W ({most_of_limit:g} times its limit)")
+
+
+@check("gpu.temperature")
+def gpu_temperature(gpus: tuple[Gpu, ...], *, margin_c: int) -> Iterator[Finding]:
+    """Every GPU is further than this from the temperature at which it slows down.
+
+    A reading of 0 degrees or less, of the temperature or of what is left, is no measurement: some GPUs answer so.
+    """
+    for gpu in gpus:
+        if gpu.temperature_c <= 0:
+            raise NotMeasured(gpu, f"its temperature reads {gpu.temperature_c} C, which cannot be")
+        if gpu.temperature_margin_c <= 0:
+            raise NotMeasured(gpu, f"its margin to slowdown reads {gpu.temperature_margin_c} C, which is not relied on")
+        if gpu.temperature_margin_c < margin_c:
+            yield Finding(
+                gpu.name, f"{gpu.temperature_c} C, {gpu.temperature_margin_c} C below slowdown", f"at least {margin_c} C below slowdown",
+            )
+
+
+@check("gpu.memory_temperature")
+def gpu_memory_temperature(gpus: tuple[Gpu, ...], *, at_most_c: int) -> Iterator[Finding]:
+    """No GPU's memory is hotter than allowed; the GPU's own temperature does not show it. A reading of 0 or less is no measurement."""
+    for gpu in gpus:
+        if gpu.temperature_memory_c <= 0:
+            raise NotMeasured(gpu, f"its memory's temperature reads {gpu.temperature_memory_c} C, which cannot be")
+        if gpu.temperature_memory_c > at_most_c:
+            yield Finding(gpu.name, f"memory at {gpu.temperature_memory_c} C", f"at most {at_most_c} C")
+
+
+@check("gpu.clocks_low")
+def gpu_clocks_low(gpus: tuple[Gpu, ...], *, loaded_percent: int, at_least_percent: int) -> Iterator[Finding]:
+    """The SM clock of a GPU at work is at least this share of its maximum, or NVML says why it is not."""
+    for gpu in gpus:
+        if gpu.clock_reasons & EXPLAINED or gpu.utilization_percent < loaded_percent:
+            continue
+        if 100 * gpu.clock_sm_mhz < at_least_percent * gpu.clock_sm_max_mhz:
+            yield Finding(
+                gpu.name, f"SM clock {gpu.clock_sm_mhz} of {gpu.clock_sm_max_mhz} MHz at {gpu.utilization_percent}% load, without a reason",
+                f"at least {at_least_percent}% of the maximum",
+            )
