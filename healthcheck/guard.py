@@ -2,12 +2,16 @@
 
 This is what makes 'not measured is never PASS' hold without the care of a check's author: reading an unmeasured field raises,
 and the attempt is on record even if the check swallows the exception.
+
+A guard holds the plain values of its fact as attributes of its own, so that reading them costs what any attribute costs; whatever is
+not there is looked up the slow way, through the tracker. Guards are made once per node and serve all of its rules, one run at a time.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import Any
 
 from healthcheck.checks.base import NotMeasured
@@ -19,15 +23,19 @@ class NotSupported(Exception):
 
 
 class Tracker:
-    """What one run of a check tried to read and could not, per fact object (by identity)."""
+    """What one run of a check tried to read and could not, per fact object (by identity).
+
+    `wrap` makes guards that report to this tracker for good, or, made through `Guards`, until the next run begins.
+    """
 
     def __init__(self) -> None:
         self.unmeasured: dict[int, tuple[Fact, Unmeasured]] = {}
         self.fields: set[str] = set()
         self.unsupported: dict[int, tuple[Fact, str]] = {}
+        self._guards: Guards | None = None
 
-    def value(self, fact: Fact, field: str, value: object) -> Any:
-        """The value as a check may see it; raises where there is none."""
+    def value(self, fact: Fact, field: str, value: object) -> object:
+        """The value, if there is one; raises, and remembers, where there is none."""
         if isinstance(value, (Unmeasured, Unsupported)):
             self.fields.add(field)
         if isinstance(value, Unmeasured):
@@ -36,51 +44,96 @@ class Tracker:
         if isinstance(value, Unsupported):
             self.unsupported.setdefault(id(fact), (fact, field))
             raise NotSupported(f"{fact.name}: {field} is not supported")
-        return self.wrap(value)
+        return value
 
     def wrap(self, value: Any) -> Any:
         """A fact, or a tuple of facts, with its readings guarded; facts that are whole pass as they are."""
+        if self._guards is None:
+            self._guards = Guards(self)
+        return self._guards.wrap(value)
+
+
+class Guards:
+    """The guards of one node's facts, made when first asked for. `tracker` is that of the run that goes on."""
+
+    def __init__(self, tracker: Tracker | None = None) -> None:
+        self.tracker = tracker or Tracker()
+        # By identity, with the value itself beside it: so no other can come to have its number.
+        self._made: dict[int, tuple[Any, Any]] = {}
+
+    def wrap(self, value: Any) -> Any:
+        """A fact, or a tuple of facts, with its readings guarded; facts that are whole pass as they are."""
+        if not isinstance(value, Fact) and type(value) is not tuple:
+            return value
+        known = self._made.get(id(value))
+        if known is None:
+            known = self._made[id(value)] = (value, self._wrapped(value))
+        return known[1]
+
+    def _wrapped(self, value: Any) -> Any:
         if isinstance(value, Fact):
             return value if whole(value) else _Guarded(value, self)
-        if type(value) is tuple and any(isinstance(item, Fact) for item in value):
+        if any(isinstance(item, Fact) for item in value):
             return tuple(self.wrap(item) for item in value)
         return value
 
 
+_NO_VALUE = (Unmeasured, Unsupported, Fact, tuple)
+
+
 def whole(fact: Fact) -> bool:
     """Whether every field of the fact is a plain value."""
-    return not any(isinstance(value, (Unmeasured, Unsupported, Fact, tuple)) for value in vars(fact).values())
+    return not any(isinstance(value, _NO_VALUE) for value in vars(fact).values())
 
 
-class _Guarded:
-    """Stands for a fact; reads go through the tracker. Properties and methods of the fact see the guard as self."""
+class _Held:
+    """Holds attributes."""
 
-    __slots__ = ("_fact", "_tracker")
 
-    def __init__(self, fact: Fact, tracker: Tracker) -> None:
-        object.__setattr__(self, "_fact", fact)
-        object.__setattr__(self, "_tracker", tracker)
+_held = _Held.__dict__["__dict__"].__get__
+
+
+class _Guarded(_Held):
+    """Stands for a fact; reads of what is no plain value go through the tracker. Properties and methods of the fact see the guard as self."""
+
+    def __init__(self, fact: Fact, guards: Guards) -> None:
+        held = _held(self)
+        held.update((name, value) for name, value in vars(fact).items() if not isinstance(value, _NO_VALUE))
+        # No field has such names.
+        held["the fact"] = fact
+        held["the guards"] = guards
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        # What is not measured would merely be missing from it.
+        raise TypeError("a check reads a fact's fields by their names")
 
     def __getattr__(self, name: str) -> Any:
-        fact = object.__getattribute__(self, "_fact")
-        tracker = object.__getattribute__(self, "_tracker")
-        member = getattr(type(fact), name, None)
-        if isinstance(member, property) and member.fget is not None:
-            return member.fget(self)
-        if name not in vars(fact) and callable(member):
-            return member.__get__(self)
-        return tracker.value(fact, name, getattr(fact, name))
+        held = _held(self)
+        fact, guards = held["the fact"], held["the guards"]
+        if name not in vars(fact):
+            member = getattr(type(fact), name, None)
+            if isinstance(member, property) and member.fget is not None:
+                return member.fget(self)
+            if isinstance(member, cached_property):
+                return member.func(self)
+            if callable(member):
+                return member.__get__(self)
+        return guards.wrap(guards.tracker.value(fact, name, getattr(fact, name)))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
     def __repr__(self) -> str:
-        return f"<{object.__getattribute__(self, '_fact').name}>"
+        return f"<{_held(self)['the fact'].name}>"
 
 
 def original(fact: object) -> object:
     """The fact behind a guard."""
-    return object.__getattribute__(fact, "_fact") if isinstance(fact, _Guarded) else fact
+    return _held(fact)["the fact"] if type(fact) is _Guarded else fact
 
 
 class Subjects(tuple[Any, ...]):
@@ -92,9 +145,9 @@ class Subjects(tuple[Any, ...]):
     everything: int
 
     @classmethod
-    def of(cls, items: tuple[Any, ...], without: set[int]) -> Subjects:
+    def of(cls, items: tuple[Any, ...], without: Collection[int]) -> Subjects:
         """The collection without the facts whose identities are given."""
-        subjects = cls(item for item in items if id(original(item)) not in without)
+        subjects = cls([item for item in items if id(original(item)) not in without] if without else items)
         subjects.everything = len(items)
         return subjects
 
@@ -105,4 +158,4 @@ class Subjects(tuple[Any, ...]):
         return tuple.__iter__(self)
 
 
-__all__ = ["UNSUPPORTED", "NotMeasured", "NotSupported", "Subjects", "Tracker", "original", "whole"]
+__all__ = ["UNSUPPORTED", "Guards", "NotMeasured", "NotSupported", "Subjects", "Tracker", "original", "whole"]

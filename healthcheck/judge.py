@@ -14,7 +14,7 @@ from typing import Any
 
 from healthcheck.checks.base import PREVIOUS, Check, NotMeasured
 from healthcheck.facts.base import Fact, Partial, Unmeasured
-from healthcheck.guard import NotSupported, Subjects, Tracker, original, whole
+from healthcheck.guard import Guards, NotSupported, Subjects, Tracker, original, whole
 from healthcheck.outcome import Finding, Origin, Owner, Result, Status
 from healthcheck.rule import Rule, Unsupported
 from healthcheck.sku import Sku
@@ -39,8 +39,11 @@ class Verdict:
     judged: bool = True
 
 
-def judge(rule: Rule, facts: Facts, previous: Facts | None, sku: Sku | None) -> Result:
-    """What one rule says of one node. `previous` holds the facts of the earlier look of the same boot, if there is one."""
+def judge(rule: Rule, facts: Facts, previous: Facts | None, sku: Sku | None, guards: Guards | None = None) -> Result:
+    """What one rule says of one node. `previous` holds the facts of the earlier look of the same boot, if there is one.
+
+    `guards` spares the making of new ones where several rules are judged over the same facts.
+    """
     if rule.left_out:
         return result(rule, Status.SKIPPED, reason=rule.left_out)
     if sku is not None:
@@ -52,7 +55,7 @@ def judge(rule: Rule, facts: Facts, previous: Facts | None, sku: Sku | None) -> 
         if sku is not None and sku.declines(missing):
             return result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
         return result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
-    return rule_on(rule, _run(rule.checked, facts, previous, rule.values(sku), sku))
+    return rule_on(rule, _run(rule.checked, facts, previous, rule.values(sku), sku, guards or Guards()))
 
 
 def _no_number(name: str, sku: Sku | None) -> str:
@@ -61,7 +64,9 @@ def _no_number(name: str, sku: Sku | None) -> str:
     return sku.why_unknown.get(name, f"the SKU {sku.name} gives no {name}")
 
 
-def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str, Any], sku: Sku | None) -> Verdict:
+def _run(
+    check: Check, facts: Facts, previous: Facts | None, values: Mapping[str, Any], sku: Sku | None, guards: Guards,
+) -> Verdict:
     """Runs a check, again and again without the subjects that it could not read, until it gets through; in bounded many runs."""
     verdict = Verdict()
     arguments: list[Any] = []
@@ -91,15 +96,12 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
         arguments.append(value)
 
     aside: set[int] = set()
-    subjects = {id(fact): fact for argument in arguments for fact in (argument if type(argument) is tuple else (argument,))}
     single = {id(argument) for argument in arguments if type(argument) is not tuple}
+    wrapped = [guards.wrap(argument) for argument in arguments]
     for run in itertools.count():
-        tracker = Tracker()
+        tracker = guards.tracker = Tracker()
         findings: list[Finding] = []
-        guarded = [
-            Subjects.of(tracker.wrap(a) if any(isinstance(f, Fact) for f in a) else a, aside) if type(a) is tuple else tracker.wrap(a)
-            for a in arguments
-        ]
+        guarded = [Subjects.of(argument, aside) if type(argument) is tuple else argument for argument in wrapped]
         broken: Exception | None = None
         try:
             for finding in itertools.islice(check.function(*guarded, **values), MOST_FINDINGS):
@@ -132,16 +134,18 @@ def _run(check: Check, facts: Facts, previous: Facts | None, values: Mapping[str
             break
         if run > MOST_RUNS:
             # Nobody's hardware is like that. What is left and not whole is set aside at once, for each costs a run.
+            subjects = {id(fact): fact for argument in arguments for fact in (argument if type(argument) is tuple else (argument,))}
             for identity, fact in subjects.items():
                 if identity not in aside and identity not in single and isinstance(fact, Fact) and not whole(fact):
                     aside.add(identity)
                     verdict.unmeasured[fact.name] = Unmeasured("too much of this node could not be measured")
         if not newly or newly & single or broken is not None or run > 2 * MOST_RUNS:
             break
-    # What the present look holds, and none of what it is compared with, is what there is to judge.
-    present = {id(fact) for name, a in zip(check.facts, arguments, strict=True) if not name.startswith(PREVIOUS) and type(a) is tuple
-               for fact in a}
-    verdict.judged = not aside & single and not (present and aside >= present)
+    if aside:
+        # What the present look holds, and none of what it is compared with, is what there is to judge.
+        present = {id(fact) for name, a in zip(check.facts, arguments, strict=True) if not name.startswith(PREVIOUS) and type(a) is tuple
+                   for fact in a}
+        verdict.judged = not aside & single and not (present and aside >= present)
     return verdict
 
 
