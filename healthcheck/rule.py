@@ -75,6 +75,11 @@ class Rule:
         names = [name.removeprefix(PREVIOUS) for name in self.checked.facts]
         return tuple(probe for name in names if name in FACTS for probe in FACTS[name].probes)
 
+    @property
+    def disruptive(self) -> tuple[Probe, ...]:
+        """Those of its probes that must not run beside a job."""
+        return tuple(probe for probe in self.probes if probe.effect is not Effect.PASSIVE)
+
     def without_number(self, sku: Sku | None) -> str | None:
         """The first number that the SKU does not give, or None when the rule can be judged."""
         for name in self.numbers:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from healthcheck.checks import catalogue
 from healthcheck.checks.base import CHECKS, Check
+from healthcheck.lease import Lease
 from healthcheck.outcome import Owner, Severity
 from healthcheck.portplan import read_ports
 from healthcheck.probes import Effect, Probe, ProbeSet
@@ -85,10 +86,22 @@ class Ruleset:
             for rule in self.rules
         )
 
-    def probe_set(self, seconds: float, extra: Iterable[Probe] = (), profiles: Iterable[str | None] = (None,)) -> ProbeSet:
-        """The probes that the rules need which are judged for nodes of any of these profiles."""
-        probes = [probe for name in set(profiles) for rule in self.under(name) if not rule.left_out for probe in rule.probes]
-        return ProbeSet.of([*probes, *extra], seconds)
+    def probe_set(
+        self, seconds: float, extra: Iterable[Probe] = (), profiles: Iterable[str | None] = (None,), lease: Lease | None = None,
+    ) -> ProbeSet:
+        """The probes that the rules need which are judged for nodes of any of these profiles; without a lease none that is disruptive."""
+        judged = [rule for name in set(profiles) for rule in self.under(name) if not rule.left_out]
+        probes = [probe for rule in judged if lease is not None or not rule.disruptive for probe in rule.probes]
+        return ProbeSet.of([*probes, *extra], seconds, lease)
+
+    def refuse_disruptive(self, only: Sequence[str]) -> None:
+        """Raises UsageError where a glob of --only asks for nothing but what needs a lease: it would be skipped, and nobody would know."""
+        for pattern in only:
+            asked = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
+            if asked and all(rule.disruptive for rule in asked):
+                verb = "is disruptive and needs a lease" if len(asked) == 1 else "are disruptive and need a lease"
+                said = "it would run beside jobs, so this command never starts it; --replay judges a recording that holds it"
+                raise UsageError(f"{', '.join(rule.id for rule in asked)} {verb}: {said}")
 
 
 def load_ruleset(folders: Iterable[Path]) -> Ruleset:
@@ -229,7 +242,7 @@ def _rule(entry: _Entry, skus: Mapping[str, Sku]) -> Rule:
     enabled = values.get("enabled", True)
     if not isinstance(enabled, bool):
         raise RulesError(f"rule {entry.name}: enabled: expected true or false, got {_kind(enabled)}", marks["enabled"])
-    return Rule(
+    rule = Rule(
         id=entry.name, checked=CHECKS[name], parameters=_parameters(entry, CHECKS[name], skus), severity=severity,
         unsupported=_member(Unsupported, entry, "unsupported", Unsupported.UNKNOWN),
         effect=_member(Effect, entry, "effect", Effect.PASSIVE), remedy=" ".join(values["remedy"].split()),
@@ -237,6 +250,11 @@ def _rule(entry: _Entry, skus: Mapping[str, Sku]) -> Rule:
         owner=_member(Owner, entry, "owner", Owner.OPERATOR),
         left_out="" if enabled else f"disabled in {entry.mark.file}",
     )
+    if (rule.effect is Effect.DISRUPTIVE) != bool(rule.disruptive):
+        probes = f"its probe {rule.disruptive[0].id} is" if rule.disruptive else "none of its probes is disruptive"
+        expected = Effect.DISRUPTIVE if rule.disruptive else Effect.PASSIVE
+        raise RulesError(f"rule {entry.name}: effect: expected {expected.value}: {probes}", marks.get("effect", entry.mark))
+    return rule
 
 
 def _parameters(entry: _Entry, check: Check, skus: Mapping[str, Sku]) -> dict[str, Any]:

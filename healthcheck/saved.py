@@ -82,6 +82,13 @@ def load_manifest(folder: Path) -> Manifest:
         raise UsageError(f"{path}: not a manifest of {SCHEMA} ({type(error).__name__}: {error})") from None
 
 
+def asked(manifest: Manifest) -> frozenset[str]:
+    """The ids of the probes that the sweep sent, as far as its manifest says."""
+    probes = manifest.probes.get("probes") if isinstance(manifest.probes, Mapping) else None
+    ids = [probe.get("id") for probe in probes if isinstance(probe, dict)] if isinstance(probes, list) else []
+    return frozenset(name for name in ids if isinstance(name, str))
+
+
 def recordings(folder: Path, manifest: Manifest) -> Iterator[tuple[Recording, Recording | None]]:
     """Each node's look with the earlier one, in the manifest's order; nodes that had not finished are left out."""
     if folder.is_file():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from healthcheck import program, reply, saved
 from healthcheck.assess import Assessed, Assessment
+from healthcheck.lease import Lease
 from healthcheck.looks import Looks
 from healthcheck.reply import within
 from healthcheck.report.progress import Progress
@@ -63,15 +64,22 @@ def profiled(nodes: Iterable[Node], profile: str | None) -> tuple[Node, ...]:
 
 def live(
     plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
+    lease: Lease | None = None,
 ) -> Outcome:
-    """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has."""
+    """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has.
+
+    Without a lease nothing disruptive is sent; raises UsageError for one that does not cover every node.
+    """
+    if lease is not None and (lacking := lease.lacks(node.name for node in plan.nodes)):
+        raise UsageError(f"the lease of {short(lease.holder)} does not cover {short(', '.join(lacking))}")
     if looks is not None:
         looks.prepare()
     started = time.time()
     troubles: dict[str, str] = {}
-    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku)
-    seconds = max(1.0, min(45.0, bounds.node_s - _WAY_BACK_S))
-    probe_set = plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes})
+    # Under a lease nobody's job waits, and a diagnostic takes what it takes.
+    seconds = max(1.0, min(bounds.node_s if lease is not None else 45.0, bounds.node_s - _WAY_BACK_S))
+    probe_set = plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease)
+    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, {probe.id for probe in probe_set.probes})
     partial = False
     try:
         replies = transport.run(plan.nodes, program.build(probe_set), bounds)
@@ -135,7 +143,7 @@ def replay(
         if node.profile not in (None, *ruleset.profiles):
             raise UsageError(f"--replay {folder}: node {node.name} is of profile {short(node.profile)}, which no rules folder defines")
     plan = Plan(profiled(manifest.nodes, profile), ruleset.select(only, skip), default, manifest.source, only, skip)
-    assessment = Assessment(plan.nodes, plan.ruleset, default)
+    assessment = Assessment(plan.nodes, plan.ruleset, default, saved.asked(manifest))
     for recording, previous in saved.recordings(folder, manifest):
         assessment.add(recording, previous)
     seconds = _seconds(manifest.started, manifest.finished)

@@ -81,6 +81,7 @@ def check(
     else:
         def planned() -> Plan:
             chosen = choose(nodes, inventory, local, from_slurm, ruleset)
+            ruleset.refuse_disruptive(only)
             return sweep.Plan(sweep.profiled(chosen, profile), ruleset.select(only, skip), sku, chosen.source, only, skip)
 
         if count is not None and every is None:
@@ -222,11 +223,14 @@ def show(plan: Plan, outcome: Outcome, form: str) -> None:
         return
     from rich.console import Console
 
+    from healthcheck.lease import NEEDED
     from healthcheck.report.table import Heading, render
     from inventory.nodeset import fold
 
     profiles = {node.profile for node in plan.nodes}
-    judged = {rule.id: rule for profile in profiles for rule in plan.ruleset.under(profile) if not rule.left_out}
+    started = {said.rule for report in outcome.assessed.reports for said in report.results if said.reason != NEEDED}
+    judged = {rule.id: rule for profile in profiles for rule in plan.ruleset.under(profile)
+              if not rule.left_out and not (rule.disruptive and rule.id not in started)}
     heading = Heading(plan.source, outcome.seconds, outcome.partial, len(judged))
     console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
     render(console, outcome.assessed, judged, heading, fold)

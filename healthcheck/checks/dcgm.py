@@ -1,0 +1,71 @@
+"""Checks of the DCGM diagnostic: one for each level, for each is a run of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from healthcheck.checks.base import NotMeasured, check
+from healthcheck.facts.dcgm import DcgmRun, DcgmTest
+from healthcheck.outcome import Finding, Owner
+
+# What DCGM's severity of an error asks for (dcgm_errors.h), the gravest first. Without one the rule's own remedy holds.
+ACTIONS: Mapping[str, tuple[str, Owner]] = MappingProxyType({
+    "isolate": ("DCGM: cannot carry work. Keep the node drained, collect `muster evidence NODE --bug-report`, run the vendor's field "
+                "diagnostic, and replace what fails it.", Owner.VENDOR),
+    "reset": ("Drain the node, reset the GPU, and repeat the diagnostic; failed again, it is for the vendor.", Owner.OPERATOR),
+    "triage": ("Read the kernel log and DCGM's (/var/log/nvidia-dcgm), reset the GPU, restart DCGM, and repeat the diagnostic; failed "
+               "again, run the vendor's field diagnostic.", Owner.OPERATOR),
+    "config": ("A setting, no fault of the hardware: change what DCGM names, and repeat the diagnostic.", Owner.OPERATOR),
+    "monitor": ("The GPU can carry work, DCGM says: watch it, and repeat the diagnostic at the next maintenance.", Owner.OPERATOR),
+})
+
+
+def _found(run: DcgmRun, tests: tuple[DcgmTest, ...], may_skip: tuple[str, ...]) -> Iterator[Finding]:
+    judged = False
+    for test in tests:
+        status = test.status
+        if status == "skip":
+            if test.test not in may_skip:
+                raise NotMeasured(test, f"DCGM skipped it{': ' if test.info else ''}{test.info}")
+            continue
+        judged = True
+        if status != "pass":
+            graves = [name for name in ACTIONS if any(error.severity == name for error in test.errors)]
+            remedy, owner = ACTIONS[graves[0]] if graves else ("", None)
+            words = "; ".join(f"{e.words} (error {e.code}, {e.severity})" if e.code >= 0 else e.words for e in test.errors[:3])
+            yield Finding(test.name, f"{status}: {words or test.info or 'no reason given'}", "pass", remedy=remedy, owner=owner)
+    if not judged:
+        raise NotMeasured(run, "DCGM skipped every test")
+
+
+@check("dcgm.diag_quick")
+def dcgm_diag_quick(
+    dcgm_run_quick: DcgmRun, dcgm_tests_quick: tuple[DcgmTest, ...], *, may_skip: tuple[str, ...] = (),
+) -> Iterator[Finding]:
+    """Every test of `dcgmi diag -r 1` passed on every GPU. A test that DCGM skipped has not passed, unless it is one that may be."""
+    yield from _found(dcgm_run_quick, dcgm_tests_quick, may_skip)
+
+
+@check("dcgm.diag_medium")
+def dcgm_diag_medium(
+    dcgm_run_medium: DcgmRun, dcgm_tests_medium: tuple[DcgmTest, ...], *, may_skip: tuple[str, ...] = (),
+) -> Iterator[Finding]:
+    """Every test of `dcgmi diag -r 2` passed on every GPU. A test that DCGM skipped has not passed, unless it is one that may be."""
+    yield from _found(dcgm_run_medium, dcgm_tests_medium, may_skip)
+
+
+@check("dcgm.diag_long")
+def dcgm_diag_long(
+    dcgm_run_long: DcgmRun, dcgm_tests_long: tuple[DcgmTest, ...], *, may_skip: tuple[str, ...] = (),
+) -> Iterator[Finding]:
+    """Every test of `dcgmi diag -r 3` passed on every GPU. A test that DCGM skipped has not passed, unless it is one that may be."""
+    yield from _found(dcgm_run_long, dcgm_tests_long, may_skip)
+
+
+@check("dcgm.diag_xlong")
+def dcgm_diag_xlong(
+    dcgm_run_xlong: DcgmRun, dcgm_tests_xlong: tuple[DcgmTest, ...], *, may_skip: tuple[str, ...] = (),
+) -> Iterator[Finding]:
+    """Every test of `dcgmi diag -r 4` passed on every GPU. A test that DCGM skipped has not passed, unless it is one that may be."""
+    yield from _found(dcgm_run_xlong, dcgm_tests_xlong, may_skip)

@@ -1,0 +1,268 @@
+"""The DCGM diagnostic's facts: what `dcgmi diag -r LEVEL -j` says of every test on every GPU.
+
+Two shapes are read. DCGM 3 (dcgmi/Diag.cpp of v3.3.8): "DCGM GPU Diagnostic", results by `gpu_id`, and Deployment tests with one
+result for all GPUs, whose errors are under the key `warnings`. DCGM 4 (dcgmi/Diag.cpp and testing/python3/dcgm_diag_schema.json of
+v4.6.0): "DCGM Diagnostic", results by entity, and a summary for each test. Both leave out results of tests that did not run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.facts import gpu
+from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact, why
+from healthcheck.probes import MIB, Effect, Kind, Probe
+from healthcheck.recording import Outcome
+from inventory.text import clean
+
+# Level and outer limit in seconds, well above what NVIDIA's NVSentinel documents (half a minute, 2 minutes, 15 minutes, up to 2
+# hours): a diagnostic is known to hang (NVIDIA/DCGM issues 136 and 247). Even the quick one is no look: it starts nvvs beside
+# the host engine, which runs one diagnostic at a time for everybody, and leaves a process behind (issue 279).
+LEVELS: Mapping[str, tuple[int, float]] = MappingProxyType({
+    "quick": (1, 120.0), "medium": (2, 600.0), "long": (3, 3600.0), "xlong": (4, 10800.0),
+})
+DIAGNOSTICS: Mapping[str, Probe] = MappingProxyType({
+    name: Probe(f"dcgm.diag_{name}", Kind.COMMAND, argv=("dcgmi", "diag", "-r", str(level), "-j"), seconds=seconds, limit=2 * MIB,
+                effect=Effect.DISRUPTIVE)
+    for name, (level, seconds) in LEVELS.items()
+})
+ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
+# dcgmErrorSeverity_t of dcgm_errors.h, the same from v3.3.8 to v4.6.0.
+SEVERITIES: Mapping[int, str] = MappingProxyType(
+    {0: "none", 1: "monitor", 2: "isolate", 3: "unknown", 4: "triage", 5: "config", 6: "reset"})
+STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip", "skipped": "skip"})
+MOST_ERRORS = 16
+
+
+@dataclass(frozen=True)
+class DcgmError:
+    """One error of a test in DCGM's words: its dcgmError_t (-1 where none is given) and what DCGM makes of it (`SEVERITIES`)."""
+
+    words: str
+    code: int
+    severity: str
+
+
+@dataclass(frozen=True)
+class DcgmTest(Fact):
+    """One test on one device. `status` is pass, fail, warn or skip; `device` is "GPU 3", or "node" where DCGM names none."""
+
+    name: str
+    test: str
+    device: str
+    status: str
+    errors: tuple[DcgmError, ...]
+    info: str
+
+
+@dataclass(frozen=True)
+class DcgmRun(Fact):
+    """One run of the diagnostic. `caveat` names the tests that DCGM skipped."""
+
+    name: str
+    version: str
+    driver: str
+    caveat: str = ""
+
+
+def document(text: str) -> dict[str, Any] | None:
+    """The JSON object of a diagnostic in what dcgmi printed, wherever it begins; None where none is whole."""
+    at = text.find("{")
+    while at >= 0:
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, at)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and any(isinstance(value.get(root), dict) for root in ROOTS):
+            return value
+        # Only what begins a line: a document that is cut holds many braces, each of which begins a smaller one.
+        line = text.find("\n{", at)
+        at = line + 1 if line >= 0 else -1
+    return None
+
+
+def _diagnostic(captures: Captures, probe: Probe) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The whole document and what its root holds; raises Unread where the diagnostic came to no result."""
+    capture = captures.capture(probe)
+    if capture is None or capture.outcome is not Outcome.DONE:
+        raise Unread(why(probe, capture))
+    whole = document(capture.text)
+    if whole is None:
+        said = next((line for line in capture.text.splitlines() if line.strip()), "")
+        said = clean(said or capture.stderr.strip() or "it said nothing", 200)
+        raise Unread(f"dcgmi diag gave no whole result (exit status {capture.exit}): {said}")
+    root = next(whole[name] for name in ROOTS if isinstance(whole.get(name), dict))
+    trouble = root.get("runtime_error") or root.get("error")
+    if trouble:
+        raise Unread(f"dcgmi diag did not run: {clean(trouble, 200)}")
+    return whole, root
+
+
+def _listed(whole: dict[str, Any]) -> dict[int, str]:
+    """The GPUs that DCGM looked at, by its own number, each with its serial number where it gives one."""
+    found: dict[int, str] = {}
+    for group in _dicts(whole.get("entity_groups")):
+        if group.get("entity_group") == "GPU":
+            for entity in _dicts(group.get("entities")):
+                number = _number(entity.get("entity_id"))
+                if number is not None:
+                    found[number] = str(entity.get("serial_num") or "")
+    serials, devices = whole.get("GPU Device Serials"), whole.get("GPU Device IDs")
+    if isinstance(serials, dict):
+        found.update((number, str(serial)) for key, serial in serials.items() if (number := _number(key)) is not None)
+    elif isinstance(devices, list) and not found:
+        found = dict.fromkeys(range(len(devices)), "")
+    return found
+
+
+def _names(captures: Captures, listed: Mapping[int, str]) -> dict[int, str]:
+    """What we call each of DCGM's GPUs: as NVML numbers them where the serial numbers say which is which, else as DCGM does."""
+    try:
+        value = gpu.gpus(captures)
+    except Unread:
+        value = ()
+    known = value.value if isinstance(value, Partial) else value
+    indices = {each.serial: each.index for each in known if isinstance(each.serial, str)}
+    certain = len(set(listed.values())) == len(listed) and all(serial in indices for serial in listed.values())
+    return {number: f"GPU {indices[serial] if certain else number}" for number, serial in listed.items()}
+
+
+def _number(value: object) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 6:
+        return int(value)
+    return value if type(value) is int and 0 <= value < 100_000 else None
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _errors(value: object) -> tuple[DcgmError, ...]:
+    found = []
+    for item in value if isinstance(value, list) else ():
+        if isinstance(item, str):
+            found.append(DcgmError(clean(item), -1, "unknown"))
+        elif isinstance(item, dict):
+            words = item.get("warning") or item.get("warnings") or "no word of it"
+            code, severity = item.get("error_id"), item.get("error_severity")
+            known = SEVERITIES.get(severity, "unknown") if type(severity) is int else "unknown"
+            found.append(DcgmError(clean(words), code if type(code) is int else -1, known))
+    return tuple(found[:MOST_ERRORS])
+
+
+def _info(value: object) -> str:
+    items = value if isinstance(value, list) else [value]
+    return clean("; ".join(item for item in items if isinstance(item, str)), 400)
+
+
+def _test(test: str, device: str, said: Mapping[str, Any], *, errors: tuple[DcgmError, ...] | None = None) -> DcgmTest:
+    errors = _errors(said.get("warnings")) if errors is None else errors
+    word = said.get("status")
+    status: Any = STATUSES.get(word.lower()) if isinstance(word, str) else None
+    if status is None:
+        status = Unmeasured(f"DCGM gives it the status {clean(word, 40)!r}" if word else "DCGM gives it no status")
+    elif status == "pass" and errors:
+        # NVIDIA/DCGM issue 284: the memory test passes although it could not allocate what it was to test.
+        status = Unmeasured(f"DCGM lets it pass, and yet reports an error: {errors[0].words[:200]}")
+    return DcgmTest(f"{device} {test}", test=test, device=device, status=status, errors=errors, info=_info(said.get("info")))
+
+
+def _devices(result: Mapping[str, Any], names: Mapping[int, str], errors: int) -> list[str]:
+    """What one result is about; "node" where it names nothing, or names one of several."""
+    if "entity_id" in result:
+        number, group = _number(result["entity_id"]), result.get("entity_group", "GPU")
+        if number is None or not isinstance(group, str):
+            return ["node"]
+        return [names.get(number, f"GPU {number}") if group == "GPU" else f"{clean(group, 20)} {number}"]
+    said = result.get("gpu_id", result.get("gpu_ids"))
+    numbers = [_number(part.strip()) for part in said.split(",")] if isinstance(said, str) else [_number(said)]
+    known = [names.get(number, f"GPU {number}") for number in numbers if number is not None]
+    return known if known and (len(known) > 1 or errors < 2 or isinstance(said, str)) else ["node"]
+
+
+def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: bool) -> Iterator[DcgmTest]:
+    """Every result of one test; a GPU that DCGM looked at and has no result is unmeasured."""
+    name = clean(test.get("name") or "unnamed", 60).lower().replace(" ", "_")
+    found = [_test(name, device, result)
+             for result in _dicts(test.get("results")) for device in _devices(result, names, len(_errors(result.get("warnings"))))]
+    yield from found
+    on = {entry.device for entry in found}
+    if each_gpu and any(device.startswith("GPU ") for device in on):
+        for device in names.values():
+            if device not in on:
+                gone: Any = Unmeasured("DCGM looked at this GPU and gives no result")
+                yield DcgmTest(f"{device} {name}", test=name, device=device, status=gone, errors=(), info="")
+    summary = test.get("test_summary")
+    said = summary if isinstance(summary, dict) else {}
+    told = {error for entry in found for error in entry.errors}
+    own = tuple(error for error in _errors(said.get("warnings")) if error not in told)
+    bad = ("fail", "warn")
+    worse = STATUSES.get(str(said.get("status")).lower()) in bad and not any(entry.status in bad for entry in found)
+    if not found or own or worse:
+        yield _test(name, "node", said, errors=own)
+
+
+def _tests(captures: Captures, probe: Probe) -> Any:
+    whole, root = _diagnostic(captures, probe)
+    listed = _listed(whole)
+    names = _names(captures, listed)
+    found: dict[str, DcgmTest] = {}
+    for category in _dicts(root.get("test_categories")):
+        # DCGM 3 looks at all GPUs for a test of deployment and gives one result.
+        together = ROOTS[1] in whole and category.get("category") == "Deployment"
+        for test in _dicts(category.get("tests")):
+            for entry in _results(test, names, each_gpu=not together):
+                # One test that is told twice of one device: the worse of the two.
+                if entry.name not in found or _rank(entry) > _rank(found[entry.name]):
+                    found[entry.name] = entry
+    if not found:
+        raise Unread("dcgmi diag lists no test")
+    tests = tuple(found.values())
+    capture = captures.capture(probe)
+    exit_status = capture.exit if capture is not None else None
+    on = {entry.device for entry in tests if entry.device.startswith("GPU ")} | set(names.values())
+    count = gpu.gpu_presence(captures).listed
+    if isinstance(count, int) and count > len(on):
+        return Partial(tests, f"NVML lists {count} GPUs, and DCGM looked at {len(on)}")
+    if not listed and not isinstance(count, int):
+        return Partial(tests, "DCGM does not say at which GPUs it looked, and NVML was not read")
+    if exit_status != 0 and not any(entry.status in ("fail", "warn") for entry in tests):
+        return Partial(tests, f"dcgmi ended with exit status {exit_status}, though no test failed")
+    return tests
+
+
+def _rank(entry: DcgmTest) -> int:
+    return {"pass": 0, "skip": 1, "warn": 3, "fail": 4}.get(entry.status, 2) if isinstance(entry.status, str) else 2
+
+
+def _run(captures: Captures, probe: Probe) -> DcgmRun:
+    whole, root = _diagnostic(captures, probe)
+    metadata = whole.get("metadata")
+    about = metadata if isinstance(metadata, dict) else whole
+    version, driver = (about.get(key) or root.get(key) for key in ("version", "Driver Version Detected"))
+    skipped: dict[str, list[str]] = {}
+    names = _names(captures, _listed(whole))
+    for category in _dicts(root.get("test_categories")):
+        for test in _dicts(category.get("tests")):
+            for entry in _results(test, names, each_gpu=False):
+                if entry.status == "skip":
+                    skipped.setdefault(entry.test, []).append(entry.device)
+    caveat = "DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items()) if skipped else ""
+    unsaid: Any = Unmeasured("DCGM does not say it")
+    return DcgmRun(
+        " ".join(probe.argv[:4]), version=clean(version, 60) if isinstance(version, str) else unsaid,
+        driver=clean(driver, 60) if isinstance(driver, str) else unsaid, caveat=clean(caveat, 400),
+    )
+
+
+def _register(name: str, probe: Probe) -> None:
+    fact(f"dcgm_tests_{name}", probe, gpu.NVML, gpu.PCI)(lambda captures: _tests(captures, probe))
+    fact(f"dcgm_run_{name}", probe, gpu.NVML, gpu.PCI)(lambda captures: _run(captures, probe))
+
+
+for _name, _probe in DIAGNOSTICS.items():
+    _register(_name, _probe)

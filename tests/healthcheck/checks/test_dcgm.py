@@ -1,0 +1,401 @@
+"""The DCGM diagnostic: both shapes of its output, every status, what is missing, and what it must never be: beside a job."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck import helper, sweep
+from healthcheck.assess import Assessment
+from healthcheck.checks.dcgm import ACTIONS
+from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.dcgm import DIAGNOSTICS, SEVERITIES, document
+from healthcheck.lease import NEEDED, Lease
+from healthcheck.outcome import Owner, Result, Status
+from healthcheck.probes import Effect, Probe, ProbeSet
+from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.report.progress import progress
+from healthcheck.ruleset import Ruleset, load_ruleset
+from healthcheck.rulesfolder import packaged
+from inventory.errors import RulesError, UsageError
+from inventory.model import Node
+from tests.healthcheck import machine
+
+RULES: Ruleset = load_ruleset([packaged()])
+DISRUPTIVE = [rule for rule in RULES.rules if rule.disruptive]
+
+
+def error(code: int, severity: int, words: str) -> dict[str, Any]:
+    return {"error_category": 8, "error_id": code, "error_severity": severity, "warning": words}
+
+
+def four(tests: dict[str, dict[int, str]] | None = None, *, gpus: int = 8) -> dict[str, Any]:
+    """A document of DCGM 4, of the form of dcgm_diag_schema.json; `tests` changes the status of single GPUs."""
+    changed = tests or {}
+
+    def test(name: str) -> dict[str, Any]:
+        said = {gpu: changed.get(name, {}).get(gpu, "Pass") for gpu in range(gpus)}
+        worst = "Fail" if "Fail" in said.values() else "Skip" if set(said.values()) == {"Skip"} else "Pass"
+        results = [{"entity_group": "GPU", "entity_group_id": 1, "entity_id": gpu, "status": status} for gpu, status in said.items()]
+        return {"name": name, "results": results, "test_summary": {"status": worst}}
+
+    return {
+        "DCGM Diagnostic": {"test_categories": [
+            {"category": "Deployment", "tests": [test("software")]}, {"category": "Hardware", "tests": [test("memory"), test("eud")]},
+            {"category": "Integration", "tests": [test("pcie")]},
+        ]},
+        "entity_groups": [{"entity_group": "GPU", "entity_group_id": 1, "entities": [
+            {"device_id": "2330", "entity_id": gpu, "serial_num": f"16{gpu}"} for gpu in range(gpus)]}],
+        "metadata": {"Driver Version Detected": "550.54.15", "version": "4.2.3"},
+    }
+
+
+def three(status: str = "Pass", *, gpus: int = 8) -> dict[str, Any]:
+    """A document of DCGM 3, as dcgmi/Diag.cpp of v3.3.8 builds it."""
+    return {
+        "DCGM GPU Diagnostic": {"test_categories": [
+            {"category": "Deployment", "tests": [
+                {"name": name, "results": [{"status": "Pass"}]} for name in ("Denylist", "NVML Library", "Persistence Mode", "Inforom")]},
+            {"category": "Integration", "tests": [
+                {"name": "PCIe", "results": [{"gpu_id": str(gpu), "status": status, "info": "a word"} for gpu in range(gpus)]}]},
+        ]},
+        "Driver Version Detected": "535.129.03", "GPU Device IDs": ["2330"] * gpus,
+        "GPU Device Serials": {str(gpu): f"16{gpu}" for gpu in range(gpus)}, "version": "3.3.8",
+    }
+
+
+def said(whole: object, exit_status: int = 0) -> Capture:
+    text = whole if isinstance(whole, str) else json.dumps(whole, indent=3) + "\n"
+    return Capture(Outcome.DONE, exit=exit_status, seconds=90.0, bytes=len(text), text=text)
+
+
+def judged(capture: Capture | None, level: str = "medium", *, asked: bool = True, without: tuple[str, ...] = ()) -> Result:
+    """What the rule of a level says of a healthy node that holds this capture."""
+    recording = machine.recording()
+    held = {name: value for name, value in recording.captures.items() if name not in without}
+    if capture is not None:
+        held[f"dcgm.diag_{level}"] = capture
+    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES, asked=[f"dcgm.diag_{level}"] if asked else [])
+    assessment.add(replace(recording, captures=held))
+    return next(result for result in assessment.finish().reports[0].results if result.rule == f"dcgm-diag-{level}")
+
+
+@pytest.mark.parametrize("level", DIAGNOSTICS)
+@pytest.mark.parametrize("whole", [four(), three()])
+def test_a_diagnostic_in_which_every_test_passed_on_every_gpu_passes(level: str, whole: dict[str, Any]) -> None:
+    result = judged(said(whole), level)
+    assert (result.status, result.reason) == (Status.PASS, ""), result
+
+
+@pytest.mark.parametrize("gpu", range(8))
+def test_the_entry_of_every_gpu_counts_and_not_only_the_first(gpu: int) -> None:
+    whole = four({"memory": {gpu: "Fail"}})
+    whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]["results"][gpu]["warnings"] = [error(52, 2, "Found 1 faulty memory cell")]
+    result = judged(said(whole, 205))
+    assert result.status is Status.FAIL and len(result.findings) == 1
+    finding = result.findings[0]
+    assert (finding.subject, finding.expected) == (f"GPU {gpu} memory", "pass")
+    assert finding.observed == "fail: Found 1 faulty memory cell (error 52, isolate)"
+    assert finding.owner is Owner.VENDOR and "field diagnostic" in finding.remedy
+    older = three()
+    older["DCGM GPU Diagnostic"]["test_categories"][1]["tests"][0]["results"][gpu]["status"] = "Fail"
+    assert [f.subject for f in judged(said(older, 226)).findings] == [f"GPU {gpu} pcie"]
+
+
+@pytest.mark.parametrize(("severity", "name"), sorted(SEVERITIES.items()))
+def test_the_severity_that_dcgm_gives_an_error_decides_remedy_and_owner(severity: int, name: str) -> None:
+    whole = four({"pcie": {3: "Fail"}})
+    whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["results"][3]["warnings"] = [error(30, severity, "Bandwidth too low")]
+    finding = judged(said(whole, 226)).findings[0]
+    assert (finding.remedy, finding.owner) == ACTIONS.get(name, ("", None))
+
+
+def test_of_several_errors_the_gravest_decides() -> None:
+    whole = four({"pcie": {3: "Fail"}})
+    whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["results"][3]["warnings"] = [error(29, 5, "a setting"), error(57, 2, "DBE")]
+    assert judged(said(whole, 205)).findings[0].owner is Owner.VENDOR
+
+
+def test_a_setting_is_a_finding_that_says_so() -> None:
+    """The persistence mode on a real DCGM 4.2.3: status Fail, category 8, error 29, severity 5."""
+    whole = four({"software": dict.fromkeys(range(8), "Fail")})
+    for gpu, result in enumerate(whole["DCGM Diagnostic"]["test_categories"][0]["tests"][0]["results"]):
+        result["warnings"] = [error(29, 5, f"Persistence Mode: Persistence mode for GPU {gpu} is disabled.")]
+    result = judged(said(whole, 226))
+    assert len(result.findings) == 8 and all("A setting" in finding.remedy for finding in result.findings)
+
+
+def test_a_warning_has_not_passed() -> None:
+    result = judged(said(four({"pcie": {2: "Warn"}})))
+    assert result.status is Status.FAIL and result.findings[0].observed == "warn: no reason given"
+
+
+def test_a_skipped_test_has_not_passed_and_names_the_gpu() -> None:
+    result = judged(said(four({"memory": {5: "Skip"}})))
+    assert result.status is Status.UNKNOWN and "GPU 5 memory: DCGM skipped it" in result.reason
+    whole = judged(said(three("Skip")))
+    assert whole.status is Status.UNKNOWN and "GPU 0 pcie: DCGM skipped it: a word" in whole.reason
+
+
+def test_a_test_that_the_rule_lets_dcgm_skip_is_told_beside_the_pass() -> None:
+    whole = four({"eud": dict.fromkeys(range(8), "Skip")})
+    result = judged(said(whole), "long")
+    assert (result.status, result.reason) == (Status.PASS, "DCGM skipped eud (8x)")
+    assert judged(said(whole), "medium").status is Status.UNKNOWN
+
+
+def test_a_diagnostic_that_skipped_all_it_may_skip_has_judged_nothing() -> None:
+    whole = four()
+    whole["DCGM Diagnostic"]["test_categories"] = [{"category": "Hardware", "tests": [
+        {"name": "eud", "results": [{"entity_group": "GPU", "entity_id": gpu, "status": "Skip"} for gpu in range(8)]}]}]
+    result = judged(said(whole), "long")
+    assert result.status is Status.UNKNOWN and "DCGM skipped every test" in result.reason
+
+
+@pytest.mark.parametrize("whole", [four(), three()])
+def test_a_gpu_that_dcgm_lists_and_gives_no_result_for_is_unknown(whole: dict[str, Any]) -> None:
+    root = next(iter(whole))
+    whole = copy.deepcopy(whole)
+    for category in whole[root]["test_categories"][1:]:
+        for test in category["tests"]:
+            del test["results"][6]
+    result = judged(said(whole))
+    assert result.status is Status.UNKNOWN and "GPU 6" in result.reason and "gives no result" in result.reason
+
+
+def test_an_entry_that_is_null_is_no_result() -> None:
+    """DCGM 3 writes the results by index: where a GPU did not run the test, JSON's writer fills the hole with null."""
+    whole = three()
+    whole["DCGM GPU Diagnostic"]["test_categories"][1]["tests"][0]["results"][2] = None
+    assert judged(said(whole)).status is Status.UNKNOWN
+    whole["DCGM GPU Diagnostic"]["test_categories"][0]["tests"].insert(1, None)
+    assert judged(said(whole)).status is Status.UNKNOWN
+
+
+def test_fewer_gpus_than_nvml_lists_is_unknown() -> None:
+    result = judged(said(four(gpus=7)))
+    assert result.status is Status.UNKNOWN and "NVML lists 8 GPUs, and DCGM looked at 7" in result.reason
+
+
+def test_gpus_that_nobody_counted_are_unknown() -> None:
+    whole = three()
+    del whole["GPU Device IDs"], whole["GPU Device Serials"]
+    assert judged(said(whole)).status is Status.PASS      # NVML counts them
+    assert judged(said(whole), without=("gpu.nvml",)).status is Status.UNKNOWN
+
+
+def test_a_failure_stays_one_where_nvml_is_silent() -> None:
+    assert judged(said(four({"pcie": {1: "Fail"}}), 226), without=("gpu.nvml",)).status is Status.FAIL
+
+
+def test_gpus_are_called_what_nvml_calls_them_where_serial_numbers_tell() -> None:
+    whole = four({"pcie": {0: "Fail"}})
+    entities = whole["entity_groups"][0]["entities"]
+    entities[0]["serial_num"], entities[7]["serial_num"] = "167", "160"
+    assert judged(said(whole, 226)).findings[0].subject == "GPU 7 pcie"
+    entities[0]["serial_num"] = "<<<NOT_SUPPORTED>>>"
+    assert judged(said(whole, 226)).findings[0].subject == "GPU 0 pcie"
+
+
+def test_a_pass_with_an_error_beside_it_is_unknown() -> None:
+    """NVIDIA/DCGM issue 284."""
+    whole = four()
+    whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]["results"][4]["warnings"] = [error(56, 4, "Could not allocate memory")]
+    result = judged(said(whole, 226))
+    assert result.status is Status.UNKNOWN and "GPU 4 memory: DCGM lets it pass, and yet reports an error: Could not allocate" in result.reason
+
+
+def test_an_error_that_only_the_summary_holds_is_not_lost() -> None:
+    whole = four()
+    summary = whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["test_summary"]
+    summary.update(status="Fail", warnings=[error(101, 4, "Xid 79")])
+    result = judged(said(whole, 226))
+    assert [f.subject for f in result.findings] == ["node pcie"] and "Xid 79" in str(result.findings[0].observed)
+
+
+def test_a_test_that_looks_at_no_gpu_counts_for_what_it_looks_at() -> None:
+    whole = four()
+    cpu = {"name": "cpu_eud", "results": [{"entity_group": "CPU", "entity_group_id": 7, "entity_id": 0, "status": "Fail"}],
+           "test_summary": {"status": "Fail"}}
+    whole["DCGM Diagnostic"]["test_categories"][1]["tests"].append(cpu)
+    result = judged(said(whole, 226))
+    assert [f.subject for f in result.findings] == ["CPU 0 cpu_eud"] and result.reason == ""
+
+
+def test_the_deployment_tests_of_dcgm_3_have_their_errors_under_another_key() -> None:
+    whole = three()
+    deployment = whole["DCGM GPU Diagnostic"]["test_categories"][0]["tests"]
+    odd = {"warnings": "Persistence mode for GPU 5 is disabled.", "error_id": 29, "error_category": 8, "error_severity": 5}
+    deployment[2]["results"][0] = {"status": "Fail", "gpu_id": 5, "warnings": [odd]}
+    result = judged(said(whole, 226))
+    assert [f.subject for f in result.findings] == ["GPU 5 persistence_mode"] and result.reason == ""
+    # One result holds the errors of all, and only the last one's number.
+    deployment[2]["results"][0]["warnings"] = [{**odd, "warnings": "GPU 2"}, None, odd]
+    assert [f.subject for f in judged(said(whole, 226)).findings] == ["node persistence_mode"]
+
+
+@pytest.mark.parametrize(("capture", "words"), [
+    (Capture(Outcome.MISSING), "dcgmi is not there"), (Capture(Outcome.DENIED), "permission denied"),
+    (Capture(Outcome.TIMEOUT), "did not answer within 600 s"), (Capture(Outcome.TRUNCATED, text="{"), "said more than"),
+    (Capture(Outcome.CRASHED, exit=-11), "crashed (signal 11)"), (Capture(Outcome.WEDGED, note="wedged since 06:00"), "is wedged"),
+    (None, "was not captured"), (said("", 1), "gave no whole result (exit status 1): it said nothing"),
+    (said("Error: unable to establish a connection to the specified host: localhost\n", 1), "unable to establish a connection"),
+    (said({"DCGM Diagnostic": {"version": "4.2.3", "runtime_error": "Error: MIG is enabled"}}, 226), "did not run: Error: MIG is enabled"),
+    (said({"DCGM Diagnostic": {"version": "4.2.3"}}), "lists no test"), (said({"DCGM Diagnostic": {"test_categories": []}}), "lists no test"),
+    (said({"DCGM Diagnostic": {"test_categories": [{"category": "Hardware", "tests": [{"name": "memory"}]}]}}), "gives it no status"),
+    (said({"something": {}}), "gave no whole result"), (said("[1, 2]\n"), "gave no whole result"), (said("{" * 100_000), "gave no whole result"),
+])
+def test_a_diagnostic_without_a_result_is_unknown(capture: Capture | None, words: str) -> None:
+    result = judged(capture)
+    assert result.status is Status.UNKNOWN and words in result.reason
+
+
+def test_a_status_that_is_not_known_is_no_pass() -> None:
+    result = judged(said(four({"pcie": {1: "Not Run"}})))
+    assert result.status is Status.UNKNOWN and "the status 'Not Run'" in result.reason
+
+
+def test_an_exit_status_that_nothing_explains_is_no_pass() -> None:
+    result = judged(said(four(), 226))
+    assert result.status is Status.UNKNOWN and "dcgmi ended with exit status 226, though no test failed" in result.reason
+
+
+def test_noise_before_the_document_is_passed_over() -> None:
+    assert judged(said("WARNING: {this} should not happen\n" + json.dumps(four()))).status is Status.PASS
+
+
+@pytest.mark.parametrize("text", [json.dumps(four(gpus=2), indent=1), json.dumps(three(gpus=2), indent=1)])
+def test_a_document_cut_anywhere_is_no_document(text: str) -> None:
+    for at in range(len(text)):
+        assert document(text[:at]) is None
+
+
+@pytest.mark.parametrize("whole", [four(), three()])
+def test_a_document_cut_in_the_capture_is_unknown(whole: dict[str, Any]) -> None:
+    text = json.dumps(whole, indent=1)
+    for at in range(0, len(text), 97):
+        assert judged(said(text[:at])).status is Status.UNKNOWN
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False) | st.text(max_size=6) | st.sampled_from(["Pass", "Fail", "GPU", "0"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([
+        "test_categories", "tests", "results", "name", "status", "warnings", "entity_group", "entity_id", "gpu_id", "gpu_ids",
+        "test_summary", "category", "entities", "error_id", "error_severity", "info", "runtime_error"]), inner, max_size=4), max_leaves=25)
+
+
+@settings(deadline=None, max_examples=300)
+@given(root=JSON, beside=JSON, name=st.sampled_from(["DCGM Diagnostic", "DCGM GPU Diagnostic"]))
+def test_whatever_a_document_holds_it_is_read_or_refused(root: object, beside: object, name: str) -> None:
+    whole = {name: root, "entity_groups": beside, "GPU Device IDs": beside, "GPU Device Serials": beside, "metadata": beside}
+    recording = replace(machine.recording(), captures={"dcgm.diag_long": said(whole)})
+    for fact in ("dcgm_tests_long", "dcgm_run_long"):
+        value = build_fact(FACTS[fact], Captures(recording))
+        assert isinstance(value, Unmeasured | Partial | tuple) or fact == "dcgm_run_long"
+        assert "could not be read from what the node said" not in getattr(value, "reason", "")
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_whatever_one_place_of_a_healthy_document_holds_instead_it_passes_only_if_it_is_a_pass(data: st.DataObject) -> None:
+    whole = data.draw(st.sampled_from([four(), three()]))
+    categories = whole[next(iter(whole))]["test_categories"]
+    category = data.draw(st.sampled_from(categories))
+    test = data.draw(st.sampled_from(category["tests"]))
+    at = data.draw(st.integers(0, len(test["results"]) - 1))
+    value = data.draw(JSON.filter(lambda value: not (isinstance(value, str) and value.lower() == "pass")))
+    test["results"][at] = {**test["results"][at], "status": value}
+    assert judged(said(whole)).status is not Status.PASS
+
+
+# --- Invariant 8: nothing disruptive runs beside a job.
+
+
+def test_there_is_something_disruptive_so_that_what_follows_means_something() -> None:
+    assert {rule.id for rule in DISRUPTIVE} >= {f"dcgm-diag-{level}" for level in DIAGNOSTICS}
+    assert all(rule.effect is Effect.DISRUPTIVE for rule in DISRUPTIVE)
+
+
+@pytest.mark.parametrize("probe", sorted({probe for rule in DISRUPTIVE for probe in rule.disruptive}, key=lambda probe: probe.id), ids=lambda p: p.id)
+def test_invariant_8_no_probe_set_with_a_disruptive_probe_can_be_made_without_a_lease(probe: Probe) -> None:
+    with pytest.raises(ValueError, match="disruptive without a lease"):
+        ProbeSet((probe,))
+    with pytest.raises(ValueError, match="disruptive without a lease"):
+        ProbeSet.of([probe])
+    with pytest.raises(ValueError, match="disruptive without a lease"):
+        RULES.probe_set(45.0, extra=[probe])
+    with pytest.raises(ValueError, match="disruptive without a lease"):
+        replace(ProbeSet.of([probe], lease=Lease(frozenset({"gpu001"}), "a test")), lease=None)
+
+
+@given(only=st.lists(st.sampled_from([rule.id for rule in RULES.rules] + ["*", "dcgm-*", "gpu-*"]), max_size=5),
+       profiles=st.sets(st.sampled_from([None, *RULES.profiles])))
+def test_invariant_8_whatever_is_selected_nothing_disruptive_is_sent(only: list[str], profiles: set[str | None]) -> None:
+    probes = RULES.select(only).probe_set(45.0, profiles=profiles).probes
+    assert all(probe.effect is Effect.PASSIVE for probe in probes)
+
+
+def test_under_a_lease_it_is_sent_and_only_to_nodes_of_the_lease() -> None:
+    lease = Lease(frozenset({"gpu001"}), "a test")
+    sent = RULES.select(["dcgm-diag-quick"]).probe_set(300.0, lease=lease)
+    assert "dcgm.diag_quick" in {probe.id for probe in sent.probes} and sent.lease == lease
+    plan = sweep.Plan((Node(name="gpu001"), Node(name="gpu002")), RULES)
+    with pytest.raises(UsageError, match="the lease of 'a test' does not cover 'gpu002'"):
+        sweep.live(plan, None, sweep.limits(9, 1), progress(0, "", quiet=True), lease=lease)  # type: ignore[arg-type]
+
+
+def test_without_a_lease_a_disruptive_rule_is_skipped_and_says_so() -> None:
+    result = judged(None, asked=False)
+    assert (result.status, result.reason) == (Status.SKIPPED, NEEDED)
+
+
+def test_a_recording_that_holds_the_capture_is_judged() -> None:
+    assert judged(said(four({"pcie": {1: "Fail"}}), 226), asked=False).status is Status.FAIL
+
+
+def test_what_was_sent_and_did_not_come_back_is_unknown() -> None:
+    assert judged(None, asked=True).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(("globs", "words"), [
+    (["dcgm-diag-medium"], "dcgm-diag-medium is disruptive and needs a lease"),
+    (["dcgm-*"], "dcgm-diag-long, dcgm-diag-medium, dcgm-diag-quick, dcgm-diag-xlong are disruptive and need a lease"),
+    (["gpu-*", "dcgm-diag-quick"], "dcgm-diag-quick is disruptive"),
+])
+def test_to_ask_for_nothing_else_is_a_mistake(globs: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        RULES.refuse_disruptive(globs)
+    RULES.refuse_disruptive(["gpu-*"])
+    RULES.refuse_disruptive(["*"])
+
+
+@pytest.mark.parametrize(("check", "effect", "words"), [
+    ("dcgm.diag_quick", "passive", "effect: expected disruptive: its probe dcgm.diag_quick is"),
+    ("gpu.answers", "disruptive", "effect: expected passive: none of its probes is disruptive"),
+])
+def test_a_rule_cannot_say_of_itself_what_its_probes_are_not(tmp_path: Path, check: str, effect: str, words: str) -> None:
+    text = f"- id: mine\n  check: {check}\n  severity: info\n  effect: {effect}\n  remedy: None.\n  source: a test\n  proven: documented\n"
+    (tmp_path / "site.yaml").write_text(text)
+    with pytest.raises(RulesError, match=words):
+        load_ruleset([tmp_path])
+
+
+def test_the_root_owned_helper_knows_nothing_disruptive() -> None:
+    assert all(probe.effect is Effect.PASSIVE for probe in helper.root_probes())
+
+
+def test_every_level_has_an_outer_limit_of_its_own() -> None:
+    assert {name: probe.seconds for name, probe in DIAGNOSTICS.items()} == {"quick": 120, "medium": 600, "long": 3600, "xlong": 10800}
+    assert all(probe.argv == ("dcgmi", "diag", "-r", str(at), "-j") for at, probe in enumerate(DIAGNOSTICS.values(), 1))
+
+
+def test_a_recording_by_hand_stays_what_it_was() -> None:
+    """The helper of these tests changes nothing that others build on."""
+    assert isinstance(machine.recording(), Recording) and not any(name.startswith("dcgm") for name in machine.captures())
