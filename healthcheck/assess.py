@@ -6,7 +6,7 @@ which is what most nodes show. Of each node only the facts that are still needed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -14,12 +14,16 @@ from typing import Any
 from healthcheck import sku as skus
 from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
-from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.pci import PCI_BUS
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.fleetjudge import judge_fleet
+from healthcheck.guard import Guards
 from healthcheck.judge import Facts, judge
+from healthcheck.judge import result as result_of
+from healthcheck.lease import NEEDED
 from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status, state_of
-from healthcheck.probes import Probe, ProbeSet
+from healthcheck.probes import Effect, Probe
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
@@ -56,11 +60,13 @@ class _View:
     @classmethod
     def of(cls, rules: tuple[Rule, ...]) -> _View:
         judged = [rule for rule in rules if not rule.left_out]
+        facts = {name for rule in judged for name in rule.fact_names if name in FACTS}
+        # What GPUs there are is asked of the bus as well, whose probe comes with them.
         return cls(
-            rules, frozenset(name for rule in judged for name in rule.fact_names if name in FACTS),
+            rules, frozenset(facts | {PCI_BUS} if "gpus" in facts else facts),
             frozenset(name.removeprefix(PREVIOUS) for rule in judged for name in rule.checked.facts if name.startswith(PREVIOUS)),
             frozenset(fact for rule in judged for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())),
-            ProbeSet.of(probe for rule in judged for probe in rule.probes).probes,
+            tuple({probe.id: probe for rule in judged for probe in rule.probes if probe.effect is Effect.PASSIVE}.values()),
         )
 
 
@@ -79,10 +85,14 @@ class Assessed:
 class Assessment:
     """Takes recordings in any order; `finish` gives the reports. Equal recordings give equal reports, whatever their order."""
 
-    def __init__(self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None, asked: Collection[str] = (),
+    ) -> None:
+        """`asked` are the ids of the probes that were sent: what is disruptive is judged where it was sent, or was recorded."""
         self._nodes = nodes
         self._by_name = {node.name: node for node in nodes}
         self._ruleset = ruleset
+        self._asked = frozenset(asked)
         self._default_sku = default_sku
         self._waiting: dict[str, _Waiting] = {}
         self._unreached: dict[str, NodeReport] = {}
@@ -109,15 +119,23 @@ class Assessment:
         sku = self._sku_of(node)
         view = self._views[node.profile]
         names = view.facts | (view.learned if sku is None else frozenset())
-        facts = {**_facts(recording, names), PORT_PLANS: _port_plans(node, sku)}
+        facts: dict[str, Any] = _facts(recording, names)
+        why = skus.contradiction(sku, facts) if sku is not None else None
+        if sku is not None and why is not None:
+            sku = sku.contradicted(why)
+        facts[PORT_PLANS] = _port_plans(node, sku)
         earlier = _facts(previous, view.previous) if _same_boot(recording, previous) else None
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes))
         kept: set[str] = set()
+        guards = Guards()
+        held = recording.captures.keys()
         for rule in view.rules:
-            if self._must_wait(rule, sku):
+            if rule.disruptive and not rule.left_out and not {probe.id for probe in rule.disruptive} & (self._asked | held):
+                waiting.results[rule.id] = result_of(rule, Status.SKIPPED, reason=NEEDED)
+            elif self._must_wait(rule, sku):
                 kept.update(rule.fact_names)
             else:
-                waiting.results[rule.id] = judge(rule, facts, earlier, sku)
+                waiting.results[rule.id] = judge(rule, facts, earlier, sku, guards)
         if sku is None:
             waiting.shows = skus.learn(facts)
             waiting.empty = skus.emptiness(facts)
@@ -135,7 +153,7 @@ class Assessment:
             for rule in self._ruleset.rules:
                 if rule.id not in waiting.results and not rule.checked.fleet:
                     waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned)
-        self._judge_fleets()
+        self._judge_fleets(learned)
         reports = tuple(self._report(node, unfinished) for node in self._nodes)
         similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
         looks_like = similar.pop() if len(similar) == 1 and learned is not None and not learned.numbers else None
@@ -162,27 +180,27 @@ class Assessment:
             return False
         if rule.checked.fleet:
             return True
-        return sku is None and bool(rule.numbers or set(rule.fact_names) & set(skus.EMPTY_FACTS))
+        return sku is None and bool(rule.numbers or set(rule.fact_names) & {*skus.EMPTY_FACTS, *skus.OF_GPUS})
 
     def _sku_of(self, node: Node) -> Sku | None:
         name = node.sku or self._default_sku
         return self._ruleset.skus[name] if name is not None else None
 
-    def _judge_fleets(self) -> None:
-        cohorts: dict[str, list[_Waiting]] = {}
+    def _judge_fleets(self, learned: Sku | None) -> None:
+        cohorts: dict[tuple[str, ...], list[_Waiting]] = {}
         for node in self._nodes:
             if node.name in self._waiting:
                 waiting = self._waiting[node.name]
-                cohorts.setdefault(waiting.sku.name if waiting.sku else "", []).append(waiting)
+                # One that is plainly no machine of its SKU is no peer of those that are.
+                key = (waiting.sku.name, *sorted(set(waiting.sku.why_unknown.values()))) if waiting.sku else ()
+                cohorts.setdefault(key, []).append(waiting)
         for rule in self._ruleset.rules:
             if not rule.checked.fleet or rule.left_out:
                 continue
-            name = rule.checked.facts[0]
             for members in cohorts.values():
                 # A profile may have left the rule out for some.
-                asked = [w for w in members if rule.id not in w.results]
-                cohort = {w.node.name: w.facts.get(name, Unmeasured(f"{name} was not captured")) for w in asked}
-                for node_name, result in judge_fleet(rule, cohort).items():
+                asked = {w.node.name: _asked(rule, w) for w in members if rule.id not in w.results}
+                for node_name, result in judge_fleet(rule, asked, members[0].sku or learned).items():
                     self._waiting[node_name].results[rule.id] = result
 
     def _report(self, node: Node, unfinished: str) -> NodeReport:
@@ -194,6 +212,12 @@ class Assessment:
         results = tuple(waiting.results[rule.id] for rule in self._ruleset.rules)
         state = state_of(results)
         return NodeReport(node.name, state, _reason(state, results), results, node.in_service, probes=waiting.probes)
+
+
+def _asked(rule: Rule, waiting: _Waiting) -> Facts:
+    """What a fleet rule asks of one node, by the names that its check uses; facts of an earlier look are there if there was one."""
+    earlier = {PREVIOUS + name: value for name, value in (waiting.previous or {}).items()}
+    return {name: value for name, value in (*waiting.facts.items(), *earlier.items()) if name in rule.checked.facts}
 
 
 def _facts(recording: Recording | None, names: Iterable[str]) -> dict[str, Any]:

@@ -1,37 +1,41 @@
-"""Judges a fleet rule: runs its check over the facts of a whole cohort, without the nodes of which it could not read what it asks for."""
+"""Judges a fleet rule: runs its check over the facts of a whole cohort, without what could not be read.
+
+A fact may be one thing of a node or a collection (its GPUs). What lacks a reading that the check asks for leaves the comparison: one
+GPU, or the node, which is then UNKNOWN for this rule; the others are still judged, among themselves.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from healthcheck.checks.base import NotMeasured
-from healthcheck.checks.fleet import NoMajority
-from healthcheck.facts.base import Partial, Unmeasured, Unsupported
-from healthcheck.guard import NotSupported, Tracker
-from healthcheck.judge import Verdict, result, rule_on, sound
+from healthcheck.checks.base import PREVIOUS, Check, NotMeasured
+from healthcheck.checks.fleet import NoMajority, Uncompared
+from healthcheck.facts.base import Fact, Partial, Unmeasured, Unsupported
+from healthcheck.guard import NotSupported, Tracker, original
+from healthcheck.judge import MOST_RUNS, Verdict, result, rule_on, sound
 from healthcheck.outcome import Finding, Origin, Result, Status
 from healthcheck.rule import Rule
-from healthcheck.sku import SMALLEST_COHORT
+from healthcheck.sku import SMALLEST_COHORT, Sku
+
+_Measured = dict[str, dict[str, Any]]
 
 
-def judge_fleet(rule: Rule, cohort: Mapping[str, Any]) -> dict[str, Result]:
-    """What one fleet rule says of each node of a cohort (nodes of one SKU); `cohort` maps a node to the rule's one fact."""
+def judge_fleet(rule: Rule, cohort: Mapping[str, Mapping[str, Any]], sku: Sku | None = None) -> dict[str, Result]:
+    """What one fleet rule says of each node of a cohort (nodes of one SKU); `cohort` maps a node to its facts by name.
+
+    An earlier look's facts have the names that checks ask for them by (`previous_gpus`); a node that has none lacks these names.
+    """
     if rule.left_out:
         return {node: result(rule, Status.SKIPPED, reason=rule.left_out) for node in cohort}
+    check = rule.checked
     verdicts = {node: Verdict() for node in cohort}
-    measured: dict[str, Any] = {}
-    tracker = Tracker()
-    for node, fact in cohort.items():
-        if isinstance(fact, Partial):
-            verdicts[node].unmeasured[rule.checked.facts[0]] = Unmeasured(fact.reason)
-            fact = fact.value
-        if isinstance(fact, Unmeasured):
-            verdicts[node].unmeasured[rule.checked.facts[0]] = fact
-        else:
-            measured[node] = fact
-    problem: Unmeasured | None = None
-    while True:
+    measured: _Measured = {}
+    for node, facts in cohort.items():
+        taken = _take(check, facts, verdicts[node], sku)
+        if taken is not None:
+            measured[node] = taken
+    for run in range(2 * MOST_RUNS + 1):
         if len(measured) < SMALLEST_COHORT:
             skipped = f"a cohort of {len(measured)} is too small to compare: at least {SMALLEST_COHORT} nodes of one SKU"
             for node in measured:
@@ -39,35 +43,111 @@ def judge_fleet(rule: Rule, cohort: Mapping[str, Any]) -> dict[str, Result]:
             break
         tracker = Tracker()
         found: list[tuple[str, Finding]] = []
+        alone: dict[str, list[Uncompared]] = {}
+        problem: Unmeasured | None = None
         try:
-            for node, finding in rule.checked.function({n: tracker.wrap(fact) for n, fact in measured.items()}, **rule.values(None)):
+            arguments = [{node: tracker.wrap(taken[name]) for node, taken in measured.items()} for name in check.facts]
+            for node, said in check.function(*arguments, **rule.values(None)):
                 if node not in measured:
                     raise ValueError(f"a finding about {node}, which is not among the nodes that were compared")
-                found.append((node, sound(finding)))
+                if isinstance(said, Uncompared):
+                    alone.setdefault(node, []).append(said)
+                else:
+                    found.append((node, sound(said)))
         except NoMajority as error:
             problem = Unmeasured(str(error), Origin.MUSTER)
-        except (NotMeasured, NotSupported) as error:
+        except NotMeasured as error:
+            problem = Unmeasured(error.reason)
+            fact = original(error.fact)
+            if isinstance(fact, Fact) and id(fact) not in tracker.unmeasured:
+                tracker.unmeasured[id(fact)] = (fact, problem)
+        except NotSupported as error:
             problem = Unmeasured(str(error))
         except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
             problem = Unmeasured(f"the check failed: {type(error).__name__}: {error}", Origin.MUSTER)
-        if not (tracker.unmeasured or tracker.unsupported):
-            for node, finding in found:
-                verdicts[node].findings.append(finding)
+        if (tracker.unmeasured or tracker.unsupported) and run < 2 * MOST_RUNS and _leave(measured, tracker, verdicts):
+            continue
+        for node, finding in found if problem is None else ():
+            verdicts[node].findings.append(finding)
+        for node, taken in measured.items():
             if problem is not None:
-                for node in measured:
-                    verdicts[node].unmeasured[rule.checked.name] = problem
-            break
-        problem = None
-        # Every node whose fact lacks what was asked for leaves at once: there may be thousands.
-        for node, fact in list(measured.items()):
-            for name in tracker.fields:
-                value = getattr(fact, name, None)
-                if isinstance(value, Unmeasured):
-                    verdicts[node].unmeasured[rule.checked.facts[0]] = value
-                elif isinstance(value, Unsupported):
-                    verdicts[node].unsupported.append(f"{name} of this node")
-                    verdicts[node].judged = False
-                else:
-                    continue
-                measured.pop(node, None)
+                verdicts[node].unmeasured[check.name] = problem
+            elif node in alone:
+                _set_apart(verdicts[node], alone[node], taken[check.facts[0]])
+        break
     return {node: rule_on(rule, verdict) for node, verdict in verdicts.items()}
+
+
+def _take(check: Check, facts: Mapping[str, Any], verdict: Verdict, sku: Sku | None) -> dict[str, Any] | None:
+    """One node's facts as far as they were measured, or None where there is nothing to compare; `verdict` is told why."""
+    taken: dict[str, Any] = {}
+    for name in check.facts:
+        if name.startswith(PREVIOUS) and name not in facts:
+            verdict.skipped = "no earlier look at this node in this boot"
+            return None
+        value = facts.get(name, Unmeasured(f"{name} was not captured"))
+        if isinstance(value, Partial):
+            verdict.unmeasured[name] = Unmeasured(value.reason)
+            value = value.value
+        if isinstance(value, Unmeasured):
+            verdict.unmeasured[name] = value
+            return None
+        if value == () and sku is not None and name in sku.empty and name not in verdict.unmeasured:
+            verdict.skipped = f"there are no {name}, as the SKU says"
+            return None
+        if value == ():
+            verdict.unmeasured.setdefault(name, Unmeasured(f"there are no {name} to compare"))
+            return None
+        taken[name] = value
+    return taken
+
+
+def _leave(measured: _Measured, tracker: Tracker, verdicts: Mapping[str, Verdict]) -> bool:
+    """Takes out everything that lacks what was asked for, at once, for there may be thousands; whether anything left."""
+    left = False
+    for node, taken in list(measured.items()):
+        for name, value in taken.items():
+            whole = not isinstance(value, tuple)
+            kept = []
+            for fact in (value,) if whole else value:
+                if _lacks(fact, tracker, verdicts[node], name if whole else getattr(fact, "name", name)):
+                    left = True
+                else:
+                    kept.append(fact)
+            if not kept:
+                verdicts[node].judged = False
+                measured.pop(node, None)
+            taken[name] = kept[0] if whole and kept else tuple(kept)
+    return left
+
+
+def _lacks(fact: Any, tracker: Tracker, verdict: Verdict, subject: str) -> bool:
+    """Whether a fact cannot answer what was asked of any of its kind; `verdict` is told of what it cannot."""
+    if id(fact) in tracker.unmeasured:
+        verdict.unmeasured[subject] = tracker.unmeasured[id(fact)][1]
+        return True
+    for field in tracker.fields:
+        value = getattr(fact, field, None)
+        if isinstance(value, Unmeasured):
+            verdict.unmeasured[subject] = value
+            return True
+        if isinstance(value, Unsupported):
+            verdict.unsupported.append(f"{field} of {subject}")
+            return True
+    return False
+
+
+def _set_apart(verdict: Verdict, alone: Iterable[Uncompared], subjects: Any) -> None:
+    """What had no peers is told beside a PASS, and where that is everything the node was not judged."""
+    whys: dict[str, list[str]] = {}
+    for one in alone:
+        if one.unmeasured:
+            verdict.unmeasured[one.subject] = Unmeasured(one.why)
+            continue
+        whys.setdefault(one.why, []).append(one.subject)
+    number = sum(len(names) for names in whys.values())
+    everything = number >= (len(subjects) if isinstance(subjects, tuple) else 1)
+    if everything and not verdict.findings and not verdict.unmeasured:
+        verdict.skipped = "; ".join(whys)
+    else:
+        verdict.caveats += [f"{', '.join(names)}: {why}" for why, names in whys.items()]

@@ -12,6 +12,7 @@ from typing import Any
 from healthcheck.facts.base import Partial, Unmeasured, Unsupported
 from healthcheck.facts.port import most_alike
 from inventory.model import PortPlan
+from inventory.text import clean
 
 Facts = Mapping[str, Any]
 
@@ -32,6 +33,15 @@ class Sku:
     provisional: bool = False
     ports: Mapping[str, PortPlan] = field(default_factory=lambda: MappingProxyType({}))
     why_unknown: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if "gpus" in self.empty:
+            object.__setattr__(self, "empty", self.empty | frozenset(OF_GPUS))
+
+    def contradicted(self, why: str) -> Sku:
+        """This SKU for a node that is plainly another machine: it knows no number, and says why. What it declines, it still declines."""
+        declined = {name: None for name, value in self.numbers.items() if value is None}
+        return Sku(self.name, self.title, declined, frozenset(), self.file, why_unknown=MappingProxyType(dict.fromkeys(self.numbers, why)))
 
     def declines(self, number: str) -> bool:
         """Whether the SKU names this number and says that it is not judged."""
@@ -66,28 +76,92 @@ def _docker(facts: Facts) -> bool | None:
     return True if _count("docker", "answers")(facts) is True else None
 
 
-def _ecc(facts: Facts) -> bool | None:
-    gpus = _plain(facts.get("gpus"))
-    modes = {_plain(gpu.ecc_enabled) for gpu in gpus} if gpus else {None}
-    return modes.pop() if len(modes) == 1 else None
+def _same(field: str, read: Callable[[Any], Any] = lambda value: value, *, without: Any = None) -> Callable[[Facts], Any]:
+    """What all GPUs of the node say alike; `without` is what a GPU says that has no such thing."""
 
+    def learner(facts: Facts) -> Any:
+        found = {_said(gpu, field, read, without) for gpu in _plain(facts.get("gpus")) or ()}
+        return found.pop() if len(found) == 1 else None
+
+    return learner
+
+
+def _most(field: str, read: Callable[[Any], Any] = lambda value: value) -> Callable[[Facts], Any]:
+    """What more than half of the node's GPUs say, so that one swapped or throttled board does not hide the others'."""
+
+    def learner(facts: Facts) -> Any:
+        gpus = _plain(facts.get("gpus")) or ()
+        return _majority([_said(gpu, field, read, None) for gpu in gpus])
+
+    return learner
+
+
+def _said(gpu: Any, field: str, read: Callable[[Any], Any], without: Any) -> Any:
+    value = getattr(gpu, field)
+    if isinstance(value, Unsupported):
+        return without
+    return None if isinstance(value, Unmeasured) else read(value)
+
+
+def _majority(values: Sequence[Any]) -> Any:
+    value, number = Counter(values).most_common(1)[0] if values else (None, 0)
+    return value if 2 * number > len(values) else None
+
+
+def _nvlink_count(facts: Facts) -> Any:
+    """Links that are up, as most GPUs of the node have them; none where NVML knows no NVLink."""
+    found = _plain(facts.get("gpu_links")) or ()
+    return _majority([0 if isinstance(gpu.links, Unsupported) else _plain(gpu.active) for gpu in found])
+
+
+def _nvlink_gigabytes(facts: Facts) -> Any:
+    """The speed that most active links have."""
+    found = _plain(facts.get("nvlinks")) or ()
+    return _majority([_plain(link.gigabytes_per_second) for link in found if link.active is True])
+
+
+def _gpu_device(facts: Facts) -> Any:
+    return _majority(_count("pci_bus", "gpus")(facts) or ())
+
+
+# A cluster UUID of zeros: the GPU is in the fabric of its own board, and not in one that spans nodes (nvml.h, nvmlGpuFabricInfo).
+_NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 
 # How each number is learned from one node's facts; None where the node does not show it.
 LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "gpu_count": _count("gpu_presence", "on_pci"),
     "port_count": _port_count,
     "port_rate_gbps": _port_rate,
+    "gpu_model": _most("model"),
+    "gpu_device": _gpu_device,
+    "gpu_memory_gib": _most("memory_bytes", lambda value: value // 2**30),
+    "nvlink_count": _nvlink_count,
+    "nvlink_gigabytes": _nvlink_gigabytes,
+    # The present generation falls when a GPU is idle, the width does not.
+    "pcie_generation": _most("pcie_generation_max"),
+    "pcie_width": _most("pcie_width"),
+    "power_limit_watts": _most("power_limit_watts"),
+    "nvswitch_count": _count("pci_bus", "nvswitches"),
+    "fabric": _same("fabric_state", lambda state: None if state == "not_started" else state != "not_supported", without=False),
+    "imex": _same("fabric_cluster", lambda cluster: cluster != _NO_CLUSTER, without=False),
+    "mig": _same("mig", without=False),
+    "ecc": _same("ecc_enabled"),
     "memory_gib": _memory_gib,
     "docker": _docker,
-    "ecc": _ecc,
 }
 LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
     "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",), "memory_gib": ("memory",),
-    "docker": ("docker",), "ecc": ("gpus",),
+    "docker": ("docker",), "gpu_device": ("pci_bus",), "nvswitch_count": ("pci_bus",), "nvlink_count": ("gpu_links",),
+    "nvlink_gigabytes": ("nvlinks",),
+    **dict.fromkeys(
+        ("gpu_model", "gpu_memory_gib", "pcie_generation", "pcie_width", "power_limit_watts", "fabric", "imex", "mig", "ecc"), ("gpus",),
+    ),
 }
 # Quantities that differ a little between equal machines: the median is expected, not what most say to the digit.
 MEASURED = ("memory_gib",)
 EMPTY_FACTS = ("gpus", "ports")
+# Collections that are empty with the GPUs.
+OF_GPUS = ("gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "gpu_loads")
 SMALLEST_COHORT = 3
 
 
@@ -105,15 +179,44 @@ def emptiness(facts: Facts) -> dict[str, bool]:
     return {name: facts.get(name) == () for name in EMPTY_FACTS}
 
 
-def alike(shows: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
-    """The one known SKU with as many GPUs and ports as a node shows; None where there is none, or more than one.
+def contradiction(sku: Sku, facts: Facts) -> str | None:
+    """Why a node cannot be of this SKU: most of the GPUs that could be read are of another model. One of another among them is a fault
+    of that board and not of the inventory. Where NVML is silent, the PCI bus is asked."""
+    model, device = sku.numbers.get("gpu_model"), sku.numbers.get("gpu_device")
+    advice = "correct `sku:` in the inventory, or --sku"
+    gpus = [gpu for gpu in _plain(facts.get("gpus")) or () if isinstance(gpu.model, str)]
+    if isinstance(model, str) and gpus:
+        others = [gpu for gpu in gpus if not is_model(gpu.model, model)]
+        if 2 * len(others) > len(gpus):
+            return f"the node is to be {sku.name}, but {others[0].name} is {clean(others[0].model, 80)}: {advice}"
+        return None
+    found = _count("pci_bus", "gpus")(facts) or ()
+    strange = [said for said in found if said != device]
+    if isinstance(device, str) and 2 * len(strange) > len(found):
+        seen = f"{len(strange)} of {len(found)} GPUs on PCI are {strange[0]} and not {device}"
+        return f"the node is to be {sku.name}, but {seen}: {advice}"
+    return None
 
-    A SKU that also says where the ports sit describes one maker's machine, and comes second to the general one of its kind.
+
+def is_model(product: str, model: str) -> bool:
+    """Whether NVML's product name is of the model that a SKU names: a part of it, whichever way it is spelled."""
+    return model.casefold() in product.casefold()
+
+
+def alike(shows: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
+    """The one known SKU that is most like what a node shows; None where there is none, or more than one.
+
+    GPUs and ports must be as many and of its model. A SKU that also says where the ports sit describes one maker's machine, and comes
+    second to the general one of its kind; of several, the one that names the PCI device of the node's GPUs comes first.
     """
     counts = ("gpu_count", "port_count")
     fits = [sku for sku in known.values() if all(shows.get(n) is not None and shows[n] == sku.numbers.get(n) for n in counts)]
-    general = [sku.name for sku in fits if not sku.ports] or [sku.name for sku in fits]
-    return general[0] if len(general) == 1 else None
+    if isinstance(shows.get("gpu_model"), str):
+        fits = [s for s in fits if isinstance(s.numbers.get("gpu_model"), str) and is_model(shows["gpu_model"], s.numbers["gpu_model"])]
+    fits = [sku for sku in fits if not sku.ports] or fits
+    fits = [sku for sku in fits if sku.numbers.get("gpu_device") in (None, shows.get("gpu_device"))] or fits
+    fits = [sku for sku in fits if sku.numbers.get("gpu_device") is not None] or fits
+    return fits[0].name if len(fits) == 1 else None
 
 
 def provisional(seen: Sequence[Mapping[str, Any]], empty: Sequence[Mapping[str, bool]]) -> Sku:

@@ -3,7 +3,7 @@
 A check is a pure generator of findings. Its positional parameters are facts by name (a name that begins with `previous_` is
 the same fact of the node's earlier look of the same boot); its keyword-only parameters are what a rule may set, typed.
 The author writes no tests for missing values: the judge turns the reading of an unmeasured field into UNKNOWN for that
-subject before the check can see it. A fleet check takes one fact of every node of a cohort and yields (node, finding).
+subject before the check can see it. A fleet check takes facts of every node of a cohort and yields (node, finding).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from healthcheck.outcome import Finding
 
 PREVIOUS = "previous_"
 CheckFunction = Callable[..., Iterator[Finding]]
-FleetFunction = Callable[..., Iterator[tuple[str, Finding]]]
+FleetFunction = Callable[..., Iterator[tuple[str, Any]]]
 
 
 class NotMeasured(Exception):
@@ -78,9 +78,9 @@ def check(name: str, *, counts: bool = False) -> Callable[[CheckFunction], Check
 
 
 def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
-    """Registers a check of a cohort: its one positional parameter is a mapping from node to the fact of that name.
+    """Registers a check of a cohort: each positional parameter is a mapping from node to the fact of that name.
 
-    Only nodes whose fact was measured are in it.
+    Only nodes whose facts were all measured are in them. It yields a finding, or for what has no peers `Uncompared` (checks.fleet).
     """
 
     def register(function: FleetFunction) -> FleetFunction:
@@ -104,8 +104,8 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
     summary = inspect.getdoc(function)
     if not summary:
         raise ValueError(f"the check {name} has no docstring, and `muster explain` shows it")
-    if fleet and len(facts) != 1:
-        raise ValueError(f"the fleet check {name} takes {len(facts)} facts, expected one")
+    if fleet and not facts:
+        raise ValueError(f"the fleet check {name} takes no fact, expected one at least")
     CHECKS[name] = Check(name, function, tuple(facts), parameters, summary, fleet, counts)
 
 

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from healthcheck.checks import dcgm, docker, filesystem, fleet, gpu, gpu_memory, gpu_pcie, gpu_power, host, kernel, port
+from healthcheck.checks import (
+    dcgm,
+    docker,
+    filesystem,
+    fleet,
+    fleet_gpu,
+    fleet_spread,
+    gpu,
+    gpu_memory,
+    gpu_pcie,
+    gpu_power,
+    host,
+    kernel,
+    port,
+    site,
+)
 from healthcheck.checks.base import CHECKS, PREVIOUS
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.site import PORT_PLANS
 from inventory.errors import UsageError
 
-OURS = (dcgm, docker, filesystem, fleet, gpu, gpu_memory, gpu_pcie, gpu_power, host, kernel, port)
+OURS = (dcgm, docker, filesystem, fleet, fleet_gpu, fleet_spread, gpu, gpu_memory, gpu_pcie, gpu_power, host, kernel, port, site)
 GROUP = "muster.checks"
 
 

@@ -1,4 +1,4 @@
-"""Host facts: memory, swap, the kernel's clock, and the versions that a fleet should share."""
+"""Host facts: memory, swap, the kernel's clock, its uptime, and the versions that a fleet should share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from healthcheck.probes import Kind, Probe
 MEMINFO = "/proc/meminfo"
 SWAPS = "/proc/swaps"
 OSRELEASE = "/proc/sys/kernel/osrelease"
+UPTIME_FILE = "/proc/uptime"
 NVIDIA_MODULE = "/sys/module/nvidia/version"
 
 MEMORY = Probe("host.memory", Kind.FILES, paths=(MEMINFO,))
 SWAP = Probe("host.swap", Kind.FILES, paths=(SWAPS,))
 VERSIONS = Probe("host.versions", Kind.FILES, paths=(OSRELEASE, NVIDIA_MODULE))
 CLOCK = Probe("host.clock", Kind.CLOCK)
+UPTIME = Probe("host.uptime", Kind.FILES, paths=(UPTIME_FILE,))
 
 # adjtimex(2): the clock state TIME_ERROR, and the status bit STA_UNSYNC.
 _TIME_ERROR = 5
@@ -57,6 +59,14 @@ class Versions(Fact):
     name: str
     kernel: str
     driver: str
+
+
+@dataclass(frozen=True)
+class Uptime(Fact):
+    """For how long the kernel has been up."""
+
+    name: str
+    hours: float
 
 
 _MEMTOTAL = re.compile(r"^MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
@@ -106,6 +116,19 @@ def versions(captures: Captures) -> Versions:
     if files.has(NVIDIA_MODULE):
         driver = files.read(NVIDIA_MODULE, _line)
     return Versions("versions", kernel=files.read(OSRELEASE, _line), driver=driver)
+
+
+@fact("uptime", UPTIME)
+def uptime(captures: Captures) -> Uptime:
+    """The first figure of /proc/uptime (proc(5)), in seconds there."""
+    return Uptime("uptime", hours=captures.files(UPTIME).read(UPTIME_FILE, _hours))
+
+
+def _hours(text: str) -> float:
+    first = text.split()[0]
+    if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", first) is None:
+        raise ValueError(text)
+    return float(first) / 3600
 
 
 def _line(text: str) -> str:

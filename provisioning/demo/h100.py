@@ -72,6 +72,7 @@ def _host_files(name: str, rng: random.Random) -> dict[str, str]:
         "/proc/sys/kernel/osrelease": f"{KERNEL}\n",
         "/proc/sys/kernel/random/boot_id": f"{boot_id}\n",
         "/proc/meminfo": meminfo(MEMORY_KB, rng),
+        "/proc/uptime": "3463201.37 761904301.12\n",
         "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
         "/proc/driver/nvidia/version":
             f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {DRIVER}  Tue Mar  5 22:42:15 UTC 2024\n"

@@ -113,6 +113,7 @@ def captures() -> dict[str, Capture]:
         "host.memory": done(**{"/proc/meminfo": "MemTotal:       2113000000 kB\nMemFree: 1 kB\n"}),
         "host.swap": done(**{"/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"}),
         "host.versions": done(**{"/proc/sys/kernel/osrelease": "6.5.0-1019\n", "/sys/module/nvidia/version": "550.54.15\n"}),
+        "host.uptime": done(**{"/proc/uptime": "1296000.25 163120000.11\n"}),
         "host.clock": Capture(Outcome.DONE, seconds=0.0, bytes=len(CLOCK), text=CLOCK),
     }
 

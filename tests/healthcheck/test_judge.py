@@ -209,7 +209,7 @@ FLEET = rule(same_heat, fleet=True)
 
 
 def cohort(*heats: Any) -> dict[str, Any]:
-    return {f"n{i}": Thing(f"n{i}", heat) for i, heat in enumerate(heats)}
+    return {f"n{i}": {"things": Thing(f"n{i}", heat)} for i, heat in enumerate(heats)}
 
 
 def test_the_outlier_of_a_majority_is_named_with_the_majoritys_value() -> None:
@@ -228,14 +228,14 @@ def test_a_cohort_too_small_to_compare_is_skipped() -> None:
 
 
 def test_a_node_that_was_not_measured_is_unknown_and_does_not_vote() -> None:
-    nodes = {**cohort(1, 1, 1, 2), "n9": Thing("n9", Unmeasured("hung")), "n8": Unmeasured("denied")}  # type: ignore[arg-type]
+    nodes = {**cohort(1, 1, 1, 2), "n9": {"things": Thing("n9", Unmeasured("hung"))}, "n8": {"things": Unmeasured("denied")}}  # type: ignore[arg-type]
     results = judge_fleet(FLEET, nodes)
     assert (results["n9"].status, results["n8"].status, results["n3"].status) == (Status.UNKNOWN, Status.UNKNOWN, Status.FAIL)
     assert "as on 3 of 4" in str(results["n3"].findings[0].expected)
 
 
 def test_nodes_without_the_thing_leave_the_cohort() -> None:
-    nodes = {**cohort(1, 1, 1), "n9": Thing("n9", UNSUPPORTED)}  # type: ignore[arg-type]
+    nodes = {**cohort(1, 1, 1), "n9": {"things": Thing("n9", UNSUPPORTED)}}  # type: ignore[arg-type]
     fleet = rule(same_heat, fleet=True, unsupported=Unsupported.SKIP)
     results = judge_fleet(fleet, nodes)
     assert (results["n9"].status, results["n0"].status) == (Status.SKIPPED, Status.PASS)

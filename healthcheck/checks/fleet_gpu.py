@@ -1,0 +1,55 @@
+"""Fleet checks of GPUs: what boards of one SKU should share to the letter, by majority."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from healthcheck.checks.base import fleet_check
+from healthcheck.checks.fleet import odd_ones
+from healthcheck.facts.gpu import Gpu
+from healthcheck.outcome import Finding
+
+Fleet = Mapping[str, tuple[Gpu, ...]]
+
+
+def _odd(gpus: Fleet, read: Callable[[Gpu], str], what: str) -> Iterator[tuple[str, Finding]]:
+    return odd_ones([(node, gpu.name, read(gpu)) for node, found in gpus.items() for gpu in found], what, "GPUs")
+
+
+@fleet_check("fleet.gpu_model")
+def fleet_gpu_model(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+    """Every GPU is of the model that most GPUs of the cohort are."""
+    yield from _odd(gpus, lambda gpu: gpu.model, "model")
+
+
+@fleet_check("fleet.vbios")
+def fleet_vbios(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+    """Every GPU has the VBIOS that most GPUs of the cohort have."""
+    yield from _odd(gpus, lambda gpu: gpu.vbios, "VBIOS")
+
+
+@fleet_check("fleet.gsp")
+def fleet_gsp(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+    """Every GPU's system processor runs the firmware that most run; it comes with the driver, so another means a driver half changed."""
+    yield from _odd(gpus, lambda gpu: gpu.gsp_firmware, "GSP firmware")
+
+
+@fleet_check("fleet.inforom")
+def fleet_inforom(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+    """Every GPU has the InfoROM image that most GPUs of the cohort have."""
+    yield from _odd(gpus, lambda gpu: gpu.inforom, "InfoROM image")
+
+
+@fleet_check("fleet.board")
+def fleet_board(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+    """Every GPU is on a board of the part number that most have; a board that was exchanged may be of another revision."""
+    yield from _odd(gpus, lambda gpu: gpu.part_number, "board part number")
+
+
+@fleet_check("fleet.pcie")
+def fleet_pcie(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+    """Every GPU's PCI Express link is as wide, and could be as fast, as those of most GPUs of the cohort.
+
+    The generation is the highest that GPU and slot can agree on: the present one falls when a GPU has nothing to do.
+    """
+    yield from _odd(gpus, lambda gpu: f"x{gpu.pcie_width}, up to generation {gpu.pcie_generation_max}", "PCI Express link")

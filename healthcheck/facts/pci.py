@@ -1,0 +1,37 @@
+"""PCI facts: which of NVIDIA's devices the bus holds, also where no driver answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import Captures, Fact, Unread, fact
+from healthcheck.facts.gpu import DISPLAY_CLASSES, NVIDIA_VENDOR, PCI
+from healthcheck.recording import Outcome
+
+# PCI code and ID assignment specification: class 06h (bridges), subclass 80h (other): what NVSwitches of HGX boards call themselves.
+_BRIDGE_CLASS = "68000"
+
+PCI_BUS = "pci_bus"
+
+
+@dataclass(frozen=True)
+class PciBus(Fact):
+    """NVIDIA's devices on the PCI bus: GPUs as sorted "10de:2330", one for each, and the number of NVSwitches."""
+
+    name: str
+    gpus: tuple[str, ...]
+    nvswitches: int
+
+
+@fact(PCI_BUS, PCI)
+def pci_bus(captures: Captures) -> Any:
+    """From the uevent files of every device; nothing is counted unless all of them were read."""
+    files = captures.files(PCI)
+    devices = [dict(line.partition("=")[::2] for line in files.text(path).splitlines()) for path in files]
+    capture = captures.capture(PCI)
+    if not devices or capture is None or capture.outcome is not Outcome.DONE:
+        raise Unread("the PCI bus was not wholly read")
+    ours = [device for device in devices if device.get("PCI_ID", "").partition(":")[0].upper() == NVIDIA_VENDOR]
+    gpus = sorted(device["PCI_ID"].lower()[:9] for device in ours if device.get("PCI_CLASS", "").lstrip("0") in DISPLAY_CLASSES)
+    return PciBus("PCI bus", tuple(gpus), sum(device.get("PCI_CLASS", "").lstrip("0") == _BRIDGE_CLASS for device in ours))
