@@ -12,7 +12,7 @@ from typing import Any
 from healthcheck.checks.base import PREVIOUS, Check, NotMeasured
 from healthcheck.checks.fleet import NoMajority, Uncompared
 from healthcheck.facts.base import Fact, Partial, Unmeasured, Unsupported
-from healthcheck.guard import NotSupported, Tracker, original
+from healthcheck.guard import Guards, NotSupported, Tracker, original
 from healthcheck.judge import MOST_RUNS, Verdict, result, rule_on, sound
 from healthcheck.outcome import Finding, Origin, Result, Status
 from healthcheck.rule import Rule
@@ -21,14 +21,18 @@ from healthcheck.sku import SMALLEST_COHORT, Sku
 _Measured = dict[str, dict[str, Any]]
 
 
-def judge_fleet(rule: Rule, cohort: Mapping[str, Mapping[str, Any]], sku: Sku | None = None) -> dict[str, Result]:
+def judge_fleet(
+    rule: Rule, cohort: Mapping[str, Mapping[str, Any]], sku: Sku | None = None, guards: Guards | None = None,
+) -> dict[str, Result]:
     """What one fleet rule says of each node of a cohort (nodes of one SKU); `cohort` maps a node to its facts by name.
 
     An earlier look's facts have the names that checks ask for them by (`previous_gpus`); a node that has none lacks these names.
+    `guards` are those of the cohort, which all rules share: there may be thousands of GPUs.
     """
     if rule.left_out:
         return {node: result(rule, Status.SKIPPED, reason=rule.left_out) for node in cohort}
     check = rule.checked
+    guards = guards or Guards()
     verdicts = {node: Verdict() for node in cohort}
     measured: _Measured = {}
     for node, facts in cohort.items():
@@ -41,12 +45,12 @@ def judge_fleet(rule: Rule, cohort: Mapping[str, Mapping[str, Any]], sku: Sku | 
             for node in measured:
                 verdicts[node].skipped = skipped
             break
-        tracker = Tracker()
+        tracker = guards.tracker = Tracker()
         found: list[tuple[str, Finding]] = []
         alone: dict[str, list[Uncompared]] = {}
         problem: Unmeasured | None = None
         try:
-            arguments = [{node: tracker.wrap(taken[name]) for node, taken in measured.items()} for name in check.facts]
+            arguments = [{node: guards.wrap(taken[name]) for node, taken in measured.items()} for name in check.facts]
             for node, said in check.function(*arguments, **rule.values(None)):
                 if node not in measured:
                     raise ValueError(f"a finding about {node}, which is not among the nodes that were compared")
