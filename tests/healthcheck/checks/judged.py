@@ -1,0 +1,60 @@
+"""One packaged rule over the healthy machine with some readings changed, now and at an earlier look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.judge import judge
+from healthcheck.outcome import Result
+from healthcheck.recording import Recording
+from healthcheck.rule import Rule
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from tests.healthcheck import machine
+
+RULESET = load_ruleset([packaged()])
+RULES = {rule.id: rule for rule in RULESET.rules}
+
+ERROR = {"error": [999, "Unknown Error"]}
+NOT_SUPPORTED = {"na": True}
+ALL = range(8)
+
+Raw = Mapping[str, Any]
+
+
+def ids(of: str) -> set[str]:
+    """The rules of one file of the packaged folder."""
+    return {rule.id for rule in RULESET.rules if rule.origin_file.endswith(f"/{of}")}
+
+
+def gpus(raw: Raw, which: Iterable[int] = (3,)) -> Recording:
+    """The healthy machine, with these readings (values, or whole readings) on some of its GPUs."""
+    lines = {key: value if isinstance(value, dict) else {"ok": value} for key, value in raw.items()}
+    return machine.recording(gpu_nvml=machine.nvml(**{f"gpu{index}": lines for index in which}))
+
+
+def after(recording: Recording, seconds: float) -> Recording:
+    """The same, seen so much later."""
+    assert recording.host is not None
+    return replace(recording, host=replace(recording.host, time=recording.host.time + seconds))
+
+
+def verdict(rule: str, now: Recording, earlier: Recording | None = None, *, sku: str = "hgx-h100", **numbers: Any) -> Result:
+    """What the rule, enabled, says of the recording; `numbers` replace those of the SKU."""
+    known = RULESET.skus[sku]
+    chosen = replace(RULES[rule], left_out="")
+    return judge(chosen, _facts(chosen, now), _facts(chosen, earlier) if earlier else None,
+                 replace(known, numbers={**known.numbers, **numbers}))
+
+
+def _facts(rule: Rule, recording: Recording) -> dict[str, Any]:
+    names = {name.removeprefix("previous_") for name in rule.checked.facts}
+    return {name: build_fact(FACTS[name], Captures(recording)) for name in names}
+
+
+def said(result: Result) -> str:
+    """The findings, one after the other."""
+    return "; ".join(f"{found.subject}: {found.observed}, expected {found.expected}" for found in result.findings)
