@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and say what is wrong."),
     "record": ("healthcheck.cli.record:record", "Write one look at one node as a file for a public report, names replaced."),
+    "evidence": ("healthcheck.cli.evidence:evidence", "Keep a full look at one node, and nvidia-bug-report.sh, for its repair."),
     "explain": ("healthcheck.cli.explain:explain", "Say what a rule checks, why, and where it is from."),
     "privilege": ("healthcheck.cli.privilege:privilege", "Print the root-owned helper and its line for sudoers."),
     "inventory": ("inventory.cli.inventory:inventory", "Make, check and read the inventory; pin host keys; set lifecycles."),
