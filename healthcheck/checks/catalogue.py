@@ -7,6 +7,8 @@ from importlib import metadata
 from healthcheck.checks import (
     dcgm,
     docker,
+    driver,
+    fabric,
     filesystem,
     fleet,
     fleet_gpu,
@@ -25,7 +27,9 @@ from healthcheck.facts.base import FACTS
 from healthcheck.facts.site import PORT_PLANS
 from inventory.errors import UsageError
 
-OURS = (dcgm, docker, filesystem, fleet, fleet_gpu, fleet_spread, gpu, gpu_memory, gpu_pcie, gpu_power, host, kernel, port, site)
+OURS = (
+    dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_spread, gpu, gpu_memory, gpu_pcie, gpu_power, host, kernel, port, site,
+)
 GROUP = "muster.checks"
 
 

@@ -103,8 +103,52 @@ DOCKER = json.dumps({"ServerVersion": "24.0.7", "Driver": "overlay2", "CgroupDri
 CLOCK = json.dumps({"state": 0, "status": 0x2001, "maxerror": 1500, "esterror": 10})
 
 
+OPEN_VERSION = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build  (dvs-builder@U16-I2-C03-12-4)  Tue Mar  5 22:23:56 UTC 2024\n"
+    "GCC version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04)\n"
+)
+
+
+def module(**changes: str | None) -> Capture:
+    """What the kernel says of the driver's modules; `changes` by a path's last folder and name ("nvidia_peermem_initstate"), None: not there."""
+    files: dict[str, str | None] = {
+        "/sys/module/nvidia/version": "550.54.15\n", "/proc/driver/nvidia/version": OPEN_VERSION,
+        "/proc/driver/nvidia/params": "EnableMSI: 1\nEnableGpuFirmware: 18\nEnableGpuFirmwareLogs: 2\n",
+        "/sys/module/nvidia_peermem/initstate": "live\n", "/sys/module/nv_peer_mem/initstate": None,
+        "/sys/module/nvidia_uvm/initstate": "live\n", "/proc/sys/kernel/osrelease": "6.5.0-1019\n",
+    }
+    for path in files:
+        folder, name = path.split("/")[-2:]
+        files[path] = changes.get(f"{folder}_{name}", files[path])
+    held = {path: FileCapture(Outcome.MISSING) if text is None else FileCapture(Outcome.DONE, text) for path, text in files.items()}
+    return Capture(Outcome.DONE, seconds=0.01, bytes=1, files=held)
+
+
+def services(**states: str) -> Capture:
+    """systemctl show of NVIDIA's services; `states` by unit without prefix and suffix: "active/running", "failed/failed", "" not installed."""
+    held = {"fabricmanager": "active/running", "persistenced": "active/running", "imex": "", "dcgm": "active/running", **states}
+    blocks = []
+    for name, state in held.items():
+        active, _, sub = (state or "inactive/dead").partition("/")
+        blocks.append(
+            f"Id=nvidia-{name}.service\nLoadState={'loaded' if state else 'not-found'}\nActiveState={active}\nSubState={sub}\n"
+            f"ActiveEnterTimestampMonotonic={21000000 if active == 'active' else 0}\nNRestarts=0\n")
+    text = "\n".join(blocks)
+    return Capture(Outcome.DONE, exit=0, seconds=0.02, bytes=len(text), text=text)
+
+
+def journal(*more: str) -> Capture:
+    """The Fabric Manager's journal of this boot, with more lines."""
+    lines = ("systemd[1]: Starting NVIDIA fabric manager service...", "nv-fabricmanager[2211]: Connected to 1 node.",
+             "nv-fabricmanager[2211]: Successfully configured all the available NVSwitches to route GPU NVLink traffic.",
+             "systemd[1]: Started NVIDIA fabric manager service.", *more)
+    text = "".join(f"2026-11-21T06:00:0{min(n, 9)}+0000 gpu001 {line}\n" for n, line in enumerate(lines))
+    return Capture(Outcome.DONE, exit=0, seconds=0.05, bytes=len(text), text=text)
+
+
 def captures() -> dict[str, Capture]:
     return {
+        "driver.module": module(), "service.nvidia": services(), "fabric.journal": journal(),
         "gpu.smi": Capture(Outcome.MISSING, note="not needed: NVML answered"),
         "gpu.nvml": nvml(), "gpu.pci": pci(), "port.sysfs": ports(),
         "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": STATVFS, "/home": STATVFS}),

@@ -1,0 +1,110 @@
+"""Checks of the NVLink fabric: whether every GPU has its place in it, and of the services that make it.
+
+What the states and the health mask's parts mean is nvml.h's to say (nvmlGpuFabricInfo_v3_t, NVML_GPU_FABRIC_HEALTH_MASK_*).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from healthcheck.checks.base import NotMeasured, check
+from healthcheck.facts.fabric import FabricLog
+from healthcheck.facts.gpu import Gpu
+from healthcheck.facts.service import Services
+from healthcheck.outcome import Finding, Owner
+
+_RESTART = "Drain, stop the jobs, restart nvidia-fabricmanager, then reset the GPUs or reboot; read its log if it fails again."
+# nvmlReturn_t, as far as a fabric probe ends in it.
+_STATUS = {3: "not supported", 10: "timeout", 15: "GPU is lost", 16: "GPU requires reset", 23: "insufficient resources", 27: "not ready",
+           29: "invalid state", 999: "unknown error"}
+
+
+@check("fabric.state")
+def fabric_state(gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
+    """Every GPU of a machine with an NVLink fabric has become a part of it: its probe is completed, and with success.
+
+    One that never gets there runs, and hangs or fails in the first job that talks over NVLink.
+    """
+    for gpu in gpus if expected else ():
+        if gpu.fabric_state != "completed":
+            yield Finding(gpu.name, f"fabric probe {gpu.fabric_state.replace('_', ' ')}", "completed")
+        elif gpu.fabric_status:
+            status = _STATUS.get(gpu.fabric_status, "error")
+            yield Finding(gpu.name, f"fabric probe completed with {status} ({gpu.fabric_status})", "success")
+
+
+# Each part of the mask that is a question with the answers 1 (yes) and 2 (no): where it begins, what yes means, and who acts.
+_QUESTIONS = (
+    (0, "bandwidth degraded", ""),
+    (2, "route recovery in progress", "Wait some minutes and look again; still in progress, drain the node and reset the GPU."),
+    (4, "route unhealthy", ""),
+    (6, "access timeout recovery in progress", "Wait some minutes and look again; still in progress, drain the node and reset the GPU."),
+)
+_CONFIGURATION = {2: "system GUID", 3: "chassis serial number", 4: "no partition", 5: "insufficient NVLinks",
+                  6: "incompatible GPU firmware", 7: "invalid location", 8: "GPU state invalid"}
+
+
+@check("fabric.health")
+def fabric_health(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """No part of a GPU's fabric health mask says that something is wrong: bandwidth, routes, recoveries, configuration.
+
+    Parts that the driver does not support are not judged; a GPU without any is not supported.
+    """
+    for gpu in gpus:
+        for shift, wrong, remedy in _QUESTIONS:
+            if gpu.fabric_health >> shift & 0x3 == 1:
+                yield Finding(gpu.name, wrong, "a healthy fabric", remedy)
+        if (number := gpu.fabric_health >> 8 & 0xF) > 1:
+            yield Finding(
+                gpu.name, f"incorrect configuration: {_CONFIGURATION.get(number, f'number {number}')}", "a correct configuration",
+                "Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its neighbours and correct it.",
+                Owner.OPERATOR)
+
+
+@check("fabric.clique")
+def fabric_clique(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+    """All GPUs of a node are in one NVLink cluster and clique; GPUs of two cliques do not reach each other over NVLink.
+
+    Only GPUs whose probe is completed have a place; where none has one, fabric.state says why.
+    """
+    places = {gpu.name: (gpu.fabric_cluster, gpu.fabric_clique) for gpu in gpus if gpu.fabric_state == "completed"}
+    if not places:
+        raise NotMeasured(None, "no GPU's fabric probe is completed")
+    (cluster, clique), _ = Counter(places.values()).most_common(1)[0]
+    for name, place in places.items():
+        if place != (cluster, clique):
+            expected = f"clique {clique} of cluster {cluster}, as most of the node's GPUs"
+            yield Finding(name, f"clique {place[1]} of cluster {place[0]}", expected)
+
+
+@check("fabric.manager")
+def fabric_manager(services: Services, gpus: tuple[Gpu, ...], *, switches: int) -> Iterator[Finding]:
+    """On a machine with NVSwitches of its own the Fabric Manager runs.
+
+    Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric probes show that it did its work.
+    """
+    if not switches or services.fabric_manager.active == "active":
+        return
+    if services.fabric_manager.load == "not-found" and all(gpu.fabric_state == "completed" and not gpu.fabric_status for gpu in gpus):
+        return
+    yield Finding(services.fabric_manager.name, services.fabric_manager.shown, "active", _RESTART)
+
+
+@check("fabric.manager_log")
+def fabric_manager_log(fabric_log: FabricLog, *, switches: int) -> Iterator[Finding]:
+    """The Fabric Manager logged no error in this boot, on a machine with NVSwitches of its own. Equal errors are one finding, counted."""
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for line in fabric_log.errors() if switches else ():
+        counts[line.what] += 1
+        first.setdefault(line.what, line.text)
+    for what, number in counts.items():
+        yield Finding(what, f"{number} lines, the first: {first[what]}" if number > 1 else first[what], "no such line in this boot")
+
+
+@check("fabric.imex")
+def fabric_imex(services: Services, *, expected: bool) -> Iterator[Finding]:
+    """Where GPUs of several nodes share memory over NVLink, the IMEX service that exports and imports it runs."""
+    if expected and services.imex.active != "active":
+        yield Finding(services.imex.name, services.imex.shown, "active")

@@ -1,0 +1,218 @@
+"""The driver fact: whether NVIDIA's driver comes up, in its own words, and how its parts fit together.
+
+/sys/module and /proc/driver/nvidia are the driver's own interfaces (NVIDIA Linux driver README, chapters on /proc and on the open
+kernel modules). That memory of a GPU can be shared through DMA-BUF asks for the open kernel module and Linux 5.12 (NVIDIA GPU
+Operator documentation, "GPUDirect RDMA and GPUDirect Storage", prerequisites).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from healthcheck.facts import smi
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, Unread, fact, why
+from healthcheck.facts.gpu import NVML, PCI, pci_gpus, reading
+from healthcheck.facts.smi import SMI
+from healthcheck.probes import Kind, Probe
+from healthcheck.recording import Outcome
+from inventory.text import clean
+
+MODULE = "/sys/module/nvidia/version"
+PROC = "/proc/driver/nvidia/version"
+PARAMS = "/proc/driver/nvidia/params"
+PEERMEM = ("/sys/module/nvidia_peermem/initstate", "/sys/module/nv_peer_mem/initstate")
+UVM = "/sys/module/nvidia_uvm/initstate"
+OSRELEASE = "/proc/sys/kernel/osrelease"
+FILES = Probe("driver.module", Kind.FILES, paths=(MODULE, PROC, PARAMS, *PEERMEM, UVM, OSRELEASE))
+
+DMABUF_KERNEL = (5, 12)
+
+# Why a driver does not come up, by nvmlReturn_t (nvml.h); the words are what a check finds a remedy by.
+CAUSES = {6: "no-devices", 9: "not-loaded", 12: "library", 18: "mismatch"}
+# These say that we may not look, or could not: permission, a timeout, the control device blocked by a cgroup, no memory.
+_NO_VERDICT = (-1, 4, 10, 17, 20)
+
+
+@dataclass(frozen=True)
+class Driver(Fact):
+    """The node's NVIDIA driver; UNSUPPORTED throughout where there is no NVIDIA GPU and no driver.
+
+    `loads` is False where the driver itself refused, with its words in `trouble` and `cause` one of not-loaded, mismatch, library,
+    no-devices, crashed and refused. `version` is the loaded module's as NVML has it, `library_version` that of the library beside it.
+    `dmabuf` says whether GPU memory can be shared with an RDMA adapter without nvidia-peermem.
+    """
+
+    name: str
+    loads: bool
+    trouble: str
+    cause: str
+    version: str
+    library_version: str
+    cuda: str
+    module_version: str
+    open_module: bool
+    gsp_enabled: bool
+    peermem_loaded: bool
+    dmabuf: bool
+    uvm_loaded: bool
+    caveat: str = ""
+
+
+def _version(text: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,4}){1,4}", text):
+        raise ValueError(text)
+    return text
+
+
+def _open(text: str) -> bool:
+    """Of "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build ..."."""
+    line = text.splitlines()[0]
+    if not line.startswith("NVRM version:"):
+        raise ValueError(text)
+    return " Open Kernel Module " in line
+
+
+def _proc_version(text: str) -> str:
+    return _version(re.findall(r" ([0-9]{3,4}\.[0-9.]{1,12}) ", text.splitlines()[0] + " ")[0])
+
+
+def _gsp(text: str) -> Any:
+    """Of "EnableGpuFirmware: 18": 0 is off; 18 leaves it to the driver, GPU by GPU (NVIDIA driver README, "GSP firmware")."""
+    found = re.search(r"^EnableGpuFirmware: (\d{1,10})$", text, re.MULTILINE)
+    if found is None:
+        raise ValueError(text)
+    if found[1] == "0":
+        return False
+    return True if found[1] in ("1", "17") else Unmeasured("the driver decides GPU by GPU whether it uses the GSP")
+
+
+def _kernel(text: str) -> tuple[int, int]:
+    major, minor = text.split(".")[:2]
+    return int(major), int(re.match(r"\d{1,6}", minor)[0])  # type: ignore[index]
+
+
+def _there(files: Files, *paths: str) -> Any:
+    """Whether a kernel module is loaded, by its own folder; Unmeasured where nobody looked there."""
+    asked = set(files)
+    if not asked.issuperset(paths):
+        return Unmeasured(f"{paths[0]} was not captured")
+    return any(files.has(path) for path in paths)
+
+
+def _on_pci(captures: Captures) -> Any:
+    """How many NVIDIA GPUs are on the PCI bus; Unmeasured where it was not wholly read."""
+    try:
+        files = captures.files(PCI)
+        count = len(pci_gpus(files))
+    except Unread as error:
+        return Unmeasured(str(error))
+    capture = captures.capture(PCI)
+    if files.unseen() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
+        return Unmeasured(files.unseen() or "the PCI bus was not wholly read")
+    return count
+
+
+@dataclass(frozen=True)
+class _Word:
+    """What NVML or nvidia-smi says of the driver: `loads` is None where there is no verdict, and `trouble` then says why."""
+
+    loads: bool | None
+    trouble: str = ""
+    cause: str = ""
+    head: Any = None
+    caveat: str = ""
+
+
+def _by_nvml(captures: Captures) -> _Word:
+    capture = captures.capture(NVML)
+    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED) or "\n" not in capture.text:
+        crashed = capture is not None and capture.outcome is Outcome.CRASHED
+        return _Word(None, why(NVML, capture), "crashed" if crashed else "")
+    head = json.loads(capture.text.partition("\n")[0])
+    if not isinstance(head, dict):
+        return _Word(None, "the NVML reader's answer is not of our form")
+    error = head.get("error")
+    if error is None:
+        return _Word(True, head=head)
+    if not isinstance(error, list) or len(error) != 2 or type(error[0]) is not int:
+        return _Word(None, "NVML failed to start")
+    return _refusal(error[0], f"NVML: {clean(error[1], 100)}")
+
+
+def _refusal(code: int, words: str) -> _Word:
+    if code in _NO_VERDICT:
+        return _Word(None, words)
+    return _Word(False, words, CAUSES.get(code, "refused"))
+
+
+def _by_smi(captures: Captures) -> _Word:
+    refusal = smi.trouble(captures)
+    if refusal is not None:
+        return _refusal(refusal[0], f"nvidia-smi: {refusal[1]}")
+    capture = captures.capture(SMI)
+    if capture is not None and capture.outcome is Outcome.CRASHED:
+        return _Word(None, why(SMI, capture), "crashed")
+    try:
+        return _Word(True, head=smi.log(captures).head)
+    except Unread as error:
+        return _Word(None, str(error))
+
+
+def _verdict(captures: Captures) -> _Word:
+    """NVML's word, else nvidia-smi's; both ending in a crash is a word, too: the library cannot live with this driver."""
+    first = _by_nvml(captures)
+    if first.loads is not None:
+        return first
+    second = _by_smi(captures)
+    if second.loads is not None:
+        return replace(second, caveat=f"told by nvidia-smi ({first.trouble})")
+    if first.cause == second.cause == "crashed":
+        return _Word(False, f"{first.trouble}; {second.trouble}", "crashed")
+    asked = (capture := captures.capture(SMI)) is not None and capture.outcome is not Outcome.MISSING
+    return _Word(None, f"{first.trouble}; {second.trouble}" if asked else first.trouble)
+
+
+def _loads(word: _Word, on_pci: Any, module: Any) -> tuple[Any, str, str]:
+    """Whether the driver came up, its trouble and the cause."""
+    if word.loads is None:
+        nothing = on_pci == 0 and module is UNSUPPORTED
+        return (UNSUPPORTED if nothing else Unmeasured(word.trouble)), "", ""
+    if word.loads and on_pci and isinstance(on_pci, int) and reading(word.head, "count", int) == 0:
+        return False, f"No devices were found: {on_pci} GPUs are on PCI, and the driver lists none", CAUSES[smi.NO_DEVICES]
+    trouble = word.trouble
+    if word.cause == "mismatch" and isinstance(module, str):
+        trouble += f"; the loaded module is {module}"
+    return word.loads, trouble, word.cause
+
+
+def _dmabuf(open_module: Any, kernel: Any) -> Any:
+    if open_module is not True:
+        return open_module
+    return kernel if isinstance(kernel, Unmeasured) else kernel >= DMABUF_KERNEL
+
+
+@fact("driver", NVML, SMI, PCI, FILES)
+def driver(captures: Captures) -> Driver:
+    """The driver as NVML (else nvidia-smi), the kernel and the PCI bus show it."""
+    files = captures.files(FILES)
+    word = _verdict(captures)
+    module: Any = UNSUPPORTED
+    if files.has(MODULE) or files.has(PROC):
+        module = files.read(MODULE, _version) if files.has(MODULE) else files.read(PROC, _proc_version)
+    open_module: Any = files.read(PROC, _open) if files.has(PROC) else UNSUPPORTED
+    gsp: Any = files.read(PARAMS, _gsp) if files.has(PARAMS) else UNSUPPORTED
+    told: dict[str, Any] = {
+        key: reading(word.head, key, str) if word.head else Unmeasured(word.trouble) for key in ("driver", "nvml", "cuda")
+    }
+    loads, trouble, cause = _loads(word, _on_pci(captures), module)
+    # NVML's own version is CUDA's major number and the driver version that it belongs to: 12.550.54.15.
+    library: Any = told["nvml"].partition(".")[2] if isinstance(told["nvml"], str) else told["nvml"]
+    return Driver(
+        name="driver", loads=loads, trouble=trouble, cause=cause, version=told["driver"] if isinstance(told["driver"], str) else module,
+        library_version=library, cuda=told["cuda"], module_version=module, open_module=open_module, gsp_enabled=gsp,
+        peermem_loaded=_there(files, *PEERMEM), dmabuf=_dmabuf(open_module, files.read(OSRELEASE, _kernel)),
+        uvm_loaded=_there(files, UVM), caveat=word.caveat,
+    )

@@ -1,0 +1,99 @@
+"""Facts of NVIDIA's services, from one `systemctl show` of the units as NVIDIA's packages name them (systemctl(1))."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import Captures, Fact, Unmeasured, Unread, fact, why
+from healthcheck.probes import Kind, Needs, Probe
+from healthcheck.recording import Outcome
+
+UNITS = {
+    "fabric_manager": "nvidia-fabricmanager.service", "persistenced": "nvidia-persistenced.service", "imex": "nvidia-imex.service",
+    "dcgm": "nvidia-dcgm.service",
+}
+SHOW = Probe(
+    "service.nvidia", Kind.COMMAND, seconds=5.0, needs=Needs.NVIDIA, argv=(
+        "systemctl", "show", "--no-pager", "--property=Id,LoadState,ActiveState,SubState,NRestarts,ActiveEnterTimestampMonotonic",
+        "--", *UNITS.values(),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Service(Fact):
+    """One unit: systemd's words for its state. `load` is not-found where it is not installed; `since_s` is in seconds since boot."""
+
+    name: str
+    load: str
+    active: str
+    sub: str
+    restarts: int
+    since_s: float
+
+    @property
+    def shown(self) -> str:
+        """The state as a person would say it."""
+        return "not installed" if self.load == "not-found" else f"{self.active} ({self.sub})"
+
+
+@dataclass(frozen=True)
+class Services(Fact):
+    """NVIDIA's services, each for itself: one that systemd did not show is Unmeasured and costs the others nothing."""
+
+    name: str
+    fabric_manager: Service
+    persistenced: Service
+    imex: Service
+    dcgm: Service
+
+
+def blocks(text: str) -> dict[str, dict[str, str]]:
+    """systemctl's blocks of NAME=value lines, by unit id."""
+    found = {}
+    for block in text.split("\n\n"):
+        fields = dict(line.partition("=")[::2] for line in block.splitlines() if "=" in line)
+        if "Id" in fields:
+            found[fields["Id"]] = fields
+    return found
+
+
+def _word(fields: dict[str, str], key: str) -> Any:
+    value = fields.get(key, "")
+    return value if value and value.replace("-", "").isalnum() and len(value) <= 40 else Unmeasured(f"systemctl shows no {key}")
+
+
+def _number(fields: dict[str, str], key: str) -> Any:
+    value = fields.get(key, "")
+    # [not set] and an older systemd without the property are no zero.
+    return int(value) if value.isascii() and value.isdigit() and len(value) <= 20 else Unmeasured(f"systemctl shows no {key}")
+
+
+def _service(unit: str, found: dict[str, dict[str, str]]) -> Any:
+    fields = found.get(unit)
+    if fields is None:
+        return Unmeasured(f"systemctl shows no {unit}")
+    since = _number(fields, "ActiveEnterTimestampMonotonic")
+    return Service(
+        name=unit.removesuffix(".service"), load=_word(fields, "LoadState"), active=_word(fields, "ActiveState"),
+        sub=_word(fields, "SubState"), restarts=_number(fields, "NRestarts"),
+        since_s=since / 1e6 if isinstance(since, int) else since,
+    )
+
+
+@fact("services", SHOW)
+def services(captures: Captures) -> Services:
+    """The four services. Without systemd, or without an NVIDIA device, none is measured: that alone is no fault."""
+    try:
+        found = blocks(captures.text(SHOW))
+    except Unread as error:
+        capture = captures.capture(SHOW)
+        reason = str(error)
+        if capture is not None and capture.outcome is Outcome.MISSING and not capture.note:
+            reason = "the node has no systemctl: its services are kept by something else"
+        elif capture is not None and "not been booted with systemd" in capture.stderr:
+            reason = "the node was not booted with systemd: its services are kept by something else"
+        unread: Any = Unmeasured(reason or why(SHOW, capture))
+        return Services("services", unread, unread, unread, unread)
+    return Services("services", **{name: _service(unit, found) for name, unit in UNITS.items()})
