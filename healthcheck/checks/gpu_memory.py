@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from healthcheck.checks.base import check
-from healthcheck.checks.trend import per_second, with_earlier
+from healthcheck.checks.trend import rate, with_earlier
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
 from healthcheck.outcome import Finding
@@ -61,8 +61,8 @@ def gpu_ecc_corrected_rate(
 ) -> Iterator[Finding]:
     """No GPU corrects memory errors faster than allowed, from one look to the next: a storm of them precedes the uncorrectable one."""
     for gpu, earlier in with_earlier(gpus, previous_gpus):
-        if (rate := 3600 * per_second(gpu, earlier, "ecc_corrected", look, previous_look)) > allow_per_hour:
-            yield Finding(gpu.name, f"{rate:.0f} corrected an hour", f"at most {allow_per_hour:.0f} an hour")
+        if (hourly := rate(gpu, earlier, "ecc_corrected", (look, previous_look), per=3600)) > allow_per_hour:
+            yield Finding(gpu.name, f"{hourly:.0f} corrected an hour", f"at most {allow_per_hour:.0f} an hour")
 
 
 @check("gpu.sram_threshold")

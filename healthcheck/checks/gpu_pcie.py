@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from healthcheck.checks.base import check
-from healthcheck.checks.trend import per_second, with_earlier
+from healthcheck.checks.trend import rate, with_earlier
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
 from healthcheck.outcome import Finding
@@ -44,9 +44,9 @@ def gpu_pcie_replays(
 ) -> Iterator[Finding]:
     """No GPU's link replays more packets a minute than a sound link of its generation and width, from one look to the next."""
     for gpu, earlier in with_earlier(gpus, previous_gpus):
-        if (rate := 60 * per_second(gpu, earlier, "pcie_replays", look, previous_look)) > 0:
+        if replays := rate(gpu, earlier, "pcie_replays", (look, previous_look), per=60):
             # The fastest that the link may have run at in between: idle, it may have trained down since.
             generation = min(max(gpu.pcie_generation_max, 1), len(_REPLAYS))
             most = math.ceil(_REPLAYS[generation - 1] * gpu.pcie_width)
-            if rate > most:
-                yield Finding(gpu.name, f"{rate:.0f} replays a minute", f"at most {most} a minute")
+            if replays > most:
+                yield Finding(gpu.name, f"{replays:.0f} replays a minute", f"at most {most} a minute")

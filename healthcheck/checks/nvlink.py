@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from healthcheck.checks.base import NotMeasured, check
-from healthcheck.checks.trend import per_second
+from healthcheck.checks.trend import rate
 from healthcheck.facts.look import Look
 from healthcheck.facts.nvlink import GpuLinks, GpuPair, NvLink, NvLink5Errors, NvLinkErrors
 from healthcheck.outcome import Finding
@@ -56,8 +56,8 @@ def _with_earlier(links: Iterable[E], previous: Iterable[E]) -> Iterator[tuple[E
 
 def _storms(link: E, earlier: E, looks: tuple[Look, Look], counters: Iterable[str], at_least_per_minute: float) -> Iterator[Finding]:
     for counter in counters:
-        if (rate := 60 * per_second(link, earlier, counter, *looks)) >= at_least_per_minute:
-            yield Finding(link.name, f"{counter}: {rate:.1f} a minute", f"fewer than {at_least_per_minute:g} a minute")
+        if (events := rate(link, earlier, counter, looks, per=60)) >= at_least_per_minute:
+            yield Finding(link.name, f"{counter}: {events:.1f} a minute", f"fewer than {at_least_per_minute:g} a minute")
 
 
 @check("nvlink.errors")
@@ -70,8 +70,8 @@ def nvlink_errors(
     Some CRC errors are the nature of such links. Errors in data cost a replay each, and are found by it.
     """
     for link, earlier in _with_earlier(nvlink_errors, previous_nvlink_errors):
-        if (rate := per_second(link, earlier, "crc_flit", look, previous_look)) >= crc_per_second:
-            yield Finding(link.name, f"crc_flit: {rate:.1f} a second", f"fewer than {crc_per_second:g} a second")
+        if (errors := rate(link, earlier, "crc_flit", (look, previous_look), per=1)) >= crc_per_second:
+            yield Finding(link.name, f"crc_flit: {errors:.1f} a second", f"fewer than {crc_per_second:g} a second")
         yield from _storms(link, earlier, (look, previous_look), ("replay", "recovery"), events_per_minute)
 
 

@@ -26,10 +26,10 @@ def with_earlier(gpus: Iterable[Gpu], previous_gpus: Iterable[Gpu]) -> Iterator[
         yield gpu, earlier
 
 
-def per_second(now: F, before: F, counter: str, look: Look, previous_look: Look) -> float:
-    """How many times a second the counter grew between the looks, over a minute at least; 0 where it did not grow."""
+def rate(now: F, before: F, counter: str, looks: tuple[Look, Look], *, per: float) -> float:
+    """By how much the counter grew in every `per` seconds between the looks, over a minute at least; 0 where it did not grow."""
     grown = increase(now, before, counter)
-    return grown / max(elapsed(now, look, previous_look), SHORTEST) if grown else 0.0
+    return grown * per / max(elapsed(now, *looks), SHORTEST) if grown else 0.0
 
 
 def elapsed(subject: Fact, look: Look, previous_look: Look) -> float:

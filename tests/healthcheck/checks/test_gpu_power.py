@@ -1,0 +1,159 @@
+"""Rules of rules/gpu-power.yaml: each passes at its limit, fails beyond it, and says what it could not see."""
+
+from __future__ import annotations
+
+import pytest
+
+from healthcheck.outcome import Owner, Status
+from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, Raw, after, gpus, ids, said, verdict
+
+BUSY: Raw = {"clock_reasons": 0, "utilization_percent": 100}
+
+PASSING: list[tuple[str, Raw]] = [
+    ("gpu-slowdown-hw", {}),
+    # As NVML reports it while clocks change, or of an idle GPU: the clock is not halved, or nobody wants it.
+    ("gpu-slowdown-hw", {"clock_reasons": 0x8, "clock_sm_mhz": 991}), ("gpu-slowdown-hw", {"clock_reasons": 0x9, "clock_sm_mhz": 345}),
+    # Those causes have rules of their own.
+    ("gpu-slowdown-hw", {"clock_reasons": 0x48, "clock_sm_mhz": 345}), ("gpu-slowdown-hw", {"clock_reasons": 0x88, "clock_sm_mhz": 345}),
+    ("gpu-slowdown-thermal", {}), ("gpu-slowdown-thermal", {"clock_reasons": 0xBF}),
+    ("gpu-power-brake", {}), ("gpu-power-brake", {"clock_reasons": 0x7F}),
+    ("gpu-slowdown-sw-thermal", {}), ("gpu-slowdown-sw-thermal", {"clock_reasons": 0xDF}), ("gpu-slowdown-sw-thermal", {"clock_reasons": 0x60}),
+    ("gpu-power-limit", {"power_limit_mw": 700_000}), ("gpu-power-limit", {"power_limit_mw": 750_000}),
+    ("gpu-power-draw", {"power_mw": 1}), ("gpu-power-draw", {"power_mw": 1_050_000}),
+    ("gpu-temperature", {"temperature_margin_c": 3, "temperature_c": 84}),
+    ("gpu-memory-temperature", {"temperature_memory_c": 95}), ("gpu-memory-temperature", {"temperature_memory_c": 1}),
+    ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 1188}), ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "utilization_percent": 49}),
+    *[("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "clock_reasons": reason}) for reason in (0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100)],
+]
+FAILING: list[tuple[str, Raw, str]] = [
+    ("gpu-slowdown-hw", {"clock_reasons": 0x8, "clock_sm_mhz": 990}, "GPU 3: hardware slowdown, SM clock 990 MHz, expected none, 1980 MHz"),
+    ("gpu-slowdown-hw", {"clock_reasons": 0xC, "clock_sm_mhz": 345}, "GPU 3: hardware slowdown, SM clock 345 MHz, expected none, 1980 MHz"),
+    ("gpu-slowdown-thermal", {"clock_reasons": 0x40}, "GPU 3: hardware thermal slowdown, expected none"),
+    ("gpu-slowdown-thermal", {"clock_reasons": 0x68}, "GPU 3: hardware thermal slowdown, expected none"),
+    ("gpu-power-brake", {"clock_reasons": 0x80}, "GPU 3: power brake slowdown, expected none"),
+    ("gpu-power-brake", {"clock_reasons": 0x8C}, "GPU 3: power brake slowdown, expected none"),
+    ("gpu-slowdown-sw-thermal", {"clock_reasons": 0x20}, "GPU 3: software thermal slowdown, expected none"),
+    ("gpu-slowdown-sw-thermal", {"clock_reasons": 0x24}, "GPU 3: software thermal slowdown, expected none"),
+    ("gpu-power-limit", {"power_limit_mw": 699_999}, "GPU 3: limited to 699.999 W, expected at least 700 W"),
+    ("gpu-power-limit", {"power_limit_mw": 500_000}, "GPU 3: limited to 500 W, expected at least 700 W"),
+    ("gpu-power-draw", {"power_mw": 0}, "GPU 3: draws 0 W, expected more than 0 W"),
+    ("gpu-power-draw", {"power_mw": 1_050_001}, "GPU 3: draws 1050 W, expected at most 1050 W (1.5 times its limit)"),
+    ("gpu-temperature", {"temperature_margin_c": 2, "temperature_c": 85}, "GPU 3: 85 C, 2 C below slowdown, expected at least 3 C below slowdown"),
+    ("gpu-memory-temperature", {"temperature_memory_c": 96}, "GPU 3: memory at 96 C, expected at most 95 C"),
+    ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 1187},
+     "GPU 3: SM clock 1187 of 1980 MHz at 100% load, without a reason, expected at least 60% of the maximum"),
+    ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "utilization_percent": 50, "clock_reasons": 0x200},
+     "GPU 3: SM clock 345 of 1980 MHz at 50% load, without a reason, expected at least 60% of the maximum"),
+]
+RESTS_ON: dict[str, tuple[str, Raw]] = {
+    "gpu-slowdown-hw": ("clock_reasons", {}), "gpu-slowdown-thermal": ("clock_reasons", {}), "gpu-power-brake": ("clock_reasons", {}),
+    "gpu-slowdown-sw-thermal": ("clock_reasons", {}), "gpu-power-limit": ("power_limit_mw", {}), "gpu-power-draw": ("power_mw", {}),
+    "gpu-temperature": ("temperature_c", {}), "gpu-memory-temperature": ("temperature_memory_c", {}),
+    "gpu-clocks-low": ("clock_sm_mhz", BUSY),
+}
+TRENDS = {
+    "gpu-slowdown-thermal-time": ("slowdown_hw_thermal_ns", 0x40), "gpu-power-brake-time": ("slowdown_hw_power_brake_ns", 0x80),
+    "gpu-slowdown-sw-thermal-time": ("slowdown_sw_thermal_ns", 0x20),
+}
+
+
+@pytest.mark.parametrize(("rule", "raw"), PASSING)
+def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
+    result = verdict(rule, gpus(raw, ALL))
+    assert (result.status, said(result)) == (Status.PASS, "")
+
+
+@pytest.mark.parametrize(("rule", "raw", "words"), FAILING)
+def test_a_gpu_beyond_it_is_named_and_no_other(rule: str, raw: Raw, words: str) -> None:
+    result = verdict(rule, gpus(raw))
+    assert (result.status, said(result)) == (Status.FAIL, words)
+
+
+@pytest.mark.parametrize(("rule", "key", "raw"), [(rule, key, raw) for rule, (key, raw) in RESTS_ON.items()])
+def test_a_reading_that_failed_is_unknown(rule: str, key: str, raw: Raw) -> None:
+    result = verdict(rule, gpus({**raw, key: ERROR}))
+    assert result.status is Status.UNKNOWN
+    assert "GPU 3" in result.reason and "Unknown Error" in result.reason
+
+
+@pytest.mark.parametrize(("rule", "key", "raw"), [(rule, key, raw) for rule, (key, raw) in RESTS_ON.items()])
+def test_what_a_gpu_does_not_have_is_told_and_never_passed(rule: str, key: str, raw: Raw) -> None:
+    result = verdict(rule, gpus({**raw, key: NOT_SUPPORTED}, ALL))
+    assert result.status is (Status.UNKNOWN if rule == "gpu-power-limit" else Status.SKIPPED)
+
+
+def test_every_rule_of_the_file_is_in_every_table() -> None:
+    now = ids("gpu-power.yaml") - TRENDS.keys()
+    assert now == {rule for rule, _ in PASSING} == {rule for rule, _, _ in FAILING} == RESTS_ON.keys()
+    assert TRENDS.keys() < ids("gpu-power.yaml")
+
+
+@pytest.mark.parametrize("rule", sorted(ids("gpu-power.yaml") - TRENDS.keys()))
+@pytest.mark.parametrize("clock", [345, 1200, 1980])
+def test_a_gpu_that_stays_at_its_power_limit_under_load_is_never_accused_of_it(rule: str, clock: int) -> None:
+    raw = {"clock_reasons": 0x4, "clock_sm_mhz": clock, "power_mw": 701_000, "utilization_percent": 100, "slowdown_power_ns": 10**15}
+    assert verdict(rule, gpus(raw, ALL)).status is Status.PASS
+
+
+@pytest.mark.parametrize(("rule", "raw"), [
+    ("gpu-temperature", {"temperature_c": 0}), ("gpu-temperature", {"temperature_c": -1}),
+    ("gpu-temperature", {"temperature_margin_c": 0}), ("gpu-temperature", {"temperature_margin_c": -4}),
+    ("gpu-memory-temperature", {"temperature_memory_c": 0}), ("gpu-memory-temperature", {"temperature_memory_c": -2}),
+])
+def test_a_temperature_that_cannot_be_is_no_measurement(rule: str, raw: Raw) -> None:
+    """gpud found margins of 0 and less on H100 that say nothing."""
+    result = verdict(rule, gpus(raw))
+    assert (result.status, said(result)) == (Status.UNKNOWN, "") and "GPU 3" in result.reason
+
+
+def test_heat_and_power_from_outside_are_the_data_centres() -> None:
+    rules = {"gpu-slowdown-thermal", "gpu-power-brake", "gpu-slowdown-sw-thermal", "gpu-temperature", "gpu-memory-temperature", *TRENDS}
+    assert {RULES[rule].owner for rule in rules} == {Owner.DATACENTRE}
+
+
+def test_a_site_that_lowered_the_limit_says_so_in_its_sku() -> None:
+    lowered = gpus({"power_limit_mw": 500_000}, ALL)
+    assert verdict("gpu-power-limit", lowered, power_limit_watts=500).status is Status.PASS
+    assert verdict("gpu-power-limit", lowered, power_limit_watts=None).status is Status.SKIPPED
+
+
+# How long, since the earlier look
+
+def slowed(rule: str, before: object, now: object, seconds: float, reasons: int = 0) -> tuple[Status, str]:
+    """What is said of GPU 3, which was slowed for so many nanoseconds by the rule's counter."""
+    counter, _ = TRENDS[rule]
+    result = verdict(rule, after(gpus({counter: now, "clock_reasons": reasons}), seconds), gpus({counter: before}))
+    return result.status, said(result) or result.reason
+
+
+@pytest.mark.parametrize("rule", TRENDS)
+@pytest.mark.parametrize(("before", "now", "seconds", "status"), [
+    (0, 0, 600, Status.PASS), (5, 5, 0, Status.PASS), (10**15, 10**15 + 6 * 10**9, 600, Status.PASS),
+    (10**15, 10**15 + 7 * 10**9, 600, Status.FAIL), (0, 1, 600, Status.PASS),
+    (9, 8, 600, Status.UNKNOWN), (0, 10**9, 0, Status.UNKNOWN), (0, ERROR, 600, Status.UNKNOWN), (ERROR, 0, 600, Status.UNKNOWN),
+])
+def test_a_gpu_that_was_slowed_for_more_than_one_percent_of_the_time_is_named(
+    rule: str, before: object, now: object, seconds: float, status: Status,
+) -> None:
+    """DCGM issue 242: a diagnostic that failed for 0.0 s of it wanted a threshold."""
+    assert slowed(rule, before, now, seconds)[0] is status
+
+
+@pytest.mark.parametrize("rule", TRENDS)
+def test_how_long_it_was_slowed_is_said(rule: str) -> None:
+    words = "GPU 3: slowed for 300 s, 50.0% of the time since the earlier look, expected at most 1%"
+    assert slowed(rule, 0, 300 * 10**9, 600) == (Status.FAIL, words)
+
+
+@pytest.mark.parametrize("rule", TRENDS)
+def test_a_gpu_that_is_slowed_now_is_left_to_the_rule_of_the_moment(rule: str) -> None:
+    _, reason = TRENDS[rule]
+    assert slowed(rule, 0, 600 * 10**9, 600, reason)[0] is Status.PASS
+    assert verdict(rule.removesuffix("-time"), gpus({"clock_reasons": reason})).status is Status.FAIL
+
+
+@pytest.mark.parametrize(("rule", "counter"), [(rule, counter) for rule, (counter, _) in TRENDS.items()])
+def test_without_an_earlier_look_or_a_counter_it_is_skipped_visibly(rule: str, counter: str) -> None:
+    assert verdict(rule, gpus({})).reason == "no earlier look at this node in this boot"
+    without = gpus({counter: NOT_SUPPORTED}, ALL)
+    assert verdict(rule, after(without, 600), without).status is Status.SKIPPED
