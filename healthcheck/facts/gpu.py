@@ -6,8 +6,9 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts import smi
@@ -18,6 +19,8 @@ from healthcheck.recording import Outcome
 
 NVML = Probe("gpu.nvml", Kind.NVML, seconds=15.0, limit=1 * MIB)
 PCI = Probe("gpu.pci", Kind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
+
+Line = dict[str, Any]
 
 NVIDIA_VENDOR = "10DE"
 DISPLAY_CLASSES = ("30000", "30200")  # VGA and 3D controllers (PCI code and ID assignment specification, class 03h)
@@ -125,7 +128,7 @@ class GpuPresence(Fact):
     on_pci: int
 
 
-def reading(document: dict[str, Any], key: str, kind: type, source: str = "NVML") -> Any:
+def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
     """One reading of the NVML reader: {"ok": value}, {"na": true} or {"error": [code, message]}."""
     value = document.get(key)
     if not isinstance(value, dict):
@@ -151,14 +154,16 @@ def pci_gpus(files: Files) -> list[str]:
     return found
 
 
-def _lines(text: str) -> list[dict[str, Any]]:
+@lru_cache(maxsize=2)
+def _lines(text: str) -> list[Line]:
+    """The reader's lines, parsed once for all the facts of one node."""
     lines = [json.loads(line) for line in text.splitlines()]
     if not lines or not all(isinstance(line, dict) for line in lines):
         raise Unread("the NVML reader's answer is empty or not of our form")
     return lines
 
 
-def _nvml(captures: Captures) -> list[dict[str, Any]]:
+def _nvml(captures: Captures) -> list[Line]:
     """The reader's lines; raises Unread with NVML's own word when the library did not come up."""
     lines = _lines(captures.text(NVML))
     error = lines[0].get("error")
@@ -189,37 +194,62 @@ def _second(captures: Captures, reason: str) -> smi.SmiLog:
         raise Unread(f"{reason}; {error}" if asked else reason) from None
 
 
-def _counted(head: dict[str, Any], found: tuple[Gpu, ...], source: str = "NVML") -> Any:
-    """The GPUs, as many as the source itself says that there are."""
+def _counted(head: Line, found: tuple[Any, ...], lines: int, source: str = "NVML") -> Any:
+    """What was made of the lines of as many GPUs as the source itself says that there are."""
     count = reading(head, "count", int, source)
     if isinstance(count, Unmeasured) or count is UNSUPPORTED:
         raise Unread(f"{source}: the number of GPUs was not read")
-    if len(found) != count:
-        return Partial(found, f"{source} lists {count} GPUs, but {len(found)} were read")
+    if lines != count:
+        return Partial(found, f"{source} lists {count} GPUs, but {lines} were read")
     return found
+
+
+def each(captures: Captures, facts_of: Callable[[Line], Iterable[Any]]) -> Any:
+    """What `facts_of` makes of the NVML reader's line of each GPU, in one tuple; raises Unread where NVML has no answer.
+
+    Empty where it lists none, or where no driver is and the PCI bus was read and holds none; Partial where lines are missing.
+    """
+    capture = captures.capture(NVML)
+    if capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text:
+        whole = capture.text[: capture.text.rfind("\n")]
+        return Partial(tuple(made for line in _lines(whole)[1:] for made in facts_of(line)), why(NVML, capture))
+    try:
+        head, *rest = _nvml(captures)
+    except Unread:
+        if capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures):
+            return ()
+        raise
+    return _counted(head, tuple(made for line in rest for made in facts_of(line)), len(rest))
+
+
+def index_of(line: Line) -> int:
+    """The GPU's number in NVML's order."""
+    index = line.get("index")
+    if type(index) is not int:
+        raise Unread("the NVML reader's answer holds a GPU without an index")
+    return index
+
+
+def gone(line: Line, source: str = "NVML") -> Unmeasured | None:
+    """Why nothing was read of this GPU, if it gave no handle."""
+    error = line.get("error")
+    return Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})") if isinstance(error, list) and len(error) == 2 else None
 
 
 def _by_smi(captures: Captures, reason: str) -> Any:
     log = _second(captures, reason)
     caveat = f"read by nvidia-smi ({reason})"
     found = tuple(replace(_gpu(line, "nvidia-smi"), caveat=caveat) for line in log.gpus)
-    return Partial(found, log.cut) if log.cut else _counted(log.head, found, "nvidia-smi")
+    return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
 
 
 @fact("gpus", NVML, SMI, PCI)
 def gpus(captures: Captures) -> Any:
     """Every GPU that the driver lists; empty where it lists none, or where no driver is and the PCI bus was read and holds none."""
-    capture = captures.capture(NVML)
-    if capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text:
-        whole = capture.text[: capture.text.rfind("\n")]
-        return Partial(tuple(_gpu(line) for line in _lines(whole)[1:]), why(NVML, capture))
     try:
-        head, *rest = _nvml(captures)
+        return each(captures, lambda line: (_gpu(line),))
     except Unread as error:
-        if capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures):
-            return ()
         return _by_smi(captures, str(error))
-    return _counted(head, tuple(_gpu(line) for line in rest))
 
 
 # The reader's key of each reading, with the type that it sends and what is made of it. A reading that a device lacks stays UNSUPPORTED.
@@ -252,16 +282,15 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any]]] = {
 }
 
 
-def _gpu(line: dict[str, Any], source: str = "NVML") -> Gpu:
-    index = line.get("index")
-    if type(index) is not int:
-        raise Unread("the NVML reader's answer holds a GPU without an index")
-    error = line.get("error")
-    if isinstance(error, list) and len(error) == 2:
-        gone = Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})")
-        answers: Any = False if error[0] in _GONE else gone
-        nothing: dict[str, Any] = dict.fromkeys(READINGS, gone)
-        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(error[1])[:100], **nothing)
+def _gpu(line: Line, source: str = "NVML") -> Gpu:
+    index = index_of(line)
+    unread = gone(line, source)
+    answers: Any
+    if unread is not None:
+        code, words = line["error"]
+        answers = False if code in _GONE else unread
+        nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
+        return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], **nothing)
     values: dict[str, Any] = {}
     for field, (key, kind, convert) in READINGS.items():
         value = reading(line, key, kind, source)
@@ -280,7 +309,7 @@ def _gpu(line: dict[str, Any], source: str = "NVML") -> Gpu:
 _GONE = (15, 16, 28)
 
 
-def _lost(line: dict[str, Any]) -> str | None:
+def _lost(line: Line) -> str | None:
     for value in line.values():
         error = value.get("error") if isinstance(value, dict) else None
         if isinstance(error, list) and len(error) == 2 and error[0] in _GONE:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from healthcheck.facts.base import Fact
+from healthcheck.facts.base import Captures, Fact, Unmeasured, fact
+from healthcheck.facts.gpu import NVML, PCI, Line, each, gone, index_of, reading
 
 
 @dataclass(frozen=True)
@@ -23,3 +25,32 @@ class GpuLoad(Fact):
     zombies: tuple[int, ...]
     commands: tuple[str, ...]
     memory_used_bytes: int
+
+
+@fact("gpu_loads", NVML, PCI)
+def gpu_loads(captures: Captures) -> Any:
+    """What runs on every GPU that the driver lists."""
+    return each(captures, lambda line: (_load(line),))
+
+
+def _load(line: Line) -> GpuLoad:
+    index = index_of(line)
+    unread = gone(line)
+    rows: Any = unread or reading(line, "processes", list)
+    if type(rows) is list and not all(type(row) is list and [type(part) for part in row] == [int, str, str] for row in rows):
+        rows = Unmeasured("NVML: processes is not of the reader's form")
+    used: Any = unread or reading(line, "memory_used_bytes", int)
+    name = f"GPU {index}"
+    if type(rows) is not list:
+        return GpuLoad(name, index, processes=rows, gone=rows, zombies=rows, commands=rows, memory_used_bytes=used)
+    ended: Any = tuple(number for number, state, _ in rows if state == "")
+    zombies: Any = tuple(number for number, state, _ in rows if state == "Z")
+    states = {state for _, state, _ in rows}
+    if "-" in states:
+        ended = zombies = Unmeasured("process numbers mean nothing here: the collector runs in a PID namespace of its own")
+    elif "?" in states:
+        zombies = Unmeasured("/proc hides the processes of others from us")
+    return GpuLoad(
+        name, index, processes=tuple(row[0] for row in rows), gone=ended, zombies=zombies,
+        commands=tuple(row[2][:64] for row in rows), memory_used_bytes=used,
+    )

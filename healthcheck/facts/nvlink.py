@@ -5,14 +5,17 @@ A GPU that was not read, or that has no such links or counters at all, is one su
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from healthcheck.facts.base import Fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
+from healthcheck.facts.gpu import NVML, PCI, Line, each, gone, index_of, reading
 
 
 @dataclass(frozen=True)
 class GpuLinks(Fact):
-    """How many NVLinks a GPU has, and how many of them are up; UNSUPPORTED where NVML knows no NVLink on it."""
+    """How many NVLinks a GPU ("GPU 3") has, and how many of them are up; UNSUPPORTED where NVML knows no NVLink on it."""
 
     name: str
     index: int
@@ -88,3 +91,148 @@ class GpuPair(Fact):
     read: str
     write: str
     nvlink: str
+
+
+# The reader's row of a link: state, version, speed, kind and address of the remote end, and then counters, in this order.
+_COUNTERS = ("replay", "recovery", "crc_flit", "crc_data", "ecc_data")
+_COUNTERS5 = (
+    "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed", "link_recovery_events",
+    "effective_errors", "effective_ber", "symbol_errors", "symbol_ber",
+)
+_BER = ("effective_ber", "symbol_ber")
+_BEFORE = 5
+_SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTERS5)
+_REMOTE = {0: "gpu", 1: "npu", 2: "switch"}
+_P2P = (
+    "ok", "chipset_not_supported", "gpu_not_supported", "ioh_topology_not_supported", "disabled_by_regkey", "not_supported", "unknown",
+)
+
+
+def _number(value: Any) -> Any:
+    """A number of a row, of which -N stands for NVML's error N."""
+    if type(value) is not int:
+        return Unmeasured("NVML: not of the reader's form")
+    if value >= 0:
+        return value
+    return UNSUPPORTED if value == -3 else Unmeasured(f"NVML: error {-value}")
+
+
+def _rows(line: Line) -> Any:
+    """The rows of a GPU's links, UNSUPPORTED or Unmeasured."""
+    unread = gone(line)
+    if unread is not None:
+        return unread
+    rows = reading(line, "nvlinks", list)
+    if type(rows) is list and not all(type(row) is list and len(row) in (_SHORT, _LONG) for row in rows):
+        return Unmeasured("NVML: nvlinks is not of the reader's form")
+    return rows
+
+
+def _nothing(line: Line, what: str, value: Any, *names: str) -> dict[str, Any]:
+    """The fields of the one subject that stands for all links, or all pairs, of a GPU."""
+    index = index_of(line)
+    return {"name": f"GPU {index} {what}", "gpu": index, **dict.fromkeys(names, value)}
+
+
+@fact("gpu_links", NVML, PCI)
+def gpu_links(captures: Captures) -> Any:
+    """Of each GPU how many links it has."""
+    return each(captures, lambda line: (_gpu_links(line),))
+
+
+def _gpu_links(line: Line) -> GpuLinks:
+    index, rows = index_of(line), _rows(line)
+    links = active = rows
+    if type(rows) is list:
+        unread = [state for state in (_number(row[0]) for row in rows) if isinstance(state, Unmeasured)]
+        links, active = len(rows), unread[0] if unread else sum(row[0] == 1 for row in rows)
+    return GpuLinks(name=f"GPU {index}", index=index, links=links, active=active)
+
+
+@fact("nvlinks", NVML, PCI)
+def nvlinks(captures: Captures) -> Any:
+    """Every NVLink of every GPU."""
+    return each(captures, _links)
+
+
+def _links(line: Line) -> Iterator[NvLink]:
+    rows = _rows(line)
+    if type(rows) is not list or not rows:
+        empty = UNSUPPORTED if rows == [] else rows
+        yield NvLink(**_nothing(
+            line, "NVLinks", empty, "link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci"))
+        return
+    index = index_of(line)
+    for link, (state, version, speed, kind, remote, *_) in enumerate(rows):
+        up, speed, kind = _number(state), _number(speed), _number(kind)
+        yield NvLink(
+            name=f"GPU {index} NVLink {link}", gpu=index, link=link, active=up == 1 if type(up) is int else up,
+            version=_number(version), gigabytes_per_second=speed / 1000 if type(speed) is int else speed,
+            remote_type=_REMOTE.get(kind, "unknown") if type(kind) is int else kind,
+            remote_pci=remote[:32] if type(remote) is str else _number(remote),
+        )
+
+
+@fact("nvlink_errors", NVML, PCI)
+def nvlink_errors(captures: Captures) -> Any:
+    """The error counters of every NVLink up to the fourth generation."""
+    return each(captures, lambda line: _errors(line, NvLinkErrors, _COUNTERS, _BEFORE))
+
+
+@fact("nvlink5_errors", NVML, PCI)
+def nvlink5_errors(captures: Captures) -> Any:
+    """The error counters of every NVLink of the fifth generation."""
+    return each(captures, lambda line: _errors(line, NvLink5Errors, _COUNTERS5, _SHORT))
+
+
+def _errors(line: Line, kind: type, names: tuple[str, ...], start: int) -> Iterator[Any]:
+    rows = _rows(line)
+    counted = [row[start:start + len(names)] for row in rows] if type(rows) is list else []
+    # What no link of a GPU counts is told of the GPU and not of each link.
+    if type(rows) is list and all(value == -3 for values in counted for value in values):
+        rows = UNSUPPORTED
+    if type(rows) is not list:
+        yield kind(**_nothing(line, "NVLinks", rows, "link", *names))
+        return
+    index = index_of(line)
+    for link, values in enumerate(counted):
+        found = {name: _number(value) for name, value in zip(names, values or [-3] * len(names), strict=True)}
+        for name in _BER:
+            if type(found.get(name)) is int:
+                found[name] = bit_error_ratio(found[name])
+        yield kind(name=f"GPU {index} NVLink {link}", gpu=index, link=link, **found)
+
+
+def bit_error_ratio(value: int) -> float:
+    """NVML's form of a ratio: four bits of mantissa above eight of the negated decimal exponent (NVML_NVLINK_BER_* of nvml.h)."""
+    return float(f"{value >> 8 & 0xF}e-{value & 0xFF}")
+
+
+@fact("gpu_pairs", NVML, PCI)
+def gpu_pairs(captures: Captures) -> Any:
+    """Every pair of GPUs, in both orders."""
+    found = each(captures, _pairs)
+    if found == ():
+        return each(captures, lambda line: (GpuPair(**_nothing(line, "alone", UNSUPPORTED, "peer", "read", "write", "nvlink")),))
+    return found
+
+
+def _pairs(line: Line) -> Iterator[GpuPair]:
+    index = index_of(line)
+    rows = gone(line) or reading(line, "p2p", list)
+    if type(rows) is not list or len(rows) != index:
+        if index:
+            why = Unmeasured("NVML: p2p is not of the reader's form") if type(rows) is list else rows
+            yield GpuPair(**_nothing(line, "and those before it", why, "peer", "read", "write", "nvlink"))
+        return
+    for other, row in enumerate(rows):
+        words: list[Any] = [Unmeasured("NVML: the other GPU was not read")] * 6
+        if type(row) is list and len(row) == 6:
+            words = [_status(code) for code in row]
+        for gpu, peer, (read, write, nvlink) in ((index, other, words[:3]), (other, index, words[3:])):
+            yield GpuPair(name=f"GPU {gpu} to GPU {peer}", gpu=gpu, peer=peer, read=read, write=write, nvlink=nvlink)
+
+
+def _status(code: Any) -> Any:
+    value = _number(code)
+    return (_P2P[value] if value < len(_P2P) else "unknown") if type(value) is int else value
