@@ -10,7 +10,7 @@ import json
 import random
 import uuid
 
-from provisioning.demo import bootlog
+from provisioning.demo import bootlog, services
 from provisioning.demo.machine import Machine, Mount
 
 KERNEL = "6.5.0-1007-nvidia"
@@ -52,6 +52,7 @@ def healthy(name: str, rng: random.Random) -> Machine:
         state=0, status=0x2001, offset=rng.randrange(-9000, 9000), freq=rng.randrange(-900000, 900000), maxerror=rng.randrange(400, 2500),
         esterror=rng.randrange(0, 90), constant=7, precision=1, tolerance=32768000, tick=10000, tai=37,
     )
+    services.install(machine)
     machine.tools["docker"] = _DOCKER
     machine.files["/.muster/docker-info.json"] = json.dumps(_docker_info(name, rng), separators=(",", ":")) + "\n"
     machine.log.extend(bootlog.records(bootlog.healthy(

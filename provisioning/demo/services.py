@@ -1,0 +1,45 @@
+"""What a simulated node says of NVIDIA's kernel modules and services: the files below /sys/module, systemctl and journalctl."""
+
+from __future__ import annotations
+
+from provisioning.demo.machine import Machine
+
+UNITS = ("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-imex", "nvidia-dcgm")
+JOURNAL = "/.muster/fabricmanager.journal"
+
+# What a fault changes is a file of the node: that of a service, or the journal.
+_SYSTEMCTL = """\
+[ "$1" = show ] || { echo "systemctl: only show is simulated" >&2; exit 1; }
+gap=
+for unit in "$@"; do
+    case "$unit" in *.service) printf %s "$gap"; cat "$MUSTER_ROOT/.muster/${unit%.service}.unit"; gap='
+';; esac
+done
+"""
+_JOURNALCTL = f"""\
+exec cat "$MUSTER_ROOT{JOURNAL}"
+"""
+
+
+def install(machine: Machine, kernel_modules: tuple[str, ...] = ("nvidia_peermem", "nvidia_uvm")) -> None:
+    """Gives the node a driver with these modules beside it, and an HGX board's services, running."""
+    for name in kernel_modules:
+        machine.files[f"/sys/module/{name}/initstate"] = "live\n"
+    machine.files["/proc/driver/nvidia/params"] = "EnableMSI: 1\nEnableGpuFirmware: 18\nEnableGpuFirmwareLogs: 2\n"
+    for unit in UNITS:
+        service(machine, unit, *(("inactive", "dead", False) if unit == "nvidia-imex" else ("active", "running", True)))
+    lines = ("systemd[1]: Starting NVIDIA fabric manager service...", "nv-fabricmanager[2211]: Connected to 1 node.",
+             "nv-fabricmanager[2211]: Successfully configured all the available NVSwitches to route GPU NVLink traffic.",
+             "systemd[1]: Started NVIDIA fabric manager service.")
+    machine.files[JOURNAL] = "".join(f"2026-10-12T05:41:{second:02d}+0000 {machine.name} {line}\n" for second, line in enumerate(lines, 11))
+    machine.tools["systemctl"] = _SYSTEMCTL
+    machine.tools["journalctl"] = _JOURNALCTL
+    machine.programs.add("cat")
+
+
+def service(machine: Machine, unit: str, active: str, sub: str, installed: bool = True) -> None:
+    """Puts one service into this state, in systemd's words."""
+    machine.files[f"/.muster/{unit}.unit"] = (
+        f"NRestarts=0\nId={unit}.service\nLoadState={'loaded' if installed else 'not-found'}\nActiveState={active}\nSubState={sub}\n"
+        f"ActiveEnterTimestampMonotonic={21_480_112 if active == 'active' else 0}\n"
+    )
