@@ -53,9 +53,7 @@ def healthy(name: str, rng: random.Random) -> Machine:
         esterror=rng.randrange(0, 90), constant=7, precision=1, tolerance=32768000, tick=10000, tai=37,
     )
     services.install(machine)
-    machine.tools |= {"docker": _DOCKER, "systemctl": _SYSTEMCTL, "journalctl": _JOURNALCTL}
-    machine.files["/.muster/services"] = services()
-    machine.files["/.muster/fabric-journal"] = _fabric_journal(name)
+    machine.tools["docker"] = _DOCKER
     machine.files["/.muster/docker-info.json"] = json.dumps(_docker_info(name, rng), separators=(",", ":")) + "\n"
     machine.log.extend(bootlog.records(bootlog.healthy(
         rng, kernel=KERNEL, driver=DRIVER, memory_kb=MEMORY_KB, gpus=GPUS, hcas=HCAS, nvmes=BOOT_NVMES + NVMES, nvswitches=NVSWITCHES,
@@ -80,10 +78,7 @@ def _host_files(name: str, rng: random.Random) -> dict[str, str]:
         "/proc/driver/nvidia/version":
             f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {DRIVER}  Tue Mar  5 22:42:15 UTC 2024\n"
             "GCC version:  gcc version 12.3.0 (Ubuntu 12.3.0-1ubuntu1~22.04)\n",
-        "/proc/driver/nvidia/params": "EnableMSI: 1\nEnableGpuFirmware: 18\nEnableGpuFirmwareLogs: 2\n",
         "/sys/module/nvidia/version": f"{DRIVER}\n",
-        "/sys/module/nvidia_uvm/initstate": "live\n",
-        "/sys/module/nvidia_peermem/initstate": "live\n",
         "/etc/os-release":
             'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nNAME="Ubuntu"\nVERSION_ID="22.04"\nVERSION="22.04.4 LTS (Jammy Jellyfish)"\n'
             "VERSION_CODENAME=jammy\nID=ubuntu\nID_LIKE=debian\nUBUNTU_CODENAME=jammy\n",
@@ -230,35 +225,6 @@ _DOCKER = """\
 [ "$1" = info ] || { echo "docker: '$1' is not a docker command." >&2; exit 1; }
 exec cat "$MUSTER_ROOT/.muster/docker-info.json"
 """
-
-
-# What they say lies in files, which a fault replaces.
-_SYSTEMCTL = """\
-[ "$1" = show ] || exit 1
-exec cat "$MUSTER_ROOT/.muster/services"
-"""
-_JOURNALCTL = 'exec cat "$MUSTER_ROOT/.muster/fabric-journal"\n'
-
-
-def services(**states: str) -> str:
-    """`systemctl show` of NVIDIA's units; `states` by unit, without prefix and suffix: "active running", "failed failed", "" not installed."""
-    blocks = []
-    for unit, state in {"fabricmanager": "active running", "persistenced": "active running", "imex": "", "dcgm": "", **states}.items():
-        active, sub = (state or "inactive dead").split()
-        since = 21_004_512 if active == "active" else 0
-        blocks.append(
-            f"Id=nvidia-{unit}.service\nLoadState={'loaded' if state else 'not-found'}\nActiveState={active}\nSubState={sub}\n"
-            f"ActiveEnterTimestampMonotonic={since}\nNRestarts=0\n")
-    return "\n".join(blocks)
-
-
-def _fabric_journal(name: str) -> str:
-    lines = (
-        "systemd[1]: Starting NVIDIA fabric manager service...", "nv-fabricmanager[2211]: Connected to 1 node.",
-        "nv-fabricmanager[2211]: Successfully configured all the available NVSwitches to route GPU NVLink traffic.",
-        "systemd[1]: Started NVIDIA fabric manager service.",
-    )
-    return "".join(f"2026-11-21T06:00:{20 + second}+0000 {name} {line}\n" for second, line in enumerate(lines))
 
 
 def _docker_info(name: str, rng: random.Random) -> dict[str, object]:
