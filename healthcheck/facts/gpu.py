@@ -293,8 +293,11 @@ def _gpu(line: Line, source: str = "NVML") -> Gpu:
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], **nothing)
     values: dict[str, Any] = {}
     for field, (key, kind, convert) in READINGS.items():
-        value = reading(line, key, kind, source)
-        values[field] = convert(value) if type(value) is kind else value
+        told = line.get(key)
+        if type(told) is dict and len(told) == 1 and type(value := told.get("ok")) is kind:
+            values[field] = convert(value)
+        else:
+            values[field] = reading(line, key, kind, source)
     lost = _lost(line)
     if lost is not None:
         answers = False

@@ -101,6 +101,7 @@ _COUNTERS5 = (
 )
 _BER = ("effective_ber", "symbol_ber")
 _BEFORE = 5
+_WHOLE = {int}
 _SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTERS5)
 _REMOTE = {0: "gpu", 1: "npu", 2: "switch"}
 _P2P = (
@@ -115,6 +116,11 @@ def _number(value: Any) -> Any:
     if value >= 0:
         return value
     return UNSUPPORTED if value == -3 else Unmeasured(f"NVML: error {-value}")
+
+
+def _counts(values: list[Any]) -> bool:
+    """Whether these are plain numbers all of them, as nearly always."""
+    return set(map(type, values)) == _WHOLE and min(values) >= 0
 
 
 def _rows(line: Line) -> Any:
@@ -163,13 +169,12 @@ def _links(line: Line) -> Iterator[NvLink]:
             line, "NVLinks", empty, "link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci"))
         return
     index = index_of(line)
-    for link, (state, version, speed, kind, remote, *_) in enumerate(rows):
-        up, speed, kind = _number(state), _number(speed), _number(kind)
+    for link, (*plain, remote) in enumerate(row[:_BEFORE] for row in rows):
+        state, version, speed, kind = plain if _counts(plain) else map(_number, plain)
         yield NvLink(
-            name=f"GPU {index} NVLink {link}", gpu=index, link=link, active=up == 1 if type(up) is int else up,
-            version=_number(version), gigabytes_per_second=speed / 1000 if type(speed) is int else speed,
-            remote_type=_REMOTE.get(kind, "unknown") if type(kind) is int else kind,
-            remote_pci=remote[:32] if type(remote) is str else _number(remote),
+            f"GPU {index} NVLink {link}", index, link, state == 1 if type(state) is int else state, version,
+            speed / 1000 if type(speed) is int else speed, _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
+            remote[:32] if type(remote) is str else _number(remote),
         )
 
 
@@ -196,11 +201,11 @@ def _errors(line: Line, kind: type, names: tuple[str, ...], start: int) -> Itera
         return
     index = index_of(line)
     for link, values in enumerate(counted):
-        found = {name: _number(value) for name, value in zip(names, values or [-3] * len(names), strict=True)}
-        for name in _BER:
-            if type(found.get(name)) is int:
-                found[name] = bit_error_ratio(found[name])
-        yield kind(name=f"GPU {index} NVLink {link}", gpu=index, link=link, **found)
+        found = values if _counts(values) else [_number(value) for value in values or [-3] * len(names)]
+        if kind is NvLink5Errors:
+            found = [bit_error_ratio(value) if name in _BER and type(value) is int else value
+                     for name, value in zip(names, found, strict=True)]
+        yield kind(f"GPU {index} NVLink {link}", index, link, *found)
 
 
 def bit_error_ratio(value: int) -> float:

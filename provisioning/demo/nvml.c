@@ -11,6 +11,10 @@
  *     gpu.2.ecc.mode = unsupported                   the call returns NVML_ERROR_NOT_SUPPORTED
  *     gpu.4.serial = error 999                       the call returns this
  *     gpu.5.error = 15                               every call on GPU 5 returns this (NVML_ERROR_GPU_IS_LOST)
+ *     gpu.0.nvlink.7.state = 0                       of one link; `nvlink.*` is of every link that does not say otherwise
+ *     gpu.0.p2p.3.read = 6                           what GPU 0 may do with the memory of GPU 3 (also write, nvlink, atomics, pci)
+ *     gpu.0.processes = 4711:1048576 4712            numbers of processes, each with its memory; also processes.graphics and .mps
+ *     gpu.0.field.230 = 1                            a field of nvmlDeviceGetFieldValues by its number, whatever it is
  *     fail.nvmlDeviceGetMemoryInfo = 999             the function returns this, whatever the GPU
  *     delay.nvmlDeviceGetHandleByIndex_v2 = 30       the function first sleeps so many seconds
  *
@@ -367,9 +371,15 @@ EXPORT const char *nvmlErrorString(nvmlReturn_t result)
     return (unsigned int)result < sizeof words / sizeof *words ? words[result] : "Unknown Error";
 }
 
+static const char *driver_version(void)
+{
+    const char *value = find("driver.version");
+    return value ? value : "535.161.08";
+}
+
 EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char *out, unsigned int length)
 {
-    return system_text(__func__, "driver.version", "535.161.08", out, length);
+    return system_text(__func__, "driver.version", driver_version(), out, length);
 }
 
 EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char *out, unsigned int length)
@@ -501,6 +511,7 @@ GPU_TEXT(nvmlDeviceGetVbiosVersion, "vbios", "96.00.74.00.01")
 GPU_TEXT(nvmlDeviceGetInforomImageVersion, "inforom.image", "G520.0200.00.05")
 GPU_TEXT(nvmlDeviceGetBoardPartNumber, "board.part_number", "692-2G520-0200-000")
 GPU_INT(nvmlDeviceGetBrand, "brand", 14)
+GPU_INT(nvmlDeviceGetArchitecture, "architecture", 9)
 GPU_INT(nvmlDeviceGetPersistenceMode, "persistence_mode", 1)
 GPU_INT(nvmlDeviceGetComputeMode, "compute_mode", 0)
 GPU_INT(nvmlDeviceGetDisplayMode, "display.mode", 0)
@@ -527,11 +538,35 @@ EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *
     return out ? value_int(device, "minor", device->index, out) : INVALID_ARGUMENT;
 }
 
+/* The GPU's own processor runs firmware of the driver's version. */
+EXPORT nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char *out)
+{
+    enum { LENGTH = 64 };
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    const char *value = find_gpu(device, "gsp.version");
+    return copy_text(value ? value : driver_version(), out, LENGTH);
+}
+
 typedef struct {
     char busIdLegacy[16];
     unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
     char busId[32];
 } nvmlPciInfo_t;
+_Static_assert(sizeof(nvmlPciInfo_t) == 68, "nvmlPciInfo_t");
+
+static void write_address(struct address at, nvmlPciInfo_t *out)
+{
+    memset(out, 0, sizeof *out);
+    out->domain = at.domain;
+    out->bus = at.bus & 0xff;
+    out->device = at.device & 0x1f;
+    snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "%04X:%02X:%02X.0", at.domain & 0xffff, out->bus, out->device);
+    snprintf(out->busId, sizeof out->busId, "%08X:%02X:%02X.0", out->domain, out->bus, out->device);
+}
 
 EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *out)
 {
@@ -546,14 +581,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *
         || (result = value_number(device, "pci.id", 0x233010de, &id)) != SUCCESS
         || (result = value_number(device, "pci.subsystem", 0x16c110de, &subsystem)) != SUCCESS)
         return result;
-    memset(out, 0, sizeof *out);
-    out->domain = at.domain;
-    out->bus = at.bus & 0xff;
-    out->device = at.device & 0x1f;
+    write_address(at, out);
     out->pciDeviceId = (unsigned int)id;
     out->pciSubSystemId = (unsigned int)subsystem;
-    snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "%04X:%02X:%02X.0", at.domain & 0xffff, out->bus, out->device);
-    snprintf(out->busId, sizeof out->busId, "%08X:%02X:%02X.0", out->domain, out->bus, out->device);
     return SUCCESS;
 }
 ALIAS(nvmlDeviceGetPciInfo_v3) nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t, nvmlPciInfo_t *);
@@ -562,6 +592,7 @@ ALIAS(nvmlDeviceGetPciInfo_v3) nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t, n
 
 typedef struct { u64 total, free, used; } nvmlMemory_t;
 typedef struct { unsigned int version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
+_Static_assert(sizeof(nvmlMemory_t) == 24 && sizeof(nvmlMemory_v2_t) == 40, "nvmlMemory");
 
 #define MEMORY_V2 ((unsigned int)sizeof(nvmlMemory_v2_t) | 2u << 24)
 #define TOTAL_BYTES 85520809984ull
@@ -683,6 +714,48 @@ EXPORT nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlR
     return SUCCESS;
 }
 
+typedef struct {
+    unsigned int version;
+    u64 aggregateUncParity, aggregateUncSecDed, aggregateCor, volatileUncParity, volatileUncSecDed, volatileCor;
+    u64 aggregateUncBucketL2, aggregateUncBucketSm, aggregateUncBucketPcie, aggregateUncBucketMcu, aggregateUncBucketOther;
+    unsigned int bThresholdExceeded;
+} nvmlEccSramErrorStatus_t;
+_Static_assert(sizeof(nvmlEccSramErrorStatus_t) == 104, "nvmlEccSramErrorStatus_t");
+
+EXPORT nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErrorStatus_t *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    if (out->version != ((unsigned int)sizeof *out | 1u << 24))
+        return ARGUMENT_VERSION_MISMATCH;
+    u64 parity, secded, corrected, now, now_corrected, exceeded;
+    if ((result = value_number(device, "ecc.sram.parity", 0, &parity)) != SUCCESS
+        || (result = ecc_count(device, 1, 1, ".sram", &secded)) != SUCCESS
+        || (result = ecc_count(device, 0, 1, ".sram", &corrected)) != SUCCESS
+        || (result = ecc_count(device, 1, 0, ".sram", &now)) != SUCCESS
+        || (result = ecc_count(device, 0, 0, ".sram", &now_corrected)) != SUCCESS
+        || (result = value_number(device, "ecc.sram.threshold_exceeded", 0, &exceeded)) != SUCCESS)
+        return result;
+    *out = (nvmlEccSramErrorStatus_t){ .version = out->version, .aggregateUncParity = parity, .aggregateUncSecDed = secded,
+                                       .aggregateCor = corrected, .volatileUncSecDed = now, .volatileCor = now_corrected,
+                                       .bThresholdExceeded = (unsigned int)exceeded };
+    return SUCCESS;
+}
+
+/* Pages are retired where rows cannot be remapped: before Ampere. */
+EXPORT nvmlReturn_t nvmlDeviceGetRetiredPagesPendingStatus(nvmlDevice_t device, unsigned int *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    return find_gpu(device, "pages.pending") ? value_int(device, "pages.pending", 0, out) : NOT_SUPPORTED;
+}
+
 /* ---- power, heat, clocks, load ---- */
 
 GPU_INT(nvmlDeviceGetPowerUsage, "power.usage", 72000)
@@ -695,7 +768,14 @@ GPU_INT(nvmlDeviceGetPerformanceState, "pstate", 0)
 GPU_INT(nvmlDeviceGetPowerState, "pstate", 0)
 GPU_LONG(nvmlDeviceGetCurrentClocksEventReasons, "clocks.reasons", 1)
 GPU_LONG(nvmlDeviceGetCurrentClocksThrottleReasons, "clocks.reasons", 1)
-GPU_PAIR(nvmlDeviceGetUtilizationRates, "utilization.gpu", 0, "utilization.memory", 0)
+
+typedef struct { unsigned int gpu, memory; } nvmlUtilization_t;
+_Static_assert(sizeof(nvmlUtilization_t) == 8, "nvmlUtilization_t");
+
+EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out)
+{
+    return gpu_pair(__func__, device, "utilization.gpu", 0, out ? &out->gpu : NULL, "utilization.memory", 0, out ? &out->memory : NULL);
+}
 
 /* A reading of which there are several, by number: `many` of them, each with its healthy value. */
 static nvmlReturn_t gpu_indexed(const char *function, nvmlDevice_t device, const char *key, unsigned int index, const u64 *healthy,
@@ -723,6 +803,25 @@ EXPORT nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, unsig
     return gpu_indexed(__func__, device, "temperature.threshold", which, healthy, 4, out);
 }
 
+typedef struct { unsigned int version; int marginTemperature; } nvmlMarginTemperature_t;
+_Static_assert(sizeof(nvmlMarginTemperature_t) == 8, "nvmlMarginTemperature_t");
+
+EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarginTemperature_t *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    if (out->version != ((unsigned int)sizeof *out | 1u << 24))
+        return ARGUMENT_VERSION_MISMATCH;
+    const char *value = find_gpu(device, "temperature.margin");
+    if (value && (result = refusal(value)) != SUCCESS)
+        return result;
+    out->marginTemperature = value ? atoi(value) : 56;   /* below nothing once it slows down */
+    return SUCCESS;
+}
+
 static const u64 clocks_mhz[] = { 1980, 1980, 2619, 1545 };   /* graphics, SM, memory, video */
 
 EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned int which, unsigned int *out)
@@ -743,16 +842,34 @@ GPU_INT(nvmlDeviceGetCurrPcieLinkWidth, "pcie.width", 16)
 GPU_INT(nvmlDeviceGetMaxPcieLinkWidth, "pcie.width.max", 16)
 GPU_INT(nvmlDeviceGetPcieReplayCounter, "pcie.replays", 0)
 
+/* What the scenario says of one link; its key, for messages. */
+static const char *find_nvlink(nvmlDevice_t device, unsigned int link, const char *name, char key[LONGEST_KEY])
+{
+    snprintf(key, LONGEST_KEY, "nvlink.%u.%s", link, name);
+    const char *value = find_gpu(device, key);
+    if (value)
+        return value;
+    snprintf(key, LONGEST_KEY, "nvlink.*.%s", name);
+    return find_gpu(device, key);
+}
+
+static nvmlReturn_t nvlink_number(nvmlDevice_t device, unsigned int link, const char *name, u64 healthy, u64 *out)
+{
+    char key[LONGEST_KEY];
+    const char *value = find_nvlink(device, link, name, key);
+    *out = healthy;
+    if (!value)
+        return SUCCESS;
+    nvmlReturn_t result = refusal(value);
+    return result != SUCCESS ? result : parse(key, value, out);
+}
+
 static nvmlReturn_t gpu_nvlink(const char *function, nvmlDevice_t device, unsigned int link, const char *name, u64 healthy, u64 *out)
 {
     nvmlReturn_t result = enter_gpu(function, device);
     if (result != SUCCESS)
         return result;
-    if (link >= NVLINKS || !name || !out)
-        return INVALID_ARGUMENT;
-    char key[LONGEST_KEY];
-    snprintf(key, sizeof key, "nvlink.%u.%s", link, name);
-    return value_number(device, key, healthy, out);
+    return link < NVLINKS && name && out ? nvlink_number(device, link, name, healthy, out) : INVALID_ARGUMENT;
 }
 
 #define GPU_NVLINK(function, name, healthy) \
@@ -774,6 +891,123 @@ EXPORT nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigne
     return gpu_nvlink(__func__, device, link, counter < sizeof names / sizeof *names ? names[counter] : NULL, 0, out);
 }
 
+GPU_NVLINK(nvmlDeviceGetNvLinkRemoteDeviceType, "remote.type", 2)   /* a switch */
+
+EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (link >= NVLINKS || !out)
+        return INVALID_ARGUMENT;
+    char key[LONGEST_KEY], text[32];
+    const char *value = find_nvlink(device, link, "remote.pci", key);
+    snprintf(text, sizeof text, "0000:%02x:00.0", 5 + link % 4);   /* the four switches of a DGX H100 */
+    if (value && (result = copy_text(value, text, sizeof text)) != SUCCESS)
+        return result;
+    struct address at;
+    if (!parse_address(text, &at))
+        return UNKNOWN;
+    write_address(at, out);
+    return SUCCESS;
+}
+ALIAS(nvmlDeviceGetNvLinkRemotePciInfo_v2) nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t, unsigned int, nvmlPciInfo_t *);
+
+EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t peer, unsigned int capability, unsigned int *out)
+{
+    static const char *const names[] = { "read", "write", "nvlink", "atomics", "pci" };
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS || (result = enter_gpu(__func__, peer)) != SUCCESS)
+        return result;
+    if (device == peer || capability >= sizeof names / sizeof *names || !out)
+        return INVALID_ARGUMENT;
+    char key[LONGEST_KEY];
+    snprintf(key, sizeof key, "p2p.%u.%s", peer->index, names[capability]);
+    return value_int(device, key, 0, out);
+}
+
+/* ---- the fabric ---- */
+
+typedef struct {
+    unsigned char clusterUuid[16];
+    nvmlReturn_t status;
+    unsigned int cliqueId, state;
+} nvmlGpuFabricInfo_t;
+
+typedef struct {
+    unsigned int version;
+    nvmlGpuFabricInfo_t first;
+    unsigned int healthMask;
+} nvmlGpuFabricInfo_v2_t;
+
+typedef struct {
+    nvmlGpuFabricInfo_v2_t second;
+    unsigned char healthSummary;
+} nvmlGpuFabricInfo_v3_t;
+_Static_assert(sizeof(nvmlGpuFabricInfo_t) == 28, "nvmlGpuFabricInfo_t");
+_Static_assert(sizeof(nvmlGpuFabricInfo_v2_t) == 36 && sizeof(nvmlGpuFabricInfo_v3_t) == 40, "nvmlGpuFabricInfo_v2_t, _v3_t");
+
+/* On one node the cluster is all zeroes. */
+static nvmlReturn_t cluster_of(nvmlDevice_t device, unsigned char out[16])
+{
+    memset(out, 0, 16);
+    const char *value = find_gpu(device, "fabric.cluster");
+    unsigned int digits = 0;
+    for (; value && *value && digits < 32; value++)
+        if (isxdigit((unsigned char)*value)) {
+            const unsigned int nibble = (unsigned int)(isdigit((unsigned char)*value) ? *value - '0' : (*value | 32) - 'a' + 10);
+            out[digits / 2] |= (unsigned char)(nibble << (digits % 2 ? 0 : 4));
+            digits++;
+        }
+    return SUCCESS;
+}
+
+static nvmlReturn_t fabric(nvmlDevice_t device, nvmlGpuFabricInfo_t *out)
+{
+    enum { COMPLETED = 3 };
+    u64 state, status, clique;
+    nvmlReturn_t result;
+    if ((result = value_number(device, "fabric.state", COMPLETED, &state)) != SUCCESS
+        || (result = value_number(device, "fabric.status", SUCCESS, &status)) != SUCCESS
+        || (result = value_number(device, "fabric.clique", 0, &clique)) != SUCCESS)
+        return result;
+    out->state = (unsigned int)state;
+    out->status = (nvmlReturn_t)status;
+    out->cliqueId = (unsigned int)clique;
+    return cluster_of(device, out->clusterUuid);
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *out)
+{
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    return out ? fabric(device, out) : INVALID_ARGUMENT;
+}
+
+/* Of the health mask each part says here that it has nothing to complain of. */
+EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfo_v2_t *out)
+{
+    enum { WELL = 0x1aa, HEALTHY = 1 };
+    nvmlReturn_t result = enter_gpu(__func__, device);
+    if (result != SUCCESS)
+        return result;
+    if (!out)
+        return INVALID_ARGUMENT;
+    const bool third = out->version == ((unsigned int)sizeof(nvmlGpuFabricInfo_v3_t) | 3u << 24);
+    if (!third && out->version != ((unsigned int)sizeof(nvmlGpuFabricInfo_v2_t) | 2u << 24))
+        return ARGUMENT_VERSION_MISMATCH;
+    u64 mask, summary;
+    if ((result = fabric(device, &out->first)) != SUCCESS
+        || (result = value_number(device, "fabric.health", WELL, &mask)) != SUCCESS
+        || (result = value_number(device, "fabric.summary", HEALTHY, &summary)) != SUCCESS)
+        return result;
+    out->healthMask = (unsigned int)mask;
+    if (third)
+        ((nvmlGpuFabricInfo_v3_t *)out)->healthSummary = (unsigned char)summary;
+    return SUCCESS;
+}
+
 /* ---- fields and processes ---- */
 
 typedef struct {
@@ -781,8 +1015,60 @@ typedef struct {
     long long timestamp, latencyUsec;
     int valueType;
     nvmlReturn_t nvmlReturn;
-    union { double dVal; u64 ullVal; } value;
+    union { double dVal; unsigned int uiVal; u64 ullVal; } value;
 } nvmlFieldValue_t;
+_Static_assert(sizeof(nvmlFieldValue_t) == 40, "nvmlFieldValue_t");
+
+/* Fields that an H100 has, by the scenario's key and healthy value; with ABSENT those that it has not. Some are of a link. */
+#define ABSENT (~0ull)
+static const struct field { unsigned int id; bool of_link; const char *key; u64 healthy; } fields[] = {
+    { 29, false, "pages.retired.corrected", ABSENT }, { 30, false, "pages.retired.uncorrected", ABSENT },
+    { 31, false, "pages.pending", ABSENT },
+    { 74, false, "slowdown.power", 0 }, { 75, false, "slowdown.thermal", 0 },
+    { 82, false, "temperature.memory", 40 },
+    { 91, false, "nvlink.count", NVLINKS }, { 94, false, "pcie.replays", 0 },
+    { 161, true, "replay", 0 }, { 162, true, "recovery", 0 }, { 164, true, "speed", 26562 }, { 165, true, "state", 1 },
+    { 166, true, "version", 7 },
+    { 206, true, "malformed_packets", ABSENT }, { 207, true, "buffer_overruns", ABSENT }, { 208, true, "rx_errors", ABSENT },
+    { 211, true, "local_integrity_errors", ABSENT }, { 214, true, "link_recovery_failed", ABSENT },
+    { 215, true, "link_recovery_events", ABSENT }, { 219, true, "effective_errors", ABSENT }, { 220, true, "effective_ber", ABSENT },
+    { 221, true, "symbol_errors", ABSENT }, { 222, true, "symbol_ber", ABSENT },
+    { 230, false, "recovery_action", 0 },
+    { 269, false, "slowdown.sw_thermal", 0 }, { 270, false, "slowdown.hw_thermal", 0 }, { 271, false, "slowdown.hw_power_brake", 0 },
+};
+
+/* The last three came with R575 under other numbers, which meant something else before, and have these since R580. */
+static unsigned int known_as(unsigned int id)
+{
+    const int release = atoi(driver_version());
+    const bool early = id >= 251 && id <= 253, late = id >= 269 && id <= 271;
+    if (early)
+        return release == 575 ? id + 18 : 0;
+    return late && release < 580 ? 0 : id;
+}
+
+static nvmlReturn_t field(nvmlDevice_t device, nvmlFieldValue_t *out)
+{
+    char key[LONGEST_KEY];
+    snprintf(key, sizeof key, "field.%u", out->fieldId);
+    if (find_gpu(device, key))
+        return value_number(device, key, 0, &out->value.ullVal);
+    const unsigned int id = known_as(out->fieldId);
+    for (const struct field *each = fields; each < fields + sizeof fields / sizeof *fields; each++) {
+        if (each->id != id)
+            continue;
+        u64 links = NVLINKS;
+        nvmlReturn_t result = each->of_link ? value_number(device, "nvlink.count", NVLINKS, &links) : SUCCESS;
+        if (result != SUCCESS)
+            return result;
+        if (each->of_link && out->scopeId >= links)
+            return INVALID_ARGUMENT;
+        result = each->of_link ? nvlink_number(device, out->scopeId, each->key, each->healthy, &out->value.ullVal)
+            : value_number(device, each->key, each->healthy, &out->value.ullVal);
+        return result == SUCCESS && out->value.ullVal == ABSENT ? NOT_SUPPORTED : result;
+    }
+    return NOT_SUPPORTED;
+}
 
 EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
@@ -795,33 +1081,60 @@ EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvm
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     for (int i = 0; i < count; i++) {
-        char key[LONGEST_KEY];
-        snprintf(key, sizeof key, "field.%u", values[i].fieldId);
         values[i].timestamp = now.tv_sec * 1000000ll + now.tv_nsec / 1000;
         values[i].latencyUsec = 0;
         values[i].valueType = UNSIGNED_LONG_LONG;
-        values[i].nvmlReturn = find_gpu(device, key) ? value_number(device, key, 0, &values[i].value.ullVal) : NOT_SUPPORTED;
+        values[i].value.ullVal = 0;
+        values[i].nvmlReturn = field(device, &values[i]);
     }
     return SUCCESS;
 }
 
-/* No process runs on these GPUs. */
-#define NO_PROCESSES(function) \
-    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, void *out) \
-    { \
-        (void)out; \
-        nvmlReturn_t result = enter_gpu(#function, device); \
-        if (result != SUCCESS) \
-            return result; \
-        if (!count) \
-            return INVALID_ARGUMENT; \
-        *count = 0; \
-        return SUCCESS; \
-    }
+typedef struct {
+    unsigned int pid;
+    u64 usedGpuMemory;
+    unsigned int gpuInstanceId, computeInstanceId;
+} nvmlProcessInfo_t;
+_Static_assert(sizeof(nvmlProcessInfo_t) == 24, "nvmlProcessInfo_t");
 
-NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2)
-NO_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3)
-NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2)
-NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3)
-NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2)
-NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3)
+/* `number:bytes number:bytes ...`. As nvml.h has it: with too little room the number of those that there are, and INSUFFICIENT_SIZE. */
+static nvmlReturn_t processes(const char *function, nvmlDevice_t device, const char *key, unsigned int *count, nvmlProcessInfo_t *out)
+{
+    enum { NO_INSTANCE = -1 };
+    nvmlReturn_t result = enter_gpu(function, device);
+    if (result != SUCCESS)
+        return result;
+    if (!count)
+        return INVALID_ARGUMENT;
+    const char *value = find_gpu(device, key);
+    if (value && (result = refusal(value)) != SUCCESS)
+        return result;
+    unsigned int found = 0;
+    const unsigned int room = out ? *count : 0;
+    for (char *end; value && *value; value = end) {
+        const unsigned long pid = strtoul(value, &end, 10);
+        u64 bytes = 0;
+        if (end == value || (*end == ':' && (bytes = strtoull(end + 1, &end, 10), end[-1] == ':')) || (*end && *end != ' ')) {
+            fprintf(stderr, "scenario: %s holds %s, which is no process\n", key, value);
+            return UNKNOWN;
+        }
+        if (found < room)
+            out[found] = (nvmlProcessInfo_t){ (unsigned int)pid, bytes, (unsigned int)NO_INSTANCE, (unsigned int)NO_INSTANCE };
+        found++;
+        while (*end == ' ')
+            end++;
+    }
+    *count = found;
+    return found > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
+
+#define PROCESSES(function, key) \
+    EXPORT nvmlReturn_t function(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *out) \
+    { return processes(#function, device, key, count, out); }
+
+PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, "processes")
+PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, "processes")
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, "processes.graphics")
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, "processes.graphics")
+PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, "processes.mps")
+PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "processes.mps")

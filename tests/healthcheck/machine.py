@@ -61,6 +61,11 @@ HEALTHY_GPU: dict[str, Any] = {
 UNSUPPORTED_HERE = ("pages_retired_corrected", "pages_retired_uncorrected", "pages_pending")     # Hopper remaps rows instead
 
 
+def nvlinks(links: int = 18, **changes: list[Any]) -> dict[str, Any]:
+    """The links of one H100, to NVSwitches: state, version, MB/s, kind and address of the remote end, and five counters of errors."""
+    return reading([changes.get(f"link{n}", [1, 7, 26562, 2, f"0000:{5 + n % 4:02x}:00.0", 0, 0, 0, 0, 0]) for n in range(links)])
+
+
 def nvml(gpus: int = 8, **changes: dict[str, Any]) -> Capture:
     """NVML's answer; `changes` by "gpuN" replace readings of one GPU."""
     lines: list[dict[str, Any]] = [{"driver": reading("550.54.15"), "nvml": reading("12.550.54.15"), "count": reading(gpus)}]
@@ -70,6 +75,7 @@ def nvml(gpus: int = 8, **changes: dict[str, Any]) -> Capture:
             "pci": reading(f"0000:{0x18 + index:02x}:00.0"), "memory_bytes": reading(85520809984), "ecc_mode": reading(1),
             "ecc_uncorrected": reading(0), "ecc_corrected": reading(0), **{key: reading(value) for key, value in HEALTHY_GPU.items()},
             "minor": reading(index), **{key: {"na": True} for key in UNSUPPORTED_HERE},
+            "nvlinks": nvlinks(), "processes": reading([]), "p2p": reading([[0] * 6 for _ in range(index)]),
         }
         line.update(changes.get(f"gpu{index}", {}))
         lines.append(line)
