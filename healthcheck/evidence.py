@@ -27,7 +27,7 @@ from healthcheck.probes import MIB, Effect, Kind, Probe, ProbeSet
 from healthcheck.recording import Capture, Host, Outcome, Recording
 from healthcheck.reply import within
 from inventory.model import Node, Privilege
-from inventory.text import clean
+from inventory.text import clean, short
 from inventory.transport.base import Limits, Transport
 
 SCHEMA = "muster.evidence/1"
@@ -108,7 +108,7 @@ def _brought(capture: Capture, probe: Probe) -> BugReport:
     head, _, body = capture.text.partition("\n")
     words = head.split(" ")
     if len(words) != 4 or words[0] != _MARK or not all(w.isascii() and w.isdigit() and len(w) < 16 for w in words[1:3]):
-        return BugReport("failed", f"the answer is not of our form: {clean(head, 80)!r}", seconds=capture.seconds)
+        return BugReport("failed", f"the answer is not of our form: {short(head)}", seconds=capture.seconds)
     status, size, name = int(words[1]), int(words[2]), words[3]
     said = clean((capture.stderr.strip().splitlines() or [""])[-1], 200)
     late = f"it did not end within {limit_s} s and was stopped; --safe-mode leaves out what is known to hang"

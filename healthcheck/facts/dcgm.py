@@ -17,7 +17,7 @@ from healthcheck.facts import gpu
 from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact, why
 from healthcheck.probes import MIB, Effect, Kind, Probe
 from healthcheck.recording import Outcome
-from inventory.text import clean
+from inventory.text import clean, short
 
 # Level and outer limit in seconds, well above what NVIDIA's NVSentinel documents (half a minute, 2 minutes, 15 minutes, up to 2
 # hours): a diagnostic is known to hang (NVIDIA/DCGM issues 136 and 247). Even the quick one is no look: it starts nvvs beside
@@ -164,7 +164,7 @@ def _test(test: str, device: str, said: Mapping[str, Any], *, errors: tuple[Dcgm
     word = said.get("status")
     status: Any = STATUSES.get(word.lower()) if isinstance(word, str) else None
     if status is None:
-        status = Unmeasured(f"DCGM gives it the status {clean(word, 40)!r}" if word else "DCGM gives it no status")
+        status = Unmeasured(f"DCGM gives it the status {short(word)}" if word else "DCGM gives it no status")
     elif status == "pass" and errors:
         # NVIDIA/DCGM issue 284: the memory test passes although it could not allocate what it was to test.
         status = Unmeasured(f"DCGM lets it pass, and yet reports an error: {errors[0].words[:200]}")
