@@ -14,7 +14,7 @@ from typing import Any
 from healthcheck import sku as skus
 from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
-from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
 from healthcheck.facts.pci import PCI_BUS
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.fleetjudge import judge_fleet
@@ -22,12 +22,13 @@ from healthcheck.guard import Guards
 from healthcheck.judge import Facts, judge
 from healthcheck.judge import result as result_of
 from healthcheck.lease import NEEDED
-from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status, state_of
+from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status, state_of
 from healthcheck.probes import Effect, Probe
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
 from healthcheck.sku import Sku
+from healthcheck.xidtable import XID_TABLE
 from inventory.model import Node, PortPlan
 from inventory.text import clean
 
@@ -87,8 +88,12 @@ class Assessment:
 
     def __init__(
         self, nodes: Sequence[Node], ruleset: Ruleset, default_sku: str | None = None, asked: Collection[str] = (),
+        profiles: Sequence[str] = (),
     ) -> None:
-        """`asked` are the ids of the probes that were sent: what is disruptive is judged where it was sent, or was recorded."""
+        """`asked` are the ids of the probes that were sent: what is disruptive is judged where it was sent, or was recorded.
+
+        `profiles` are those of the occasion; each node's own holds beside them.
+        """
         self._nodes = nodes
         self._by_name = {node.name: node for node in nodes}
         self._ruleset = ruleset
@@ -96,7 +101,7 @@ class Assessment:
         self._default_sku = default_sku
         self._waiting: dict[str, _Waiting] = {}
         self._unreached: dict[str, NodeReport] = {}
-        self._views = {name: _View.of(ruleset.under(name)) for name in {node.profile for node in nodes}}
+        self._views = {name: _View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
 
     @property
     def previous_facts(self) -> bool:
@@ -124,6 +129,7 @@ class Assessment:
         if sku is not None and why is not None:
             sku = sku.contradicted(why)
         facts[PORT_PLANS] = _port_plans(node, sku)
+        facts[XID_TABLE] = self._ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
         earlier = _facts(previous, view.previous) if _same_boot(recording, previous) else None
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes))
         kept: set[str] = set()
@@ -150,9 +156,10 @@ class Assessment:
         if strangers:
             learned = skus.provisional([w.shows for w in strangers], [w.empty for w in strangers])
         for waiting in strangers:
-            for rule in self._ruleset.rules:
+            guards = Guards()
+            for rule in self._judged():
                 if rule.id not in waiting.results and not rule.checked.fleet:
-                    waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned)
+                    waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned, guards)
         self._judge_fleets(learned)
         reports = tuple(self._report(node, unfinished) for node in self._nodes)
         similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
@@ -186,6 +193,10 @@ class Assessment:
         name = node.sku or self._default_sku
         return self._ruleset.skus[name] if name is not None else None
 
+    def _judged(self) -> tuple[Rule, ...]:
+        """The rules that are judged for some node; a profile may have left them out for others, or enabled them."""
+        return tuple({rule.id: rule for view in self._views.values() for rule in view.rules if not rule.left_out}.values())
+
     def _judge_fleets(self, learned: Sku | None) -> None:
         cohorts: dict[tuple[str, ...], list[_Waiting]] = {}
         for node in self._nodes:
@@ -194,13 +205,14 @@ class Assessment:
                 # One that is plainly no machine of its SKU is no peer of those that are.
                 key = (waiting.sku.name, *sorted(set(waiting.sku.why_unknown.values()))) if waiting.sku else ()
                 cohorts.setdefault(key, []).append(waiting)
-        for rule in self._ruleset.rules:
-            if not rule.checked.fleet or rule.left_out:
+        guards = {key: Guards() for key in cohorts}
+        for rule in self._judged():
+            if not rule.checked.fleet:
                 continue
-            for members in cohorts.values():
+            for key, members in cohorts.items():
                 # A profile may have left the rule out for some.
                 asked = {w.node.name: _asked(rule, w) for w in members if rule.id not in w.results}
-                for node_name, result in judge_fleet(rule, asked, members[0].sku or learned).items():
+                for node_name, result in judge_fleet(rule, asked, members[0].sku or learned, guards[key]).items():
                     self._waiting[node_name].results[rule.id] = result
 
     def _report(self, node: Node, unfinished: str) -> NodeReport:

@@ -94,7 +94,7 @@ _held = _Held.__dict__["__dict__"].__get__
 
 
 class _Guarded(_Held):
-    """Stands for a fact; reads of what is no plain value go through the tracker. Properties and methods of the fact see the guard as self."""
+    """Stands for a fact; reads of what is no plain value go through the tracker. The fact's properties and methods see it as self."""
 
     def __init__(self, fact: Fact, guards: Guards) -> None:
         held = _held(self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -67,6 +67,13 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Note:
+    """What a check did not accuse, and yet wants said beside its result, whatever that is."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Result:
     """What one rule says of one node. `reason` says why UNKNOWN or SKIPPED, and beside FAIL or PASS what was not judged.
 
@@ -114,14 +121,23 @@ def state_of(results: Iterable[Result]) -> NodeState:
     return NodeState.HEALTHY
 
 
-def exit_code(reports: Iterable[NodeReport]) -> int:
-    """0 fine, 1 a warning or critical FAIL on a node in service, 3 nothing failed but something is unknown (DESIGN section 8)."""
+def unknowns(report: NodeReport) -> tuple[Result, ...]:
+    """The UNKNOWN results that make its state so."""
+    return tuple(r for r in report.results if r.status is Status.UNKNOWN and r.severity is not Severity.INFO)
+
+
+def exit_code(reports: Iterable[NodeReport], allowed: Callable[[Result], bool] = lambda _: False) -> int:
+    """0 fine, 1 a warning or critical FAIL on a node in service, 3 nothing failed but something is unknown (DESIGN section 8).
+
+    An UNKNOWN that is allowed does not count. A node of which nothing passed or failed counts all the same.
+    """
     code = 0
     for report in reports:
         if not report.in_service:
             continue
         if any(r.status is Status.FAIL and r.severity is not Severity.INFO for r in report.results):
             return 1
-        if report.state is NodeState.UNKNOWN:
+        measured = any(r.status in (Status.PASS, Status.FAIL) for r in report.results)
+        if report.state is NodeState.UNKNOWN and not (measured and all(map(allowed, unknowns(report)))):
             code = 3
     return code

@@ -71,12 +71,15 @@ class Probe:
 
 @dataclass(frozen=True)
 class ProbeSet:
-    """The probes that the chosen rules need, in a stable order, and the collector's own limits (seconds, bytes of reply)."""
+    """The probes that the chosen rules need, in a stable order, and the collector's own limits (seconds, bytes of reply).
+
+    `cpu_seconds`, if set, is what the collector and all that it starts may spend; what is not captured by then is not."""
 
     probes: tuple[Probe, ...]
     seconds: float = 45.0
     reply_bytes: int = 32 * MIB
     lease: Lease | None = None
+    cpu_seconds: float | None = None
 
     def __post_init__(self) -> None:
         """Invariant 8: only a probe set can be sent, and none that would disrupt can be made without a lease; raises ValueError."""
@@ -98,4 +101,5 @@ class ProbeSet:
         return {
             "schema": "muster.probes/1", "seconds": self.seconds, "reply_bytes": self.reply_bytes,
             "probes": [probe.to_json() for probe in self.probes],
+            **({} if self.cpu_seconds is None else {"cpu_seconds": self.cpu_seconds}),
         }

@@ -42,7 +42,8 @@ class Number:
 class Rule:
     """One rule. `parameters` holds plain values and `Number`s; `origin_file` is the file that won, `overridden` those it hides.
 
-    `left_out` is empty, or says why the rule is not judged in this sweep; it is then SKIPPED, and visible.
+    `left_out` is empty, or says why the rule is not judged in this sweep; it is then SKIPPED, and visible. `disabled` is empty, or says
+    why it is not judged where no profile enables it.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Rule:
     owner: Owner = Owner.OPERATOR
     overridden: tuple[str, ...] = ()
     left_out: str = ""
+    disabled: str = ""
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -73,7 +75,7 @@ class Rule:
     def probes(self) -> tuple[Probe, ...]:
         """The probes behind those facts, of the present look and of the earlier one."""
         names = [name.removeprefix(PREVIOUS) for name in self.checked.facts]
-        return tuple(probe for name in names if name in FACTS for probe in FACTS[name].probes)
+        return tuple(probe for name in names if name in FACTS for probe in (*FACTS[name].probes, *FACTS[name].besides))
 
     @property
     def disruptive(self) -> tuple[Probe, ...]:

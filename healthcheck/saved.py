@@ -44,6 +44,7 @@ class Manifest:
     skip: tuple[str, ...]
     rules_digest: str
     probes: Mapping[str, Any]
+    profiles: tuple[str, ...] = ()
 
 
 class Saver:
@@ -170,6 +171,7 @@ def _manifest_to_json(manifest: Manifest) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "started": manifest.started, "finished": manifest.finished, "partial": manifest.partial,
         "only": list(manifest.only), "skip": list(manifest.skip), "sku": manifest.default_sku,
+        "profiles": list(manifest.profiles),
         "rules_digest": manifest.rules_digest, "probes": dict(manifest.probes),
         "inventory": {"source": manifest.source, "nodes": [_node_to_json(node) for node in manifest.nodes]},
     }
@@ -184,6 +186,7 @@ def _manifest_from_json(document: Any) -> Manifest:
         source=_text(inventory["source"]), nodes=tuple(_node_from_json(node) for node in inventory["nodes"]),
         default_sku=None if document["sku"] is None else _text(document["sku"]), only=_texts(document["only"]),
         skip=_texts(document["skip"]), rules_digest=_text(document["rules_digest"]), probes=document["probes"],
+        profiles=_texts(document.get("profiles", [])),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +39,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to sweep: nodes, rules (already selected), the SKU for nodes that name none, and where the nodes are from."""
+    """What to sweep: nodes, rules (already selected), the SKU for nodes that name none, where the nodes are from, and the occasion.
+
+    `profiles` are those of the occasion; each node's own holds beside them.
+    """
 
     nodes: Sequence[Node]
     ruleset: Ruleset
@@ -47,6 +50,7 @@ class Plan:
     source: str = "the command line"
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
 
 
 def limits(timeout_s: float | None, fanout: int) -> Limits:
@@ -55,11 +59,6 @@ def limits(timeout_s: float | None, fanout: int) -> Limits:
     if timeout_s is None:
         return base
     return replace(base, sweep_s=timeout_s, node_s=min(base.node_s, timeout_s), connect_s=min(base.connect_s, timeout_s))
-
-
-def profiled(nodes: Iterable[Node], profile: str | None) -> tuple[Node, ...]:
-    """The nodes, those that name no profile with this one."""
-    return tuple(replace(node, profile=node.profile or profile) for node in nodes)
 
 
 def live(
@@ -78,8 +77,8 @@ def live(
     troubles: dict[str, str] = {}
     # Under a lease nobody's job waits, and a diagnostic takes what it takes.
     seconds = max(1.0, min(bounds.node_s if lease is not None else 45.0, bounds.node_s - _WAY_BACK_S))
-    probe_set = plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease)
-    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, {probe.id for probe in probe_set.probes})
+    probe_set = plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease, occasion=plan.profiles)
+    assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, {probe.id for probe in probe_set.probes}, plan.profiles)
     partial = False
     try:
         replies = transport.run(plan.nodes, program.build(probe_set), bounds)
@@ -108,7 +107,7 @@ def live(
         try:
             saver.finish(saved.Manifest(
                 begun, finished, partial, plan.source, tuple(plan.nodes), plan.default_sku, plan.only, plan.skip,
-                plan.ruleset.digest, probe_set.to_json(),
+                plan.ruleset.digest, probe_set.to_json(), plan.profiles,
             ))
         except OSError as error:
             troubles["save"] = f"--save: the manifest could not be written, so nothing is saved: {error.strerror}"
@@ -131,9 +130,9 @@ def _closing(replies: Iterator[object]) -> Iterator[None]:
 
 
 def replay(
-    folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None, profile: str | None = None,
+    folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None, profiles: tuple[str, ...] = (),
 ) -> tuple[Plan, Outcome]:
-    """Judges a saved sweep again. Selection, SKU and profile are the saved ones unless others are given. Reads only; writes nothing."""
+    """Judges a saved sweep again. Selection, SKU and profiles are the saved ones unless others are given. Reads only; writes nothing."""
     manifest = saved.load_manifest(folder)
     only, skip = (only, skip) if only or skip else (manifest.only, manifest.skip)
     default = sku or manifest.default_sku
@@ -142,8 +141,12 @@ def replay(
             raise UsageError(f"--replay {folder}: node {node.name} is of SKU {short(node.sku or default)}, which no rules folder defines")
         if node.profile not in (None, *ruleset.profiles):
             raise UsageError(f"--replay {folder}: node {node.name} is of profile {short(node.profile)}, which no rules folder defines")
-    plan = Plan(profiled(manifest.nodes, profile), ruleset.select(only, skip), default, manifest.source, only, skip)
-    assessment = Assessment(plan.nodes, plan.ruleset, default, saved.asked(manifest))
+    try:
+        ruleset.named(*manifest.profiles)
+    except UsageError as error:
+        raise UsageError(f"--replay {folder}: {error}") from None
+    plan = Plan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip, profiles or manifest.profiles)
+    assessment = Assessment(plan.nodes, plan.ruleset, default, saved.asked(manifest), plan.profiles)
     for recording, previous in saved.recordings(folder, manifest):
         assessment.add(recording, previous)
     seconds = _seconds(manifest.started, manifest.finished)

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "jsonl")
 
 
+def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """For shell completion."""
+    from healthcheck import rulesfolder
+    from healthcheck.ruleset import load_ruleset
+
+    return [name for name in sorted(load_ruleset(rulesfolder.folders(None)).profiles) if name.startswith(incomplete)]
+
+
 @click.command()
 @click.argument("nodes", required=False)
 @click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
@@ -31,7 +39,8 @@ FORMATS = ("table", "json", "jsonl")
 @click.option("--from-slurm", is_flag=True, help="Take the nodes from sinfo.")
 @click.option("--replay", metavar="DIR", help="Judge a sweep saved with --save, or a file of `muster record`; touches no node.")
 @click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100 or cpu-only.")
-@click.option("--profile", metavar="NAME", help="Profile of nodes that name none, such as unprivileged: rules to leave out.")
+@click.option("--profile", metavar="NAME", multiple=True, shell_complete=_profiles,
+              help="The occasion: bringup, timer or gate; beside each node's own profile. May be repeated.")
 @click.option("--only", metavar="GLOB", multiple=True, help="Judge only rules whose id matches; may be repeated.")
 @click.option("--skip", metavar="GLOB", multiple=True, help="Leave out rules whose id matches; may be repeated.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
@@ -44,8 +53,8 @@ FORMATS = ("table", "json", "jsonl")
 @click.option("--count", metavar="N", type=click.IntRange(1), help="With --every: end after so many sweeps.")
 def check(
     nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
-    profile: str | None, only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None, state: str | None,
-    timeout: float | None, fanout: int, every: float | None, count: int | None,
+    profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None,
+    state: str | None, timeout: float | None, fanout: int, every: float | None, count: int | None,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
 
@@ -59,9 +68,9 @@ def check(
     muster check --every 30s                     a page when something changes, else a line; Ctrl-C ends it
 
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
+    A profile may allow some UNKNOWN: it is shown all the same, but does not count. `muster rules list --profile gate` shows its rules.
     """
     from healthcheck import rulesfolder, sweep
-    from healthcheck.outcome import exit_code
     from healthcheck.ruleset import load_ruleset
 
     ways = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm)) if used]
@@ -70,7 +79,7 @@ def check(
     ruleset = load_ruleset(rulesfolder.folders(rules))
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
-    ruleset.under(profile)
+    ruleset.named(*profile)
     if replay is not None:
         for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout), ("--every", every)):
             if value is not None:
@@ -82,7 +91,7 @@ def check(
         def planned() -> Plan:
             chosen = choose(nodes, inventory, local, from_slurm, ruleset)
             ruleset.refuse_disruptive(only)
-            return sweep.Plan(sweep.profiled(chosen, profile), ruleset.select(only, skip), sku, chosen.source, only, skip)
+            return sweep.Plan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip, profile)
 
         if count is not None and every is None:
             raise UsageError("--count goes with --every")
@@ -104,7 +113,23 @@ def check(
         _say_overdue(plan.nodes)
     if outcome.partial and replay is None:
         return 130
-    return 2 if any(trouble.startswith("--save") for trouble in outcome.troubles) else exit_code(outcome.assessed.reports)
+    return 2 if any(trouble.startswith("--save") for trouble in outcome.troubles) else ended(plan, outcome)
+
+
+def ended(plan: Plan, outcome: Outcome) -> int:
+    """The exit code under the occasion's word on UNKNOWN; what that let pass is told in one line."""
+    from functools import partial
+
+    from healthcheck.outcome import exit_code, unknowns
+
+    allows = partial(plan.ruleset.allows, profiles=plan.profiles)
+    passed = {report.node: sum(map(allows, unknowns(report))) for report in outcome.assessed.reports if report.in_service}
+    if number := sum(passed.values()):
+        nodes = sum(map(bool, passed.values()))
+        where = "1 node" if nodes == 1 else f"{nodes} nodes"
+        click.echo(f"muster: {number} UNKNOWN on {where} allowed by profile {', '.join(plan.profiles)}: "
+                   "shown, but not counted in the exit code", err=True)
+    return exit_code(outcome.assessed.reports, allows)
 
 
 def _say_overdue(nodes: Sequence[Node]) -> None:
@@ -229,7 +254,7 @@ def show(plan: Plan, outcome: Outcome, form: str) -> None:
 
     profiles = {node.profile for node in plan.nodes}
     started = {said.rule for report in outcome.assessed.reports for said in report.results if said.reason != NEEDED}
-    judged = {rule.id: rule for profile in profiles for rule in plan.ruleset.under(profile)
+    judged = {rule.id: rule for profile in profiles for rule in plan.ruleset.under(profile, *plan.profiles)
               if not rule.left_out and not (rule.disruptive and rule.id not in started)}
     heading = Heading(plan.source, outcome.seconds, outcome.partial, len(judged))
     console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)

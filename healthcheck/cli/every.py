@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.cli.check import Live, show
-from healthcheck.outcome import NodeReport, exit_code
+from healthcheck.cli.check import Live, ended, show
+from healthcheck.outcome import NodeReport
 from healthcheck.report.document import summary
 from inventory.errors import MusterError
 
@@ -54,14 +54,14 @@ def rounds(planned: Callable[[], Plan], look: Live, form: str, every: float, cou
                     click.echo(_unchanged(outcome))
             except (BrokenPipeError, SystemExit):
                 # Nobody reads any more (`| head`): rich leaves by SystemExit then, with standard output on /dev/null.
-                return exit_code(outcome.assessed.reports)
+                return ended(plan, outcome)
             before = now
             for trouble in outcome.troubles:
                 click.echo(f"muster: {trouble}", err=True)
             if outcome.partial:
                 return 130
             if done == count:
-                return exit_code(outcome.assessed.reports)
+                return ended(plan, outcome)
             del outcome
             gc.collect()    # what a sweep leaves in cycles, before the next one comes on top of it
             due = begun + every * (1 + (time.monotonic() - begun) // every)

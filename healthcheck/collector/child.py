@@ -25,6 +25,7 @@ class Child:
         self.due = min(self.began + seconds, run.end)
         self.killed = False
         self.status = 0
+        left = None if run.budget is None else int(max(0.0, run.budget - run.spent())) + 1
         self.pid = os.fork()
         if not self.pid:
             code = 70
@@ -42,6 +43,11 @@ class Child:
                 os.dup2(self.err, 1)
                 os.dup2(self.err, 2)
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+                if left is not None:
+                    # While it runs nobody looks at what it spends, but the kernel.
+                    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+                    most = left + 1 if hard == resource.RLIM_INFINITY else min(left + 1, hard)
+                    resource.setrlimit(resource.RLIMIT_CPU, (min(left, most), most))
                 code = self.work()
             except BaseException as error:
                 os.write(2, ("%s: %s" % (type(error).__name__, error)).encode("utf-8", "replace"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -34,6 +35,8 @@ class Run:
         self.probes = probes
         self.input = channel
         self.end: float = clock() + probes["seconds"]
+        self.budget: Optional[float] = probes.get("cpu_seconds")
+        self.late: Optional[List[str]] = None   # once the budget is spent: the probes that were late before that
         self.live: List[Child] = []
         self.captures: Dict[str, Dict[str, Any]] = {}
         self.lifeline = -1      # the helper's
@@ -133,10 +136,32 @@ class Run:
             self.wait(min([child.due for child in self.live] + ([self.wanted_until] if self.wanted else [])))
             for child in list(self.live):
                 child.check()
+            self.mind_the_budget()
             if self.wanted:
                 self.take_source()
         for probe in queue + self.second:
             self.captures[probe["id"]] = capture("timeout", note="its turn never came")
+        if self.late is not None:
+            for name, made in self.captures.items():
+                if name not in self.late and (made["outcome"] == "timeout" or made.get("exit") == -signal.SIGXCPU):
+                    made.pop("exit", None)
+                    made.update(outcome="timeout", note="the CPU budget of %g s was spent" % (self.budget or 0.0))
+
+    def spent(self) -> float:
+        """CPU seconds of this process and of every child that has ended, with theirs."""
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time() + ended.ru_utime + ended.ru_stime
+
+    def mind_the_budget(self) -> None:
+        """Once the CPU budget is spent nothing more is started, and what runs is ended; what was captured by then is kept."""
+        if self.budget is None or self.late is not None or self.spent() < self.budget:
+            return
+        # A reader's probe that goes on counts no seconds yet.
+        self.late = [name for name, made in self.captures.items() if made["outcome"] == "timeout" and made["seconds"]]
+        self.end = clock()
+        for child in self.live:
+            child.due = min(child.due, self.end)
+        self.unwanted("timeout", "")
 
     def start(self, kind: Callable[..., Child], probe: Dict[str, Any], *rest: Any) -> None:
         try:

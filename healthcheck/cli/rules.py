@@ -1,0 +1,172 @@
+"""`muster rules`: which rules there are, which of them a profile takes, and what one is for nodes of a SKU."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inventory.errors import UsageError
+from inventory.text import short
+
+if TYPE_CHECKING:
+    from healthcheck.rule import Rule
+    from healthcheck.ruleset import Ruleset
+    from healthcheck.sku import Sku
+
+_SEVERITIES = ("critical", "warning", "info")
+_OWNERS = ("user", "operator", "network", "datacentre", "vendor")
+_PROVEN = ("hardware", "authors-output", "documented", "simulated")
+_COLUMNS = ("rule", "severity", "owner", "effect", "proven", "source")
+
+
+def _loaded(folder: str | None) -> Ruleset:
+    from healthcheck import rulesfolder
+    from healthcheck.ruleset import load_ruleset
+
+    return load_ruleset(rulesfolder.folders(folder))
+
+
+def _complete(kind: str) -> Any:
+    """For shell completion: names of rules, SKUs or profiles."""
+    def names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        ruleset = _loaded(None)
+        known = {"rules": [rule.id for rule in ruleset.rules], "skus": sorted(ruleset.skus), "profiles": sorted(ruleset.profiles)}
+        return [name for name in known[kind] if name.startswith(incomplete)]
+
+    return names
+
+
+@click.group()
+def rules() -> None:
+    """List rules, or show one as it is for nodes of a SKU.
+
+    \b
+    muster rules list --profile gate
+    muster rules show gpu-count --sku hgx-h100
+    """
+
+
+@rules.command("list")
+@click.argument("glob", required=False, shell_complete=_complete("rules"))
+@click.option("--profile", metavar="NAME", multiple=True, shell_complete=_complete("profiles"),
+              help="Only rules that it takes; of several, those that all take.")
+@click.option("--sku", metavar="NAME", shell_complete=_complete("skus"), help="Only rules that are judged for nodes of this SKU.")
+@click.option("--severity", type=click.Choice(_SEVERITIES), help="Only rules of this severity.")
+@click.option("--owner", type=click.Choice(_OWNERS), help="Only rules whose FAIL is for these people to mend.")
+@click.option("--proven", type=click.Choice(_PROVEN), help="Only rules that were shown to work so.")
+@click.option("--rules", "folder", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
+@click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True)
+def listed(
+    glob: str | None, profile: tuple[str, ...], sku: str | None, severity: str | None, owner: str | None, proven: str | None,
+    folder: str | None, form: str,
+) -> None:
+    """List the rules whose ids match GLOB (all without it), one line each. What is disabled where no profile enables it says so.
+
+    \b
+    muster rules list
+    muster rules list 'gpu-*' --severity critical
+    muster rules list --profile timer --owner datacentre --format json | jq -r '.[].rule'
+    """
+    ruleset = _loaded(folder)
+    kind = _sku(ruleset, sku)
+    found = [
+        rule for rule in ruleset.under(*profile)
+        if (glob is None or fnmatchcase(rule.id, glob)) and not (profile and rule.left_out) and (kind is None or _judged(rule, kind))
+        and severity in (None, rule.severity.value) and owner in (None, rule.owner.value) and proven in (None, rule.proven.value)
+    ]
+    if form == "json":
+        from healthcheck.report.rule import document
+
+        click.echo(json.dumps([document(rule) for rule in found], indent=1))
+        return
+    if not found:
+        click.echo("muster: no rule matches", err=True)
+        return
+    rows = [_COLUMNS, *(
+        (rule.id, rule.severity.value, rule.owner.value, rule.effect.value, rule.proven.value,
+         ("(disabled) " if rule.left_out else "") + rule.source) for rule in found
+    )]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS) - 1)]
+    room = shutil.get_terminal_size((140, 24)).columns if sys.stdout.isatty() else 140
+    for row in rows:
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) + "  "
+        click.echo(line + _cut(row[-1], max(20, room - len(line))))
+
+
+@rules.command()
+@click.argument("rule", shell_complete=_complete("rules"))
+@click.option("--sku", metavar="NAME", shell_complete=_complete("skus"), help="Fill in the numbers of this SKU.")
+@click.option("--rules", "folder", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+def show(rule: str, sku: str | None, folder: str | None, form: str) -> None:
+    """Show what `muster explain RULE` does, which profiles take it, and with --sku the numbers that it is judged by.
+
+    \b
+    muster rules show gpu-count --sku hgx-h100
+    """
+    from healthcheck.report.rule import document, text
+
+    ruleset = _loaded(folder)
+    kind, found = _sku(ruleset, sku), _find(ruleset, rule)
+    profiles = [name for name in sorted(ruleset.profiles) if not {r.id: r for r in ruleset.under(name)}[rule].left_out]
+    if form == "json":
+        more = {"sku": kind.name, "values": _values(found, kind)} if kind is not None else {}
+        click.echo(json.dumps({**document(found), "profiles": profiles, **more}, indent=1))
+        return
+    click.echo(text(found))
+    click.echo(f"  {'profiles':<12}{', '.join(profiles) or 'none takes it'}")
+    if kind is not None:
+        click.echo(f"  {'on ' + kind.name:<11} {_on(found, kind)}")
+
+
+def _find(ruleset: Ruleset, name: str) -> Rule:
+    from difflib import get_close_matches
+
+    known = {rule.id: rule for rule in ruleset.rules}
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "; `muster rules list` names them"
+        raise UsageError(f"no such rule: {short(name)}{hint}")
+    return known[name]
+
+
+def _sku(ruleset: Ruleset, name: str | None) -> Sku | None:
+    if name is None:
+        return None
+    if name not in ruleset.skus:
+        raise UsageError(f"--sku {name}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    return ruleset.skus[name]
+
+
+def _judged(rule: Rule, sku: Sku) -> bool:
+    """Whether nodes of the SKU are judged by it: not where the SKU declines a number, or says that there is nothing to judge."""
+    return not any(map(sku.declines, rule.numbers)) and not set(rule.fact_names) & sku.empty
+
+
+def _values(rule: Rule, sku: Sku) -> dict[str, Any]:
+    """The parameters, each number of the SKU in its place; null for one that it does not give."""
+    from healthcheck.rule import Number
+
+    return {key: sku.numbers.get(value.name) if isinstance(value, Number) else value for key, value in rule.parameters.items()}
+
+
+def _on(rule: Rule, sku: Sku) -> str:
+    nothing = sorted(set(rule.fact_names) & sku.empty)
+    if nothing:
+        return f"not judged: there are no {', '.join(nothing)}"
+    for number in rule.numbers:
+        if sku.declines(number):
+            return f"not judged: the SKU says that {number} is not"
+        if number not in sku.numbers:
+            return f"unknown: the SKU gives no {number}"
+    values = {key: value if isinstance(value, str) else json.dumps(value) for key, value in _values(rule, sku).items()}
+    return ", ".join(f"{key}: {value}" for key, value in values.items()) or "judged"
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 3].rstrip() + "..."

@@ -1,0 +1,70 @@
+"""Entries: rules, SKUs and profiles as merged from folders of YAML, before anybody says what their values mean."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inventory.errors import Mark, RulesError
+from inventory.located import LocatedMap
+
+
+@dataclass
+class Entry:
+    """One of them: each key's value with the place it came from."""
+
+    name: str
+    values: dict[str, Any]
+    marks: dict[str, Mark]
+    mark: Mark
+    overridden: tuple[str, ...] = ()
+
+
+def entry_of(item: Any, keys: Sequence[str], identity: str, mark: Mark) -> Entry:
+    """What a document or a member of one holds; raises RulesError for a key that is not among these, or none that names it."""
+    if not isinstance(item, LocatedMap):
+        raise RulesError(f"expected a map with {identity}, got {kind_of(item)}", mark)
+    known_keys(item, keys, "")
+    name = item.get(identity)
+    if not isinstance(name, str) or not name:
+        raise RulesError(f"{identity}: expected a name, got {kind_of(name)}", item.value_marks.get(identity, item.mark))
+    return Entry(name, dict(item), dict(item.value_marks), item.mark)
+
+
+def known_keys(item: LocatedMap, keys: Sequence[str], where: str) -> None:
+    """Raises RulesError for a key that is not among these; `where` begins the line."""
+    for key in item:
+        if key not in keys:
+            raise RulesError(f"{where}unknown key {key!r}{nearest(str(key), keys)}", item.key_marks[key])
+
+
+def overlay(entries: dict[str, Entry], new: Entry, identity: str) -> None:
+    """What has the same name changes the keys that it gives and keeps the others; twice in one file raises RulesError."""
+    old = entries.get(new.name)
+    if old is None:
+        entries[new.name] = new
+        return
+    if old.mark.file == new.mark.file:
+        raise RulesError(f"{identity} {new.name} is defined twice; the first is at line {old.mark.line}", new.mark)
+    nested = {key: {**old.values[key], **new.values[key]} for key in ("with", "numbers", "ports")
+              if isinstance(old.values.get(key), dict) and isinstance(new.values.get(key), dict)}
+    entries[new.name] = Entry(
+        new.name, {**old.values, **new.values, **nested}, {**old.marks, **new.marks}, new.mark, (*old.overridden, old.mark.file),
+    )
+
+
+def kind_of(value: Any) -> str:
+    """A value as a message names it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a map"
+    return "a list" if isinstance(value, list) else repr(value)[:60]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: what was meant, if anything comes near."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
