@@ -12,25 +12,33 @@ from healthcheck.checks import (
     filesystem,
     fleet,
     fleet_gpu,
+    fleet_nvlink,
     fleet_spread,
     gpu,
+    gpu_load,
     gpu_memory,
     gpu_pcie,
     gpu_power,
     host,
     kernel,
+    nvlink,
     port,
     site,
+    xid,
 )
 from healthcheck.checks.base import CHECKS, PREVIOUS
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.site import PORT_PLANS
+from healthcheck.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 OURS = (
-    dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_spread, gpu, gpu_memory, gpu_pcie, gpu_power, host, kernel, port, site,
+    dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_load, gpu_memory, gpu_pcie,
+    gpu_power, host, kernel, nvlink, port, site, xid,
 )
 GROUP = "muster.checks"
+# Facts that are read from no machine: the sweep hands them in.
+HANDED_IN = (PORT_PLANS, XID_TABLE)
 
 
 def load() -> None:
@@ -42,5 +50,5 @@ def load() -> None:
             raise UsageError(f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}") from error
     for check in CHECKS.values():
         for name in check.facts:
-            if name.removeprefix(PREVIOUS) not in FACTS and name != PORT_PLANS:
+            if name.removeprefix(PREVIOUS) not in FACTS and name not in HANDED_IN:
                 raise UsageError(f"the check {check.name} asks for the fact {name}, which does not exist")

@@ -38,6 +38,9 @@ _RECOVERIES: Mapping[str, tuple[str, Owner]] = {
                   Owner.OPERATOR),
     "drain_and_reset": ("Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i {index}).",
                         Owner.OPERATOR),
+    "bus_reset": ("Drain the node and reboot it: the GPU wants a reset of its bus, which only a restart of the machine is sure to give.",
+                  Owner.OPERATOR),
+    "system_reboot": ("Drain the node and power-cycle it.", Owner.OPERATOR),
     "recover_imex_domain": ("Drain the NVLink domain and restart nvidia-imex on all of its nodes.", Owner.OPERATOR),
 }
 _UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR)

@@ -67,22 +67,13 @@ def nvlink_errors(
 ) -> Iterator[Finding]:
     """No NVLink (to its fourth generation) has CRC errors, replays or recoveries at these rates or above, from one look to the next.
 
-    Some CRC errors are the nature of such links. Errors in data cost a replay each, and are found by it.
+    Some CRC errors are the nature of such links. Errors in data cost a replay each, and are found by it; those that the link's ECC
+    corrected are not judged: not every generation counts them, and none is known to act on them.
     """
     for link, earlier in _with_earlier(nvlink_errors, previous_nvlink_errors):
         if (errors := rate(link, earlier, "crc_flit", (look, previous_look), per=1)) >= crc_per_second:
             yield Finding(link.name, f"crc_flit: {errors:.1f} a second", f"fewer than {crc_per_second:g} a second")
         yield from _storms(link, earlier, (look, previous_look), ("replay", "recovery"), events_per_minute)
-
-
-@check("nvlink.ecc")
-def nvlink_ecc(
-    nvlink_errors: tuple[NvLinkErrors, ...], previous_nvlink_errors: tuple[NvLinkErrors, ...], look: Look, previous_look: Look, *,
-    events_per_minute: float,
-) -> Iterator[Finding]:
-    """No NVLink that counts ECC errors of its data has them at this rate or above, from one look to the next."""
-    for link, earlier in _with_earlier(nvlink_errors, previous_nvlink_errors):
-        yield from _storms(link, earlier, (look, previous_look), ("ecc_data",), events_per_minute)
 
 
 # Those that DCGM's health watch fails at one a minute.

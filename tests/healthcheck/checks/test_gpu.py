@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from healthcheck.checks.gpu import _RECOVERIES
+from healthcheck.collector_nvml import ACTIONS
 from healthcheck.outcome import Owner, Status
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, Raw, gpus, ids, said, verdict
@@ -99,7 +101,7 @@ def test_a_gpu_that_answers_nothing_but_errors_is_unknown_to_answer() -> None:
     ("drain_p2p", "end every process that talks between GPUs", Owner.OPERATOR),
     ("drain_and_reset", "Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i 3)", Owner.OPERATOR),
     ("recover_imex_domain", "restart nvidia-imex", Owner.OPERATOR),
-    ("action_17", "look this action up", Owner.OPERATOR),
+    ("bus_reset", "reboot it", Owner.OPERATOR), ("system_reboot", "power-cycle it", Owner.OPERATOR), ("17", "look this action up", Owner.OPERATOR),
 ])
 def test_the_drivers_own_word_on_recovery_is_obeyed(action: str, remedy: str, owner: Owner) -> None:
     (finding,) = verdict("gpu-recovery-action", gpus({"recovery_action": action})).findings
@@ -107,10 +109,8 @@ def test_the_drivers_own_word_on_recovery_is_obeyed(action: str, remedy: str, ow
     assert remedy in finding.remedy and finding.owner is owner
 
 
-def test_the_actions_that_are_known_are_those_of_nvml() -> None:
-    from healthcheck.checks.gpu import _RECOVERIES
-
-    assert set(_RECOVERIES) == {"gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", "recover_imex_domain"}
+def test_the_actions_that_are_known_are_all_that_the_reader_names() -> None:
+    assert set(_RECOVERIES) | {"none"} == set(ACTIONS)
 
 
 # What the SKU says

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from healthcheck.outcome import Owner, Severity, Status
+from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, Raw, after, gpus, ids, said, verdict
 
 PASSING: list[tuple[str, Raw]] = [
@@ -112,8 +113,6 @@ def test_without_an_earlier_look_a_rate_is_skipped_visibly() -> None:
 
 def test_a_gpu_is_compared_with_itself_though_its_number_changed() -> None:
     swapped = {"gpu3": {"pci": {"ok": "0000:1c:00.0"}, "ecc_corrected": {"ok": 0}}, "gpu4": {"pci": {"ok": "0000:1b:00.0"}, "ecc_corrected": {"ok": 90_000}}}
-    from tests.healthcheck import machine
-
     now = after(gpus({"ecc_corrected": 90_000}), 3600)
     assert verdict("gpu-ecc-corrected-rate", now, machine.recording(gpu_nvml=machine.nvml(**swapped))).status is Status.PASS
     missing = machine.recording(gpu_nvml=machine.nvml(7))
