@@ -33,6 +33,7 @@ class Sku:
     provisional: bool = False
     ports: Mapping[str, PortPlan] = field(default_factory=lambda: MappingProxyType({}))
     why_unknown: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    source: str = ""
 
     def __post_init__(self) -> None:
         if "gpus" in self.empty:

@@ -1,0 +1,229 @@
+"""`muster sku`: the SKUs that are known, what each expects, and one proposed from nodes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.span import span
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.recording import Recording
+    from healthcheck.ruleset import Ruleset
+    from healthcheck.saved import Manifest
+    from healthcheck.sku import Sku
+
+_RULES = click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
+_FORMAT = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+
+
+@click.group()
+def sku() -> None:
+    """List and show SKUs, the numbers that machines of one kind should show, and propose one of your own.
+
+    \b
+    muster sku list
+    muster sku show dgx-h100
+    muster sku learn 'gpu[001-008]' --name ours -o /etc/muster/rules/sku/ours.yaml
+    """
+
+
+@sku.command("list")
+@_RULES
+@_FORMAT
+def list_(rules: str | None, form: str) -> None:
+    """List every SKU with what it is.
+
+    \b
+    muster sku list
+    muster sku list --rules /etc/muster/rules
+    """
+    found = sorted(_ruleset(rules).skus.values(), key=lambda known: known.name)
+    if form == "json":
+        click.echo(json.dumps([{"sku": known.name, "title": known.title, "file": known.file} for known in found], indent=1))
+        return
+    width = max(len(known.name) for known in found)
+    for known in found:
+        click.echo(f"{known.name:<{width}}  {known.title}")
+
+
+@sku.command()
+@click.argument("name")
+@_RULES
+@_FORMAT
+def show(name: str, rules: str | None, form: str) -> None:
+    """Show what the SKU NAME expects, with all that it inherits.
+
+    \b
+    muster sku show dgx-h100
+    muster sku show ours --rules /etc/muster/rules --format json
+    """
+    from inventory.nodeset import did_you_mean
+
+    known = _ruleset(rules).skus
+    if name not in known:
+        raise UsageError(f"no such SKU: {name!r}{did_you_mean(name, known)}; there are {', '.join(sorted(known))}")
+    chosen = known[name]
+    if form == "json":
+        ports = {pci: {"role": plan.role, "rail": plan.rail} for pci, plan in chosen.ports.items()}
+        click.echo(json.dumps({
+            "sku": chosen.name, "title": chosen.title, "numbers": dict(chosen.numbers), "empty": sorted(chosen.empty), "ports": ports,
+            "source": chosen.source, "file": chosen.file,
+        }, indent=1))
+        return
+    click.echo(_text(chosen))
+
+
+def _text(known: Sku) -> str:
+    rows = {key: "not judged" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            for key, value in known.numbers.items()}
+    if known.empty:
+        rows["may be none"] = ", ".join(sorted(known.empty))
+    for pci, plan in known.ports.items():
+        rows[f"port {pci}"] = f"{plan.role}, rail {plan.rail}" if plan.rail is not None else str(plan.role)
+    rows |= {"source": known.source, "file": known.file}
+    width = max(len(key) for key in rows)
+    return "\n".join([f"{known.name}: {known.title}", "", *(f"  {key:<{width}}  {value}" for key, value in rows.items())])
+
+
+@sku.command()
+@click.argument("nodes", required=False)
+@click.option("--inventory", "-i", metavar="FILE", help="Inventory file. Default: MUSTER_INVENTORY, ./muster.yaml, ~/.config, /etc.")
+@click.option("--local", is_flag=True, help="Learn from this machine, without SSH.")
+@click.option("--from-save", metavar="DIR", help="Learn from a sweep saved with `muster check --save`; touches no node.")
+@click.option("--name", metavar="X", help="The SKU's name. Default: that of the nearest known one with -site.")
+@click.option("--output", "-o", metavar="FILE", help="Write the proposal to a new file instead of printing it.")
+@_RULES
+@click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="Deadline of the whole sweep: 90, 90s, 2m. [120s]")
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
+def learn(
+    nodes: str | None, inventory: str | None, local: bool, from_save: str | None, name: str | None, output: str | None, rules: str | None,
+    timeout: float | None, fanout: int,
+) -> int:
+    """Propose a SKU from what NODES, which should be alike and well, agree on; put it into a rules folder's sku/ once it is read.
+
+    It inherits from the nearest known SKU and holds what differs. Each number says how many nodes it is from; what was not
+    measured is null, which is not judged. Nodes with a critical finding, or unlike most, are left out, and named.
+
+    \b
+    muster sku learn 'gpu[001-008]' --name ours -o /etc/muster/rules/sku/ours.yaml
+    muster check --save monday; muster sku learn --from-save monday
+
+    Exit: 0 proposed, 2 usage, or no node is fit to learn from.
+    """
+    from healthcheck.files import write_whole
+    from healthcheck.skulearn import as_yaml, differences, propose
+    from inventory.nodeset import NAME, fold
+
+    if name is not None and NAME.fullmatch(name) is None:
+        raise UsageError(f"--name {ascii(name)[:60]}: expected letters, digits, dots and dashes")
+    target = Path(output) if output is not None else None
+    if target is not None and (target.exists() or not target.parent.is_dir()):
+        raise UsageError(f"--output {output}: " + ("exists already" if target.exists() else f"no folder {target.parent}"))
+    ruleset = _ruleset(rules)
+    if from_save is not None:
+        if local or inventory is not None or timeout is not None:
+            raise UsageError("--from-save touches no node: --local, --inventory and --timeout have no meaning with it")
+        looks, manifest = _saved(from_save, nodes)
+    else:
+        looks, manifest = _swept(nodes, inventory, local, timeout, fanout, ruleset)
+    proposal = propose(looks, ruleset)
+    for node, why in proposal.left_out.items():
+        click.echo(f"muster: not learned from {node}: {why}", err=True)
+    chosen = name or (f"{proposal.parent.name}-site" if proposal.parent is not None else "site")
+    text = as_yaml(proposal, chosen, f"muster sku learn, {manifest.started[:10]}, from {fold(proposal.nodes)}")
+    _validate(text, rules)
+    if proposal.parent is not None:
+        lines = differences(proposal)
+        click.echo(f"muster: nearest is {proposal.parent.name}" + (", and nothing differs" if not lines else "; different are:"), err=True)
+        for line in lines:
+            click.echo(f"  {line}", err=True)
+    if target is None:
+        click.echo(text, nl=False)
+        return 0
+    try:
+        write_whole(target, text.encode(), 0o644)
+    except OSError as error:
+        raise UsageError(f"--output {output}: {error.strerror}") from None
+    click.echo(f"written: {output}; read it, then name it: sku: {chosen}")
+    return 0
+
+
+def _ruleset(rules: str | None) -> Ruleset:
+    from healthcheck import rulesfolder
+    from healthcheck.ruleset import load_ruleset
+
+    return load_ruleset(rulesfolder.folders(rules))
+
+
+def _validate(text: str, rules: str | None) -> None:
+    """What is proposed must load beside the rules that it is for; raises RulesError where it does not, which is a defect of ours."""
+    from healthcheck import rulesfolder
+    from healthcheck.ruleset import load_ruleset
+
+    with tempfile.TemporaryDirectory(prefix="muster-") as folder:
+        (Path(folder) / "sku").mkdir()
+        (Path(folder) / "sku" / "proposal.yaml").write_text(text, encoding="utf-8")
+        load_ruleset([*rulesfolder.folders(rules), Path(folder)])
+
+
+def _saved(folder: str, nodes: str | None) -> tuple[list[Recording], Manifest]:
+    from healthcheck.saved import load_manifest, recordings
+    from inventory.discover import from_names
+
+    manifest = load_manifest(Path(folder))
+    looks = [look for look, _ in recordings(Path(folder), manifest)]
+    if nodes is not None:
+        wanted = {node.name for node in from_names(nodes)}
+        missing = wanted - {look.node for look in looks}
+        if missing:
+            raise UsageError(f"--from-save {folder}: holds no look at {min(missing)}")
+        looks = [look for look in looks if look.node in wanted]
+    return looks, manifest
+
+
+def _swept(
+    nodes: str | None, inventory: str | None, local: bool, timeout: float | None, fanout: int, ruleset: Ruleset,
+) -> tuple[list[Recording], Manifest]:
+    """One sweep, kept in memory; the newest looks of the state folder stay as they are."""
+    from healthcheck import sweep
+    from healthcheck.cli.check import choose
+    from healthcheck.report.progress import progress
+    from healthcheck.saved import Saver
+    from inventory.transport.base import Transport
+
+    class Kept(Saver):
+        """Holds what a saved sweep would."""
+
+        def __init__(self) -> None:
+            self.looks: list[Recording] = []
+            self.manifest: Manifest | None = None
+
+        def add(self, recording: Recording, previous: Recording | None) -> None:
+            self.looks.append(recording)
+
+        def finish(self, manifest: Manifest) -> None:
+            self.manifest = manifest
+
+    plan_nodes = choose(nodes, inventory, local, False, ruleset)
+    transport: Transport
+    if local:
+        from inventory.transport.local import LocalTransport
+
+        transport = LocalTransport()
+    else:
+        from inventory.transport.remote import RemoteTransport
+
+        transport = RemoteTransport()
+    kept = Kept()
+    plan = sweep.Plan(plan_nodes, ruleset, None, plan_nodes.source)
+    sweep.live(plan, transport, sweep.limits(timeout, fanout), progress(len(plan_nodes), "sku learn"), saver=kept)
+    if kept.manifest is None or kept.manifest.partial:
+        raise KeyboardInterrupt
+    order = {node.name: at for at, node in enumerate(plan_nodes)}
+    return sorted(kept.looks, key=lambda look: order[look.node]), kept.manifest
