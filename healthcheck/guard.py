@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator
 from functools import cached_property
+from operator import is_
 from typing import Any
 
 from healthcheck.checks.base import NotMeasured
@@ -63,27 +64,30 @@ class Guards:
 
     def wrap(self, value: Any) -> Any:
         """A fact, or a tuple of facts, with its readings guarded; facts that are whole pass as they are."""
-        if not isinstance(value, Fact) and type(value) is not tuple:
-            return value
         known = self._made.get(id(value))
-        if known is None:
-            known = self._made[id(value)] = (value, self._wrapped(value))
-        return known[1]
-
-    def _wrapped(self, value: Any) -> Any:
+        if known is not None:
+            return known[1]
         if isinstance(value, Fact):
-            return value if whole(value) else _Guarded(value, self)
-        if any(isinstance(item, Fact) for item in value):
-            return tuple(self.wrap(item) for item in value)
-        return value
+            if whole(value):
+                return value
+            made: Any = _Guarded(value, self)
+        elif type(value) is tuple:
+            items = [self.wrap(item) for item in value]
+            made = value if all(map(is_, items, value)) else tuple(items)
+        else:
+            return value
+        self._made[id(value)] = (value, made)
+        return made
 
 
 _NO_VALUE = (Unmeasured, Unsupported, Fact, tuple)
+_PLAIN = frozenset((int, float, str, bool))
 
 
 def whole(fact: Fact) -> bool:
     """Whether every field of the fact is a plain value."""
-    return not any(isinstance(value, _NO_VALUE) for value in vars(fact).values())
+    values = vars(fact).values()
+    return _PLAIN.issuperset(map(type, values)) or not any(isinstance(value, _NO_VALUE) for value in values)
 
 
 class _Held:
@@ -98,7 +102,10 @@ class _Guarded(_Held):
 
     def __init__(self, fact: Fact, guards: Guards) -> None:
         held = _held(self)
-        held.update((name, value) for name, value in vars(fact).items() if not isinstance(value, _NO_VALUE))
+        held.update(vars(fact))
+        for name, value in vars(fact).items():
+            if type(value) not in _PLAIN and isinstance(value, _NO_VALUE):
+                del held[name]
         # No field has such names.
         held["the fact"] = fact
         held["the guards"] = guards

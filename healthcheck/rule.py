@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from healthcheck.checks.base import PREVIOUS, Check
@@ -61,23 +62,23 @@ class Rule:
     left_out: str = ""
     disabled: str = ""
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[str, ...]:
         """The SKU's numbers that this rule needs."""
         return tuple(value.name for value in self.parameters.values() if isinstance(value, Number))
 
-    @property
+    @cached_property
     def fact_names(self) -> tuple[str, ...]:
         """The facts of the present look that this rule needs."""
         return tuple(name for name in self.checked.facts if not name.startswith(PREVIOUS))
 
-    @property
+    @cached_property
     def probes(self) -> tuple[Probe, ...]:
         """The probes behind those facts, of the present look and of the earlier one."""
         names = [name.removeprefix(PREVIOUS) for name in self.checked.facts]
         return tuple(probe for name in names if name in FACTS for probe in (*FACTS[name].probes, *FACTS[name].besides))
 
-    @property
+    @cached_property
     def disruptive(self) -> tuple[Probe, ...]:
         """Those of its probes that must not run beside a job."""
         return tuple(probe for probe in self.probes if probe.effect is not Effect.PASSIVE)
