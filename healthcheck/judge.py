@@ -15,7 +15,7 @@ from typing import Any
 from healthcheck.checks.base import PREVIOUS, Check, NotMeasured
 from healthcheck.facts.base import Fact, Partial, Unmeasured
 from healthcheck.guard import Guards, NotSupported, Subjects, Tracker, original, whole
-from healthcheck.outcome import Finding, Origin, Owner, Result, Status
+from healthcheck.outcome import Finding, Note, Origin, Owner, Result, Status
 from healthcheck.rule import Rule, Unsupported
 from healthcheck.sku import Sku
 from inventory.text import clean
@@ -101,11 +101,15 @@ def _run(
     for run in itertools.count():
         tracker = guards.tracker = Tracker()
         findings: list[Finding] = []
+        notes: list[str] = []
         guarded = [Subjects.of(argument, aside) if type(argument) is tuple else argument for argument in wrapped]
         broken: Exception | None = None
         try:
             for finding in itertools.islice(check.function(*guarded, **values), MOST_FINDINGS):
-                findings.append(sound(finding))
+                if isinstance(finding, Note):
+                    notes.append(clean(finding.text))
+                else:
+                    findings.append(sound(finding))
         except NotMeasured as error:
             fact = original(error.fact)
             if isinstance(fact, Fact):
@@ -125,6 +129,7 @@ def _run(
                 owner, label = tracker.unsupported[identity]
                 verdict.unsupported.append(f"{label} of {owner.name}")
         verdict.findings += findings
+        verdict.caveats += [note for note in notes if note not in verdict.caveats]
         if broken is not None and not newly:
             reason = f"the check failed: {type(broken).__name__}: {broken}"
             verdict.unmeasured[check.name] = Unmeasured(reason, Origin.MUSTER)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from healthcheck.facts.base import Fact
-from healthcheck.outcome import Finding
+from healthcheck.outcome import Finding, Note
 
 PREVIOUS = "previous_"
-CheckFunction = Callable[..., Iterator[Finding]]
+CheckFunction = Callable[..., Iterator[Finding | Note]]
 FleetFunction = Callable[..., Iterator[tuple[str, Any]]]
 
 

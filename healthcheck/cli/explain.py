@@ -1,4 +1,4 @@
-"""`muster explain RULE`: what a rule checks, why, how sure we are, and where it is from."""
+"""`muster explain RULE`: what a rule checks, why, how sure we are, and where it is from; `muster explain xid 79`: what a number means."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from inventory.errors import UsageError
 
 @click.command()
 @click.argument("rule", required=False)
+@click.argument("number", required=False)
 @click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
-def explain(rule: str | None, rules: str | None, form: str) -> None:
+def explain(rule: str | None, number: str | None, rules: str | None, form: str) -> None:
     """Say what RULE checks, what it takes, what to do when it fails, and which file it is from. Without RULE, list all rules.
+
+    After xid or sxid, say what NUMBER means in the kernel log, who says what about it, and what muster makes of it. Without
+    NUMBER, list all.
 
     \b
     muster explain gpu-ecc-uncorrected
+    muster explain xid 79
+    muster explain sxid 20034
     muster explain gpu-ecc-uncorrected --rules /etc/muster/rules
     """
     import difflib
@@ -27,6 +33,13 @@ def explain(rule: str | None, rules: str | None, form: str) -> None:
     from healthcheck.ruleset import load_ruleset
 
     ruleset = load_ruleset(rulesfolder.folders(rules))
+    if rule in ("xid", "sxid"):
+        from healthcheck.cli.explainxid import explain_xid
+
+        explain_xid(rule, number, ruleset.xids, form)
+        return
+    if number is not None:
+        raise UsageError(f"a number is explained after xid or sxid only, not after {rule!r}")
     by_id = {known.id: known for known in ruleset.rules}
     if rule is None:
         if form == "json":

@@ -171,23 +171,27 @@ Builder = Callable[[Captures], Any]
 
 @dataclass(frozen=True)
 class FactSpec:
-    """A registered fact: its name as checks ask for it, the probes it is built from, and the builder."""
+    """A registered fact: its name as checks ask for it, the probes it is built from, and the builder.
+
+    `besides` are probes that add to the fact where they were captured, and that it does without where they were not.
+    """
 
     name: str
     probes: tuple[Probe, ...]
     build: Builder
+    besides: tuple[Probe, ...] = ()
 
 
 FACTS: dict[str, FactSpec] = {}
 
 
-def fact(name: str, *probes: Probe) -> Callable[[Builder], Builder]:
+def fact(name: str, *probes: Probe, besides: tuple[Probe, ...] = ()) -> Callable[[Builder], Builder]:
     """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or Unmeasured, or raises Unread."""
 
     def register(build: Builder) -> Builder:
         if name in FACTS and FACTS[name].build.__module__ != build.__module__:
             raise ValueError(f"the fact {name} is defined in {FACTS[name].build.__module__} already")
-        FACTS[name] = FactSpec(name, probes, build)
+        FACTS[name] = FactSpec(name, probes, build, besides)
         return build
 
     return register

@@ -40,6 +40,17 @@ class KernelLog(Fact):
     text: str = field(repr=False)
     caveat: str = ""
 
+    @property
+    def newest(self) -> float:
+        """Seconds since boot of the newest record."""
+        end = len(self.text)
+        while end > 0:
+            start = self.text.rfind("\n", 0, end) + 1
+            if record := _RECORD.match(self.text, start):
+                return int(record[3]) / 1e6
+            end = start - 1
+        return 0.0
+
     def matching(self, pattern: re.Pattern[str]) -> Iterator[KernelLine]:
         """The records whose text holds the pattern, oldest first. `pattern` must not match across lines.
 

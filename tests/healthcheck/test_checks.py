@@ -94,7 +94,7 @@ def test_an_xid_of_the_jobs_code_does_not_accuse_the_node(number: int) -> None:
 
 def test_forty_thousand_equal_xids_are_one_finding_with_a_count() -> None:
     many = log(*(["NVRM: Xid (PCI:0000:3b:00): 63, pid=1, Row Remapper: New row marked"] * 40_000))
-    (finding,) = results(kernel_log=many)["kernel-xid"].findings
+    (finding,) = results(kernel_log=many)["kernel-xid-watch"].findings
     assert str(finding.observed).startswith("40000 lines, the first 50 s after boot: ")
 
 

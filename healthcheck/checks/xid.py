@@ -1,0 +1,340 @@
+"""Xid and SXid checks: what NVIDIA's drivers reported, by the table (`xid.yaml`, `sxid.yaml`), each number under the one rule
+that it belongs to.
+
+Only what is within `hours` of the log's newest record is accused; what is older is said beside the result, for by now the GPU's own
+state tells more (gpu-* rules).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from healthcheck.checks.base import check
+from healthcheck.facts.xid import SXid, Xid, Xids
+from healthcheck.nvlinkdecode import Decoded, decode
+from healthcheck.outcome import Finding, Note, Owner
+from healthcheck.xidtable import OWNERS, SERIOUS, WATCHED, Action, Entry, Kind, Recovery, Repeat, SwitchEntry, XidTable
+
+_LONGEST = 200
+_BESIDE_SECONDS = 60.0      # a companion, such as the 45 after a 79, comes within that
+_PORT_SECONDS = 10.0        # GPUs report their side of a link that an NVSwitch lost within that
+_TORN_DOWN = 45
+_NVLINK = 74
+_NO_COMPANIONS = (_NVLINK, _TORN_DOWN, 154)
+
+Said = Iterator[Finding | Note]
+E = TypeVar("E", Xid, SXid)
+
+
+@check("kernel.xid")
+def kernel_xid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+    """The GPU driver reported no Xid that calls for a reset, a reboot, an inspection or the vendor, nor one that is in no table."""
+    recent, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action in SERIOUS)
+    for event, group in _by_number(recent):
+        entry = _entry(event, xid_table)
+        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner)
+    yield from _older(old, xids, hours)
+
+
+@check("kernel.xid_watch")
+def kernel_xid_watch(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+    """The GPU driver reported no Xid that is to be watched: repairs that wait for a reset, many corrected errors, bit errors of links."""
+    recent, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action in WATCHED)
+    for event, group in _by_number(recent):
+        entry = _entry(event, xid_table)
+        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner)
+    for subject, group, decoded in _decoded(xids, xid_table, hours):
+        if decoded.action in WATCHED:
+            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), decoded.owner)
+    yield from _older(old, xids, hours)
+
+
+@check("kernel.xid_job")
+def kernel_xid_job(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+    """No job made the GPU driver report an Xid. Such a one is the business of the job's user, and no word against the node."""
+    recent, _ = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action is Action.APP)
+    for event, group in _by_number(recent):
+        entry = _entry(event, xid_table)
+        remedy = entry.remedy or xid_table.remedy(entry.action)
+        if event.number == _TORN_DOWN and (cause := _cause(group[0], xids.events)) is not None:
+            remedy = f"It follows Xid {cause} of this GPU: see there."
+        yield _finding(_subject(event), group, entry.meaning, remedy, entry.owner)
+    for subject, group, decoded in _decoded(xids, xid_table, hours):
+        if decoded.action is Action.APP:
+            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), Owner.USER)
+    ignored, _ = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action is Action.IGNORE)
+    counts = [f"{_subject(event)}" + (f" ({len(group)} times)" if len(group) > 1 else "") for event, group in _by_number(ignored)]
+    if counts:
+        yield Note(f"ignored, as the table says: {_few(counts)}")
+
+
+@check("kernel.xid_recovery")
+def kernel_xid_recovery(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+    """By its newest word (Xid 154), the driver asks for no recovery of any GPU."""
+    newest = {event.pci: event for event in xids.events if _entry(event, xid_table).action is Action.OBEY}
+    old = []
+    for _, event in sorted(newest.items()):
+        said = event.recovery
+        known = xid_table.recoveries.get(said[0]) if said is not None else None
+        if known is not None and known.action is Action.IGNORE:
+            continue
+        if xids.newest - event.seconds > hours * 3600:
+            old.append(event)
+            continue
+        recovery = known or Recovery(-1, "", Action.SUPPORT, xid_table.remedy(Action.SUPPORT))
+        meaning = f"the driver asks for: {recovery.says}" if known else "the driver asks for what no table holds"
+        owner = OWNERS.get(recovery.action, Owner.OPERATOR)
+        yield Finding(_subject(event), _told([event]), "no recovery action", _sentences(meaning, recovery.remedy), owner)
+    yield from _older(old, xids, hours)
+
+
+@check("kernel.xid_nvlink")
+def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+    """The GPU driver reported no NVLink error (Xid 74; 144 to 150 on NVLink 5) that its own words, decoded, do not excuse."""
+    for subject, group, decoded in _decoded(xids, xid_table, hours):
+        if decoded.action in SERIOUS:
+            owner = decoded.owner or OWNERS.get(decoded.action, Owner.OPERATOR)
+            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner)
+        elif decoded.action is Action.IGNORE:
+            yield Note(f"ignored, as the table says: {subject} ({decoded.meaning})")
+    _, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action is Action.DECODE)
+    yield from _older(old, xids, hours)
+
+
+@check("kernel.xid_repeat")
+def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
+    """No GPU reports Xids again and again in a way that says more than one of them does (`repeats` in xid.yaml).
+
+    What a job can cause counts only where it follows one GPU from job to job.
+    """
+    for repeat in xid_table.repeats.values():
+        events = [event for event in xids.events if repeat.covers(event.number) and xids.newest - event.seconds <= repeat.hours * 3600]
+        others = _Others(events)
+        places: dict[tuple[str, tuple[int, int] | None], list[Xid]] = {}
+        for event in events:
+            tpc = event.tpc if repeat.same == "tpc" else None
+            if repeat.same == "gpu" or tpc is not None:
+                places.setdefault((event.pci, tpc), []).append(event)
+        for (pci, tpc), here in sorted(places.items(), key=lambda item: (item[0][0], item[0][1] or (-1, -1))):
+            bursts = _counted(repeat, here, others, xid_table)
+            if len(bursts) >= repeat.count:
+                where = f"GPU at PCI {pci}" + (f", GPC {tpc[0]} TPC {tpc[1]}" if tpc else "")
+                numbers = ", ".join(str(number) for number in sorted({event.number for burst in bursts for event in burst}))
+                observed = f"{len(bursts)} bursts in {repeat.hours:g} h, {_told([burst[0] for burst in bursts], count=False)}"
+                remedy = _sentences(repeat.why, repeat.remedy or xid_table.remedy(repeat.action))
+                yield Finding(f"{where}, Xid {numbers}", observed, f"fewer than {repeat.count} bursts", remedy, repeat.owner)
+
+
+@check("kernel.sxid")
+def kernel_sxid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+    """No NVSwitch reported an error (SXid) that is fatal to partitions, nor one that is neither in the table nor called non-fatal."""
+    recent, old = _by_age(xids.switch_events, xids, hours, lambda event: _fatal(event, xid_table))
+    for subject, group in _by_switch(recent):
+        entry = xid_table.sxid(group[0].number)
+        meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}"
+        action = entry.action if entry and entry.action in SERIOUS else Action.RESET if entry else Action.SUPPORT
+        remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
+        owner = entry.owner if entry else Owner.VENDOR
+        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, _reach(entry, group, xids.events), remedy), owner)
+    yield from _older(old, xids, hours)
+
+
+@check("kernel.sxid_watch")
+def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+    """No NVSwitch reported an error (SXid) that lets jobs go on, such as a corrected one or a noisy link."""
+    recent, old = _by_age(xids.switch_events, xids, hours, lambda event: not _fatal(event, xid_table))
+    for subject, group in _by_switch(recent):
+        entry = xid_table.sxid(group[0].number)
+        meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word"
+        remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(Action.MONITOR)
+        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, remedy), entry.owner if entry else Owner.OPERATOR)
+    yield from _older(old, xids, hours)
+
+
+def _entry(event: Xid, table: XidTable) -> Entry:
+    return table.xid(event.number, event.architecture)
+
+
+def _by_age(events: Iterable[E], xids: Xids, hours: float, wanted: Callable[[E], bool]) -> tuple[list[E], list[E]]:
+    """The wanted events within the window, and those before it."""
+    recent: list[E] = []
+    old: list[E] = []
+    for event in events:
+        if wanted(event):
+            (recent if xids.newest - event.seconds <= hours * 3600 else old).append(event)
+    return recent, old
+
+
+def _by_number(events: Iterable[Xid]) -> Iterator[tuple[Xid, list[Xid]]]:
+    groups: dict[tuple[str, int], list[Xid]] = {}
+    for event in events:
+        groups.setdefault((event.pci, event.number), []).append(event)
+    for _, group in sorted(groups.items()):
+        yield group[0], group
+
+
+def _by_switch(events: Iterable[SXid]) -> Iterator[tuple[str, list[SXid]]]:
+    groups: dict[tuple[str, int, int], list[SXid]] = {}
+    for event in events:
+        groups.setdefault((event.pci, event.number, -1 if event.link is None else event.link), []).append(event)
+    for (pci, number, link), group in sorted(groups.items()):
+        yield f"NVSwitch at PCI {pci}, SXid {number}" + (f", link {link}" if link >= 0 else ""), group
+
+
+def _decoded(xids: Xids, table: XidTable, hours: float) -> Iterator[tuple[str, list[Xid], Decoded]]:
+    """The NVLink errors within the window by GPU, number and link, each with what they come to."""
+    recent, _ = _by_age(xids.events, xids, hours, lambda event: _entry(event, table).action is Action.DECODE)
+    groups: dict[tuple[str, int, int], list[Xid]] = {}
+    for event in recent:
+        found = event.registers if event.number == _NVLINK else None
+        said = event.nvlink5 if event.number != _NVLINK else None
+        link = found[0] if found else said.link if said else -1
+        groups.setdefault((event.pci, event.number, link), []).append(event)
+    beside = _Companions(xids) if groups else None
+    for (pci, number, link), group in sorted(groups.items()):
+        alone = beside is None or not beside.any(pci, group)
+        subject = _subject(group[0]) + (f", link {link}" if link >= 0 else "")
+        yield subject, group, decode(number, group, table, alone=alone)
+
+
+class _Companions:
+    """Answers whether anything but the tearing down of jobs was reported beside NVLink errors, of this GPU or of an NVSwitch."""
+
+    def __init__(self, xids: Xids) -> None:
+        self._switches = sorted(event.seconds for event in xids.switch_events)
+        self._gpus: dict[str, list[float]] = {}
+        for event in sorted(xids.events, key=lambda event: event.seconds):
+            if event.number not in _NO_COMPANIONS:
+                self._gpus.setdefault(event.pci, []).append(event.seconds)
+
+    def any(self, pci: str, group: Sequence[Xid]) -> bool:
+        return any(
+            bisect_left(times, event.seconds - _BESIDE_SECONDS) < bisect_right(times, event.seconds + _BESIDE_SECONDS)
+            for times in (self._switches, self._gpus.get(pci, ())) for event in group
+        )
+
+
+def _cause(event: Xid, events: Sequence[Xid]) -> int | None:
+    """Of an Xid 45: the Xid that it follows."""
+    if event.cause is not None:
+        return event.cause
+    before = [
+        other.number for other in events
+        if other.pci == event.pci and other.number != _TORN_DOWN and 0 <= event.seconds - other.seconds <= _BESIDE_SECONDS
+    ]
+    return before[0] if before else None
+
+
+class _Others:
+    """Answers whether another GPU reported one of the same numbers at about the same time."""
+
+    def __init__(self, events: Iterable[Xid]) -> None:
+        self._times: dict[int, list[float]] = {}
+        self._gpus: dict[int, list[str]] = {}
+        self._change: dict[int, list[int]] = {}
+        for event in sorted(events, key=lambda event: event.seconds):
+            self._times.setdefault(event.number, []).append(event.seconds)
+            self._gpus.setdefault(event.number, []).append(event.pci)
+        for number, gpus in self._gpus.items():
+            change = [len(gpus)] * len(gpus)
+            for at in range(len(gpus) - 2, -1, -1):
+                change[at] = change[at + 1] if gpus[at] == gpus[at + 1] else at + 1
+            self._change[number] = change
+
+    def beside(self, burst: Sequence[Xid], seconds: float) -> bool:
+        """Whether there is one within so many seconds of the burst."""
+        for number in {event.number for event in burst}:
+            first = bisect_left(self._times[number], burst[0].seconds - seconds)
+            past = bisect_right(self._times[number], burst[-1].seconds + seconds)
+            if first < past and (self._gpus[number][first] != burst[0].pci or self._change[number][first] < past):
+                return True
+        return False
+
+
+def _counted(repeat: Repeat, events: Sequence[Xid], others: _Others, table: XidTable) -> list[list[Xid]]:
+    """The bursts that count: those of Xids that no job causes, and those that follow the GPU from job to job."""
+    counted: list[list[Xid]] = []
+    of_jobs: list[list[Xid]] = []
+    for burst in _bursts(repeat, events):
+        if not all(_entry(event, table).action is Action.APP for event in burst):
+            counted.append(burst)
+        elif not others.beside(burst, repeat.alone_seconds):
+            of_jobs.append(burst)
+    named = {(event.pid, event.process) for burst in of_jobs for event in burst if event.pid or event.process}
+    unnamed = sum(not any(event.pid or event.process for event in burst) for burst in of_jobs)
+    if len(named) + unnamed >= repeat.jobs:
+        counted += of_jobs
+    return sorted(counted, key=lambda burst: burst[0].seconds)
+
+
+def _bursts(repeat: Repeat, events: Sequence[Xid]) -> list[list[Xid]]:
+    bursts: list[list[Xid]] = []
+    last = sticky = float("-inf")
+    for event in sorted(events, key=lambda event: event.seconds):
+        stuck = event.number in repeat.sticky and event.seconds - sticky <= repeat.sticky_hours * 3600
+        if bursts and (event.seconds - last < repeat.gap_seconds or stuck):
+            bursts[-1].append(event)
+        else:
+            bursts.append([event])
+        last = event.seconds
+        if event.number in repeat.sticky:
+            sticky = event.seconds
+    return bursts
+
+
+def _fatal(event: SXid, table: XidTable) -> bool:
+    """The driver's own word counts where the line has one; else the table's."""
+    if event.fatal is not None:
+        return event.fatal
+    entry = table.sxid(event.number)
+    return entry is None or entry.kind in (Kind.ALWAYS_FATAL, Kind.POTENTIALLY_FATAL)
+
+
+def _reach(entry: SwitchEntry | None, group: Sequence[SXid], events: Sequence[Xid]) -> str:
+    """Whom a fatal SXid hits, as far as the log shows."""
+    if entry is not None and entry.kind is Kind.ALWAYS_FATAL:
+        return "It is fatal to every partition"
+    times = sorted(event.seconds for event in group)
+    gpus = sorted({
+        event.pci for event in events if event.number == _NVLINK
+        and bisect_left(times, event.seconds - _PORT_SECONDS) < bisect_right(times, event.seconds + _PORT_SECONDS)
+    })
+    if len(gpus) == 1:
+        return f"GPU at PCI {gpus[0]} reports Xid 74 with it: by that an access port, so the partition of that GPU is hit and no other"
+    if gpus:
+        return f"{len(gpus)} GPUs report Xid 74 with it ({_few(gpus)}): a trunk port, by that, so every partition that crosses it is hit"
+    return "On an access port the partition behind it is hit, on a trunk port every one that crosses it; the log does not say which"
+
+
+def _subject(event: Xid) -> str:
+    return f"GPU at PCI {event.pci}, Xid {event.number}"
+
+
+def _finding(subject: str, group: Sequence[Xid], meaning: str, remedy: str, owner: Owner | None) -> Finding:
+    return Finding(subject, _told(group), "no such Xid", _sentences(meaning, remedy), owner)
+
+
+def _told(group: Sequence[Xid] | Sequence[SXid], *, count: bool = True) -> str:
+    """The first line, which is nearest to the cause, and how many there are."""
+    first = group[0]
+    more = f"{len(group)} lines, the first " if count and len(group) > 1 else "" if count else "the first "
+    return f"{more}{first.seconds:.0f} s after boot: {first.text[:_LONGEST]}"
+
+
+def _sentences(*parts: str) -> str:
+    return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
+
+
+def _older(events: Sequence[Xid] | Sequence[SXid], xids: Xids, hours: float) -> Iterator[Note]:
+    if events:
+        groups: dict[str, float] = {}
+        for event in events:
+            what = f"{'SXid' if isinstance(event, SXid) else 'Xid'} {event.number} at PCI {event.pci}"
+            groups[what] = (xids.newest - event.seconds) / 3600
+        yield Note(f"older than {hours:g} h and not judged: {_few([f'{what}, {age:.0f} h ago' for what, age in groups.items()])}")
+
+
+def _few(words: Sequence[str], most: int = 3) -> str:
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")

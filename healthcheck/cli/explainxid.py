@@ -1,0 +1,104 @@
+"""`muster explain xid` and `muster explain sxid`: what a number means, who says what about it, and what muster makes of it and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from healthcheck.xidtable import SERIOUS, WATCHED, Action, Entry, Kind, Repeat, SwitchEntry, XidTable
+from inventory.errors import UsageError
+from inventory.text import short
+
+_RULES = {Action.APP: "kernel-xid-job", Action.OBEY: "kernel-xid-recovery", Action.DECODE: "kernel-xid-nvlink", Action.IGNORE: ""}
+
+
+def explain_xid(kind: str, number: str | None, table: XidTable | None, form: str) -> None:
+    """Prints one entry, or all without a number; raises UsageError for a number that the table does not hold."""
+    if table is None:
+        raise UsageError("no rules folder holds an xid.yaml")
+    entries: dict[int, Any] = dict(table.xids if kind == "xid" else table.sxids)
+    if number is None:
+        if form == "json":
+            click.echo(json.dumps([_document(entry, table) for entry in entries.values()], indent=1))
+            return
+        for entry in entries.values():
+            click.echo(f"{entry.number:<6} {entry.action.value:<9} {_name(entry)}{entry.meaning}")
+        return
+    dated = table.dated if kind == "xid" else table.sxids_dated
+    if not number.isascii() or not number.isdigit() or len(number) > 6:
+        raise UsageError(f"{kind}: expected a number such as {min(entries)}, got {short(number)}; `muster explain {kind}` lists all")
+    asked = int(number)
+    if asked not in entries:
+        nearest = min(entries, key=lambda known: (abs(known - asked), known))
+        said = f"{kind} {asked} is not in the table of {dated}; muster treats such a one as a case for support"
+        raise UsageError(f"{said}; the nearest is {nearest}")
+    document = _document(entries[asked], table)
+    click.echo(json.dumps(document, indent=1) if form == "json" else _text(kind, document))
+
+
+def _name(entry: Entry | SwitchEntry) -> str:
+    return f"{entry.mnemonic}: " if isinstance(entry, Entry) and entry.mnemonic not in ("", "-") else ""
+
+
+def _rule(action: Action) -> str:
+    return "kernel-xid" if action in SERIOUS else "kernel-xid-watch" if action in WATCHED else _RULES[action]
+
+
+def _document(entry: Entry | SwitchEntry, table: XidTable) -> dict[str, Any]:
+    shared = {
+        "meaning": entry.meaning, "gpud": entry.gpud or None, "action": entry.action.value, "owner": entry.owner.value,
+        "remedy": entry.remedy or table.remedy(entry.action) or None, "why": entry.why or None, "file": entry.file, "line": entry.line,
+        "overrides": list(entry.overridden),
+    }
+    if isinstance(entry, SwitchEntry):
+        rule = "kernel-sxid" if entry.kind in (Kind.ALWAYS_FATAL, Kind.POTENTIALLY_FATAL) else "kernel-sxid-watch"
+        return {"sxid": entry.number, "kind": entry.kind.value, **shared, "rule": rule, "dated": table.sxids_dated}
+    special = {
+        name: {"meaning": other.meaning, "action": other.action.value, "owner": other.owner.value,
+               "remedy": other.remedy or table.remedy(other.action) or None, "rule": _rule(other.action) or None}
+        for name, other in entry.architectures.items()
+    }
+    return {
+        "xid": entry.number, "mnemonic": entry.mnemonic, **shared, "nvidia": list(entry.nvidia), "dcgm": entry.dcgm or None,
+        "rule": _rule(entry.action) or None, "architectures": special,
+        "repeats": [_repeat(repeat) for repeat in table.repeats.values() if repeat.covers(entry.number)], "dated": table.dated,
+        "sources": dict(table.sources),
+    }
+
+
+def _repeat(repeat: Repeat) -> dict[str, Any]:
+    return {
+        "id": repeat.id, "says": _says(repeat), "why": repeat.why, "action": repeat.action.value, "count": repeat.count,
+        "hours": repeat.hours, "same": repeat.same,
+        "gap_seconds": repeat.gap_seconds, "alone_seconds": repeat.alone_seconds, "jobs": repeat.jobs,
+        "sticky": sorted(repeat.sticky), "sticky_hours": repeat.sticky_hours,
+    }
+
+
+def _says(repeat: Repeat) -> str:
+    where = "one GPC and TPC of a GPU" if repeat.same == "tpc" else "one GPU"
+    return f"{repeat.count} bursts on {where} within {repeat.hours:g} h: {repeat.action.value}"
+
+
+def _near(path: str) -> str:
+    return path.removeprefix(f"{Path.cwd()}/")
+
+
+def _text(kind: str, document: dict[str, Any]) -> str:
+    """The rows that a person reads; what nobody says anything about is left out."""
+    mnemonic = document.get("mnemonic", "-")
+    title = f"{'SXid' if kind == 'sxid' else 'Xid'} {document[kind]}" + (f"  {mnemonic}" if mnemonic not in ("", "-") else "")
+    rows: list[tuple[str, str | None]] = [("action", f"{document['action']}, by {document['rule'] or 'no rule: it is ignored'}")]
+    rows += [("kind", document["kind"].replace("_", " "))] if kind == "sxid" else []
+    rows += [("why", document["why"]), ("remedy", document["remedy"]), ("owner", document["owner"])]
+    rows += [("NVIDIA", " / ".join(document.get("nvidia", ()))), ("gpud", document["gpud"]), ("DCGM", document.get("dcgm"))]
+    for name, other in document.get("architectures", {}).items():
+        rows.append((name, f"{other['action']}: {other['meaning']}"))
+    for repeat in document.get("repeats", ()):
+        rows.append(("repeated", f"{repeat['says']} ({repeat['id']}: {repeat['why']})"))
+    hidden = f", which overrides {', '.join(map(_near, document['overrides']))}" if document["overrides"] else ""
+    rows += [("file", f"{_near(document['file'])}:{document['line']}{hidden}"), ("dated", document["dated"])]
+    return "\n".join([title, "", f"  {document['meaning']}", "", *(f"  {key:<12}{value}" for key, value in rows if value)])

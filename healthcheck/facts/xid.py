@@ -1,0 +1,268 @@
+"""The Xid fact: every report of NVIDIA's GPU and NVSwitch drivers that the kernel log still holds, in the forms that they print.
+
+    NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
+    NVRM: Xid (PCI:0000:31:00 GPU-I:05 GPU-CI:00): 94, pid=7194, name=python3, Ch 00000008          (an instance under MIG)
+    NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 09 (0x025525c6 0x00000000 ...)     (NVLink 5)
+    NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.                                              (Xid 79, without its number)
+    nvidia-nvswitch0: SXid (PCI:0000:00:00.0): 20034, Fatal, Link 30 LTSSM Fault Up
+
+Forms: NVIDIA's Xid documentation and Fabric Manager User Guide. What the numbers mean is `healthcheck.xidtable`'s to say.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact
+from healthcheck.facts.gpu import NVIDIA_VENDOR, PCI
+from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, kernel_log
+
+OFF_THE_BUS = 79
+_SAME_FALL_SECONDS = 60.0   # the line without a number stands beside the one with it, mostly within a second
+_SAME_SXID_SECONDS = 1.0    # the lines `Severity ...` and `Data {...}` follow the one that says what happened
+
+# Under MIG the driver names the instances after the address. A process may be called anything that has no line end in it.
+_XID = re.compile(
+    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>[^)\n]{0,40})\)[^\n]{0,80}?: (?P<number>\d{1,5})\b"
+    r"(?:, pid='?(?P<pid>\d{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?"
+)
+_ANY_XID = re.compile(r"Xid ")
+_NVRM_XID = re.compile(r"NVRM: Xid\b")
+_FALLEN = re.compile(r"fallen off the bus")
+_GPU_HERE = re.compile(r"NVRM: The NVIDIA GPU ")
+_BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
+_SXID = re.compile(r"\bSXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?(?P<rest>[^\n]{0,400})")
+_FATAL = re.compile(r"\b(?P<non>non-?)?fatal\b", re.IGNORECASE)
+_LINK = re.compile(r"\b[Ll]ink\s{1,4}(-?\d{1,3})")
+_TPC = re.compile(r"\bGPC (\d{1,3}), TPC (\d{1,3})\b")
+_REGISTERS = re.compile(r"\blink\s{1,4}(\d{1,3})\s?\(((?:0x[0-9a-fA-F]{1,8}(?:, ?)?){7})\)")
+_NVLINK5 = re.compile(
+    r": 1(?:4[4-9]|50)(?:, pid=[^,\n]{0,24}, name=[^,\n]{0,64})?, (?P<unit>[A-Z][A-Z0-9_]{1,40}(?:/[A-Z0-9_]{1,40})?)"
+    r"\s{1,8}(?P<fatal>[Nn]on-?fatal|Fatal)\s{1,8}XC[01]\s{1,8}i\d{1,4}\s{1,8}Link\s{1,8}(?P<link>-?\d{1,3})"
+    r"\s{1,8}\((?P<info>0x[0-9a-fA-F]{1,8})(?: (?P<status>0x[0-9a-fA-F]{1,8}))?"
+)
+_RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]{1,8} \([^)\n]{0,60}\) to 0x([0-9a-fA-F]{1,8}) \(([^)\n]{0,60})\)")
+_CAUSE = re.compile(r"caused by previous Xid (\d{1,5})\b")
+_PCI_ID = re.compile(rf"^PCI_ID={NVIDIA_VENDOR}:([0-9A-Fa-f]{{4}})$", re.MULTILINE)
+
+# PCI device ids of data-centre GPUs by generation, first and last (pci.ids, vendor 10de). A card outside them has no generation here.
+_GENERATIONS = (
+    (0x15F0, 0x15FF, "pascal"), (0x1B30, 0x1B3F, "pascal"), (0x1BB0, 0x1BBF, "pascal"), (0x1D80, 0x1DFF, "volta"),
+    (0x1E00, 0x1FFF, "turing"), (0x2080, 0x20FF, "ampere"), (0x2200, 0x22FF, "ampere"), (0x2300, 0x23FF, "hopper"),
+    (0x2680, 0x28FF, "ada"), (0x2900, 0x2FFF, "blackwell"), (0x3180, 0x31FF, "blackwell"),
+)
+
+
+@dataclass(frozen=True)
+class NvLinkWords:
+    """What Xids 144 to 150 say beside their number: unit, severity, link, interrupt information and error status."""
+
+    unit: str
+    fatal: bool
+    link: int
+    info: int
+    status: int | None
+
+    @property
+    def subcode(self) -> int:
+        """Bits 20 to 25 of the interrupt information."""
+        return self.info >> 20 & 0x3F
+
+
+@dataclass(frozen=True)
+class Xid:
+    """One report of the GPU driver: seconds since boot, the GPU's PCI address without its function, and the text of the line.
+
+    `pid` and `process` are empty where the line does not say; `instance` names an instance under MIG. What stands in the text is read
+    when it is asked for, since most of it never is.
+    """
+
+    seconds: float
+    pci: str
+    number: int
+    text: str
+    pid: str = ""
+    process: str = ""
+    instance: str = ""
+    architecture: str = ""
+
+    @property
+    def tpc(self) -> tuple[int, int] | None:
+        """GPC and TPC."""
+        match = _TPC.search(self.text)
+        return (int(match[1]), int(match[2])) if match else None
+
+    @property
+    def registers(self) -> tuple[int, tuple[int, ...]] | None:
+        """Of Xid 74: the link, and the seven registers."""
+        match = _REGISTERS.search(self.text)
+        return (int(match[1]), tuple(int(word.strip(), 16) for word in match[2].split(",") if word.strip())) if match else None
+
+    @property
+    def nvlink5(self) -> NvLinkWords | None:
+        """Of Xids 144 to 150."""
+        match = _NVLINK5.search(self.text)
+        if match is None:
+            return None
+        status = int(match["status"], 16) if match["status"] else None
+        return NvLinkWords(match["unit"], match["fatal"] == "Fatal", int(match["link"]), int(match["info"], 16), status)
+
+    @property
+    def recovery(self) -> tuple[int, str] | None:
+        """Of Xid 154: the number of the action that the driver now asks for, and its words."""
+        match = _RECOVERY.search(self.text)
+        return (int(match[1], 16), match[2]) if match else None
+
+    @property
+    def cause(self) -> int | None:
+        """The Xid that the line names as its cause."""
+        match = _CAUSE.search(self.text)
+        return int(match[1]) if match else None
+
+
+@dataclass(frozen=True)
+class SXid:
+    """One report of the NVSwitch driver. `fatal` and `link` are None where the line does not say."""
+
+    seconds: float
+    pci: str
+    number: int
+    text: str
+    fatal: bool | None
+    link: int | None
+
+
+@dataclass(frozen=True)
+class Xids(Fact):
+    """All of them, oldest first. `newest` is the time of the log's newest record, against which 'within so many hours' is meant."""
+
+    name: str
+    newest: float
+    events: tuple[Xid, ...]
+    switch_events: tuple[SXid, ...] = ()
+    caveat: str = ""
+
+
+def architecture(device: int) -> str:
+    """The generation of a PCI device id, or nothing."""
+    return next((name for first, last, name in _GENERATIONS if first <= device <= last), "")
+
+
+@fact("xids", LOG, besides=(PCI,))
+def xids(captures: Captures) -> Any:
+    """What the kernel log says; where the PCI bus was not captured, only the generation of the GPUs is not known."""
+    found = kernel_log(captures)
+    if isinstance(found, Unmeasured):
+        return found
+    log: KernelLog = found.value if isinstance(found, Partial) else found
+    value, unread = read_xids(log, lambda: _architectures(captures))
+    reasons = [found.reason] if isinstance(found, Partial) else []
+    if unread:
+        reasons.append(f"{len(unread)} lines about Xids are not of a documented form, the first {unread[0].text[:120]!r}")
+    return Partial(value, "; ".join(reasons)) if reasons else value
+
+
+def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = dict) -> tuple[Xids, list[KernelLine]]:
+    """The events of a log, and the lines that speak of an Xid but could not be read."""
+    events: list[Xid] = []
+    switches: list[SXid] = []
+    unread: list[KernelLine] = []
+    known: Mapping[str, str] | None = None
+    # Mostly there is none, and looking for plain words costs next to nothing.
+    if "Xid " in log.text:
+        known = architectures()
+        for line in log.matching(_ANY_XID):
+            if match := _XID.search(line.text):
+                events.append(_xid(line, match, known))
+            elif match := _SXID.search(line.text):
+                switches.append(_sxid(line, match))
+            elif _NVRM_XID.search(line.text) or "SXid (" in line.text:
+                unread.append(line)
+    if "fallen off the bus" in log.text:
+        known = architectures() if known is None else known
+        events = sorted([*events, *_falls(log, events, known)], key=lambda event: event.seconds)
+    return Xids("kernel log", log.newest, tuple(events), tuple(_told(switches)), log.caveat), unread
+
+
+def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xid:
+    pci = _bare(match["pci"])
+    process = (match["process"] or "").strip().strip("'")
+    return Xid(
+        line.seconds, pci, int(match["number"]), line.text, match["pid"] or "", "" if process in ("<unknown>", "<n/a>") else process,
+        match["instance"].strip(), known.get(pci, ""),
+    )
+
+
+def _sxid(line: KernelLine, match: re.Match[str]) -> SXid:
+    rest = match["rest"]
+    fatal, link = _FATAL.search(rest), _LINK.search(rest)
+    return SXid(
+        line.seconds, _bare(match["pci"]), int(match["number"]), line.text, None if fatal is None else not fatal["non"],
+        int(link[1]) if link else None,
+    )
+
+
+def _told(events: Iterable[SXid]) -> list[SXid]:
+    """One event for each: the lines that only go on about the one before are left out."""
+    kept: list[SXid] = []
+    last: dict[tuple[str, int], SXid] = {}
+    for event in events:
+        before = last.get((event.pci, event.number))
+        if event.fatal is None and before is not None and event.seconds - before.seconds <= _SAME_SXID_SECONDS:
+            continue
+        last[event.pci, event.number] = event
+        kept.append(event)
+    return kept
+
+
+def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> list[Xid]:
+    """GPUs that fell off the bus by a line without a number, unless one with it stands beside it.
+
+    The driver also says so over two records, the first of which holds the address.
+    """
+    everywhere = sorted(event.seconds for event in events if event.number == OFF_THE_BUS)
+    near: dict[str, list[float]] = {}
+    for event in sorted(events, key=lambda event: event.seconds):
+        if event.number == OFF_THE_BUS:
+            near.setdefault(event.pci, []).append(event.seconds)
+    heads = [line for line in log.matching(_GPU_HERE) if "fallen off" not in line.text]
+    times = [line.seconds for line in heads]
+    found = []
+    for line in log.matching(_FALLEN):
+        if "NVRM:" not in line.text or _XID.search(line.text):
+            continue
+        at = bisect_right(times, line.seconds)
+        before = heads[at - 1].text if at and line.seconds - times[at - 1] <= 1 else ""
+        address = _BDF.search(line.text) or _BDF.search(before)
+        pci = _bare(address[0]) if address else "unknown"
+        beside = near.setdefault(pci, []) if address else everywhere
+        at = bisect_left(beside, line.seconds - _SAME_FALL_SECONDS)
+        if at == len(beside) or beside[at] > line.seconds + _SAME_FALL_SECONDS:
+            insort(beside, line.seconds)
+            found.append(Xid(line.seconds, pci, OFF_THE_BUS, line.text, architecture=known.get(pci, "")))
+    return found
+
+
+def _bare(address: str) -> str:
+    return address.lower().partition(".")[0]
+
+
+def _architectures(captures: Captures) -> Mapping[str, str]:
+    """The generation of each NVIDIA device on the bus, by address."""
+    try:
+        files = captures.files(PCI)
+    except Unread:
+        return {}
+    found = {}
+    for path in files:
+        try:
+            match = _PCI_ID.search(files.text(path))
+        except Unread:
+            continue
+        if match:
+            found[_bare(path.rpartition("/")[0].rpartition("/")[2])] = architecture(int(match[1], 16))
+    return found
