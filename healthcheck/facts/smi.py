@@ -179,11 +179,11 @@ def log(captures: Captures) -> SmiLog:
     try:
         found = parse(capture.text)
     except Unread:
-        status = STATUSES.get(capture.exit or 0)
-        if capture.outcome is Outcome.DONE and status:
-            raise Unread(f"nvidia-smi: {status} (exit status {capture.exit})") from None
-        if capture.outcome is not Outcome.DONE or capture.exit:
+        if capture.outcome is not Outcome.DONE:
             raise Unread(why(SMI, capture)) from None
+        if capture.exit:
+            said = STATUSES.get(capture.exit) or _said(capture.text + "\n" + capture.stderr)
+            raise Unread(f"nvidia-smi: {said} (exit status {capture.exit})") from None
         raise
     if capture.outcome is not Outcome.DONE:
         return SmiLog(found.head, found.gpus, why(SMI, capture))
