@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -22,12 +22,16 @@ from inventory.text import clean, short
 # Level and outer limit in seconds, well above what NVIDIA's NVSentinel documents (half a minute, 2 minutes, 15 minutes, up to 2
 # hours): a diagnostic is known to hang (NVIDIA/DCGM issues 136 and 247). Even the quick one is no look: it starts nvvs beside
 # the host engine, which runs one diagnostic at a time for everybody, and leaves a process behind (issue 279).
+# What loads the GPUs is not dcgmi but a child of the host engine: dcgmi stops it when it is told to end (TERM, for up to 25 s), and
+# does not when it is killed. So timeout(1) tells it first, and the probe's own limit is for what does not listen.
 LEVELS: Mapping[str, tuple[int, float]] = MappingProxyType({
     "quick": (1, 120.0), "medium": (2, 600.0), "long": (3, 3600.0), "xlong": (4, 10800.0),
 })
 DIAGNOSTICS: Mapping[str, Probe] = MappingProxyType({
-    name: Probe(f"dcgm.diag_{name}", Kind.COMMAND, argv=("dcgmi", "diag", "-r", str(level), "-j"), seconds=seconds, limit=2 * MIB,
-                effect=Effect.DISRUPTIVE)
+    name: Probe(
+        f"dcgm.diag_{name}", Kind.COMMAND, argv=("timeout", "-k", "30", f"{seconds:g}", "dcgmi", "diag", "-r", str(level), "-j"),
+        seconds=seconds + 45.0, limit=2 * MIB, effect=Effect.DISRUPTIVE,
+    )
     for name, (level, seconds) in LEVELS.items()
 })
 ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
@@ -36,6 +40,11 @@ SEVERITIES: Mapping[int, str] = MappingProxyType(
     {0: "none", 1: "monitor", 2: "isolate", 3: "unknown", 4: "triage", 5: "config", 6: "reset"})
 STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip", "skipped": "skip"})
 MOST_ERRORS = 16
+# Exit statuses of timeout(1); dcgmi's own are those of dcgmReturn_t, negative and above these as a byte.
+_ENDED: Mapping[int | None, str] = MappingProxyType({
+    124: "did not end within {seconds} s, and was told to stop", 137: "did not end within {seconds} s, nor when told to, and was killed",
+    126: "cannot be executed", 127: "is not there",
+})
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,9 @@ def _diagnostic(captures: Captures, probe: Probe) -> tuple[dict[str, Any], dict[
     """The whole document and what its root holds; raises Unread where the diagnostic came to no result."""
     capture = captures.capture(probe)
     if capture is None or capture.outcome is not Outcome.DONE:
-        raise Unread(why(probe, capture))
+        raise Unread(why(replace(probe, argv=("dcgmi diag",)), capture))
+    if capture.exit in _ENDED:
+        raise Unread(f"dcgmi diag {_ENDED[capture.exit].format(seconds=probe.argv[3])}")
     whole = document(capture.text)
     if whole is None:
         said = next((line for line in capture.text.splitlines() if line.strip()), "")
@@ -254,7 +265,7 @@ def _run(captures: Captures, probe: Probe) -> DcgmRun:
     caveat = "DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items()) if skipped else ""
     unsaid: Any = Unmeasured("DCGM does not say it")
     return DcgmRun(
-        " ".join(probe.argv[:4]), version=clean(version, 60) if isinstance(version, str) else unsaid,
+        " ".join(probe.argv[4:8]), version=clean(version, 60) if isinstance(version, str) else unsaid,
         driver=clean(driver, 60) if isinstance(driver, str) else unsaid, caveat=clean(caveat, 400),
     )
 

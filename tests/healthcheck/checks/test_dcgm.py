@@ -27,6 +27,7 @@ from healthcheck.rulesfolder import packaged
 from inventory.errors import RulesError, UsageError
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.testbed.collector import collect
 
 RULES: Ruleset = load_ruleset([packaged()])
 DISRUPTIVE = [rule for rule in RULES.rules if rule.disruptive]
@@ -242,9 +243,11 @@ def test_the_deployment_tests_of_dcgm_3_have_their_errors_under_another_key() ->
 
 
 @pytest.mark.parametrize(("capture", "words"), [
-    (Capture(Outcome.MISSING), "dcgmi is not there"), (Capture(Outcome.DENIED), "permission denied"),
-    (Capture(Outcome.TIMEOUT), "did not answer within 600 s"), (Capture(Outcome.TRUNCATED, text="{"), "said more than"),
+    (Capture(Outcome.MISSING), "dcgmi diag is not there"), (Capture(Outcome.DENIED), "permission denied"),
+    (Capture(Outcome.TIMEOUT), "dcgmi diag did not answer within 645 s"), (Capture(Outcome.TRUNCATED, text="{"), "said more than"),
     (Capture(Outcome.CRASHED, exit=-11), "crashed (signal 11)"), (Capture(Outcome.WEDGED, note="wedged since 06:00"), "is wedged"),
+    (said("", 127), "dcgmi diag is not there"), (said("", 126), "cannot be executed"),
+    (said(four(), 124), "did not end within 600 s, and was told to stop"), (said(four(), 137), "nor when told to, and was killed"),
     (None, "was not captured"), (said("", 1), "gave no whole result (exit status 1): it said nothing"),
     (said("Error: unable to establish a connection to the specified host: localhost\n", 1), "unable to establish a connection"),
     (said({"DCGM Diagnostic": {"version": "4.2.3", "runtime_error": "Error: MIG is enabled"}}, 226), "did not run: Error: MIG is enabled"),
@@ -392,8 +395,23 @@ def test_the_root_owned_helper_knows_nothing_disruptive() -> None:
 
 
 def test_every_level_has_an_outer_limit_of_its_own() -> None:
-    assert {name: probe.seconds for name, probe in DIAGNOSTICS.items()} == {"quick": 120, "medium": 600, "long": 3600, "xlong": 10800}
-    assert all(probe.argv == ("dcgmi", "diag", "-r", str(at), "-j") for at, probe in enumerate(DIAGNOSTICS.values(), 1))
+    assert {name: probe.argv[3] for name, probe in DIAGNOSTICS.items()} == {"quick": "120", "medium": "600", "long": "3600", "xlong": "10800"}
+    assert all(probe.argv[4:] == ("dcgmi", "diag", "-r", str(at), "-j") for at, probe in enumerate(DIAGNOSTICS.values(), 1))
+    assert all(probe.seconds > float(probe.argv[3]) + float(probe.argv[2]) for probe in DIAGNOSTICS.values())
+
+
+def test_a_diagnostic_that_hangs_is_told_to_stop_before_it_is_killed(tmp_path: Path) -> None:
+    """Through the real collector: dcgmi ends what it started when it gets TERM, and cannot when it is killed."""
+    programs = tmp_path / "usr" / "bin"
+    programs.mkdir(parents=True)
+    script = f'#!/bin/sh\ntrap "echo stopped > {tmp_path}/told; kill $!; exit 1" TERM\nsleep 77 &\nwait\n'
+    (programs / "dcgmi").write_text(script)
+    (programs / "dcgmi").chmod(0o755)
+    # Whether a probe disrupts is the head's to know; the collector runs what it is sent.
+    probe = replace(DIAGNOSTICS["quick"], argv=("timeout", "-k", "30", "0.5", *DIAGNOSTICS["quick"].argv[4:]), effect=Effect.PASSIVE)
+    recording = collect([probe], tmp_path)
+    assert (tmp_path / "told").read_text() == "stopped\n"
+    assert recording.captures["dcgm.diag_quick"].exit == 124
 
 
 def test_a_recording_by_hand_stays_what_it_was() -> None:
