@@ -85,7 +85,7 @@ def far_off(
         middle = median(reading.value for reading in group)
         spread = _SIGMA * median(abs(reading.value - middle) for reading in group)
         limit = spreads * max(spread, floor)
-        odd = [r for r in group if (above and r.value - middle > limit) or (below and middle - r.value > limit)]
+        odd = [reading for reading in group if abs(reading.value - middle) > limit]
         why = ""
         if len(group) < at_least:
             why = f"fewer than {at_least} peers to compare with"
@@ -94,6 +94,8 @@ def far_off(
         for reading in group if why else ():
             yield reading.node, Uncompared(reading.subject, why)
         for reading in () if why else odd:
+            if not (above if reading.value > middle else below):
+                continue
             off = f"{abs(reading.value - middle):.4g}{unit} {'above' if reading.value > middle else 'below'} the median"
             usual = f"about {middle:.4g}{unit}, the median of {len(group)} {peers}".rstrip()
             yield reading.node, Finding(reading.subject, f"{reading.value:.4g}{unit}, {off}", usual)
