@@ -199,16 +199,18 @@ def processes(nvml: Any, handle: Any) -> List[List[Any]]:
 
 
 def running(nvml: Any, handle: Any) -> List[int]:
-    """The numbers of the processes; up to R495 the calls are of the second version."""
+    """The numbers of the processes; up to R495 the calls are of the second version, and not every GPU or driver has MPS."""
     listed: List[Any] = []
-    for call in ("nvmlDeviceGetComputeRunningProcesses_v", "nvmlDeviceGetMPSComputeRunningProcesses_v"):
+    for who in ("", "MPS"):
         try:
-            listed += getattr(nvml, call + "3")(handle)
+            try:
+                listed += getattr(nvml, "nvmlDeviceGet%sComputeRunningProcesses_v3" % who)(handle)
+            except Exception as error:
+                if trouble(error)[0] != FUNCTION_NOT_FOUND:
+                    raise
+                listed += getattr(nvml, "nvmlDeviceGet%sComputeRunningProcesses_v2" % who)(handle)
         except Exception as error:
-            code = trouble(error)[0]
-            if code == FUNCTION_NOT_FOUND:
-                listed += getattr(nvml, call + "2")(handle)
-            elif code != NOT_SUPPORTED or "MPS" not in call:
+            if not who or trouble(error)[0] not in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
                 raise
     return sorted({int(each.pid) for each in listed})
 

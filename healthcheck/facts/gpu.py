@@ -301,7 +301,7 @@ def _gpu(line: Line, source: str = "NVML") -> Gpu:
     lost = _lost(line)
     if lost is not None:
         answers = False
-    elif any(isinstance(value, dict) and "ok" in value for value in line.values()):
+    elif any(isinstance(value, dict) and "ok" in value for key, value in line.items() if key != "p2p"):    # which has an answer per pair
         answers = True
     else:
         answers = Unmeasured(f"{source}: not one of its readings was had")
