@@ -15,10 +15,10 @@ from healthcheck.checks import (
     fleet_nvlink,
     fleet_spread,
     gpu,
-    gpu_load,
     gpu_memory,
     gpu_pcie,
     gpu_power,
+    gpu_process,
     host,
     kernel,
     nvlink,
@@ -33,7 +33,7 @@ from healthcheck.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 OURS = (
-    dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_load, gpu_memory, gpu_pcie,
+    dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,
     gpu_power, host, kernel, nvlink, port, site, xid,
 )
 GROUP = "muster.checks"

@@ -23,12 +23,15 @@ def gpu_ecc_enabled(gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Findin
 
 
 @check("gpu.ecc_pending")
-def gpu_ecc_pending(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
-    """The ECC mode that holds after the next reset is the one that holds now: else a reboot changes the node behind one's back."""
+def gpu_ecc_pending(gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
+    """ECC stays as the SKU says after the next reset: else a reboot changes the node behind one's back.
+
+    A GPU that has it wrong already is named by gpu.ecc_enabled alone.
+    """
+    words = ("off", "on")
     for gpu in gpus:
-        if gpu.ecc_pending != gpu.ecc_enabled:
-            words = ("off", "on")
-            yield Finding(gpu.name, f"ECC will be {words[gpu.ecc_pending]} after the next reset", words[gpu.ecc_enabled])
+        if gpu.ecc_pending != expected and gpu.ecc_enabled == expected:
+            yield Finding(gpu.name, f"ECC will be {words[gpu.ecc_pending]} after the next reset", words[expected])
 
 
 @check("gpu.ecc_uncorrected")

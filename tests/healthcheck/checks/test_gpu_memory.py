@@ -9,7 +9,7 @@ from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, Raw, after, gpus, ids, said, verdict
 
 PASSING: list[tuple[str, Raw]] = [
-    ("gpu-ecc-enabled", {}), ("gpu-ecc-pending", {}), ("gpu-ecc-pending", {"ecc_mode": 0, "ecc_pending": 0}),
+    ("gpu-ecc-enabled", {}), ("gpu-ecc-pending", {}), ("gpu-ecc-pending", {"ecc_mode": 0, "ecc_pending": 1}), ("gpu-ecc-pending", {"ecc_mode": 0, "ecc_pending": 0}),
     ("gpu-ecc-uncorrected", {"ecc_uncorrected": 0}), ("gpu-ecc-uncorrected-lifetime", {}), ("gpu-ecc-corrected", {"ecc_corrected": 20_000_000}),
     ("gpu-sram-threshold", {}), ("gpu-row-remap-pending", {}), ("gpu-row-remap-failed", {}), ("gpu-row-remap-count", {"rows_uncorrected": 511}),
     ("gpu-row-remap-banks", {"banks_partial": 9, "banks_high": 9}),
@@ -19,7 +19,6 @@ PASSING: list[tuple[str, Raw]] = [
 FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-ecc-enabled", {"ecc_mode": 0}, "GPU 3: ECC is off, expected on"),
     ("gpu-ecc-pending", {"ecc_pending": 0}, "GPU 3: ECC will be off after the next reset, expected on"),
-    ("gpu-ecc-pending", {"ecc_mode": 0, "ecc_pending": 1}, "GPU 3: ECC will be on after the next reset, expected off"),
     ("gpu-ecc-uncorrected", {"ecc_uncorrected": 1}, "GPU 3: 1, expected at most 0"),
     ("gpu-ecc-uncorrected-lifetime", {"ecc_uncorrected_lifetime": 1}, "GPU 3: 1 in the board's life, expected at most 0"),
     ("gpu-ecc-corrected", {"ecc_corrected": 20_000_001}, "GPU 3: 20000001 corrected, expected at most 20000000"),
@@ -140,6 +139,15 @@ def test_a_gpu_that_says_nothing_of_ecc_has_not_passed() -> None:
     result = verdict("gpu-ecc-enabled", gpus({"ecc_mode": NOT_SUPPORTED}))
     assert (result.status, said(result)) == (Status.FAIL, "ecc_enabled of GPU 3: not supported, expected supported")
     assert verdict("gpu-ecc-uncorrected", gpus({"ecc_uncorrected": NOT_SUPPORTED}, ALL)).status is Status.SKIPPED
+
+
+def test_a_sku_without_ecc_accuses_the_gpu_that_will_have_it() -> None:
+    without = {"ecc_mode": 0, "ecc_pending": 0}
+    assert verdict("gpu-ecc-pending", gpus(without, ALL), ecc=False).status is Status.PASS
+    mixed = machine.recording(gpu_nvml=machine.nvml(**{
+        f"gpu{n}": {"ecc_mode": {"ok": 0}, "ecc_pending": {"ok": int(n == 2)}} for n in ALL
+    }))
+    assert said(verdict("gpu-ecc-pending", mixed, ecc=False)) == "GPU 2: ECC will be on after the next reset, expected off"
 
 
 def test_a_board_for_the_vendor_is_the_vendors_and_a_pending_reset_the_operators() -> None:

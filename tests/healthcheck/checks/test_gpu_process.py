@@ -1,4 +1,4 @@
-"""Rules of rules/gpu-load.yaml: memory that nobody holds, processes that are no more, and a machine that should be idle."""
+"""Rules of rules/gpu-process.yaml: memory that nobody holds, processes that are no more, and a machine that should be idle."""
 
 from __future__ import annotations
 
@@ -90,4 +90,4 @@ def test_processes_that_proc_does_not_show_are_not_called_gone_and_not_called_al
 
 
 def test_every_rule_of_the_file_is_judged_here() -> None:
-    assert ids("gpu-load.yaml") == {"gpu-memory-leaked", "gpu-processes-gone", "gpu-idle"}
+    assert ids("gpu-process.yaml") == {"gpu-memory-leaked", "gpu-processes-gone", "gpu-idle"}
