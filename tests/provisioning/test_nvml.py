@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from provisioning.demo.build import Libraries
+from provisioning.demo.build import Libraries, build
 
 Nvml = Callable[..., Any]
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE, LOST, VERSION, UNKNOWN = 1, 2, 3, 6, 7, 15, 25, 999
@@ -83,6 +84,11 @@ HEALTHY: dict[str, tuple[tuple[int, ...], object]] = {
     "nvmlDeviceGetComputeRunningProcesses": ((), []),
     "nvmlDeviceGetVbiosVersion": ((), "96.00.74.00.01"),
     "nvmlDeviceGetTotalEccErrors": ((1, 0), 0),
+    "nvmlDeviceGetArchitecture": ((), 9),
+    "nvmlDeviceGetGspFirmwareVersion": ((), b"535.161.08"),
+    "nvmlDeviceGetMarginTemperature": ((), 56),
+    "nvmlDeviceGetNvLinkRemoteDeviceType": ((7,), 2),
+    "nvmlDeviceGetMPSComputeRunningProcesses": ((), []),
 }
 
 
@@ -91,6 +97,102 @@ def test_a_healthy_gpu_answers_as_an_h100(nvml: Nvml, function: str) -> None:
     arguments, answer = HEALTHY[function]
     n = nvml()
     assert getattr(n, function)(n.nvmlDeviceGetHandleByIndex(0), *arguments) == answer
+
+
+def test_layouts_are_those_of_the_binding() -> None:
+    import pynvml
+
+    source = (Path(build.__code__.co_filename).parent / "nvml.c").read_text()
+    sizes = {name: int(size) for name, size in re.findall(r"sizeof\((nvml\w+)\) == (\d+)", source)}
+    theirs = {
+        "nvmlPciInfo_t": pynvml.nvmlPciInfo_t, "nvmlMemory_t": pynvml.c_nvmlMemory_t, "nvmlMemory_v2_t": pynvml.c_nvmlMemory_v2_t,
+        "nvmlEccSramErrorStatus_t": pynvml.c_nvmlEccSramErrorStatus_v1_t, "nvmlUtilization_t": pynvml.c_nvmlUtilization_t,
+        "nvmlMarginTemperature_t": pynvml.c_nvmlMarginTemperature_v1_t, "nvmlGpuFabricInfo_t": pynvml.c_nvmlGpuFabricInfo_t,
+        "nvmlGpuFabricInfo_v2_t": pynvml.c_nvmlGpuFabricInfo_v2_t, "nvmlGpuFabricInfo_v3_t": pynvml.c_nvmlGpuFabricInfo_v3_t,
+        "nvmlFieldValue_t": pynvml.c_nvmlFieldValue_t, "nvmlProcessInfo_t": pynvml.c_nvmlProcessInfo_t,
+    }
+    assert sizes == {name: ctypes.sizeof(layout) for name, layout in theirs.items()}
+
+
+def test_utilization_is_written_where_the_caller_has_it(nvml: Nvml) -> None:
+    n = nvml("gpu.0.utilization.gpu = 98", "gpu.0.utilization.memory = 12")
+    found = n.nvmlDeviceGetUtilizationRates(n.nvmlDeviceGetHandleByIndex(0))
+    assert (found.gpu, found.memory) == (98, 12)
+
+
+def test_sram_errors_and_their_threshold_come_in_one_structure(nvml: Nvml) -> None:
+    n = nvml("gpu.0.ecc.aggregate.uncorrected.sram = 3", "gpu.0.ecc.sram.parity = 2", "gpu.0.ecc.sram.threshold_exceeded = 1")
+    found = n.c_nvmlEccSramErrorStatus_v1_t()
+    n.nvmlDeviceGetSramEccErrorStatus(n.nvmlDeviceGetHandleByIndex(0), ctypes.byref(found))
+    assert (found.aggregateUncSecDed, found.aggregateUncParity, found.aggregateCor, found.bThresholdExceeded) == (3, 2, 0, 1)
+    found.version = 1
+    with refused(VERSION):
+        n.nvmlDeviceGetSramEccErrorStatus(n.nvmlDeviceGetHandleByIndex(0), ctypes.byref(found))
+
+
+def test_the_fabric_is_told_in_all_versions(nvml: Nvml) -> None:
+    n = nvml("gpu.0.fabric.clique = 7", "gpu.0.fabric.cluster = 01234567-89ab-cdef-0123-456789abcdef", "gpu.0.fabric.health = 1",
+             "gpu.0.fabric.summary = 2")
+    handle = n.nvmlDeviceGetHandleByIndex(0)
+    first, second, third = n.c_nvmlGpuFabricInfo_t(), n.c_nvmlGpuFabricInfo_v2_t(), n.c_nvmlGpuFabricInfo_v3_t()
+    n.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(first))
+    for versioned in (second, third):
+        n.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(versioned))
+    for found in (first, second, third):
+        assert (found.state, found.status, found.cliqueId) == (n.NVML_GPU_FABRIC_STATE_COMPLETED, 0, 7)
+        assert bytes(found.clusterUuid).hex() == "0123456789abcdef0123456789abcdef"
+    assert (second.healthMask, third.healthMask, third.healthSummary) == (1, 1, n.NVML_GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY)
+    second.version = 0
+    with refused(VERSION):
+        n.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(second))
+
+
+def test_one_link_or_all_links_of_a_gpu_differ(nvml: Nvml) -> None:
+    n = nvml("gpu.0.nvlink.*.state = 0", "gpu.0.nvlink.3.state = 1", "gpu.0.nvlink.3.remote.pci = 0001:9d:00.0")
+    handle = n.nvmlDeviceGetHandleByIndex(0)
+    assert [n.nvmlDeviceGetNvLinkState(handle, link) for link in (2, 3, 4)] == [0, 1, 0]
+    assert n.nvmlDeviceGetNvLinkRemotePciInfo(handle, 3).busId == "00000001:9D:00.0"
+    assert n.nvmlDeviceGetNvLinkRemotePciInfo(handle, 0).busId == "00000000:05:00.0"
+
+
+def test_fields_of_a_link_are_told_by_their_scope(nvml: Nvml) -> None:
+    n = nvml("gpu.0.nvlink.3.replay = 5", "gpu.0.nvlink.count = 12")
+    asked = [(161, 3), (161, 4), (164, 0), (161, 12), (215, 0), 91]
+    found = n.nvmlDeviceGetFieldValues(n.nvmlDeviceGetHandleByIndex(0), asked)
+    assert [(each.nvmlReturn, each.value.ullVal) for each in found[:3]] == [(0, 5), (0, 0), (0, 26562)]
+    assert [found[3].nvmlReturn, found[4].nvmlReturn] == [INVALID_ARGUMENT, NOT_SUPPORTED]
+    assert (found[5].nvmlReturn, found[5].value.ullVal) == (0, 12)
+
+
+@pytest.mark.parametrize(("driver", "known"), [("535.161.08", ()), ("570.86.10", ()), ("575.57.08", (251, 252, 253)), ("580.65.06", (269, 270, 271))])
+def test_counters_of_slowdowns_have_the_numbers_of_their_release(nvml: Nvml, driver: str, known: tuple[int, ...]) -> None:
+    n = nvml(f"driver.version = {driver}", "gpu.0.slowdown.sw_thermal = 9")
+    asked = [251, 252, 253, 269, 270, 271]
+    found = n.nvmlDeviceGetFieldValues(n.nvmlDeviceGetHandleByIndex(0), asked)
+    assert tuple(number for number, each in zip(asked, found, strict=True) if not each.nvmlReturn) == known
+    assert [each.value.ullVal for each in found if not each.nvmlReturn][:1] == [9][:len(known)]
+
+
+def test_peers_are_told_in_each_order_for_itself(nvml: Nvml) -> None:
+    n = nvml("gpu.0.p2p.3.write = 6")
+    zero, three = n.nvmlDeviceGetHandleByIndex(0), n.nvmlDeviceGetHandleByIndex(3)
+    assert [n.nvmlDeviceGetP2PStatus(zero, three, kind) for kind in (0, 1, 2)] == [0, 6, 0]
+    assert n.nvmlDeviceGetP2PStatus(three, zero, 1) == 0
+    with refused(INVALID_ARGUMENT):
+        n.nvmlDeviceGetP2PStatus(zero, zero, 0)
+
+
+def test_processes_are_those_of_the_scenario_and_a_list_that_is_none_is_no_idle_gpu(nvml: Nvml, libraries: Libraries) -> None:
+    n = nvml("gpu.0.processes = 4711:1048576 12", "gpu.1.processes = 12:", "gpu.2.processes = python")
+    handles = [n.nvmlDeviceGetHandleByIndex(index) for index in range(3)]
+    found = n.nvmlDeviceGetComputeRunningProcesses(handles[0])
+    assert [(each.pid, each.usedGpuMemory) for each in found] == [(4711, 1048576), (12, 0)]
+    room, one = ctypes.c_uint(1), n.c_nvmlProcessInfo_t()
+    assert library(libraries).nvmlDeviceGetComputeRunningProcesses_v3(handles[0], ctypes.byref(room), ctypes.byref(one)) == INSUFFICIENT_SIZE
+    assert (room.value, one.pid) == (2, 4711)
+    for handle in handles[1:]:
+        with refused(UNKNOWN):
+            n.nvmlDeviceGetComputeRunningProcesses(handle)
 
 
 def test_memory_adds_up_in_both_versions(nvml: Nvml) -> None:
@@ -212,6 +314,10 @@ OF_A_GPU = (
     ("nvmlDeviceGetRemappedRows", (None, None, None, None)), ("nvmlDeviceGetRowRemapperHistogram", (None,)),
     ("nvmlDeviceGetTemperature", (0, None)), ("nvmlDeviceGetNvLinkState", (0, None)), ("nvmlDeviceGetNvLinkErrorCounter", (0, 0, None)),
     ("nvmlDeviceGetFieldValues", (1, None)), ("nvmlDeviceGetComputeRunningProcesses_v3", (None, None)),
+    ("nvmlDeviceGetArchitecture", (None,)), ("nvmlDeviceGetGspFirmwareVersion", (None,)), ("nvmlDeviceGetMarginTemperature", (None,)),
+    ("nvmlDeviceGetSramEccErrorStatus", (None,)), ("nvmlDeviceGetRetiredPagesPendingStatus", (None,)),
+    ("nvmlDeviceGetUtilizationRates", (None,)), ("nvmlDeviceGetNvLinkRemotePciInfo_v2", (0, None)),
+    ("nvmlDeviceGetNvLinkRemoteDeviceType", (0, None)), ("nvmlDeviceGetGpuFabricInfo", (None,)), ("nvmlDeviceGetGpuFabricInfoV", (None,)),
 )
 OF_THE_LIBRARY = (
     ("nvmlSystemGetDriverVersion", (None, 80)), ("nvmlSystemGetNVMLVersion", (None, 80)), ("nvmlSystemGetCudaDriverVersion_v2", (None,)),
