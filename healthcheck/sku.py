@@ -215,8 +215,8 @@ def alike(shows: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
     if isinstance(shows.get("gpu_model"), str):
         fits = [s for s in fits if isinstance(s.numbers.get("gpu_model"), str) and is_model(shows["gpu_model"], s.numbers["gpu_model"])]
     fits = [sku for sku in fits if not sku.ports] or fits
-    fits = [sku for sku in fits if sku.numbers.get("gpu_device") in (None, shows.get("gpu_device"))] or fits
-    fits = [sku for sku in fits if sku.numbers.get("gpu_device") is not None] or fits
+    device = shows.get("gpu_device")
+    fits = [sku for sku in fits if device is not None and sku.numbers.get("gpu_device") == device] or fits
     return fits[0].name if len(fits) == 1 else None
 
 

@@ -102,7 +102,11 @@ def differences(proposal: Proposal) -> list[str]:
     if proposal.parent is None:
         return []
     given = proposal.parent.numbers
-    return [f"{key}: {_plain(said.value)}, there {_plain(given.get(key))} ({said.how})" for key, said in proposal.differs.items()]
+    lines = [f"{key}: {_plain(said.value)}, there {_plain(given.get(key))} ({said.how})" for key, said in proposal.differs.items()]
+    if proposal.new_ports:
+        there = len(_compute(proposal.parent)) or "none"
+        lines.append(f"ports: {len(proposal.new_ports)} by PCI address, there {there} ({proposal.ports_how})")
+    return lines
 
 
 def _reports(looks: Sequence[Recording], ruleset: Ruleset) -> dict[str, NodeReport]:
