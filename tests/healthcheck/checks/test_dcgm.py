@@ -221,6 +221,31 @@ def test_an_error_that_only_the_summary_holds_is_not_lost() -> None:
     assert [f.subject for f in result.findings] == ["node pcie"] and "Xid 79" in str(result.findings[0].observed)
 
 
+def test_a_summary_that_is_worse_than_the_results_counts() -> None:
+    whole = four()
+    summary = whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["test_summary"]
+    summary["status"] = "Fail"
+    assert [f.subject for f in judged(said(whole, 226)).findings] == ["node pcie"]
+    summary.update(status="Pass", warnings=[error(101, 4, "Xid 79")])
+    result = judged(said(whole, 226))
+    assert result.status is Status.UNKNOWN and "node pcie: DCGM lets it pass, and yet reports an error: Xid 79" in result.reason
+
+
+@pytest.mark.parametrize("order", [("Fail", "Pass"), ("Pass", "Fail")])
+def test_of_two_results_of_one_test_on_one_gpu_the_worse_counts(order: tuple[str, str]) -> None:
+    whole = four()
+    results = whole["DCGM Diagnostic"]["test_categories"][2]["tests"][0]["results"]
+    results[3]["status"] = order[0]
+    results.append({**results[3], "status": order[1]})
+    assert [f.subject for f in judged(said(whole, 226)).findings] == ["GPU 3 pcie"]
+
+
+def test_a_serial_number_that_two_gpus_share_names_neither() -> None:
+    whole = four({"pcie": {1: "Fail"}})
+    whole["entity_groups"][0]["entities"][1]["serial_num"] = "167"
+    assert judged(said(whole, 226)).findings[0].subject == "GPU 1 pcie"
+
+
 def test_a_test_that_looks_at_no_gpu_counts_for_what_it_looks_at() -> None:
     whole = four()
     cpu = {"name": "cpu_eud", "results": [{"entity_group": "CPU", "entity_group_id": 7, "entity_id": 0, "status": "Fail"}],
