@@ -1,9 +1,10 @@
 """Plants the commonest GPU faults, as raw values: what driver, kernel and tools say then. What muster must say of them is in expect.py,
 and knows nothing of this.
 
-Which are common: Meta counts 148 faulty GPUs and 72 of their memories among 419 unplanned stops of 54 days of 16,384 H100 (The Llama 3
-Herd of Models, table 5), and what there is below that is known from the Xid catalogue and from what operators ask for; there is no
-published order of all 25. Each plant's name with dashes is the fault's; its docstring says what is wrong.
+Which are common: of 419 unplanned stops of a training run on 16,384 H100 in 54 days, 148 were a faulty GPU, 72 its memory (HBM3), 19
+its SRAM, 17 its firmware's processor (GSP), 6 heat (The Llama 3 Herd of Models, table 5); on Delta (1,056 A100 and H100, 2.5 years) GSP,
+memory, NVLink and PCIe errors lead (arXiv 2503.11901). Below that nobody has published an order: the rest is what NVIDIA's catalogues
+of Xids and operators' issues name. A plant's name with dashes is the fault's; its docstring says what is wrong.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from provisioning.demo import services
 from provisioning.demo.h100 import GPUS, remove_pci
 from provisioning.demo.machine import Machine
 from tests.scenarios import repair
@@ -120,6 +122,12 @@ def row_remap_failed(node: Machine) -> None:
     node.scenario["gpu.4.rows.failed"] = "1"
 
 
+@_plant(_replace(6))
+def sram_threshold(node: Machine) -> None:
+    """GPU 6 has met more uncorrectable SRAM errors in its life than NVIDIA tolerates; its volatile counters are at 0."""
+    node.scenario |= {"gpu.6.ecc.sram.threshold_exceeded": "1", "gpu.6.ecc.aggregate.uncorrected.sram": "4"}
+
+
 @_plant(_reset)
 def contained_memory_error(node: Machine) -> None:
     """GPU 1 met an uncorrectable error that cost only the process that met it (Xid 94)."""
@@ -139,7 +147,7 @@ def corrected_memory_errors_storm(node: Machine) -> None:
     node.scenario["gpu.3.ecc.volatile.corrected"] = "3000120"
 
 
-@_plant(_set("ecc.mode"))
+@_plant(_both(_set("ecc.mode"), repair.reboot))
 def ecc_off(node: Machine) -> None:
     """ECC is off on GPU 6: its counters do not exist then."""
     node.scenario["gpu.6.ecc.mode"] = "0"
@@ -178,6 +186,13 @@ def nvswitch_fatal(node: Machine) -> None:
     node.say("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", 3)
 
 
+@_plant(repair.restart_fabric_manager)
+def fabric_manager_dead(node: Machine) -> None:
+    """The Fabric Manager failed before it had set up the NVSwitches: no GPU is through with its registration."""
+    services.service(node, "nvidia-fabricmanager", "failed", "failed")
+    node.scenario["gpu.*.fabric.state"] = "2"
+
+
 @_plant(repair.reseat)
 def pcie_narrow(node: Machine) -> None:
     """GPU 5's PCI Express link came up with 8 lanes of 16."""
@@ -209,6 +224,12 @@ def thermal_slowdown(node: Machine) -> None:
 def power_brake(node: Machine) -> None:
     """The power supply pulls GPU 4's brake."""
     node.scenario["gpu.4.clocks.reasons"] = "0x88"
+
+
+@_plant(repair.cool)
+def memory_too_hot(node: Machine) -> None:
+    """The memory of GPU 0 is at 97 C, 2 above its limit; its core is not."""
+    node.scenario["gpu.0.temperature.memory"] = "97"
 
 
 @_plant(_set("power.limit"))

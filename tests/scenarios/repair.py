@@ -16,12 +16,12 @@ from tests.scenarios.node import machine
 HOUR_S = 3600
 
 # What the driver keeps in its own memory, by the beginning of the scenario's key after `gpu.N.`.
-_VOLATILE = ("ecc.volatile.", "error", "rows.pending", "memory.used", "clocks.reasons", "pcie.replays", "nvlink.", "field.", "fabric.",
+_VOLATILE = ("slowdown.", "ecc.volatile.", "error", "rows.pending", "memory.used", "clocks.reasons", "pcie.replays", "nvlink.", "field.", "fabric.",
              "violation.", "recovery", "temperature.", "power.usage", "utilization", "clocks.current", "process", "pages.pending")
 _OF_DRIVER = ("init", "fail.", "delay.")
 _FORGOTTEN_BY_BOOT = ("persistence_mode", "power.limit", "compute_mode")
 # Wear and defects that stay with the board.
-_OF_BOARD = ("ecc.aggregate.", "rows.", "sram.", "pages.")
+_OF_BOARD = ("ecc.aggregate.", "ecc.sram.", "rows.", "sram.", "pages.")
 
 
 def operate(node: Machine, *keys: str) -> None:
@@ -29,14 +29,16 @@ def operate(node: Machine, *keys: str) -> None:
     _clear(node, keys)
 
 
-def end_processes(node: Machine) -> None:
-    """Whoever held memory or the GPU's engines is gone."""
-    _clear(node, ("memory.used", "process", "utilization"))
+def restart_fabric_manager(node: Machine) -> None:
+    """The Fabric Manager runs again, and every GPU registers with it once more."""
+    healthy = machine(node.name)
+    node.files |= {path: text for path, text in healthy.files.items() if path.startswith("/.muster/")}
+    _clear(node, ("fabric.",))
 
 
 def cool(node: Machine) -> None:
     """Air, water or power is back: nothing slows down any more; for how long it did, the counters still say."""
-    _clear(node, ("clocks.reasons", "temperature.", "field.82", "power.usage", "utilization", "clocks.current"))
+    _clear(node, ("clocks.reasons", "temperature.", "power.usage", "utilization", "clocks.current"))
 
 
 def wait(node: Machine, hours: float) -> None:
@@ -73,11 +75,10 @@ def reboot(node: Machine) -> None:
     """A new boot: another boot_id, a log from its start, the driver loaded anew, settings as the boot makes them."""
     reload_driver(node)
     _clear(node, _FORGOTTEN_BY_BOOT)
-    fresh = h100.healthy(node.name, random.Random(f"another boot of {node.name}"))
-    node.log[:] = fresh.log
-    boot = "/proc/sys/kernel/random/boot_id"
-    node.files[boot] = fresh.files[boot]
-    node.tools.update(machine(node.name).tools)
+    healthy = machine(node.name)
+    node.log[:] = healthy.log
+    node.files["/proc/sys/kernel/random/boot_id"] = f"{uuid.UUID(int=random.Random('another boot').getrandbits(128), version=4)}\n"
+    node.files |= {path: text for path, text in healthy.files.items() if path.startswith("/.muster/")}
 
 
 def reseat(node: Machine) -> None:
