@@ -117,8 +117,8 @@ def test_only_and_skip_leave_rules_visible_and_a_glob_that_matches_nothing_is_an
     assert {r.id for r in only.rules if not r.left_out} == {r.id for r in ruleset.rules if r.id.startswith("gpu-")} - {"gpu-count", "gpu-idle"}
     assert len(only.rules) == len(ruleset.rules)
     assert {p.id for p in only.probe_set(10).probes} == {"gpu.nvml", "gpu.pci", "gpu.smi"}
-    with pytest.raises(UsageError, match="no rule matches 'gpu-ecc'; did you mean 'gpu-ecc-enabled'"):
-        ruleset.select(only=["gpu-ecc"])
+    with pytest.raises(UsageError, match="no rule matches 'gpu-ecc-enable'; did you mean 'gpu-ecc-enabled'"):
+        ruleset.select(only=["gpu-ecc-enable"])
     with pytest.raises(UsageError, match="leave no rule"):
         ruleset.select(skip=["*"])
 
