@@ -45,10 +45,11 @@ def nvlink_speed(nvlinks: tuple[NvLink, ...], *, at_least_gigabytes: float) -> I
 
 
 def _with_earlier(links: Iterable[E], previous: Iterable[E]) -> Iterator[tuple[E, E]]:
-    """Each link's counters with their earlier selves."""
-    before = {(link.gpu, link.link): link for link in previous}
-    for link in links:
-        earlier = before.get((link.gpu, link.link))
+    """Each link's counters with their earlier selves; where this generation of links has none, the earlier ones are not asked for."""
+    now = {(link.gpu, link.link): link for link in links}
+    before = {(link.gpu, link.link): link for link in previous} if now else {}
+    for end, link in now.items():
+        earlier = before.get(end)
         if earlier is None:
             raise NotMeasured(link, "the earlier look has no such link")
         yield link, earlier
@@ -71,6 +72,8 @@ def nvlink_errors(
     corrected are not judged: not every generation counts them, and none is known to act on them.
     """
     for link, earlier in _with_earlier(nvlink_errors, previous_nvlink_errors):
+        if link.crc_flit == earlier.crc_flit and link.replay == earlier.replay and link.recovery == earlier.recovery:
+            continue
         if (errors := rate(link, earlier, "crc_flit", (look, previous_look), per=1)) >= crc_per_second:
             yield Finding(link.name, f"crc_flit: {errors:.1f} a second", f"fewer than {crc_per_second:g} a second")
         yield from _storms(link, earlier, (look, previous_look), ("replay", "recovery"), events_per_minute)
