@@ -223,7 +223,8 @@ class Assessment:
         waiting = self._waiting[node.name]
         results = tuple(waiting.results[rule.id] for rule in self._ruleset.rules)
         state = state_of(results)
-        return NodeReport(node.name, state, _reason(state, results), results, node.in_service, probes=waiting.probes)
+        named = waiting.sku.name if waiting.sku else None
+        return NodeReport(node.name, state, _reason(state, results), results, node.in_service, probes=waiting.probes, sku=named)
 
 
 def _asked(rule: Rule, waiting: _Waiting) -> Facts:

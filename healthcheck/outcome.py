@@ -93,7 +93,10 @@ class Result:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """All that one sweep says of one node, results in the order of their rule ids. `probes` is None where it was not reached."""
+    """All that one sweep says of one node, results in the order of their rule ids. `probes` is None where it was not reached.
+
+    `sku` is the one that the node is to be, or None where nobody named one and it was judged by what most show, if by anything.
+    """
 
     node: str
     state: NodeState
@@ -102,6 +105,7 @@ class NodeReport:
     in_service: bool = True
     stage: str | None = None
     probes: Coverage | None = None
+    sku: str | None = None
 
 
 def state_of(results: Iterable[Result]) -> NodeState:

@@ -27,13 +27,13 @@ def document(reports: Sequence[NodeReport], *, started: str, finished: str, part
 
 
 def node(report: NodeReport) -> dict[str, Any]:
-    """One node of the document. `service` is false for a node that does not count in the exit code.
+    """One node of the document. `service` is false for a node that does not count in the exit code; `sku` is null where none was named.
 
     `probes` is null for a node that was not reached; else how many its rules asked for, and what was not seen for want of root.
     """
     seen = report.probes
     return {
-        "node": report.node, "state": report.state.value, "reason": report.reason, "service": report.in_service,
+        "node": report.node, "state": report.state.value, "reason": report.reason, "service": report.in_service, "sku": report.sku,
         "probes": None if seen is None else {
             "asked": seen.asked, "captured": seen.captured, "need_root": seen.need_root, "denied": list(seen.denied),
         },

@@ -72,7 +72,9 @@ Line = Callable[..., None]
 
 
 def _say_learned(line: Line, learned: Sku, looks_like: str | None) -> None:
-    numbers = ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in learned.numbers.items())
+    # Some are a node's own words: the name of its GPUs.
+    shown = {name: f"{value:g}" if isinstance(value, float) else clean(value, 80) for name, value in learned.numbers.items()}
+    numbers = ", ".join(f"{name} {value}" for name, value in shown.items())
     if numbers:
         line((f"No SKU was named, so what most nodes show is expected of all: {numbers}", "yellow"))
     elif looks_like is not None:

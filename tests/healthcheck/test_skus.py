@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from healthcheck import saved
 from healthcheck import sku as skus
@@ -19,6 +21,8 @@ from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
 from healthcheck.facts.pci import PciBus
 from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Status
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.report.document import node
+from healthcheck.report.table import Heading, render
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.skulearn import as_yaml, differences, propose
@@ -128,6 +132,28 @@ def test_a_gpu_whose_model_cannot_be_read_is_unknown_and_contradicts_nothing() -
 def test_machines_of_another_kind_are_no_peers_of_the_skus_own() -> None:
     reports = swept(*(machine.recording(f"n{n}") for n in range(4)), machine.recording("a100", gpu_nvml=ALL_A100))
     assert [results(report)["fleet-gpu-model"].status for report in reports] == [Status.PASS] * 4 + [Status.SKIPPED]
+
+
+def test_the_document_says_what_a_node_was_to_be_and_null_where_nobody_said() -> None:
+    assert [node(swept(machine.recording("n0"), sku=sku)[0])["sku"] for sku in ("hgx-h100", None)] == ["hgx-h100", None]
+    assert node(swept(machine.recording(gpu_nvml=ALL_A100))[0])["sku"] == "hgx-h100"
+
+
+def test_a_gpu_of_another_model_than_most_is_named_where_no_sku_is() -> None:
+    reports = swept(*(machine.recording(f"n{n}") for n in range(4)), machine.recording("odd", gpu_nvml=machine.nvml(gpu5=A100)), sku=None)
+    (finding,) = results(reports[4])["sku-matches"].findings
+    assert (finding.subject, finding.expected) == ("GPU 5", "NVIDIA H100 80GB HBM3")
+
+
+def test_a_hostile_product_name_that_is_learned_does_no_harm_on_the_page() -> None:
+    hostile = machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA \x1b[2JH100"}} for n in range(8)})
+    assessment = Assessment([Node(name=f"n{n}") for n in range(3)], RULES)
+    for n in range(3):
+        assessment.add(machine.recording(f"n{n}", gpu_nvml=hostile))
+    out = io.StringIO()
+    console = Console(file=out, width=80, soft_wrap=True, color_system=None)
+    render(console, assessment.finish(), {}, Heading("x", 1.0, False, 1), ",".join)
+    assert "gpu_model NVIDIA \\x1b[2JH100" in out.getvalue() and "\x1b" not in out.getvalue()
 
 
 def test_spelling_of_the_model_does_not_matter() -> None:
