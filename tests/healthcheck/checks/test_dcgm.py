@@ -21,6 +21,7 @@ from healthcheck.lease import NEEDED, Lease
 from healthcheck.outcome import Owner, Result, Status
 from healthcheck.probes import Effect, Probe, ProbeSet
 from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.reply import within
 from healthcheck.report.progress import progress
 from healthcheck.ruleset import Ruleset, load_ruleset
 from healthcheck.rulesfolder import packaged
@@ -382,6 +383,12 @@ def test_under_a_lease_it_is_sent_and_only_to_nodes_of_the_lease() -> None:
 def test_without_a_lease_a_disruptive_rule_is_skipped_and_says_so() -> None:
     result = judged(None, asked=False)
     assert (result.status, result.reason) == (Status.SKIPPED, NEEDED)
+
+
+def test_a_node_that_answers_what_nobody_asked_is_not_believed() -> None:
+    recording = replace(machine.recording(), captures={**machine.captures(), "dcgm.diag_quick": said(four({"pcie": {1: "Fail"}}), 226)})
+    kept = within(recording, RULES.probe_set(45.0))
+    assert "dcgm.diag_quick" not in kept.captures and "gpu.nvml" in kept.captures
 
 
 def test_a_recording_that_holds_the_capture_is_judged() -> None:
