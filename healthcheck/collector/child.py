@@ -80,6 +80,8 @@ class Child:
             _, status, usage = os.wait4(self.pid, 0)
             self.status = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
             self.cpu = usage.ru_utime + usage.ru_stime
+            # What the kernel counts for its limit is coarser than what it tells us here.
+            self.run.exhausted |= self.run.budget is not None and self.status == -signal.SIGXCPU
             self.run.live.remove(self)
             self.run.folder.drop(self.pid)
             self.ended("")

@@ -36,6 +36,7 @@ class Run:
         self.input = channel
         self.end: float = clock() + probes["seconds"]
         self.budget: Optional[float] = probes.get("cpu_seconds")
+        self.exhausted = False  # a child was ended for what was left of it
         self.late: Optional[List[str]] = None   # once the budget is spent: the probes that were late before that
         self.live: List[Child] = []
         self.captures: Dict[str, Dict[str, Any]] = {}
@@ -154,7 +155,7 @@ class Run:
 
     def mind_the_budget(self) -> None:
         """Once the CPU budget is spent nothing more is started, and what runs is ended; what was captured by then is kept."""
-        if self.budget is None or self.late is not None or self.spent() < self.budget:
+        if self.budget is None or self.late is not None or not (self.exhausted or self.spent() >= self.budget):
             return
         # A reader's probe that goes on counts no seconds yet.
         self.late = [name for name, made in self.captures.items() if made["outcome"] == "timeout" and made["seconds"]]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pytest
 
 from healthcheck.checks.base import NotMeasured, increase
 from healthcheck.checks.fleet import outliers
-from healthcheck.facts.base import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.facts.base import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.fleetjudge import judge_fleet
+from healthcheck.guard import Guards
 from healthcheck.judge import judge
 from healthcheck.outcome import Finding, Origin, Status
 from healthcheck.rule import Number, Unsupported
@@ -291,3 +294,83 @@ def test_a_finding_that_is_none_costs_its_rule_only() -> None:
 
     assert {r.status for r in judge_fleet(rule(odd, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
     assert judge_fleet(rule(lists, fleet=True), cohort(1, 1, 1))["n0"].findings == (Finding("x", "['a']", 2),)
+
+
+# The guard
+
+@dataclass(frozen=True)
+class Nest(Fact):
+    """A fact with facts inside, a property, a method and a property that remembers."""
+
+    name: str
+    heat: int
+    inner: Thing
+    several: tuple[Thing, ...]
+
+    @property
+    def warm(self) -> bool:
+        return self.heat > 30
+
+    @cached_property
+    def hottest(self) -> int:
+        return max(self.heat, self.inner.heat)
+
+    def over(self, limit: int) -> bool:
+        return any(thing.heat > limit for thing in self.several)
+
+
+HEATLESS = Nest("nest", Unmeasured("hung"), COLD, (COLD,))  # type: ignore[arg-type]
+DARK_INSIDE = Nest("nest", 20, DARK, (COLD, DARK))
+
+
+@pytest.mark.parametrize(("nest", "read"), [
+    (HEATLESS, lambda nest: nest.heat), (HEATLESS, lambda nest: nest.warm), (HEATLESS, lambda nest: nest.hottest),
+    (HEATLESS, vars), (HEATLESS, lambda nest: nest.__dict__.get("heat")), (HEATLESS, lambda nest: getattr(nest, "heat", 0)),
+    (HEATLESS, lambda nest: hasattr(nest, "heat")), (DARK_INSIDE, lambda nest: nest.inner.heat), (DARK_INSIDE, lambda nest: nest.hottest),
+    (DARK_INSIDE, lambda nest: nest.over(50)), (DARK_INSIDE, lambda nest: [t.heat for t in nest.several]),
+    (HEATLESS, lambda nest: replace(nest, name="x")), (HEATLESS, lambda nest: nest.no_such_field),
+])
+def test_no_way_of_reading_a_fact_that_is_not_whole_goes_past_the_guard(nest: Nest, read: Callable[[Any], Any]) -> None:
+    def reads(nests: tuple[Nest, ...]) -> Iterator[Finding]:
+        for each in nests:
+            read(each)
+        yield from ()
+
+    guards = Guards()
+    for _ in range(2):      # as the second of two rules over the same facts too
+        found = judge(rule(reads, ("nests",)), {"nests": (nest,)}, None, None, guards)
+        assert found.status is Status.UNKNOWN, found
+
+
+def test_what_is_measured_of_it_is_read_as_it_is() -> None:
+    def reads(nests: tuple[Nest, ...]) -> Iterator[Finding]:
+        for each in nests:
+            assert (each.name, each.heat, each.warm, each.inner.weight, len(each.several)) == ("nest", 20, False, 1, 2)
+            assert [thing.name for thing in each.several] == ["thing 0", "thing 2"] and repr(each) == "<nest>"
+        yield from ()
+
+    assert judge(rule(reads, ("nests",)), {"nests": (DARK_INSIDE,)}, None, None).status is Status.PASS
+
+
+def test_one_rules_unmeasured_reading_is_not_laid_to_another_over_the_same_facts() -> None:
+    def weighs(things: tuple[Thing, ...]) -> Iterator[Finding]:
+        yield from (Finding(thing.name, thing.weight, 5) for thing in things if thing.weight > 5)
+
+    guards, facts = Guards(), {"things": (COLD, DARK)}
+    for _ in range(2):
+        assert judge(rule(hot), facts, None, None, guards).status is Status.UNKNOWN
+        assert judge(rule(weighs), facts, None, None, guards).status is Status.PASS
+
+
+def test_a_check_can_change_nothing() -> None:
+    def writes(things: tuple[Thing, ...]) -> Iterator[Finding]:
+        things[0].heat = 20  # type: ignore[misc]
+        yield from ()
+
+    def deletes(things: tuple[Thing, ...]) -> Iterator[Finding]:
+        del things[0].heat  # type: ignore[misc]
+        yield from ()
+
+    for check in (writes, deletes):
+        assert judge(rule(check), {"things": (DARK,)}, None, None).status is Status.UNKNOWN
+        assert judge(rule(check), {"things": (COLD,)}, None, None).status is Status.UNKNOWN

@@ -83,12 +83,13 @@ class Running:
 def running(
     probes: Sequence[Probe], root: Path | None = None, *, seconds: float = 20.0, reply_bytes: int = 32 * MIB, python: str = PYTHON,
     before: Sequence[str] = (), after: Sequence[str] = (), nvml: bool = True, mark: str = "", env: Mapping[str, str] | None = None,
+    cpu_seconds: float | None = None,
 ) -> Iterator[Running]:
     """Starts the program with these probes; in the end it is killed, whatever became of it. `before` are words to start it through, `after` those that follow the nonce.
 
     `root` is the tree that it takes for the machine's; the tools in its /usr/bin come first. By `mark` its processes are found again.
     """
-    built = program.build(ProbeSet(tuple(probes), seconds, reply_bytes), nvml=nvml)
+    built = program.build(ProbeSet(tuple(probes), seconds, reply_bytes, cpu_seconds=cpu_seconds), nvml=nvml)
     environment = {**os.environ, MARK: mark, **(env or {})}
     if root is not None:
         environment.update(MUSTER_ROOT=str(root), PATH=f"{root}/usr/bin:{environment['PATH']}")
