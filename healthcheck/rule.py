@@ -76,7 +76,8 @@ class Rule:
     def probes(self) -> tuple[Probe, ...]:
         """The probes behind those facts, of the present look and of the earlier one, each once."""
         names = [name.removeprefix(PREVIOUS) for name in self.checked.facts]
-        return tuple(probe for name in names if name in FACTS for probe in (*FACTS[name].probes, *FACTS[name].besides))
+        found = (probe for name in names if name in FACTS for probe in (*FACTS[name].probes, *FACTS[name].besides))
+        return tuple(dict.fromkeys(found))
 
     @cached_property
     def disruptive(self) -> tuple[Probe, ...]:
