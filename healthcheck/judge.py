@@ -86,8 +86,9 @@ def _run(
             return Verdict(unmeasured={name: value})
         if check.counts and verdict.unmeasured:
             return verdict
-        if isinstance(value, Fact) and value.caveat:
-            verdict.caveats.append(value.caveat)
+        for fact in value if type(value) is tuple else (value,):
+            if isinstance(fact, Fact) and fact.caveat and fact.caveat not in verdict.caveats:
+                verdict.caveats.append(fact.caveat)
         if value == ():
             if name not in verdict.unmeasured:
                 earlier = Unmeasured(f"the earlier look found no {name.removeprefix(PREVIOUS)}")

@@ -68,7 +68,10 @@ def fabric_clique(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
 
     Only GPUs whose probe is completed have a place; where none has one, fabric.state says why.
     """
-    places = {gpu.name: (gpu.fabric_cluster, gpu.fabric_clique) for gpu in gpus if gpu.fabric_state == "completed"}
+    known = {gpu.name: gpu.fabric_state for gpu in gpus}
+    places = {gpu.name: (gpu.fabric_cluster, gpu.fabric_clique) for gpu in gpus if known[gpu.name] == "completed"}
+    if not known:
+        return
     if not places:
         raise NotMeasured(None, "no GPU's fabric probe is completed")
     (cluster, clique), _ = Counter(places.values()).most_common(1)[0]
@@ -86,7 +89,9 @@ def fabric_manager(services: Services, gpus: tuple[Gpu, ...], *, switches: int) 
     """
     if not switches or services.fabric_manager.active == "active":
         return
-    if services.fabric_manager.load == "not-found" and all(gpu.fabric_state == "completed" and not gpu.fabric_status for gpu in gpus):
+    # A GPU whose state is not supported is counted, and has not become a part of anything.
+    ready = services.fabric_manager.load == "not-found" and sum(gpu.fabric_state == "completed" and not gpu.fabric_status for gpu in gpus)
+    if ready == len(gpus):
         return
     yield Finding(services.fabric_manager.name, services.fabric_manager.shown, "active", _RESTART)
 

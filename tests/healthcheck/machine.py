@@ -115,19 +115,16 @@ OPEN_VERSION = (
 )
 
 
-def module(**changes: str | None) -> Capture:
-    """What the kernel says of the driver's modules; `changes` by a path's last folder and name ("nvidia_peermem_initstate"), None: not there."""
-    files: dict[str, str | None] = {
-        "/sys/module/nvidia/version": "550.54.15\n", "/proc/driver/nvidia/version": OPEN_VERSION,
-        "/proc/driver/nvidia/params": "EnableMSI: 1\nEnableGpuFirmware: 18\nEnableGpuFirmwareLogs: 2\n",
-        "/sys/module/nvidia_peermem/initstate": "live\n", "/sys/module/nv_peer_mem/initstate": None,
-        "/sys/module/nvidia_uvm/initstate": "live\n", "/proc/sys/kernel/osrelease": "6.5.0-1019\n",
-    }
-    for path in files:
-        folder, name = path.split("/")[-2:]
-        files[path] = changes.get(f"{folder}_{name}", files[path])
-    held = {path: FileCapture(Outcome.MISSING) if text is None else FileCapture(Outcome.DONE, text) for path, text in files.items()}
-    return Capture(Outcome.DONE, seconds=0.01, bytes=1, files=held)
+def module() -> Capture:
+    """What the kernel says of the driver's modules."""
+    return Capture(Outcome.DONE, seconds=0.01, bytes=1, files={
+        **done(**{
+            "/sys/module/nvidia/version": "550.54.15\n", "/proc/driver/nvidia/version": OPEN_VERSION,
+            "/proc/driver/nvidia/params": "EnableMSI: 1\nEnableGpuFirmware: 18\nEnableGpuFirmwareLogs: 2\n",
+            "/sys/module/nvidia_peermem/initstate": "live\n", "/sys/module/nvidia_uvm/initstate": "live\n",
+            "/proc/sys/kernel/osrelease": "6.5.0-1019\n",
+        }).files, "/sys/module/nv_peer_mem/initstate": FileCapture(Outcome.MISSING),
+    })
 
 
 def services(**states: str) -> Capture:
