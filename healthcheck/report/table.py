@@ -22,6 +22,8 @@ _STYLE = {
 }
 _ORDER = (NodeState.HEALTHY, NodeState.DEGRADED, NodeState.UNKNOWN, NodeState.UNHEALTHY)
 _MOST_FINDINGS = 8
+# With more rules than that before it, nobody finds the reason.
+_MOST_BEFORE = 6
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,11 @@ def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule
         else:
             unknown.setdefault((result.reason, result.origin.value if result.origin else ""), []).append(result.rule)
     for (reason, origin), ids in unknown.items():
-        line("  ", ("UNKNOWN", "magenta"), f"  {', '.join(ids)}: {reason} ({origin})")
+        if len(ids) <= _MOST_BEFORE:
+            line("  ", ("UNKNOWN", "magenta"), f"  {', '.join(ids)}: {reason} ({origin})")
+        else:
+            line("  ", ("UNKNOWN", "magenta"), f"  {reason} ({origin})")
+            line(f"      {len(ids)} rules: {', '.join(ids)}")
 
 
 def _say_result(line: Line, result: Result, rule: Rule | None) -> None:

@@ -156,6 +156,14 @@ def test_a_hostile_product_name_that_is_learned_does_no_harm_on_the_page() -> No
     assert "gpu_model NVIDIA \\x1b[2JH100" in out.getvalue() and "\x1b" not in out.getvalue()
 
 
+def test_the_reason_for_many_unknown_rules_comes_before_their_names() -> None:
+    assessment = Assessment([Node(name="n0", sku="hgx-h100")], RULES)
+    assessment.add(machine.recording("n0", gpu_nvml=ALL_A100))
+    out = io.StringIO()
+    render(Console(file=out, width=80, soft_wrap=True, color_system=None), assessment.finish(), {}, Heading("x", 1.0, False, 1), ",".join)
+    assert "  UNKNOWN  the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:`" in out.getvalue()
+
+
 def test_spelling_of_the_model_does_not_matter() -> None:
     assert skus.is_model("NVIDIA H100 80GB HBM3", "nvidia h100") and not skus.is_model("NVIDIA GB200", "NVIDIA B200")
 
