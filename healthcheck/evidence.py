@@ -140,7 +140,7 @@ def _brought(capture: Capture, probe: Probe) -> BugReport:
 def look_probes(node: Node) -> ProbeSet:
     """Every passive probe of every fact, with the whole kernel log; the root-owned helper knows its probes as they are."""
     catalogue.load()
-    known = {probe.id: probe for spec in FACTS.values() for probe in spec.probes if probe.effect is Effect.PASSIVE}
+    known = {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides) if probe.effect is Effect.PASSIVE}
     if node.privilege is not Privilege.HELPER:
         known[LOG.id] = replace(LOG, limit=max(LOG.limit, LOG_BYTES), seconds=max(LOG.seconds, 20.0), each_s=max(LOG.each_s, 15.0))
     return replace(ProbeSet.of(known.values(), _LOOK_S), reply_bytes=REPLY_BYTES)

@@ -251,7 +251,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], said: str) -> N
 def test_the_script_belongs_to_no_rule_and_the_helper_does_not_know_it() -> None:
     catalogue.load()
     probe = bug_report_probe()
-    assert probe.id not in {known.id for spec in FACTS.values() for known in spec.probes}
+    assert probe.id not in {known.id for spec in FACTS.values() for known in (*spec.probes, *spec.besides)}
     assert probe.id not in {known.id for known in root_probes()} and not probe.root
     assert "--extra-system-data" not in " ".join(bug_report_probe(safe=True).argv)
 
@@ -267,7 +267,7 @@ def test_it_is_run_as_root_or_not_at_all(privilege: Privilege, uid: int, words: 
 
 def test_the_look_is_of_every_passive_probe_with_the_whole_kernel_log() -> None:
     probes = {probe.id: probe for probe in look_probes(Node(name="n1")).probes}
-    known = {probe.id for spec in FACTS.values() for probe in spec.probes if probe.effect is Effect.PASSIVE}
+    known = {probe.id for spec in FACTS.values() for probe in (*spec.probes, *spec.besides) if probe.effect is Effect.PASSIVE}
     assert probes.keys() == known and probes[LOG.id].limit == evidence.LOG_BYTES
     asked = {probe.id: probe for probe in look_probes(Node(name="n1", privilege=Privilege.HELPER)).probes}
     assert asked[LOG.id] == LOG
