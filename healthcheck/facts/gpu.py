@@ -298,6 +298,11 @@ def _gpu(line: Line, source: str = "NVML") -> Gpu:
             values[field] = convert(value)
         else:
             values[field] = reading(line, key, kind, source)
+    if values["temperature_margin_c"] is UNSUPPORTED:
+        # GPUs that give the threshold instead: what is left to it is the same distance.
+        slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
+        if type(slowdown) is int and type(now) is int:
+            values["temperature_margin_c"] = slowdown - now
     lost = _lost(line)
     if lost is not None:
         answers = False

@@ -106,6 +106,17 @@ def test_a_temperature_that_cannot_be_is_no_measurement(rule: str, raw: Raw) -> 
     assert (result.status, said(result)) == (Status.UNKNOWN, "") and "GPU 3" in result.reason
 
 
+@pytest.mark.parametrize(("temperature", "words"), [(89, ""), (90, "GPU 3: 90 C, 2 C below slowdown, expected at least 3 C below slowdown")])
+def test_a_gpu_that_gives_its_threshold_and_no_margin_is_judged_by_what_is_left_to_it(temperature: int, words: str) -> None:
+    result = verdict("gpu-temperature", gpus({"temperature_margin_c": NOT_SUPPORTED, "temperature_slowdown_c": 92, "temperature_c": temperature}))
+    assert (result.status, said(result)) == (Status.FAIL if words else Status.PASS, words)
+
+
+def test_a_gpu_that_gives_neither_is_skipped_visibly() -> None:
+    result = verdict("gpu-temperature", gpus({"temperature_margin_c": NOT_SUPPORTED, "temperature_slowdown_c": NOT_SUPPORTED}, ALL))
+    assert result.status is Status.SKIPPED
+
+
 def test_heat_and_power_from_outside_are_the_data_centres() -> None:
     rules = {"gpu-slowdown-thermal", "gpu-power-brake", "gpu-slowdown-sw-thermal", "gpu-temperature", "gpu-memory-temperature", *TRENDS}
     assert {RULES[rule].owner for rule in rules} == {Owner.DATACENTRE}
