@@ -517,6 +517,9 @@ class _Scrubber:
             return self.text(value, patterns=False)
         if low == "name":
             return self.text(value, patterns=False)
+        # A state is one letter; what a site's programs are called may tell what it works on.
+        if low == "processes" and len(value) > 1:
+            return self.standins.name("process name", value, "process{}")
         if low in ("httpproxy", "httpsproxy", "noproxy") or low.endswith("password"):
             return self.text(value) if "://" in value or "." in value else self.opaque("secret", value)
         if low in ("defaultruntime", "initbinary", "runtimetype") or (low == "path" and "/" not in value):

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from healthcheck.facts import gpu_process, nvlink
 from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Unmeasured, build_fact
 from healthcheck.recording import Capture, Outcome
+from healthcheck.scrub import scrub
+from inventory.model import Node
 from tests.healthcheck import machine
 
 OF_NVML = ("gpus", "gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "gpu_loads")
@@ -168,6 +170,15 @@ def test_what_cannot_be_told_of_processes_is_unmeasured(state: str, gone: bool, 
 def test_processes_that_were_not_read_are_no_idle_gpu(told: Any) -> None:
     load = built("gpu_loads", gpu3={"processes": told})[3]
     assert isinstance(load.processes, Unmeasured) and load.memory_used_bytes == 0
+
+
+def test_what_a_sites_programs_are_called_is_not_in_a_recording_that_is_handed_on() -> None:
+    rows = [[12, "S", "acme-train"], [13, "Z", "acme-train"], [14, "", ""]]
+    recording = machine.recording(gpu_nvml=machine.nvml(gpu3={"processes": {"ok": rows}}))
+    scrubbed = scrub(recording, Node(name="gpu001"), key=b"k" * 32).recording
+    assert "acme" not in scrubbed.captures["gpu.nvml"].text
+    load = build_fact(FACTS["gpu_loads"], Captures(scrubbed))[3]
+    assert (load.commands, load.zombies, load.gone) == (("process1", "process1", ""), (13,), (14,))
 
 
 # What is cut, and rubbish
