@@ -48,8 +48,12 @@ class Proposal:
 
     @property
     def differs(self) -> Mapping[str, Learned]:
-        """The numbers that are not as the parent has them; all where there is none."""
-        return {name: said for name, said in self.numbers.items() if self.parent is None or not _alike(name, said.value, self.parent)}
+        """The numbers that are not as the parent has them; all where there is none. What GPUs would show, no machine without them lacks."""
+        if self.parent is None:
+            return self.numbers
+        absent = {"gpus", *skus.OF_GPUS} if "gpus" in self.empty else set()
+        gone = {name for name, facts in skus.LEARNED_FROM.items() if absent & set(facts)}
+        return {name: said for name, said in self.numbers.items() if name not in gone and not _alike(name, said.value, self.parent)}
 
     @property
     def new_ports(self) -> tuple[str, ...]:

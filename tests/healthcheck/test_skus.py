@@ -278,7 +278,8 @@ def test_a_machine_like_no_other_is_proposed_whole() -> None:
 
 def test_a_machine_without_gpus_and_ports_is_like_cpu_only() -> None:
     bare = {"gpu_nvml": Capture(Outcome.MISSING), "gpu_pci": pci("2330", 0, 0), "port_sysfs": machine.done()}
-    assert proposal_of(*nodes(3, **bare))["inherit"] == "cpu-only"
+    document = proposal_of(*nodes(3, **bare))
+    assert document["inherit"] == "cpu-only" and set(document["numbers"]) == {"memory_gib", "docker"}
 
 
 def test_the_ports_of_a_dgx_are_known_and_not_repeated() -> None:
