@@ -1,0 +1,338 @@
+"""The kernel-xid and kernel-sxid rules: each number under its rule, repeats as logs, NVLink words decoded, and windows."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from healthcheck.assess import Assessment
+from healthcheck.outcome import Owner, Result, Status
+from healthcheck.probes import MIB
+from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.xidtable import SERIOUS, WATCHED, Action
+from inventory.model import Node
+from tests.healthcheck import machine
+
+RULES = load_ruleset([packaged()]).select(only=("kernel-xid*", "kernel-sxid*"))
+TABLE = RULES.xids
+assert TABLE is not None
+OURS = ("kernel-sxid", "kernel-sxid-watch", "kernel-xid", "kernel-xid-job", "kernel-xid-nvlink", "kernel-xid-recovery", "kernel-xid-repeat",
+        "kernel-xid-watch")
+HOUR = 3600
+A, B, C = "0000:18:00", "0000:19:00", "0000:1a:00"
+
+
+def kmsg(*lines: tuple[float, str], newest: float = 0) -> Capture:
+    """A log of (seconds since boot, text), in the order of time, with a last record at `newest`."""
+    held = [*lines, *([(newest, "systemd[1]: Started Daily tasks.")] if newest else [])]
+    return machine.done(**{"/dev/kmsg": machine.KMSG + "".join(f"2,{100 + n},{int(at * 1e6)},-;{text}\n" for n, (at, text) in enumerate(held))})
+
+
+def judged(log: Capture, **more: Capture) -> dict[str, Result]:
+    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), RULES)
+    assessment.add(machine.recording(kernel_log=log, **more))
+    return {result.rule: result for result in assessment.finish().reports[0].results if result.rule in OURS}
+
+
+def failing(log: Capture, **more: Capture) -> dict[str, Result]:
+    return {rule: result for rule, result in judged(log, **more).items() if result.status is Status.FAIL}
+
+
+def xid(number: int, gpu: str = A, pid: object = 1, rest: str = "something", name: str = "python") -> str:
+    return f"NVRM: Xid (PCI:{gpu}): {number}, pid={pid}, name={name}, {rest}"
+
+
+def tpc(gpu: str, pid: int, gpc: int = 2, tpc: int = 0) -> str:
+    return xid(13, gpu, pid, f"Graphics SM Warp Exception on (GPC {gpc}, TPC {tpc}, SM 1): Out Of Range Address")
+
+
+def link(registers: dict[int, int], number: int = 14, gpu: str = A) -> str:
+    words = ", ".join(hex(registers.get(at, 0)) for at in range(7))
+    return f"NVRM: Xid (PCI:{gpu}): 74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link {number}({words})"
+
+
+def nvlink5(number: int, unit: str, status: int | None = 0, *, subcode: int = 0, fatal: str = "Fatal") -> str:
+    words = f"0x{subcode << 20 | 6:08x}" + ("" if status is None else f" 0x{status:08x}")
+    return f"NVRM: Xid (PCI:{A}): {number}, {unit}  {fatal}   XC0 i0 Link 09 ({words})"
+
+
+def blackwell() -> Capture:
+    held = machine.pci()
+    return machine.done(**{path: file.text.replace("10DE:2330", "10DE:2901") for path, file in held.files.items()})
+
+
+def test_a_healthy_log_passes_every_rule() -> None:
+    assert {result.status for result in judged(kmsg(newest=60)).values()} == {Status.PASS}
+    assert tuple(sorted(judged(kmsg()))) == OURS
+
+
+@pytest.mark.parametrize("number", [n for n in TABLE.xids if TABLE.xid(n, "hopper").action not in (Action.DECODE, Action.OBEY)])
+def test_each_number_fails_under_its_own_rule_with_its_own_remedy_and_owner(number: int) -> None:
+    entry = TABLE.xid(number, "hopper")
+    rule = "kernel-xid" if entry.action in SERIOUS else "kernel-xid-watch" if entry.action in WATCHED else "kernel-xid-job"
+    found = judged(kmsg((50, xid(number))))
+    if entry.action is Action.IGNORE:
+        assert all(result.status is Status.PASS for result in found.values())
+        assert f"ignored, as the table says: GPU at PCI {A}, Xid {number}" in found["kernel-xid-job"].reason
+        return
+    assert {name for name, result in found.items() if result.status is Status.FAIL} == {rule}
+    (finding,) = found[rule].findings
+    assert finding.subject == f"GPU at PCI {A}, Xid {number}" and finding.owner is entry.owner
+    assert (entry.remedy or TABLE.remedy(entry.action)).rstrip(".") in finding.remedy
+
+
+def test_a_number_in_no_table_fails_critically_and_says_so() -> None:
+    (finding,) = failing(kmsg((50, xid(999))))["kernel-xid"].findings
+    assert finding.remedy.startswith(f"Not in the table of {TABLE.dated}. Drain the node and ask the vendor") and finding.owner is Owner.VENDOR
+
+
+def test_all_reports_are_read_and_not_the_newest_only() -> None:
+    found = failing(kmsg((50, xid(48)), (51, xid(63)), (52, xid(13)), (53, xid(79, B)), (54, xid(43))))
+    assert [f.subject for f in found["kernel-xid"].findings] == [f"GPU at PCI {A}, Xid 48", f"GPU at PCI {B}, Xid 79"]
+    assert set(found) == {"kernel-xid", "kernel-xid-watch", "kernel-xid-job"}
+
+
+@pytest.mark.parametrize("log", [machine.denied("/dev/kmsg"), machine.done(**{"/dev/kmsg": ""}), Capture(Outcome.MISSING), Capture(Outcome.TIMEOUT)])
+def test_a_log_that_was_not_read_is_unknown_to_every_rule(log: Capture) -> None:
+    assert {result.status for result in judged(log).values()} == {Status.UNKNOWN}
+
+
+def test_a_cut_log_fails_for_what_it_holds_and_is_unknown_for_the_rest() -> None:
+    text = kmsg((50, xid(79))).files["/dev/kmsg"].text
+    found = judged(Capture(Outcome.TRUNCATED, files={"/dev/kmsg": FileCapture(Outcome.TRUNCATED, text)}))
+    assert found["kernel-xid"].status is Status.FAIL and "dropped" in found["kernel-xid"].reason
+    assert {result.status for rule, result in found.items() if rule != "kernel-xid"} == {Status.UNKNOWN}
+
+
+def test_without_a_pci_bus_the_rules_are_judged_all_the_same() -> None:
+    found = judged(kmsg((50, xid(79))), gpu_pci=Capture(Outcome.MISSING))
+    assert found["kernel-xid"].status is Status.FAIL and found["kernel-xid-watch"].status is Status.PASS
+
+
+OLD = [
+    ("kernel-xid", xid(79)), ("kernel-xid-watch", xid(63)), ("kernel-xid-nvlink", link({2: 1 << 13})), ("kernel-sxid", "nvidia-nvswitch0: SXid "
+     "(PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"), ("kernel-sxid-watch", "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20009, Non-fatal, Link 3 x"),
+    ("kernel-xid-recovery", f"NVRM: Xid (PCI:{A}): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"),
+]
+
+
+@pytest.mark.parametrize(("rule", "line"), OLD)
+def test_a_report_within_the_window_is_accused_and_an_older_one_is_said(rule: str, line: str) -> None:
+    assert judged(kmsg((50, line), newest=50 + 24 * HOUR))[rule].status is Status.FAIL
+    later = judged(kmsg((50, line), newest=51 + 24 * HOUR))[rule]
+    assert later.status is Status.PASS and "older than 24 h and not judged: " in later.reason and "24 h ago" in later.reason
+
+
+# name, lines (seconds, text), whether kernel-xid-repeat fails, a word of what it says
+REPEATS: list[tuple[str, list[tuple[float, str]], str]] = [
+    ("one 13", [(50, tpc(A, 1))], ""),
+    ("13 on one TPC in two jobs", [(50, tpc(A, 1)), (500, tpc(A, 2))], "GPC 2 TPC 0, Xid 13"),
+    ("13 on one TPC twice in one burst", [(50, tpc(A, 1)), (60, tpc(A, 2))], ""),
+    ("13 on one TPC twice in one job", [(50, tpc(A, 1)), (500, tpc(A, 1))], ""),
+    ("13 on one TPC by jobs that are not named", [(50, tpc(A, 0).replace("pid=0, name=python, ", "")), (500, tpc(A, 0).replace("pid=0, name=python, ", ""))],
+     "GPC 2 TPC 0"),
+    ("13 on two TPCs", [(50, tpc(A, 1)), (500, tpc(A, 2, tpc=1))], ""),
+    ("13 on two GPCs", [(50, tpc(A, 1)), (500, tpc(A, 2, gpc=3))], ""),
+    ("13 on two GPUs", [(50, tpc(A, 1)), (500, tpc(B, 2))], ""),
+    ("13 on one TPC of two GPUs at once, twice", [(50, tpc(A, 1)), (51, tpc(B, 2)), (500, tpc(A, 3)), (501, tpc(B, 4))], ""),
+    ("13 on one TPC, a day apart", [(50, tpc(A, 1)), (51 + 24 * HOUR, tpc(A, 2))], ""),
+    ("31 on one GPU in two jobs", [(50, xid(31, A, 1)), (500, xid(31, A, 2))], "Xid 31"),
+    ("31 on one GPU in one job", [(50, xid(31, A, 1)), (500, xid(31, A, 1))], ""),
+    ("31 on two GPUs", [(50, xid(31, A, 1)), (500, xid(31, A, 2)), (5000, xid(31, B, 3))], ""),
+    ("31 once", [(50, xid(31, A, 1))], ""),
+    ("31 on one GPU, a day apart", [(50, xid(31, A, 1)), (51 + 24 * HOUR, xid(31, A, 2))], ""),
+    ("five bursts of 119", [(n * 4 * HOUR, xid(119)) for n in range(1, 6)], "5 bursts in 24 h"),
+    ("four bursts of 119", [(n * 4 * HOUR, xid(119)) for n in range(1, 5)], ""),
+    ("five reports of 119 within 3 h of each other", [(n * 2 * HOUR, xid(119)) for n in range(1, 6)], ""),
+    ("sticky numbers joined with each other", [(n * 2 * HOUR, xid((74, 79, 95, 109, 119)[n % 5])) for n in range(1, 9)], ""),
+    ("five bursts of 63, 180 s apart", [(n * 180, xid(63)) for n in range(1, 6)], "5 bursts"),
+    ("one burst of 63, 179 s apart", [(n * 179, xid(63)) for n in range(1, 9)], ""),
+    ("five bursts of different numbers", [(n * 300, xid((62, 63, 92, 46, 94)[n - 1])) for n in range(1, 6)], "Xid 46, 62, 63, 92, 94"),
+    ("five bursts on different GPUs", [(n * 300, xid(62, (A, B, C)[n % 3])) for n in range(1, 6)], ""),
+    ("five bursts of 45", [(n * 300, xid(45, pid=n)) for n in range(1, 9)], ""),
+    ("five bursts of 43 in one job", [(n * 300, xid(43)) for n in range(1, 9)], ""),
+    ("five bursts of 43 in five jobs", [(n * 300, xid(43, pid=n)) for n in range(1, 6)], "Xid 43"),
+    ("five bursts of 43 by two programs", [(n * 300, xid(43, pid=7, name=("a", "b")[n % 2])) for n in range(1, 6)], "Xid 43"),
+    ("five bursts of 43 on two GPUs alike", [(n * 300 + m, xid(43, g, pid=n)) for n in range(1, 9) for m, g in enumerate((A, B))], ""),
+    ("five bursts of 79 on two GPUs alike", [(n * 4 * HOUR + m, xid(79, g)) for n in range(1, 6) for m, g in enumerate((A, B))], "Xid 79"),
+    ("test messages", [(n * 300, xid(106)) for n in range(1, 9)], ""),
+    ("five bursts, the first over a day ago", [(n * 7 * HOUR, xid(62)) for n in range(1, 6)], ""),
+]
+
+
+@pytest.mark.parametrize(("lines", "words"), [case[1:] for case in REPEATS], ids=[case[0] for case in REPEATS])
+def test_what_comes_again_is_a_finding_where_it_says_more_than_one_of_it_does(lines: list[tuple[float, str]], words: str) -> None:
+    result = judged(kmsg(*lines))["kernel-xid-repeat"]
+    assert result.status is (Status.FAIL if words else Status.PASS), result.findings
+    assert not words or words in f"{result.findings[0].subject} {result.findings[0].observed}"
+
+
+def test_a_crash_loop_of_a_job_on_all_gpus_accuses_its_user_only() -> None:
+    lines = [(n * 300 + m / 10, tpc(f"0000:{0x18 + m:02x}:00", n * 10 + m)) for n in range(1, 30) for m in range(8)]
+    found = failing(kmsg(*lines))
+    assert set(found) == {"kernel-xid-job"} and found["kernel-xid-job"].owner is Owner.USER and len(found["kernel-xid-job"].findings) == 8
+
+
+def test_a_45_names_the_xid_that_it_follows() -> None:
+    (finding,) = [f for f in failing(kmsg((50, xid(95)), (51, xid(45))))["kernel-xid-job"].findings if f.subject.endswith("45")]
+    assert "It follows Xid 95 of this GPU" in finding.remedy
+    (told,) = failing(kmsg((51, xid(45, rest="Ch 1, caused by previous Xid 149"))))["kernel-xid-job"].findings
+    assert "It follows Xid 149" in told.remedy
+    (alone,) = failing(kmsg((500, xid(45))))["kernel-xid-job"].findings
+    assert "Fabric Manager" in alone.remedy
+
+
+def wants(code: int, words: str, gpu: str = A) -> str:
+    return f"NVRM: Xid (PCI:{gpu}): 154, pid='<unknown>', name=<unknown>, GPU recovery action changed from 0x0 (None) to 0x{code:x} ({words})"
+
+
+RECOVERIES = [
+    (1, "GPU Reset Required", "GPU reset"), (1, "PF FLR", "GPU reset"), (2, "Node Reboot Required", "node reboot"), (2, "OS Reboot", "node reboot"),
+    (3, "Drain P2P", "peer-to-peer"), (4, "Drain and Reset", "drain and reset"), (5, "x", "IMEX"), (6, "x", "bus reset"), (7, "x", "system reboot"),
+    (9, "Dance", "no table holds"),
+]
+
+
+@pytest.mark.parametrize(("code", "words", "remedy"), RECOVERIES)
+def test_the_drivers_word_is_obeyed_whatever_it_calls_it(code: int, words: str, remedy: str) -> None:
+    (finding,) = failing(kmsg((50, wants(code, words))))["kernel-xid-recovery"].findings
+    assert remedy in finding.remedy and finding.subject == f"GPU at PCI {A}, Xid 154"
+
+
+def test_the_newest_word_for_each_gpu_counts_and_none_clears_it() -> None:
+    assert not failing(kmsg((50, wants(1, "GPU Reset Required")), (60, wants(0, "None"))))
+    found = failing(kmsg((50, wants(0, "None")), (55, wants(2, "Node Reboot Required", B)), (60, wants(1, "GPU Reset Required"))))
+    assert [f.subject for f in found["kernel-xid-recovery"].findings] == [f"GPU at PCI {A}, Xid 154", f"GPU at PCI {B}, Xid 154"]
+
+
+def test_a_154_without_the_drivers_words_is_said_and_not_guessed() -> None:
+    (finding,) = failing(kmsg((50, f"NVRM: Xid (PCI:{A}): 154, hm")))["kernel-xid-recovery"].findings
+    assert "no table holds" in finding.remedy
+
+
+# registers of the lines, the rule that fails ("": none), a word of the remedy
+REGISTERS: list[tuple[list[dict[int, int]], str, str]] = [
+    ([{0: 1 << 0 | 1 << 23 | 1 << 30}], "", ""), ([{0: 1 << 1}], "kernel-xid-nvlink", "ask the vendor"), ([{0: 1 << 20 | 1 << 27}], "kernel-xid-nvlink", "seen 1 of 2"),
+    ([{0: 1 << 4}], "kernel-xid-nvlink", "seen 1 of 2"), ([{0: 1 << 4}, {0: 1 << 5}], "kernel-xid-nvlink", "ask the vendor"),
+    ([{0: 1 << 8}], "kernel-xid-nvlink", "seen 1 of 2"), ([{0: 1 << 8}, {0: 1 << 28}], "kernel-xid-nvlink", "vendor's diagnostics"),
+    ([{0: 1 << 21}], "kernel-xid-nvlink", "signal integrity"), ([{2: 1 << 13}], "kernel-xid-nvlink", "not expected in production"),
+    ([{2: 1 << 16}], "kernel-xid-nvlink", "reset"), ([{2: 1 << 16}] * 2, "kernel-xid-nvlink", "field diagnostic"), ([{2: 1 << 17}] * 2, "kernel-xid-nvlink", "ask the vendor"),
+    ([{3: 1 << 16}], "kernel-xid-nvlink", "ask the vendor"), ([{3: 1 << 18}], "kernel-xid-nvlink", "fabric must be reset"),
+    ([{4: 1 << 18}] * 2, "kernel-xid-nvlink", "ECC or parity"), ([{4: 1 << 20}], "kernel-xid-watch", "corrected ECC"),
+    ([{0: 1 << 15}], "kernel-xid-nvlink", "Bit 15 of register 0: not in the table"), ([{1: 1 << 4}], "kernel-xid-nvlink", "no bit is set"),
+    ([{}], "kernel-xid-nvlink", "no bit is set"),
+]
+
+
+@pytest.mark.parametrize(("lines", "rule", "words"), REGISTERS)
+def test_xid_74_is_what_its_registers_say(lines: list[dict[int, int]], rule: str, words: str) -> None:
+    found = failing(kmsg(*((50 + n * 300, link(registers)) for n, registers in enumerate(lines))))
+    assert set(found) == ({rule} if rule else set())
+    assert not rule or words in found[rule].findings[0].remedy
+
+
+def test_registers_are_counted_link_by_link() -> None:
+    found = failing(kmsg((50, link({0: 1 << 4}, 3)), (500, link({0: 1 << 4}, 4))))["kernel-xid-nvlink"].findings
+    assert [f.subject[-6:] for f in found] == ["link 3", "link 4"] and all("seen 1 of 2" in f.remedy for f in found)
+
+
+def test_a_secondary_link_error_is_excused_by_what_it_follows() -> None:
+    assert set(failing(kmsg((45, xid(79)), (50, link({0: 1 << 1}))))) == {"kernel-xid"}
+
+
+def test_registers_that_cannot_be_decoded_want_a_reset_and_say_why() -> None:
+    ampere = machine.done(**{path: file.text.replace("10DE:2330", "10DE:20B2") for path, file in machine.pci().files.items()})
+    for log, more, word in ((kmsg((50, link({0: 1 << 1}))), {"gpu_pci": ampere}, "for Hopper only"),
+                            (kmsg((50, link({0: 1 << 1}))), {"gpu_pci": Capture(Outcome.MISSING)}, "generation is not known"),
+                            (kmsg((50, xid(74, rest="NVLink: fatal error detected on link 2"))), {}, "holds no registers")):
+        (finding,) = failing(log, **more)["kernel-xid-nvlink"].findings
+        assert word in finding.remedy and "reset the GPU" in finding.remedy
+
+
+WORDS: list[tuple[str, str, str]] = [
+    (nvlink5(144, "SAW_MVB", 1, fatal="Nonfatal"), "", ""), (nvlink5(144, "SAW_MVB", 2), "kernel-xid-nvlink", "uncorrectable"),
+    (nvlink5(144, "SAW_MVB", 3), "kernel-xid-nvlink", "uncorrectable"), (nvlink5(144, "SAW_MVB", 0x40), "kernel-xid-nvlink", "not in the table"),
+    (nvlink5(145, "RLW_REMAP", 1, fatal="Nonfatal"), "kernel-xid-job", "job"), (nvlink5(145, "RLW_RXPIPE", 1, fatal="Nonfatal"), "", ""),
+    (nvlink5(145, "RLW_RXPIPE", 1), "kernel-xid-nvlink", "reset"), (nvlink5(145, "RLW_TAGSTATE", 0x100000), "kernel-xid-nvlink", "uncorrectable"),
+    (nvlink5(146, "TLW_RX/TLW_RX_PIPE0", 4), "kernel-xid-nvlink", "uncorrectable"), (nvlink5(146, "TLW_CTRL", 1, fatal="Nonfatal"), "", ""),
+    (nvlink5(147, "TREX", 1, fatal="Nonfatal"), "", ""), (nvlink5(148, "NVLPW", 0x80000000, fatal="Nonfatal"), "", ""),
+    (nvlink5(149, "NETIR_BER_EVENT", 1, fatal="Nonfatal"), "kernel-xid-watch", "cables"), (nvlink5(149, "NETIR/NETIR_INT"), "kernel-xid-nvlink", "controller"),
+    (nvlink5(149, "NETIR_LINK_EVT", 0, subcode=0b000010), "kernel-xid-nvlink", "signal integrity"),
+    (nvlink5(149, "NETIR_LINK_DOWN", 0, subcode=0b100101), "kernel-xid-nvlink", "other end"),
+    (nvlink5(149, "NETIR_LINK_EVT", 0, subcode=0b010101), "kernel-xid-nvlink", "other end"),
+    (nvlink5(149, "NETIR_LINK_EVT", 0, subcode=0b101010), "kernel-xid-nvlink", "cables"),
+    (nvlink5(149, "NETIR_LINK_EVT", 0, subcode=0b100110), "", ""), (nvlink5(149, "NETIR_LINK_EVT", 0, subcode=0b101000), "", ""),
+    (nvlink5(149, "NETIR_LINK_EVT", 0, subcode=0b111111), "kernel-xid-nvlink", "subcode 0x3f is not in the table"),
+    (nvlink5(149, "NETIR_MFDE_EVENT", 1), "kernel-xid-nvlink", "firmware"), (nvlink5(149, "NETIR_MFDE_EVENT", 3, fatal="Nonfatal"), "", ""),
+    (nvlink5(149, "NETIR_MFDE_EVENT", 6), "kernel-xid-nvlink", "not in the table"), (nvlink5(149, "NETIR_MFDE_EVENT", None), "kernel-xid-nvlink", "status none"),
+    (nvlink5(150, "MSE_WATCHDOG"), "kernel-xid-nvlink", "management engine"), (f"NVRM: Xid (PCI:{A}): 150, MSE Degraded", "kernel-xid-nvlink", "management engine"),
+    (nvlink5(144, "NEW_UNIT", 1), "kernel-xid-nvlink", "unit NEW_UNIT"), (f"NVRM: Xid (PCI:{A}): 144, hm", "kernel-xid-nvlink", "not of the documented form"),
+]
+
+
+@pytest.mark.parametrize(("line", "rule", "words"), WORDS)
+def test_nvlink_5_is_what_its_words_say(line: str, rule: str, words: str) -> None:
+    found = failing(kmsg((50, line)), gpu_pci=blackwell())
+    assert set(found) == ({rule} if rule else set())
+    assert not rule or words in found[rule].findings[0].remedy
+
+
+@pytest.mark.parametrize(("number", "captured"), [(74, blackwell()), (149, machine.pci())])
+def test_an_nvlink_xid_of_another_generation_is_a_case_for_support(number: int, captured: Capture) -> None:
+    assert set(failing(kmsg((50, xid(number))), gpu_pci=captured)) == {"kernel-xid"}
+
+
+def sxid(number: int, rest: str, switch: str = "0000:05:00.0") -> str:
+    return f"nvidia-nvswitch0: SXid (PCI:{switch}): {number}, {rest}"
+
+
+SWITCHES = [
+    (sxid(12020, "Fatal, Link 3 egress"), "kernel-sxid", "every partition"), (sxid(20034, "Fatal, Link 30 LTSSM Fault Up"), "kernel-sxid", "the log does not say which"),
+    (sxid(20034, "Severity 1 Engine instance 30"), "kernel-sxid", "LTSSM"), (sxid(20034, "Non-fatal, Link 3"), "kernel-sxid-watch", "LTSSM"),
+    (sxid(11021, "Non-fatal, Link 3 x"), "kernel-sxid-watch", "corrected"), (sxid(20009, "Fatal, Link 3 x"), "kernel-sxid", "short error rate"),
+    (sxid(10003, "Data {0x0}"), "kernel-sxid-watch", "nobody handled"), (sxid(55555, "Fatal, Link 1"), "kernel-sxid", "Not in the table"),
+    (sxid(55555, "hm"), "kernel-sxid", "Not in the table"), (sxid(28006, "Non-fatal, Link 46 MC TS crumbstore"), "kernel-sxid-watch", "by the driver's word"),
+]
+
+
+@pytest.mark.parametrize(("line", "rule", "words"), SWITCHES)
+def test_an_sxid_is_as_bad_as_the_driver_and_then_the_table_say(line: str, rule: str, words: str) -> None:
+    found = failing(kmsg((50, line)))
+    assert set(found) == {rule} and words in found[rule].findings[0].remedy
+
+
+@pytest.mark.parametrize("number", sorted(TABLE.sxids))
+def test_each_sxid_fails_under_its_kinds_rule_where_the_line_has_no_word(number: int) -> None:
+    fatal = TABLE.sxids[number].kind.value.endswith("_fatal") and TABLE.sxids[number].kind.value != "non_fatal"
+    assert set(failing(kmsg((50, sxid(number, "x"))))) == {"kernel-sxid" if fatal else "kernel-sxid-watch"}
+
+
+def test_an_access_port_is_told_from_a_trunk_port_by_the_gpus_that_report_with_it() -> None:
+    fault = (50, sxid(20034, "Fatal, Link 30 LTSSM Fault Up"))
+    (one,) = failing(kmsg(fault, (51, link({2: 1 << 13}))))["kernel-sxid"].findings
+    (two,) = failing(kmsg(fault, (51, link({2: 1 << 13})), (52, link({2: 1 << 13}, gpu=B))))["kernel-sxid"].findings
+    (far,) = failing(kmsg(fault, (70, link({2: 1 << 13}))))["kernel-sxid"].findings
+    assert f"GPU at PCI {A} reports Xid 74 with it: by that an access port" in one.remedy and "a trunk port" in two.remedy
+    assert "the log does not say which" in far.remedy
+
+
+def test_without_a_table_the_rules_are_unknown_and_it_is_our_fault() -> None:
+    from dataclasses import replace
+
+    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), replace(RULES, xids=None))
+    assessment.add(machine.recording())
+    found = [result for result in assessment.finish().reports[0].results if result.rule in OURS]
+    assert {(result.status, result.reason) for result in found} == {(Status.UNKNOWN, "xid_table: no rules folder holds an xid.yaml")}
+
+
+@pytest.mark.parametrize("line", ["NVRM: Xid (PCI:{n:04x}:3b:00): 74, pid={n}, name=x", "NVRM: Xid (PCI:0000:3b:00): 13, pid={n}, name=x, (GPC 1, TPC 2, SM 0)",
+                                  "NVRM: Xid (PCI:{n:04x}:3b:00): 45, pid={n}, name=x", "nvidia-nvswitch0: SXid (PCI:{n:04x}:00:00.0): 20034, Fatal"])
+def test_four_mebibytes_of_reports_are_judged_in_bounded_time(line: str) -> None:
+    lines = [(n / 100, line.format(n=n % 65536)) for n in range(4 * MIB // (len(line) + 20))]
+    log = kmsg(*lines)
+    before = time.process_time()
+    judged(log)
+    assert time.process_time() - before < 15

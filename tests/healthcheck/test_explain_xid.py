@@ -1,0 +1,45 @@
+"""`muster explain xid` and `sxid`: one number whole, all of them, and an unknown one in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command import muster
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["xid", "79"], ["Xid 79  RC_GPU_HAS_FALLEN_OFF_THE_BUS", "reboot, by kernel-xid", "RESTART_BM / CONTACT_SUPPORT", "five-bursts", "xid.yaml:"]),
+    (["xid", "64"], ["volta       inspect: an ECC page retirement"]), (["xid", "13"], ["same-tpc", "owner       user"]),
+    (["sxid", "20034"], ["SXid 20034", "reset, by kernel-sxid", "potentially fatal", "sxid.yaml:"]),
+    (["kernel-xid"], ["check       kernel.xid", "hours: 24"]),
+])
+def test_a_number_and_a_rule_are_explained(words: list[str], said: list[str], tmp_path: Path) -> None:
+    told = muster("explain", *words, home=tmp_path)
+    assert told.returncode == 0 and all(word in told.stdout for word in said), told.stdout + told.stderr
+
+
+def test_a_sites_own_table_is_named_with_what_it_overrides(tmp_path: Path) -> None:
+    (tmp_path / "xid.yaml").write_text("xids:\n- {xid: 63, action: reset}\n")
+    told = muster("explain", "xid", "63", "--rules", str(tmp_path), home=tmp_path)
+    assert "reset, by kernel-xid" in told.stdout and "xid.yaml:2, which overrides " in told.stdout
+
+
+def test_without_a_number_all_are_listed_as_text_and_as_json(tmp_path: Path) -> None:
+    assert len(muster("explain", "xid", home=tmp_path).stdout.splitlines()) == 173
+    listed = json.loads(muster("explain", "sxid", "--format", "json", home=tmp_path).stdout)
+    assert len(listed) == 48 and {"sxid", "kind", "meaning", "action", "owner", "rule", "file", "dated"} <= set(listed[0])
+    one = json.loads(muster("explain", "xid", "48", "--format", "json", home=tmp_path).stdout)
+    assert one["architectures"]["blackwell"]["action"] == "reset" and one["nvidia"] == ["WORKFLOW_XID_48", "WORKFLOW_XID_48"]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["xid", "777"], "xid 777 is not in the table of 2025-10-29; muster treats such a one as a case for support; the nearest is 173"),
+    (["sxid", "20035"], "the nearest is 20034"), (["xid", "many"], "xid: expected a number such as 1, got 'many'"),
+    (["gpu-count", "79"], "a number is explained after xid or sxid only"), (["xyd"], "no such rule"),
+])
+def test_what_is_not_there_is_one_line_and_exit_2(words: list[str], said: str, tmp_path: Path) -> None:
+    told = muster("explain", *words, home=tmp_path)
+    assert told.returncode == 2 and said in told.stderr and told.stderr.count("\n") == 1 and not told.stdout
