@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from healthcheck.checks.base import fleet_check
 from healthcheck.facts.host import Uptime, Versions
@@ -36,8 +37,7 @@ class Uncompared:
 Said = Iterator[tuple[str, Finding | Uncompared]]
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One reading of one thing of a node; `peers` names those that it is compared with, as in '... of 64 GPUs in slot 3, idle'."""
 
     node: str

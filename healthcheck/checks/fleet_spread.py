@@ -65,16 +65,22 @@ def far_off_rates(
     readings = []
     for node, found in things.items():
         earlier = {thing.name: thing for thing in before[node]}
+        try:
+            hours = max(elapsed(look[node], look[node], previous_look[node]), SHORTEST) / 3600
+        except NotMeasured as error:
+            yield from ((node, Uncompared(thing.name, error.reason, unmeasured=True)) for thing in found)
+            continue
         for thing in found:
+            name = thing.name
+            if name not in earlier:
+                yield node, Uncompared(name, f"the earlier look could not read {counter} of it", unmeasured=True)
+                continue
             try:
-                if thing.name not in earlier:
-                    raise NotMeasured(thing, f"the earlier look could not read {counter} of it")
-                grown = increase(thing, earlier[thing.name], counter)
-                hours = max(elapsed(thing, look[node], previous_look[node]), SHORTEST) / 3600
+                grown = increase(thing, earlier[name], counter)
             except NotMeasured as error:
-                yield node, Uncompared(thing.name, error.reason, unmeasured=True)
+                yield node, Uncompared(name, error.reason, unmeasured=True)
             else:
-                readings.append(Reading(node, thing.name, grown / hours, what))
+                readings.append(Reading(node, name, grown / hours, what))
     yield from far_off(readings, " an hour", spreads=spreads, floor=floor_hourly, at_least=at_least, below=False)
 
 
