@@ -72,7 +72,9 @@ class Guards:
                 return value
             made: Any = _Guarded(value, self)
         elif type(value) is tuple:
-            items = [self.wrap(item) for item in value]
+            # There may be hundreds (links), nearly all of them whole.
+            items = [item if isinstance(item, Fact) and _PLAIN.issuperset(map(type, vars(item).values())) else self.wrap(item)
+                     for item in value]
             made = value if all(map(is_, items, value)) else tuple(items)
         else:
             return value
