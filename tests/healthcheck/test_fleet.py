@@ -358,7 +358,7 @@ def test_whatever_is_unmeasured_no_node_passes_on_what_was_not_read(marks: list[
         assert kind != 1 or results[f"n{number}"].status is not Status.PASS
 
 
-def test_all_fleet_rules_over_512_nodes_take_less_than_a_second_of_processor_time() -> None:
+def test_all_fleet_rules_over_512_nodes_take_no_more_than_a_moment_of_processor_time() -> None:
     look = Captures(machine.recording())
     names = {name.removeprefix("previous_") for known in FLEET for name in known.checked.facts}
     cohort = {}
@@ -368,7 +368,7 @@ def test_all_fleet_rules_over_512_nodes_take_less_than_a_second_of_processor_tim
     guards, began = Guards(), time.process_time()
     for known in FLEET:
         judge_fleet(known, {node: {n: facts[n] for n in known.checked.facts} for node, facts in cohort.items()}, None, guards)
-    assert time.process_time() - began < 2.5     # 0.6 s where nothing else runs
+    assert time.process_time() - began < 2.5     # 0.75 s on two busy cores
 
 
 def test_the_packaged_fleet_rules_are_typed_as_their_checks_ask() -> None:
