@@ -40,7 +40,8 @@ _KINDS = {
 
 def healthy(name: str, rng: random.Random) -> Machine:
     """A node with nothing wrong. Among what is right are things that a careless check would accuse: old link_downed counts, an
-    application's Xid, a corrected memory error, full read-only snap mounts, a file system that knows no inodes."""
+    application's Xid, a corrected memory error, replays of links, time at the power cap, full read-only snap mounts, a file system
+    that knows no inodes."""
     machine = Machine(name)
     machine.files.update(_host_files(name, rng))
     _pci(machine)
@@ -207,7 +208,11 @@ def _mounts(rng: random.Random) -> list[Mount]:
 
 
 def _scenario(rng: random.Random) -> dict[str, str]:
-    values = {"driver.version": DRIVER, "nvml.version": f"12.{DRIVER}", "gpu.count": str(len(GPUS))}
+    values = {
+        "driver.version": DRIVER, "nvml.version": f"12.{DRIVER}", "gpu.count": str(len(GPUS)),
+        # An hour at the power cap is what training does, and a few replays long ago are what links do.
+        "gpu.*.slowdown.power": str(3600 * 10**9), "gpu.2.nvlink.5.replay": "3", "gpu.6.pcie.replays": "12",
+    }
     for index, address in enumerate(GPUS):
         values |= {
             f"gpu.{index}.uuid": f"GPU-{uuid.UUID(int=rng.getrandbits(128), version=4)}",
