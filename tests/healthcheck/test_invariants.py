@@ -150,6 +150,7 @@ _READS = {
     "port-count": (), "port-state": ("/state", "/phys_state"), "port-rate": ("/state", "/rate"),
     "port-link-downed": ("/link_downed", "/uevent"),
     "fleet-kernel": ("/osrelease",), "fleet-driver": ("/version",), "kernel-xid": ("/dev/kmsg",), "kernel-hardware-error": ("/dev/kmsg",),
+    **{f"kernel-{name}": ("/dev/kmsg",) for name in ("xid-watch", "xid-job", "xid-repeat", "xid-recovery", "xid-nvlink", "sxid", "sxid-watch")},
     "host-memory": ("/proc/meminfo",), "host-swap": ("/proc/swaps",), "gpu-count": ("/uevent",),
     "filesystem-space": ("/proc/self/mountinfo", "/", "/raid"), "filesystem-inodes": ("/proc/self/mountinfo", "/", "/raid"),
     "filesystem-read-only": ("/proc/self/mountinfo",),
