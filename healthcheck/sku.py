@@ -78,10 +78,13 @@ def _docker(facts: Facts) -> bool | None:
 
 
 def _same(field: str, read: Callable[[Any], Any] = lambda value: value, *, without: Any = None) -> Callable[[Facts], Any]:
-    """What all GPUs of the node say alike; `without` is what a GPU says that has no such thing."""
+    """What all GPUs of the node say alike; `without` is what a GPU says that has no such thing, and a node that has no GPU."""
 
     def learner(facts: Facts) -> Any:
-        found = {_said(gpu, field, read, without) for gpu in _plain(facts.get("gpus")) or ()}
+        gpus = _plain(facts.get("gpus"))
+        if gpus == ():
+            return without
+        found = {_said(gpu, field, read, without) for gpu in gpus or ()}
         return found.pop() if len(found) == 1 else None
 
     return learner

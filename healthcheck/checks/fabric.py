@@ -81,6 +81,11 @@ def fabric_clique(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
             yield Finding(name, f"clique {place[1]} of cluster {place[0]}", expected)
 
 
+def _all_in_fabric(gpus: tuple[Gpu, ...]) -> bool:
+    """Whether each GPU has become a part of its fabric; one whose state is not supported has not, and counts."""
+    return sum(gpu.fabric_state == "completed" and not gpu.fabric_status for gpu in gpus) == len(gpus)
+
+
 @check("fabric.manager")
 def fabric_manager(services: Services, gpus: tuple[Gpu, ...], *, switches: int) -> Iterator[Finding]:
     """On a machine with NVSwitches of its own the Fabric Manager runs.
@@ -89,9 +94,7 @@ def fabric_manager(services: Services, gpus: tuple[Gpu, ...], *, switches: int) 
     """
     if not switches or services.fabric_manager.active == "active":
         return
-    # A GPU whose state is not supported is counted, and has not become a part of anything.
-    ready = services.fabric_manager.load == "not-found" and sum(gpu.fabric_state == "completed" and not gpu.fabric_status for gpu in gpus)
-    if ready == len(gpus):
+    if services.fabric_manager.load == "not-found" and _all_in_fabric(gpus):
         return
     yield Finding(services.fabric_manager.name, services.fabric_manager.shown, "active", _RESTART)
 

@@ -175,11 +175,10 @@ def _verdict(captures: Captures) -> _Word:
     return _Word(None, f"{first.trouble}; {second.trouble}" if asked else first.trouble)
 
 
-def _loads(word: _Word, on_pci: Any, module: Any) -> tuple[Any, str, str]:
-    """Whether the driver came up, its trouble and the cause."""
+def _loads(word: _Word, on_pci: Any, module: Any, asked: bool) -> tuple[Any, str, str]:
+    """Whether the driver came up, its trouble and the cause. Where nothing is on PCI, and so NVML was not asked, none is wanted."""
     if word.loads is None:
-        nothing = on_pci == 0 and module is UNSUPPORTED
-        return (UNSUPPORTED if nothing else Unmeasured(word.trouble)), "", ""
+        return (UNSUPPORTED if on_pci == 0 and not asked else Unmeasured(word.trouble)), "", ""
     if word.loads and on_pci and isinstance(on_pci, int) and reading(word.head, "count", int) == 0:
         return False, f"No devices were found: {on_pci} GPUs are on PCI, and the driver lists none", CAUSES[smi.NO_DEVICES]
     trouble = word.trouble
@@ -207,7 +206,8 @@ def driver(captures: Captures) -> Driver:
     told: dict[str, Any] = {
         key: reading(word.head, key, str) if word.head else Unmeasured(word.trouble) for key in ("driver", "nvml", "cuda")
     }
-    loads, trouble, cause = _loads(word, _on_pci(captures), module)
+    nvml = captures.capture(NVML)
+    loads, trouble, cause = _loads(word, _on_pci(captures), module, nvml is None or nvml.outcome is not Outcome.MISSING)
     # NVML's own version is CUDA's major number and the driver version that it belongs to: 12.550.54.15.
     library: Any = told["nvml"].partition(".")[2] if isinstance(told["nvml"], str) else told["nvml"]
     return Driver(
