@@ -23,7 +23,7 @@ def one_line(text: str) -> str:
 
 @pytest.mark.parametrize(("content", "words"), [
     (None, "no such file"), (b"", "empty"), (b"version: 1\nversion: 1\n", "version"), (b"version: 2\nnodes: {a: }\n", "version"),
-    (b"version: 1\nnodes: {a: {sku: hgx-h200x}}\n", "hgx-h100"), (b"version: 1\nnodes: {a: {port: ssh}}\n", "port"),
+    (b"version: 1\nnodes: {a: {sku: hgx-h200x}}\n", "hgx-h200"), (b"version: 1\nnodes: {a: {port: ssh}}\n", "port"),
     (b"version: 1\nnodes: {a: {prot: 22}}\n", "did you mean port?"), (b"version: 1\ngroups: {x: '@y', y: '@x'}\nnodes: {a: {}}\n", "x"),
     (BOMB.encode(), "over 1000000 values"), (b"version: 1\nnodes: {\xff: {}}\n", "UTF-8"), (b"- a\n", "map"), (b"version: 1\nnodes: {a: {}\n", ":"),
     (b"#" * (16 * 1024 * 1024 + 1), "16777216 bytes"), (b"version: 1\nnodes:\n  a: {}\n  a: {}\n", "bad.yaml:3:3 already"),
