@@ -74,7 +74,7 @@ def test_explain_lists_every_rule_and_tells_one_whole(tmp_path: Path) -> None:
     rules = json.loads(listed.stdout)
     assert len(rules) >= 18 and {"remedy", "source", "proven", "file", "severity"} <= rules[0].keys()
     told = muster("explain", "gpu-ecc-uncorrected", home=tmp_path)
-    assert "GPU" in told.stdout and "proven      documented" in told.stdout and "gpu.yaml" in told.stdout
+    assert "GPU" in told.stdout and "proven      documented" in told.stdout and "gpu-memory.yaml" in told.stdout
 
 
 def test_the_site_file_that_won_is_named(tmp_path: Path) -> None:
