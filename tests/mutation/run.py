@@ -1,0 +1,211 @@
+"""Runs the tests that concern checks, then again for each packaged check with its body taken out, and says which of them noticed.
+
+    python -m tests.mutation.run FOLDER
+
+Prints one JSON document. Tests are collected once; each run is a fork of that, so that 100 checks take minutes. What a check's tests
+are is measured: those during which it was called. Looks at simulated nodes are kept in FOLDER and taken only once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from healthcheck import fleetjudge, judge
+from healthcheck.checks import catalogue
+from healthcheck.checks.base import CHECKS, Check
+from healthcheck.judge import Verdict
+from healthcheck.outcome import Result
+from healthcheck.rule import Rule
+
+HERE = Path(__file__).parents[1]
+# The files whose tests say what checks do. What sweeps whole fleets, collects or renders is not asked.
+ABOUT_CHECKS = (
+    "healthcheck/checks/test_*.py", "healthcheck/test_checks*.py", "healthcheck/test_driver*.py", "healthcheck/test_fabric*.py",
+    "healthcheck/test_service*.py", "healthcheck/test_smi*.py", "healthcheck/test_xid*.py", "healthcheck/test_sxid*.py",
+    "healthcheck/test_kernel*.py", "healthcheck/test_dcgm*.py", "healthcheck/test_sku*.py", "healthcheck/test_fleet*.py",
+    "scenarios/test_*.py",
+)
+# The passing runs of a check's tests take seconds; without the check they cannot take much longer.
+LONGEST_S = 120
+AT_ONCE = 2
+PASSING, FAILING, UNMEASURED, UNSUPPORTED = "passing", "failing", "unmeasured", "unsupported"
+
+
+@dataclass
+class Seen:
+    """What one check met in the tests: cases, and the tests in which it was called."""
+
+    cases: set[str] = field(default_factory=set)
+    tests: list[str] = field(default_factory=list)
+
+
+def packaged_checks() -> dict[str, Check]:
+    """Ours, without those of plug-ins."""
+    catalogue.load()
+    return {name: check for name, check in sorted(CHECKS.items()) if check.function.__module__.startswith("healthcheck.")}
+
+
+def take_out(check: Check) -> None:
+    """Makes the check find nothing, wherever it is held: by the registry, by loaded rules, by a test that imported it."""
+    function: Any = inspect.unwrap(check.function)
+    function.__code__ = _nothing.__code__
+
+
+def _nothing(*facts: object, **values: object) -> Iterator[Any]:
+    return
+    yield
+
+
+class Runs:
+    """The plug-in: replaces pytest's own loop over the tests by one fork for all, and one for each check."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.why = ""
+        self.document: dict[str, Any] = {}
+
+    def pytest_configure(self) -> None:
+        # Imported no earlier: pytest rewrites the asserts of plug-ins as it finds them. Nobody reads the smallest example here.
+        from hypothesis import Phase, settings
+
+        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=30, deadline=None)
+        settings.load_profile("mutation")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        began = time.monotonic()
+        checks = packaged_checks()
+        baseline = self._forked({"": lambda: self._watched(session.items, checks)}, limit=10 * LONGEST_S)[""]
+        if baseline is None or "checks" not in baseline:
+            self.document = {"error": (baseline or {}).get("error", "the tests did not end in time"), "checks": {}}
+            return True
+        items = {item.nodeid: item for item in session.items}
+        seen = baseline["checks"]
+        # A test of few checks says more of each of them, and sooner.
+        busy = {name: sum(name in of["tests"] for of in seen.values()) for name in items}
+
+        def without(check: Check) -> Callable[[], dict[str, Any]]:
+            tests = sorted(seen[check.name]["tests"], key=lambda name: busy[name])
+            return lambda: self._mutated(check, [items[name] for name in tests if name not in baseline["failed"]])
+
+        outcomes = self._forked({name: without(check) for name, check in checks.items()}, limit=LONGEST_S)
+        for name, outcome in outcomes.items():
+            seen[name]["noticed"] = (outcome or {}).get("noticed", "" if outcome else "(it took too long)")
+        self.document = {"checks": seen, "failed": baseline["failed"], "seconds": round(time.monotonic() - began, 1)}
+        return True
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.why = str(report.longrepr)[-800:]
+
+    def _run(self, items: Sequence[pytest.Item], stop: bool) -> Iterator[str]:
+        """Runs the tests, in order, and yields the ids of those that fail."""
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            self.why = ""
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self.why:
+                yield item.nodeid
+                if stop:
+                    return
+
+    def _watched(self, items: Sequence[pytest.Item], checks: dict[str, Check]) -> dict[str, Any]:
+        seen = {name: Seen() for name in checks}
+        watch(checks, seen)
+        failed = {name: self.why for name in self._run(items, stop=False)}
+        return {"failed": failed, "checks": {name: {"cases": sorted(of.cases), "tests": sorted(set(of.tests))} for name, of in seen.items()}}
+
+    def _mutated(self, check: Check, items: Sequence[pytest.Item]) -> dict[str, Any]:
+        take_out(check)
+        return {"noticed": next(self._run(items, stop=True), "")}
+
+    def _forked(self, jobs: dict[str, Callable[[], dict[str, Any]]], limit: float) -> dict[str, dict[str, Any] | None]:
+        """Each job in a fork of its own, few at once; None for one that did not end in time."""
+        waiting, running, done = list(jobs), {}, {}
+        while waiting or running:
+            while waiting and len(running) < AT_ONCE:
+                name = waiting.pop(0)
+                running[self._fork(name or "all", jobs[name])] = (name, time.monotonic() + limit)
+            for pid, (name, end) in list(running.items()):
+                ended, _ = os.waitpid(pid, os.WNOHANG)
+                if ended or time.monotonic() > end:
+                    if not ended:
+                        os.killpg(pid, signal.SIGKILL)
+                        os.waitpid(pid, 0)
+                    del running[pid]
+                    answer = self.folder / f"{name or 'all'}.json"
+                    done[name] = json.loads(answer.read_text()) if ended and answer.exists() else None
+            time.sleep(0.02)
+        return done
+
+    def _fork(self, name: str, job: Callable[[], dict[str, Any]]) -> int:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            os.setpgid(0, 0)
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (1, 2):
+                os.dup2(null, descriptor)
+            root = self.folder / "tmp" / name
+            root.mkdir(parents=True)
+            os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root)
+            try:
+                answer = job()
+            except BaseException:  # noqa: BLE001  (the parent must hear of it, whatever it is)
+                answer = {"error": traceback.format_exc()[-2000:]}
+            (self.folder / f"{name}.json").write_text(json.dumps(answer))
+        finally:
+            os._exit(0)
+
+
+def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
+    """From now on `seen` holds what each check meets."""
+    names = {check.function: name for name, check in checks.items()}
+    word: Callable[[Rule, Verdict], Result] = judge.rule_on
+
+    def rule_on(rule: Rule, verdict: Verdict) -> Result:
+        found = word(rule, verdict)
+        name = names.get(rule.checked.function)
+        if name is not None and not verdict.skipped:
+            of = seen[name]
+            of.tests.append(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
+            for case, there in ((FAILING, verdict.findings), (UNMEASURED, verdict.unmeasured), (UNSUPPORTED, verdict.unsupported)):
+                if there:
+                    of.cases.add(case)
+            if found.status.value == "pass":
+                of.cases.add(PASSING)
+        return found
+
+    judge.rule_on = fleetjudge.rule_on = rule_on
+
+
+def main(folder: Path) -> int:
+    """Runs everything; prints the document."""
+    looks = folder / "looks"
+    looks.mkdir()
+    os.environ["MUSTER_SCENARIO_LOOKS"] = str(looks)
+    files = sorted({str(path) for pattern in ABOUT_CHECKS for path in HERE.glob(pattern)})
+    runs = Runs(folder)
+    with redirect_stdout(sys.stderr):
+        pytest.main([*files, "-q", "-p", "no:cacheprovider", "-m", "not slow"], plugins=[runs])
+    print(json.dumps(runs.document, indent=1))
+    return 0 if runs.document else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))

@@ -1,0 +1,137 @@
+"""Invariant 1 over every packaged rule and every probe that it needs: whatever a probe does but end well, the rule does not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import pytest
+
+from healthcheck.outcome import NodeReport, Status
+from healthcheck.probes import Kind, Probe
+from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.rule import Rule
+from tests.scenarios import node
+from tests.scenarios.conftest import Room
+
+RULES = {rule.id: rule for rule in node.rules().rules if not rule.left_out}
+JUDGED = sorted(rule.id for rule in RULES.values() if not rule.disruptive and rule.probes)
+WAYS = ("absent", "missing", "denied", "timeout", "timeout with nothing", "truncated", "truncated with nothing", "crashed", "wedged")
+
+
+
+@dataclass(frozen=True)
+class Spare:
+    """Rules (a glob, without some) that may pass although this probe did not end well, in these ways, and why that is no lie."""
+
+    probe: str
+    rules: str
+    why: str
+    ways: tuple[str, ...] = WAYS
+    but: frozenset[str] = frozenset()
+
+
+SPARE = (
+    Spare("gpu.smi", "*", "nvidia-smi is asked only where NVML did not answer"),
+    Spare("gpu.pci", "*", "the driver answered, so the bus is not asked whether there are GPUs at all", but=frozenset({"gpu-count"})),
+    Spare("service.nvidia", "driver-persistence-daemon", "persistence mode is on, so nobody needs the daemon"),
+    Spare("driver.module", "driver-*", "the driver itself said that it loads, which version it is, and that its library fits", ("denied",)),
+    Spare("driver.module", "driver-peermem", "a module's file that may not be read is there all the same", ("denied",)),
+    Spare("port.sysfs", "port-count", "ports are counted by their names, which were seen", ("denied",)),
+    Spare("port.sysfs", "driver-peermem", "ports are counted by their names, which were seen", ("denied",)),
+    Spare("service.nvidia", "fabric-imex", "the SKU wants no such service, so whether it runs changes nothing"),
+)
+
+
+def damaged(probe: Probe, capture: Capture, way: str) -> Capture | None:
+    """The capture as a real collector hands it over when the probe ends so."""
+    nothing = replace(capture, text="", files={}, exit=None, stderr="")
+    if way == "absent":
+        return None
+    if way == "denied":
+        return _denied(probe, capture)
+    if way == "truncated":
+        kept = dict(list(capture.files.items())[: len(capture.files) // 2])
+        return replace(capture, outcome=Outcome.TRUNCATED, text=capture.text[: len(capture.text) // 2], files=kept)
+    if way == "timeout":
+        kept = dict(list(capture.files.items())[: len(capture.files) // 2])
+        return replace(capture, outcome=Outcome.TIMEOUT, text=capture.text[: len(capture.text) // 2], files=kept, exit=None)
+    return replace(nothing, outcome=Outcome(way.removesuffix(" with nothing")))
+
+
+def _denied(probe: Probe, capture: Capture) -> Capture:
+    if probe.kind is Kind.FILES:
+        return replace(capture, files={
+            path: replace(entry, outcome=Outcome.DENIED, text="") if entry.outcome is Outcome.DONE else entry
+            for path, entry in capture.files.items()
+        })
+    if probe.kind is Kind.COMMAND:
+        return replace(capture, exit=1, text="", stderr="permission denied\n")
+    return replace(capture, outcome=Outcome.DENIED, text="", files={}, exit=None)
+
+
+_REPORTS: dict[tuple[tuple[str, ...], str], NodeReport] = {}
+
+
+def report(room: Room, probes: tuple[Probe, ...], way: str) -> NodeReport:
+    """The node's report where these probes end so; judged once for all rules."""
+    key = tuple(probe.id for probe in probes), way
+    if key not in _REPORTS:
+        held = dict(room.healthy.captures)
+        for probe in probes:
+            changed = damaged(probe, held.pop(probe.id), way) if probe.id in held else None
+            if changed is not None:
+                held[probe.id] = changed
+        seen: Recording = replace(room.healthy, captures=held)
+        _REPORTS[key] = node.judged(seen, node.earlier(room.healthy), room.peers)
+    return _REPORTS[key]
+
+
+def status(of: NodeReport, rule: str) -> Status:
+    return next(result.status for result in of.results if result.rule == rule)
+
+
+def needed(rule: Rule) -> tuple[Probe, ...]:
+    """The rule's probes, each once, without those that only stand in for another."""
+    return tuple({probe.id: probe for probe in rule.probes}.values())
+
+
+def test_every_rule_that_may_be_judged_beside_a_job_passes_on_the_healthy_node_so_that_the_rest_means_something(room: Room) -> None:
+    healthy = node.judged(room.healthy, node.earlier(room.healthy), room.peers)
+    passing = {result.rule for result in healthy.results if result.status is Status.PASS}
+    skipped = {result.rule: result.reason for result in healthy.results if result.status is Status.SKIPPED}
+    assert passing | skipped.keys() >= set(RULES), set(RULES) - passing - skipped.keys()
+    assert passing >= set(JUDGED) - skipped.keys()
+    assert all(reason for reason in skipped.values())
+
+
+def may_pass(rule: str, probe: str, way: str) -> bool:
+    """Whether this file says so, with its reason."""
+    return any(spare.probe == probe and fnmatchcase(rule, spare.rules) and way in spare.ways and rule not in spare.but for spare in SPARE)
+
+
+def passes(rule: str, probes: tuple[Probe, ...], way: str, room: Room) -> bool:
+    return status(report(room, probes, way), rule) is Status.PASS
+
+
+@pytest.mark.parametrize("rule", JUDGED)
+def test_a_rule_does_not_pass_where_none_of_its_probes_ended_well(rule: str, room: Room) -> None:
+    without = needed(RULES[rule])
+    ways = [way for way in WAYS if not all(may_pass(rule, probe.id, way) for probe in without)]
+    assert [way for way in ways if passes(rule, without, way, room)] == []
+
+
+@pytest.mark.parametrize("rule", JUDGED)
+def test_a_rule_passes_without_one_of_its_probes_only_where_another_holds_the_same(rule: str, room: Room) -> None:
+    assert [(probe.id, way) for probe in needed(RULES[rule]) for way in WAYS
+            if passes(rule, (probe,), way, room) and not may_pass(rule, probe.id, way)] == []
+
+
+def test_no_exception_stands_here_that_is_not_needed(room: Room) -> None:
+    idle = [
+        (spare.probe, spare.rules) for spare in SPARE
+        if not any(passes(rule, (probe,), way, room) for rule in JUDGED for probe in needed(RULES[rule]) for way in spare.ways
+                   if probe.id == spare.probe and fnmatchcase(rule, spare.rules) and rule not in spare.but)
+    ]
+    assert idle == []
