@@ -1,6 +1,6 @@
 """Runs the tests that concern checks, then again for each packaged check with its body taken out, and says which of them noticed.
 
-    python -m tests.mutation.run FOLDER
+    python -m tests.mutation.run FOLDER [CHECK...]
 
 Prints one JSON document. Tests are collected once; each run is a fork of that, so that 100 checks take minutes. What a check's tests
 are is measured: those during which it was called. Looks at simulated nodes are kept in FOLDER and taken only once.
@@ -72,8 +72,9 @@ def _nothing(*facts: object, **values: object) -> Iterator[Any]:
 class Runs:
     """The plug-in: replaces pytest's own loop over the tests by one fork for all, and one for each check."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, only: Sequence[str]) -> None:
         self.folder = folder
+        self.only = only
         self.why = ""
         self.document: dict[str, Any] = {}
 
@@ -101,7 +102,7 @@ class Runs:
             tests = sorted(seen[check.name]["tests"], key=lambda name: busy[name])
             return lambda: self._mutated(check, [items[name] for name in tests if name not in baseline["failed"]])
 
-        outcomes = self._forked({name: without(check) for name, check in checks.items()}, limit=LONGEST_S)
+        outcomes = self._forked({name: without(check) for name, check in checks.items() if not self.only or name in self.only}, limit=LONGEST_S)
         for name, outcome in outcomes.items():
             seen[name]["noticed"] = (outcome or {}).get("noticed", "" if outcome else "(it took too long)")
         self.document = {"checks": seen, "failed": baseline["failed"], "seconds": round(time.monotonic() - began, 1)}
@@ -124,7 +125,7 @@ class Runs:
     def _watched(self, items: Sequence[pytest.Item], checks: dict[str, Check]) -> dict[str, Any]:
         seen = {name: Seen() for name in checks}
         watch(checks, seen)
-        failed = {name: self.why for name in self._run(items, stop=False)}
+        failed = dict.fromkeys(self._run(items, stop=False), self.why)
         return {"failed": failed, "checks": {name: {"cases": sorted(of.cases), "tests": sorted(set(of.tests))} for name, of in seen.items()}}
 
     def _mutated(self, check: Check, items: Sequence[pytest.Item]) -> dict[str, Any]:
@@ -194,13 +195,13 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
     judge.rule_on = fleetjudge.rule_on = rule_on
 
 
-def main(folder: Path) -> int:
-    """Runs everything; prints the document."""
+def main(folder: Path, only: Sequence[str] = ()) -> int:
+    """Runs everything, or takes out only these checks; prints the document."""
     looks = folder / "looks"
     looks.mkdir()
     os.environ["MUSTER_SCENARIO_LOOKS"] = str(looks)
     files = sorted({str(path) for pattern in ABOUT_CHECKS for path in HERE.glob(pattern)})
-    runs = Runs(folder)
+    runs = Runs(folder, only)
     with redirect_stdout(sys.stderr):
         pytest.main([*files, "-q", "-p", "no:cacheprovider", "-m", "not slow"], plugins=[runs])
     print(json.dumps(runs.document, indent=1))
@@ -208,4 +209,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1])))
+    raise SystemExit(main(Path(sys.argv[1]), sys.argv[2:]))

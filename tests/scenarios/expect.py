@@ -69,6 +69,11 @@ EXPECTED: Mapping[str, Expected] = {
     "nvlink-errors": _only("nvlink-errors", "GPU 1 NVLink 4", "crc_flit|a second", "drain and reset the gpus", owner="vendor"),
     "nvlink-fatal": _only("kernel-xid-nvlink", "PCI 0000:d1:00, Xid 74, link 6", "fatal error", "register 0|drain"),
     "nvswitch-fatal": _only("kernel-sxid", "PCI 0000:05:00, SXid 20034, link 30", "Fatal", "access port|trunk port|drain"),
+    "nvswitch-corrected-an-error": _only("kernel-sxid-watch", "PCI 0000:06:00, SXid 11021", "single-bit", "watch", "warning"),
+    "other-kernel": _only("fleet-kernel", "kernel", "6.5.0-1014-nvidia|6.5.0-1007-nvidia|7 of 8 nodes", "reboot", "warning"),
+    "other-driver": _all(
+        _only("fleet-driver", "driver", "535.129.03|535.161.08", "reboot", "warning"),
+        _only("fleet-gsp", "GPU ", "535.129.03|535.161.08", "reinstall", "warning")),
     "fabric-manager-dead": _all(
         _only("fabric-manager", "nvidia-fabricmanager", "failed|active", "drain|restart nvidia-fabricmanager"),
         _only("fabric-state", "GPU ", "in progress|completed", "drain|nvidia-fabricmanager"), blind=True),

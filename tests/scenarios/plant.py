@@ -89,7 +89,8 @@ def gpu_lost(node: Machine) -> None:
 
 @_plant(repair.reseat)
 def gpu_missing(node: Machine) -> None:
-    """GPU 5 did not enumerate at boot: seven on the PCI bus, seven in the driver."""
+    """GPU 5 did not enumerate at the last boot: seven on the PCI bus, seven in the driver."""
+    repair.reboot(node)
     remove_pci(node, GPUS[5])
     kept = {key: value for key, value in node.scenario.items() if not key.startswith("gpu.")}
     for new, old in enumerate(index for index in range(len(GPUS)) if index != 5):
@@ -211,6 +212,12 @@ def pcie_replays(node: Machine) -> None:
     node.scenario["gpu.7.pcie.replays"] = "6040"
 
 
+@_plant(_a_day_later)
+def nvswitch_corrected_an_error(node: Machine) -> None:
+    """An NVSwitch corrected a single-bit error (SXid 11021)."""
+    node.say("nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 11021, Non-fatal, Link 12 ingress header ECC single-bit error", 4)
+
+
 # ---- heat, power, settings
 
 
@@ -281,6 +288,20 @@ def reset_wanted(node: Machine) -> None:
     """The driver itself wants GPU 1 reset: field 230, and Xid 154 in the log."""
     node.scenario["gpu.1.field.230"] = "1"
     _xid(node, 1, 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", by="pid='<unknown>', name=<unknown>")
+
+
+@_plant(repair.reboot)
+def other_kernel(node: Machine) -> None:
+    """The node came up with another kernel than its peers."""
+    node.files["/proc/sys/kernel/osrelease"] = "6.5.0-1014-nvidia\n"
+
+
+@_plant(repair.reboot)
+def other_driver(node: Machine) -> None:
+    """The node has an older driver than its peers, and with it an older firmware."""
+    node.files["/sys/module/nvidia/version"] = "535.129.03\n"
+    node.files["/proc/driver/nvidia/version"] = node.files["/proc/driver/nvidia/version"].replace("535.161.08", "535.129.03")
+    node.scenario |= {"driver.version": "535.129.03", "nvml.version": "12.535.129.03"}
 
 
 # ---- what jobs do

@@ -77,6 +77,8 @@ def reboot(node: Machine) -> None:
     _clear(node, _FORGOTTEN_BY_BOOT)
     healthy = machine(node.name)
     node.log[:] = healthy.log
+    release = "/proc/sys/kernel/osrelease"
+    node.files[release] = healthy.files[release]
     node.files["/proc/sys/kernel/random/boot_id"] = f"{uuid.UUID(int=random.Random('another boot').getrandbits(128), version=4)}\n"
     node.files |= {path: text for path, text in healthy.files.items() if path.startswith("/.muster/")}
 
