@@ -130,7 +130,7 @@ class Assessment:
             sku = sku.contradicted(why)
         facts[PORT_PLANS] = _port_plans(node, sku)
         facts[XID_TABLE] = self._ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
-        earlier = _facts(previous, view.previous) if _same_boot(recording, previous) else None
+        earlier = _earlier(previous, view.previous) if _same_boot(recording, previous) else None
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes))
         kept: set[str] = set()
         guards = Guards()
@@ -238,6 +238,12 @@ def _facts(recording: Recording | None, names: Iterable[str]) -> dict[str, Any]:
         return {}
     captures = Captures(recording)
     return {name: build_fact(FACTS[name], captures) for name in names}
+
+
+def _earlier(previous: Recording | None, names: Iterable[str]) -> dict[str, Any]:
+    """The facts of an earlier look, without those that it did not look for: it may have been for other rules."""
+    held = previous.captures if previous is not None else {}
+    return _facts(previous, (name for name in names if all(probe.id in held for probe in FACTS[name].probes[:1])))
 
 
 def _same_boot(now: Recording, before: Recording | None) -> bool:

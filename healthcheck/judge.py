@@ -72,9 +72,9 @@ def _run(
     arguments: list[Any] = []
     for name in check.facts:
         if name.startswith(PREVIOUS):
-            if previous is None:
+            if previous is None or name.removeprefix(PREVIOUS) not in previous:
                 return Verdict(skipped="no earlier look at this node in this boot")
-            value = previous.get(name.removeprefix(PREVIOUS), Unmeasured("the earlier look did not capture it"))
+            value = previous[name.removeprefix(PREVIOUS)]
         else:
             value = facts.get(name, Unmeasured(f"{name} was not captured"))
         if type(value) is tuple and len(value) > MOST_SUBJECTS:
