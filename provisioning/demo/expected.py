@@ -60,7 +60,7 @@ EXPECTED: Mapping[str, Expectation] = {
     "xid": _critical(Said("kernel-xid", "Xid 79")),
     "hardware-error": _critical(Said("kernel-hardware-error", "Hardware Error")),
     "kernel-drift": _warning(Said("fleet-kernel", "6.5.0-1014-nvidia")),
-    "driver-drift": _warning(Said("fleet-driver", "550.54.15")),
+    "driver-drift": _warning(Said("fleet-driver", "550.54.15"), Said("fleet-gsp", "550.54.15")),
     "clock-unsynchronised": _warning(Said("host-clock-synchronised", "not synchronised")),
     "swap-on": _warning(Said("host-swap", "8.0 GiB")),
     "memory-missing": _critical(Said("host-memory", "memory")),
