@@ -242,7 +242,7 @@ TEXTS = st.one_of(st.text(max_size=300), st.sampled_from([
 def test_rubbish_costs_one_fact_and_never_the_sweep(name: str, text: str, stderr: str, exit_status: int | None, keep: bool) -> None:
     held = machine.captures()
     for probe in FACTS[name].probes:
-        files = {path: FileCapture(Outcome.DONE, text) for path in held[probe.id].files}
+        files = {path: FileCapture(Outcome.DONE, text) for path in held.get(probe.id, Capture(Outcome.MISSING)).files}
         held[probe.id] = Capture(Outcome.DONE, exit=exit_status, text=text, stderr=stderr, files=files if keep else {text: FileCapture(Outcome.DONE)})
     value = build_fact(FACTS[name], Captures(machine.recording(**{k.replace(".", "_"): v for k, v in held.items()})))
     if isinstance(value, Partial):
