@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 
 import pytest
 
+from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, build_fact
+from healthcheck.facts.site import PORT_PLANS, PortPlans
+from healthcheck.judge import judge
 from healthcheck.outcome import NodeReport, Status
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Capture, Outcome, Recording
-from healthcheck.rule import Rule
+from healthcheck.rule import Rule, Unsupported
 from tests.scenarios import node
 from tests.scenarios.conftest import Room
 
@@ -134,3 +137,33 @@ def test_no_exception_stands_here_that_is_not_needed(room: Room) -> None:
                    if probe.id == spare.probe and fnmatchcase(rule, spare.rules) and rule not in spare.but)
     ]
     assert idle == []
+
+
+LACKING = sorted(rule.id for rule in RULES.values()
+                 if rule.unsupported is not Unsupported.UNKNOWN and not rule.disruptive and not rule.checked.fleet)
+
+
+@pytest.mark.parametrize("rule", LACKING)
+def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) -> None:
+    """Each reading of each fact in turn is one that this hardware, or every second part of it, does not have. A rule that reads it skips
+    what lacks it, or fails, as it says."""
+    of = RULES[rule]
+    sku = node.rules().skus["hgx-h100"]
+    numbers = {**sku.numbers, "imex": True, "fabric": True}
+    captures = Captures(room.healthy)
+    facts = {name: build_fact(spec, captures) for name, spec in FACTS.items()} | {PORT_PLANS: PortPlans(PORT_PLANS, {})}
+    said = []
+    for name in set(of.fact_names) & FACTS.keys():
+        held = facts[name]
+        subjects = held[:16] if isinstance(held, tuple) else (held,)
+        for field in fields(subjects[0]):
+            if field.name in ("name", "caveat"):
+                continue
+            lacking = tuple(replace(subject, **{field.name: UNSUPPORTED}) for subject in subjects)
+            half = tuple(pair[number % 2] for number, pair in enumerate(zip(subjects, lacking, strict=True)))
+            for some in (lacking, half):
+                changed = {**facts, name: some if isinstance(held, tuple) else some[0]}
+                said.append(judge(of, changed, facts, replace(sku, numbers=numbers)))
+    skipped = any(result.status in (Status.SKIPPED, Status.PASS) and "not supported" in result.reason for result in said)
+    failed = any(finding.observed == "not supported" for result in said for finding in result.findings)
+    assert (skipped, failed) == ((True, False) if of.unsupported is Unsupported.SKIP else (False, True))
