@@ -220,10 +220,20 @@ def test_a_name_from_a_saved_folder_that_is_no_name_is_refused(swept: tuple[Plan
     assert "\x1b" not in str(error.value)
 
 
+# The rules of the first version, which captured nothing for others.
+FIRST = (
+    "docker-answers", "filesystem-inodes", "filesystem-read-only", "filesystem-space", "fleet-driver", "fleet-kernel", "gpu-answers",
+    "gpu-count", "gpu-ecc-enabled", "gpu-ecc-uncorrected", "host-clock-synchronised", "host-memory", "host-swap", "kernel-hardware-error",
+    "kernel-xid", "port-count", "port-link-downed", "port-rate", "port-state",
+)
+
+
 def test_a_sweep_saved_by_the_first_version_is_still_read_and_judged_the_same() -> None:
     """tests/recordings/demo-sweep: four nodes of the demo fleet, saved with --save; one sick, one with a link lost since, one refusing."""
     here = Path(__file__).resolve().parent.parent
-    again = text(sweep.replay(here / "recordings" / "demo-sweep", RULES, (), (), None)[1]) + "\n"
+    ruleset = RULES.select(FIRST)
+    first = replace(ruleset, rules=tuple(rule for rule in ruleset.rules if not rule.left_out))
+    again = text(sweep.replay(here / "recordings" / "demo-sweep", first, (), (), None)[1]) + "\n"
     golden = here / "golden" / "demo-sweep.json"
     if os.environ.get("MUSTER_GOLDEN") == "update":
         golden.write_text(again)
