@@ -262,9 +262,10 @@ def _port_plans(node: Node, sku: Sku | None) -> PortPlans:
         below = plans.get(pci, PortPlan("compute"))
         role = said.role or below.role
         rail = below.rail if said.rail is None and role == below.role else said.rail
-        plans[pci] = PortPlan(role, rail)
+        plans[pci] = PortPlan(role, rail, expect=said.expect)
     compute = {pci: plan.rail for pci, plan in plans.items() if plan.role == "compute"}
-    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute), others=frozenset(plans.keys() - compute.keys()))
+    down = frozenset(pci for pci in compute if plans[pci].expect == "down")
+    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute), others=frozenset(plans.keys() - compute.keys()), down=down)
 
 
 def _unreached(node: Node, recording: Recording) -> NodeReport:

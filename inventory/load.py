@@ -454,7 +454,7 @@ def _labels(spot: _Spot) -> Values:
 
 def _ports(spot: _Spot) -> Values:
     if not isinstance(spot.value, LocatedMap):
-        raise spot.wrong("a map from PCI addresses to {role, rail, leaf}")
+        raise spot.wrong("a map from PCI addresses to {role, rail, leaf, expect}")
     values: Values = {}
     for key in spot.value:
         mark = spot.value.key_marks[key]
@@ -469,12 +469,13 @@ def _ports(spot: _Spot) -> Values:
 
 def _port(spot: _Spot) -> PortPlan:
     if not isinstance(spot.value, LocatedMap):
-        raise spot.wrong("a map with role, rail, leaf")
-    _check_keys(spot.value, ("role", "rail", "leaf"), "a port")
+        raise spot.wrong("a map with role, rail, leaf, expect")
+    _check_keys(spot.value, ("role", "rail", "leaf", "expect"), "a port")
     plan: dict[str, Any] = {}
     for key in spot.value:
         inner = spot.within(key)
-        plan[key] = _one_of(inner, ROLES) if key == "role" else _rail(inner) if key == "rail" else inner.text()
+        choices = {"role": ROLES, "expect": ("up", "down")}.get(key)
+        plan[key] = _one_of(inner, choices) if choices else _rail(inner) if key == "rail" else inner.text()
     return PortPlan(**plan)
 
 

@@ -48,12 +48,14 @@ class Lifecycle:
 class PortPlan:
     """What one network port is for, keyed in `Node.ports` by its PCI address (mlx5_N is only a display name).
 
-    What a node does not say (None) is what its SKU says of the port at this address; a role that neither says is `compute`.
+    What a node does not say (None) is what its SKU says of the port at this address; a role that neither says is `compute`. `expect` is
+    "up" (also where it is not said) or "down", for a port that is to have no link.
     """
 
     role: str | None = None
     rail: int | None = None
     leaf: str | None = None
+    expect: str | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 
 from healthcheck.checks import (
+    counter,
     dcgm,
     docker,
     driver,
@@ -19,6 +20,7 @@ from healthcheck.checks import (
     gpu_pcie,
     gpu_power,
     gpu_process,
+    hca,
     host,
     kernel,
     nvlink,
@@ -33,6 +35,7 @@ from healthcheck.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 OURS = (
+    counter, hca,
     dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,
     gpu_power, host, kernel, nvlink, port, site, xid,
 )

@@ -6,19 +6,22 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, fact
 from healthcheck.probes import MIB, Kind, Probe
 
-_BASE = "/sys/class/infiniband"
+BASE = "/sys/class/infiniband"
+# Of the tables only the first entries: there may be 256 GIDs and 128 partition keys, and what is wanted is whether there are any.
+ENTRIES = 4
 SYSFS = Probe(
     "port.sysfs", Kind.FILES, limit=1 * MIB,
     paths=(
-        *(f"{_BASE}/*/ports/*/{name}" for name in ("state", "phys_state", "rate", "link_layer")),
-        f"{_BASE}/*/ports/*/counters/link_downed", f"{_BASE}/*/device/uevent",
+        *(f"{BASE}/*/ports/*/{name}" for name in ("state", "phys_state", "rate", "link_layer", "lid", "sm_lid")),
+        *(f"{BASE}/*/ports/*/{table}/{entry}" for table in ("gids", "pkeys") for entry in range(ENTRIES)),
+        f"{BASE}/*/ports/*/counters/link_downed", f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent", f"{BASE}/*/board_id",
     ),
 )
 
@@ -30,10 +33,13 @@ class Port(Fact):
     `name` is for people: "mlx5_0/1 (0000:18:00.0)". `kind` is the adapter's PCI vendor and device with the link layer,
     "15b3:1021 InfiniBand", and empty where it cannot be read. `state` and `phys_state` are the kernel's words ("ACTIVE", "LinkUp");
     `rate_gbps` is in 1e9 bit/s; `link_downed` counts since it was last reset, and stays at 255 (an 8-bit counter of the
-    InfiniBand specification); drivers that have no such counter leave it UNSUPPORTED.
+    InfiniBand specification); drivers that have no such counter leave it UNSUPPORTED. `lanes` is the 4 of "4X NDR". `lid` and `sm_lid`
+    are 0 where no subnet manager gave any. `gids` counts the first GIDs that are not zero; `keys` are the first partition keys that are
+    not, 0xffff being full membership of the default partition. `board` is the adapter's PSID. `virtual` says a function of SR-IOV.
     """
 
     name: str
+    device: str
     pci: str
     number: int
     kind: str
@@ -42,9 +48,16 @@ class Port(Fact):
     rate_gbps: float
     link_layer: str
     link_downed: int
+    lanes: int
+    lid: int
+    sm_lid: int
+    gids: int
+    keys: tuple[int, ...]
+    board: str
+    virtual: bool
 
 
-_PORT = re.compile(re.escape(_BASE) + r"/([^/]+)/ports/(\d+)/")
+_PORT = re.compile(re.escape(BASE) + r"/([^/]+)/ports/(\d+)/")
 
 
 def _word(text: str) -> str:
@@ -63,7 +76,36 @@ def _rate(text: str) -> float:
     return float(figure)
 
 
-def _slot(text: str) -> str:
+def _lanes(text: str) -> int:
+    """The 4 of "400 Gb/sec (4X NDR)"."""
+    found = re.search(r"\((\d{1,2})X", text)
+    if found is None:
+        raise ValueError(text)
+    return int(found[1])
+
+
+def _hexadecimal(text: str) -> int:
+    if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text):
+        raise ValueError(text)
+    return int(text, 16)
+
+
+def _gid(text: str) -> bool:
+    """Whether "fe80:0000:0000:0000:a088:c203:00ab:cdef" is one; an entry that is not in use is all zeros."""
+    if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", text):
+        raise ValueError(text)
+    return text.strip("0:") != ""
+
+
+def _table(files: Files, at: str, parse: Callable[[str], Any]) -> Any:
+    """The first entries of a port's table that are in use; UNSUPPORTED where it has no such table, Unmeasured if one cannot be read."""
+    paths = [path for path in (f"{at}/{entry}" for entry in range(ENTRIES)) if files.has(path)]
+    read = [files.read(path, parse) for path in paths]
+    unread = [value for value in read if isinstance(value, Unmeasured)]
+    return UNSUPPORTED if not paths else unread[0] if unread else tuple(value for value in read if value)
+
+
+def slot(text: str) -> str:
     for line in text.splitlines():
         key, _, value = line.partition("=")
         if key == "PCI_SLOT_NAME" and value:
@@ -71,7 +113,7 @@ def _slot(text: str) -> str:
     raise ValueError(text)
 
 
-def _device(text: str) -> str:
+def device_id(text: str) -> str:
     for line in text.splitlines():
         key, _, value = line.partition("=")
         if key == "PCI_ID" and re.fullmatch(r"[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}", value):
@@ -79,7 +121,7 @@ def _device(text: str) -> str:
     raise ValueError(text)
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
     if not text.isdigit() or len(text) > 20:
         raise ValueError(text)
     return int(text)
@@ -89,39 +131,51 @@ def _count(text: str) -> int:
 def ports(captures: Captures) -> Any:
     """Every port of every RDMA device, in natural order of their names."""
     files = captures.files(SYSFS)
-    found = sorted({(m[1], int(m[2])) for path in files if (m := _PORT.match(path))}, key=lambda at: (_natural(at[0]), at[1]))
+    found = sorted({(m[1], int(m[2])) for path in files if (m := _PORT.match(path))}, key=lambda at: (natural(at[0]), at[1]))
     result = tuple(_port(files, device, number) for device, number in found)
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
 
 
-def _natural(name: str) -> tuple[str, int]:
+def natural(name: str) -> tuple[str, int]:
     head = name.rstrip("0123456789")
     return head, int(name[len(head):] or 0)
 
 
 def _port(files: Files, device_name: str, number: int) -> Port:
-    at = f"{_BASE}/{device_name}/ports/{number}"
-    pci = files.read(f"{_BASE}/{device_name}/device/uevent", _slot)
-    device = files.read(f"{_BASE}/{device_name}/device/uevent", _device)
+    at = f"{BASE}/{device_name}/ports/{number}"
+    pci = files.read(f"{BASE}/{device_name}/device/uevent", slot)
+    device = files.read(f"{BASE}/{device_name}/device/uevent", device_id)
     layer = files.read(f"{at}/link_layer", str)
     counter = f"{at}/counters/link_downed"
-    downed: Any = files.read(counter, _count) if files.has(counter) else UNSUPPORTED
+    rate = f"{at}/rate"
+    gids = _table(files, f"{at}/gids", _gid)
+    board: Any = f"{BASE}/{device_name}/board_id"
+    board = files.read(board, str) if files.has(board) else UNSUPPORTED
+    downed: Any = files.read(counter, count) if files.has(counter) else UNSUPPORTED
     return Port(
         name=f"{device_name}/{number} ({pci})" if isinstance(pci, str) else f"{device_name}/{number}",
+        device=device_name,
         pci=pci,
         number=number,
         kind=f"{device} {layer}" if isinstance(device, str) and isinstance(layer, str) else "",
         state=files.read(f"{at}/state", _word),
         phys_state=files.read(f"{at}/phys_state", _word),
-        rate_gbps=files.read(f"{at}/rate", _rate),
+        rate_gbps=files.read(rate, _rate),
         link_layer=layer,
         link_downed=downed,
+        lanes=files.read(rate, _lanes),
+        lid=files.read(f"{at}/lid", _hexadecimal),
+        sm_lid=files.read(f"{at}/sm_lid", _hexadecimal),
+        gids=len(gids) if isinstance(gids, tuple) else gids,
+        keys=_table(files, f"{at}/pkeys", _hexadecimal),
+        board=board,
+        virtual=files.has(f"{BASE}/{device_name}/device/physfn/uevent"),
     )
 
 
 # Virtual functions of mlx5 adapters (PCI ID database, vendor 15b3), and of BlueField.
-_VIRTUAL = tuple(f"15b3:{device}" for device in ("1014", "1016", "1018", "101a", "101c", "101e", "a2d3"))
+VIRTUAL = tuple(f"15b3:{device}" for device in ("1014", "1016", "1018", "101a", "101c", "101e", "a2d3"))
 
 
 def most_alike(ports: Iterable[Port]) -> tuple[Port, ...]:
@@ -131,7 +185,7 @@ def most_alike(ports: Iterable[Port]) -> tuple[Port, ...]:
     number all count, a port whose kind cannot be read counts always, and virtual functions count only where there is nothing else.
     """
     ports = tuple(ports)
-    real = tuple(port for port in ports if not port.kind.startswith(_VIRTUAL)) or ports
+    real = tuple(port for port in ports if not port.virtual and not port.kind.startswith(VIRTUAL)) or ports
     counts = Counter(port.kind for port in real if port.kind)
     most = max(counts.values(), default=0)
     return tuple(port for port in real if not port.kind or counts[port.kind] == most)

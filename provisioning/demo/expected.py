@@ -53,7 +53,8 @@ EXPECTED: Mapping[str, Expectation] = {
     "gpu-missing": _critical(Said("gpu-count", "PCI"), Said("gpu-count", "7")),
     "port-down": _critical(Said("port-state", "DOWN")),
     "port-slow": _critical(Said("port-rate", "200 Gb/s")),
-    "link-flapping": _warning(Said("port-link-downed", "mlx5_4"), Said("port-link-downed", "3"), later=True),
+    "link-flapping": _warning(
+        Said("port-link-downed", "mlx5_4"), Said("port-link-downed", "3"), Said("port-flapping", "mlx5_4"), later=True),
     "disk-full": _critical(Said("filesystem-space", "/: 100.0% used")),
     "inodes-full": _warning(Said("filesystem-inodes", "/raid: 99")),
     "read-only": _critical(Said("filesystem-read-only", "/: read-only")),

@@ -150,7 +150,16 @@ def _hca(machine: Machine, index: int, address: str, rng: random.Random) -> None
         "lid": f"{rng.randrange(1, 0xBFFF):#x}", "sm_lid": "0x1", "sm_sl": "0", "lid_mask_count": "0",
         # Links are brought up and down while a node is built; the absolute count says nothing.
         "counters/link_downed": str(rng.choice((0, 0, 1, 1, 2, 5))), "counters/symbol_error": "0", "counters/port_rcv_errors": "0",
-        "counters/link_error_recovery": "0", "counters/port_xmit_data": str(rng.getrandbits(44)),
+        "counters/link_error_recovery": "0", "counters/local_link_integrity_errors": "0", "counters/excessive_buffer_overrun_errors": "0",
+        "counters/port_xmit_discards": "0", "counters/port_rcv_remote_physical_errors": "0",
+        # Waiting and packets out of sequence are what congestion and adaptive routing make of a healthy fabric.
+        "counters/port_xmit_wait": str(rng.getrandbits(24)), "hw_counters/out_of_sequence": str(rng.getrandbits(12)),
+        "hw_counters/packet_seq_err": "0", "hw_counters/local_ack_timeout_err": "0", "hw_counters/rnr_nak_retry_err": "0",
+        "hw_counters/req_transport_retries_exceeded": "0", "hw_counters/req_rnr_retries_exceeded": "0",
+        "hw_counters/roce_slow_restart": "0",
+        "gids/0": f"fe80:0000:0000:0000:{':'.join(guid[i:i + 4] for i in range(0, 16, 4))}",
+        **{f"gids/{entry}": ":".join(["0000"] * 8) for entry in range(1, 4)}, "pkeys/0": "0xffff",
+        **{f"pkeys/{entry}": "0x0000" for entry in range(1, 4)}, "counters/port_xmit_data": str(rng.getrandbits(44)),
         "counters/port_rcv_data": str(rng.getrandbits(44)),
     }
     device = {
@@ -161,6 +170,13 @@ def _hca(machine: Machine, index: int, address: str, rng: random.Random) -> None
         machine.files[f"{at}/{path}"] = f"{value}\n"
     for path, value in port.items():
         machine.files[f"{at}/ports/1/{path}"] = f"{value}\n"
+    slot = device_folder(address).rpartition("/")[0]
+    for place in (device_folder(address), slot):
+        machine.files[f"{place}/max_link_speed"] = machine.files[f"{place}/current_link_speed"] = "32.0 GT/s PCIe\n"
+        machine.files[f"{place}/max_link_width"] = machine.files[f"{place}/current_link_width"] = "16\n"
+    machine.files[f"/sys/class/infiniband_verbs/uverbs{index}/ibdev"] = f"mlx5_{index}\n"
+    machine.files[f"/sys/class/infiniband_mad/umad{index}/ibdev"] = f"mlx5_{index}\n"
+    machine.files[f"/sys/class/infiniband_mad/umad{index}/port"] = "1\n"
 
 
 _NODEV, _NOSUID, _NOEXEC, _RELATIME = 4, 2, 8, 4096     # flags of statvfs(3)

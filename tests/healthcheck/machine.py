@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from healthcheck.facts.counter import TABLE
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
 
 KMSG = "".join(
@@ -89,9 +90,40 @@ def ports(count: int = 8, **changes: str) -> Capture:
         base = f"/sys/class/infiniband/mlx5_{n}"
         texts = {"ports/1/state": "4: ACTIVE\n", "ports/1/phys_state": "5: LinkUp\n", "ports/1/rate": "400 Gb/sec (4X NDR)\n",
                  "ports/1/link_layer": "InfiniBand\n", "ports/1/counters/link_downed": "0\n", "ports/1/counters/symbol_error": "0\n",
-                 "device/uevent": f"DRIVER=mlx5_core\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n", "fw_ver": "28.39.1002\n"}
+                 "device/uevent": f"DRIVER=mlx5_core\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n", "fw_ver": "28.39.1002\n",
+                 "ports/1/lid": f"{n + 1:#x}\n", "ports/1/sm_lid": "0x1\n", "board_id": "MT_0000000838\n",
+                 **{f"ports/1/gids/{m}": "0000:0000:0000:0000:0000:0000:0000:0000\n" for m in (1, 2, 3)},
+                 "ports/1/gids/0": f"fe80:0000:0000:0000:a088:c203:0000:{n:04x}\n",
+                 **{f"ports/1/pkeys/{m}": "0x0000\n" for m in (1, 2, 3)}, "ports/1/pkeys/0": "0xffff\n"}
         for name, text in texts.items():
             files[f"{base}/{name}"] = changes.get(f"mlx5_{n}.{name.rpartition('/')[2]}", text)
+    return done(**files)
+
+
+def counters(count: int = 8, **changes: str) -> Capture:
+    """The ports' error counters; `changes` by "mlx5_3.symbol_error" replace one file's text."""
+    names = {counter.name: counter.folder for counter in TABLE}
+    return done(**{
+        f"/sys/class/infiniband/mlx5_{n}/ports/1/{folder}/{name}": changes.get(f"mlx5_{n}.{name}", "0\n")
+        for n in range(count) for name, folder in names.items()
+    })
+
+
+def hcas(count: int = 8, **changes: str) -> Capture:
+    """The adapters; `changes` by "mlx5_3.fw_ver", "mlx5_3.slot/max_link_speed" or "mlx5_3.ibdev" replace one file's text."""
+    files = {}
+    for n in range(count):
+        base = f"/sys/class/infiniband/mlx5_{n}"
+        texts = {"fw_ver": "28.39.1002\n", "board_id": "MT_0000000838\n",
+                 "device/uevent": f"DRIVER=mlx5_core\nPCI_ID=15B3:1021\nPCI_SLOT_NAME=0000:{0x40 + n:02x}:00.0\n"}
+        for which in ("current", "max"):
+            texts |= {f"device/{which}_link_width": "16\n", f"device/{which}_link_speed": "32.0 GT/s PCIe\n"}
+        texts |= {"device/../max_link_width": "16\n", "device/../max_link_speed": "32.0 GT/s PCIe\n"}
+        for name, text in texts.items():
+            key = f"slot/{name.rpartition('/')[2]}" if ".." in name else name.rpartition("/")[2]
+            files[f"{base}/{name}"] = changes.get(f"mlx5_{n}.{key}", text)
+        files[f"/sys/class/infiniband_verbs/uverbs{n}/ibdev"] = changes.get(f"mlx5_{n}.uverbs", f"mlx5_{n}\n")
+        files[f"/sys/class/infiniband_mad/umad{n}/ibdev"] = changes.get(f"mlx5_{n}.umad", f"mlx5_{n}\n")
     return done(**files)
 
 
@@ -154,6 +186,7 @@ def captures() -> dict[str, Capture]:
         "driver.module": module(), "service.nvidia": services(), "fabric.journal": journal(),
         "gpu.smi": Capture(Outcome.MISSING, note="not needed: NVML answered"),
         "gpu.nvml": nvml(), "gpu.pci": pci(), "port.sysfs": ports(),
+        "port.counters": counters(), "hca.sysfs": hcas(),
         "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": STATVFS, "/home": STATVFS}),
         "docker.info": Capture(Outcome.DONE, exit=0, seconds=0.1, bytes=len(DOCKER), text=DOCKER),
         "kernel.log": done(**{"/dev/kmsg": KMSG}),

@@ -1,0 +1,208 @@
+"""Checks of RDMA adapters: that each on the bus works, its PCI Express link, its firmware, and what the kernel log says of it.
+
+Lines are those of mlx5_core (drivers/net/ethernet/mellanox/mlx5/core: health.c, events.c, cmd.c); which of them mean that the adapter
+is lost, and which that somebody should look, follows NVIDIA/NVSentinel (syslog detection) and gpud (its infiniband component).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from healthcheck.checks.base import check, fleet_check
+from healthcheck.checks.fleet import NoMajority, Said, Uncompared
+from healthcheck.checks.fleet import odd_ones as odd_in_fleet
+from healthcheck.checks.port import INFINIBAND, judged, odd_ones
+from healthcheck.facts.hca import AdapterBus, Hca
+from healthcheck.facts.kernel import KernelLine, KernelLog
+from healthcheck.facts.port import Port
+from healthcheck.facts.site import PortPlans
+from healthcheck.outcome import Finding, Note, Owner
+
+
+def _ours(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> list[Hca]:
+    """The adapters of the compute ports."""
+    devices = {port.device for port in judged(ports, port_plans)}
+    return [hca for hca in hcas if hca.device in devices]
+
+
+@check("hca.present")
+def hca_present(adapter_bus: AdapterBus, *, expected: int) -> Iterator[Finding]:
+    """Every InfiniBand adapter on the PCI bus has a driver and an RDMA device.
+
+    So has every Ethernet adapter of a model of which another one on this node has; where none has, nobody wants RDMA of them. Nor does
+    anybody of a machine whose SKU has no port.
+    """
+    wanted = {adapter.kind for adapter in adapter_bus.adapters if adapter.rdma}
+    for adapter in adapter_bus.adapters if expected else ():
+        if not adapter.rdma and (adapter.infiniband or adapter.kind in wanted):
+            said = f"driver {adapter.driver}, no RDMA device" if adapter.driver else "no driver bound to it"
+            yield Finding(f"adapter at {adapter.pci}", said, "an RDMA device")
+
+
+@check("hca.pcie_width")
+def hca_pcie_width(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding]:
+    """The PCI Express link of every compute adapter has as many lanes as adapter and slot both can."""
+    for hca in _ours(ports, hcas, port_plans):
+        if hca.width < hca.width_best:
+            yield Finding(hca.name, f"x{hca.width}", f"x{hca.width_best}")
+
+
+@check("hca.pcie_speed")
+def hca_pcie_speed(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding]:
+    """The PCI Express link of every compute adapter runs at the rate that adapter and slot both can, also when idle."""
+    for hca in _ours(ports, hcas, port_plans):
+        if hca.gigatransfers < hca.gigatransfers_best:
+            yield Finding(hca.name, f"{hca.gigatransfers:g} GT/s", f"{hca.gigatransfers_best:g} GT/s")
+
+
+@check("hca.firmware")
+def hca_firmware(hcas: tuple[Hca, ...]) -> Iterator[Finding]:
+    """All adapters of the node that are of one board (PSID) have the firmware that most of them have."""
+    real = [hca for hca in hcas if not hca.virtual]
+    for hca, usual, number, of in odd_ones(real, lambda hca: hca.board, lambda hca: hca.firmware):
+        yield Finding(hca.name, hca.firmware, f"{usual}, as {number} of the node's {of} such adapters")
+
+
+@check("hca.psid")
+def hca_psid(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding | Note]:
+    """The planned compute adapters of one PCI model are all of the board (PSID) that most of them are.
+
+    Without a plan the adapters of storage and compute may be of one model and of two boards, and nothing is wrong with that.
+    """
+    if not port_plans.compute:
+        yield Note("no plan of the ports says which adapters are for compute, so none were compared")
+        return
+    ours = _ours(ports, hcas, port_plans)
+    for hca, usual, number, of in odd_ones(ours, lambda hca: hca.kind, lambda hca: hca.board):
+        yield Finding(hca.name, hca.board, f"{usual}, as {number} of the node's {of} such adapters")
+
+
+@check("port.devices")
+def port_devices(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding]:
+    """Every compute adapter has its device for user space (uverbs), and with an InfiniBand port one for management datagrams (umad).
+
+    Without the first no program can use it, without the second perfquery and ibdiagnet cannot.
+    """
+    infiniband = {port.device for port in judged(ports, port_plans) if port.link_layer == INFINIBAND}
+    for hca in _ours(ports, hcas, port_plans):
+        if not hca.verbs:
+            yield Finding(hca.name, "no uverbs device", "one", "modprobe ib_uverbs; if it is there already, restart openibd or reboot.")
+        if hca.device in infiniband and not hca.mads:
+            yield Finding(hca.name, "no umad device", "one for each port")
+
+
+_WHO = r"mlx5_core (?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])[^\n]{0,120}?"
+_LOST = {
+    "health compromised": r"device's health compromised",
+    "command timeout": r"timeout\. Will cause a leak of a command resource",
+    "fatal error": r"Fatal error \d+ detected|Health issue observed, [^\n]{0,80}severity\([0-2]\)",
+    "unrecoverable hardware error": r"unrecoverable hardware error",
+    "PCI slot unavailable": r"PCI slot is unavailable",
+}
+_POWER = "Compare the slot's power limit (lspci -vv, SlotPowerLimit) with what the card needs; some boards report 0 W and throttle nothing."
+_HEAT = "Look at the transceiver's temperature (mlxlink -m), fans and blanking panels; reseat or replace the module."
+_LOOK: Mapping[str, tuple[str, str, Owner]] = {
+    "insufficient slot power": (r"Detected insufficient power on the PCIe slot", _POWER, Owner.DATACENTRE),
+    "module too hot": (r"Port module event[^\n]{0,60}High Temperature", _HEAT, Owner.DATACENTRE),
+    "adapter too hot": (r"High temperature on sensors|[Tt]emperature warning", _HEAT, Owner.DATACENTRE),
+    "bad cable or module": (
+        r"Port module event\[error\]: module \d+, Cable error", "Clean, reseat or replace cable and transceiver.", Owner.NETWORK),
+    "firmware error": (
+        r"Health issue observed, [^\n]{0,80}severity\([3-7]\)",
+        "Keep the firmware's dump (devlink health dump show), then reset the adapter.", Owner.VENDOR),
+}
+_UNPLUGGED, _PLUGGED = r"Port module event: module \d+, Cable unplugged", r"Port module event: module \d+, Cable plugged"
+_REFUSED = re.compile(_WHO + r"ACCESS_REG[^\n]{0,60}failed")
+
+
+def _form(parts: Mapping[str, str]) -> re.Pattern[str]:
+    return re.compile(_WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts.values())) + ")")
+
+
+_LOST_FORM = _form(_LOST)
+_LOOK_FORM = _form({what: form for what, (form, _, _) in _LOOK.items()})
+_MODULE_FORM = _form({"unplugged": _UNPLUGGED, "plugged": _PLUGGED})
+_LONGEST = 160
+
+
+def _lines(log: KernelLog, form: re.Pattern[str], hours: float) -> Iterator[tuple[str, int, KernelLine]]:
+    """The lines of a form in the last hours before the newest: the adapter's address, which of the form's parts it is, and the line."""
+    since = log.newest - hours * 3600
+    for line in log.matching(form):
+        found = form.search(line.text)
+        if found is not None and line.seconds >= since:
+            kinds = [int(name[1:]) for name, text in found.groupdict().items() if name != "pci" and text]
+            yield found["pci"].lower(), kinds[0] if kinds else 0, line
+
+
+def _told(log: KernelLog, form: re.Pattern[str], words: tuple[str, ...], hours: float) -> Iterator[tuple[str, str, str]]:
+    """Equal lines of one adapter once: its address, what they are called, and how many with the first."""
+    found: dict[tuple[str, str], list[KernelLine]] = {}
+    for pci, kind, line in _lines(log, form, hours):
+        found.setdefault((pci, words[kind]), []).append(line)
+    for (pci, what), lines in found.items():
+        count = "" if len(lines) == 1 else f"{len(lines)} lines, the first "
+        yield pci, what, f"{what}: {count}{lines[0].seconds:.0f} s after boot: {lines[0].text[:_LONGEST]}"
+
+
+@check("hca.log_fatal")
+def hca_log_fatal(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
+    """In the last `hours` of the kernel log, mlx5's driver does not say that an adapter no longer answers or has failed."""
+    for pci, _, text in _told(kernel_log, _LOST_FORM, tuple(_LOST), hours):
+        yield Finding(f"adapter at {pci}", text, "no such line")
+
+
+@check("hca.log")
+def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
+    """In the last `hours` of the kernel log, mlx5's driver reports no lack of power, heat, bad cable or firmware error.
+
+    Nor is a cable out: one that was plugged in again is not, nor one whose last event is older than `hours`, or overwritten.
+    """
+    for pci, what, text in _told(kernel_log, _LOOK_FORM, tuple(_LOOK), hours):
+        yield Finding(f"adapter at {pci}", text, "no such line", _LOOK[what][1], _LOOK[what][2])
+    last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, _MODULE_FORM, hours)}
+    for pci, (kind, line) in last.items():
+        if kind == 0:
+            yield Finding(f"adapter at {pci}", f"cable unplugged {line.seconds:.0f} s after boot, and not plugged in since", "plugged in")
+
+
+@check("hca.log_refused")
+def hca_log_refused(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
+    """Reading counters fills the kernel log with no refusals: a function with restricted rights answers each reading with a line."""
+    counts: dict[str, int] = {}
+    for pci, _, _ in _lines(kernel_log, _REFUSED, hours):
+        counts[pci] = counts.get(pci, 0) + 1
+    for pci, number in counts.items():
+        yield Finding(f"adapter at {pci}", f"{number} lines say that ACCESS_REG failed", "no such line")
+
+
+def _by_majority(groups: Mapping[str, list[tuple[str, str, str]]], what: str) -> Said:
+    for peers, values in groups.items():
+        try:
+            yield from odd_in_fleet(values, what, peers)
+        except NoMajority as error:
+            for node, subject, _ in values:
+                yield node, Uncompared(subject, str(error))
+
+
+@fleet_check("fleet.hca_firmware")
+def fleet_hca_firmware(hcas: Mapping[str, tuple[Hca, ...]]) -> Said:
+    """Every adapter has the firmware that most of the cohort's adapters of the same board (PSID) have."""
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for node, found in hcas.items():
+        for hca in found:
+            if not hca.virtual:
+                groups.setdefault(f"adapters of board {hca.board}", []).append((node, hca.name, f"firmware {hca.firmware}"))
+    yield from _by_majority(groups, "firmware")
+
+
+@fleet_check("fleet.hca_psid")
+def fleet_hca_psid(hcas: Mapping[str, tuple[Hca, ...]]) -> Said:
+    """Every adapter is of the board (PSID) that most of the cohort's nodes have at the same PCI address."""
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for node, found in hcas.items():
+        for hca in found:
+            if not hca.virtual:
+                groups.setdefault(f"nodes at {hca.pci}", []).append((node, hca.name, f"board {hca.board}"))
+    yield from _by_majority(groups, "board")

@@ -1,0 +1,116 @@
+"""Counters of RDMA ports from sysfs, and the one table that says of each what kind it is, how wide, and what it means when it falls.
+
+What they count: Documentation/ABI/stable/sysfs-class-infiniband for `counters`, drivers/infiniband/hw/mlx5/counters.c and NVIDIA's list of
+mlx5 counters for `hw_counters`. Widths are those of the PortCounters attribute as the kernel reads it (drivers/infiniband/core/sysfs.c);
+such a counter stays at its highest value until somebody resets it (perfquery -R), those of `hw_counters` begin again at 0. Kernels that
+read the extended attribute go beyond these widths. With no performance agent to ask, old kernels write "N/A (no PMA)".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, fact
+from healthcheck.facts.port import BASE, SYSFS, Port, count, ports
+from healthcheck.probes import MIB, Kind, Probe
+
+
+class Means(Enum):
+    """What growth of a counter says."""
+
+    FATAL = "fatal"                     # each one is data lost, or a link that cannot hold its data
+    RATE = "rate"                       # some are the nature of links; more than a rule's limit is a fault
+    INFORMATIONAL = "informational"     # normal under load, or somebody else's fault
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One counter: its name in sysfs and its folder there, what growth means, its width in bits (0: no limit that matters).
+
+    `per` is the unit of the limit that rules give, in seconds; limits themselves stand in the rules. `source` says who judges it so.
+    """
+
+    name: str
+    means: Means
+    source: str
+    bits: int = 0
+    per: float = 0.0
+    folder: str = "counters"
+
+    @property
+    def full(self) -> int:
+        """The value at which it stays; -1 where it never does."""
+        return (1 << self.bits) - 1 if self.bits else -1
+
+
+SECOND, MINUTE, HOUR = 1.0, 60.0, 3600.0
+_SENTINEL = "NVIDIA/NVSentinel, NIC health monitor, counter thresholds"
+_MLX5 = "NVIDIA, mlx5 counters; drivers/infiniband/hw/mlx5/counters.c"
+_HW = "hw_counters"
+
+TABLE: tuple[Counter, ...] = (
+    Counter("excessive_buffer_overrun_errors", Means.FATAL, _SENTINEL, bits=4),
+    Counter("local_link_integrity_errors", Means.FATAL, _SENTINEL, bits=4),
+    Counter("symbol_error", Means.RATE, _SENTINEL, bits=16, per=HOUR),
+    Counter("link_error_recovery", Means.RATE, _SENTINEL, bits=8, per=MINUTE),
+    Counter("port_rcv_errors", Means.RATE, _SENTINEL, bits=16, per=SECOND),
+    Counter("port_xmit_discards", Means.RATE, _SENTINEL, bits=16, per=SECOND),
+    Counter("local_ack_timeout_err", Means.RATE, _SENTINEL, per=SECOND, folder=_HW),
+    Counter("roce_slow_restart", Means.RATE, _SENTINEL, per=SECOND, folder=_HW),
+    # The limit was not reached, or was reached because a peer is gone: which end is sick, this counter does not say.
+    Counter("rnr_nak_retry_err", Means.INFORMATIONAL, _MLX5, folder=_HW),
+    Counter("req_transport_retries_exceeded", Means.INFORMATIONAL, _MLX5, folder=_HW),
+    Counter("req_rnr_retries_exceeded", Means.INFORMATIONAL, _MLX5, folder=_HW),
+    # Read so that a saved sweep holds them; congestion and adaptive routing make them grow on healthy fabrics.
+    Counter("port_xmit_wait", Means.INFORMATIONAL, "kernel ABI sysfs-class-infiniband", bits=32),
+    Counter("port_rcv_remote_physical_errors", Means.INFORMATIONAL, "kernel ABI sysfs-class-infiniband (another link's errors)", bits=16),
+    Counter("out_of_sequence", Means.INFORMATIONAL, _MLX5, folder=_HW),
+    Counter("packet_seq_err", Means.INFORMATIONAL, _MLX5, folder=_HW),
+)
+BY_NAME = {counter.name: counter for counter in TABLE}
+
+COUNTERS = Probe(
+    "port.counters", Kind.FILES, limit=1 * MIB, paths=tuple(f"{BASE}/*/ports/*/{counter.folder}/{counter.name}" for counter in TABLE),
+)
+
+
+@dataclass(frozen=True)
+class PortCounter(Fact):
+    """One counter of one port ("mlx5_0/1 (0000:18:00.0) symbol_error"); `value` is since boot or its last reset.
+
+    A driver knows some of the table's counters; a port of which it knows none has one entry, `counter` "", of value UNSUPPORTED.
+    """
+
+    name: str
+    port: str
+    pci: str
+    number: int
+    counter: str
+    value: int
+
+
+def _value(text: str) -> Any:
+    return UNSUPPORTED if text.startswith("N/A") else count(text)
+
+
+@fact("port_counters", SYSFS, COUNTERS)
+def port_counters(captures: Captures) -> Any:
+    """Of every port the table's counters that its driver has, in the table's order."""
+    found = ports(captures)
+    files = captures.files(COUNTERS)
+    result: list[PortCounter] = []
+    for port in found.value if isinstance(found, Partial) else found:
+        result += _of(port, {
+            counter.name: files.read(path, _value)
+            for counter in TABLE if files.has(path := f"{BASE}/{port.device}/ports/{port.number}/{counter.folder}/{counter.name}")
+        })
+    unseen = found.reason if isinstance(found, Partial) else files.unseen()
+    return Partial(tuple(result), unseen) if unseen else tuple(result)
+
+
+def _of(port: Port, values: dict[str, Any]) -> list[PortCounter]:
+    none: dict[str, Any] = {"": UNSUPPORTED}
+    return [PortCounter(f"{port.name} {name}".rstrip(), port.name, port.pci, port.number, name, value)
+            for name, value in (values or none).items()]

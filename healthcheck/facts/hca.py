@@ -1,0 +1,161 @@
+"""RDMA adapters: firmware, board, PCI Express link and user-space devices of each, and the adapters on the bus that have none.
+
+Names and forms: Documentation/ABI/stable/sysfs-class-infiniband (fw_ver, board_id, infiniband_verbs, infiniband_mad) and
+Documentation/ABI/testing/sysfs-bus-pci (current_link_speed "32.0 GT/s PCIe", max_link_width). `device/..` is the port that the adapter
+is plugged into: an adapter of generation 5 in a slot of generation 4 runs at 4, and nothing is wrong with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact
+from healthcheck.facts.gpu import PCI
+from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, natural, slot
+from healthcheck.probes import Kind, Probe
+from healthcheck.recording import Outcome
+
+_VERBS, _MAD = "/sys/class/infiniband_verbs", "/sys/class/infiniband_mad"
+_LINK = ("current_link_width", "current_link_speed", "max_link_width", "max_link_speed")
+HCA = Probe(
+    "hca.sysfs", Kind.FILES,
+    paths=(
+        f"{BASE}/*/fw_ver", f"{BASE}/*/board_id", *(f"{BASE}/*/device/{name}" for name in _LINK),
+        f"{BASE}/*/device/../max_link_width", f"{BASE}/*/device/../max_link_speed", f"{_VERBS}/*/ibdev", f"{_MAD}/umad*/ibdev",
+        f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Hca(Fact):
+    """One RDMA device ("mlx5_0 (0000:18:00.0)"). `kind` is its PCI vendor and device ("15b3:1021"), `board` its PSID.
+
+    Of its PCI Express link `width` is in lanes and `gigatransfers` in GT/s a lane, both as they are now; the `_best` ones are what
+    adapter and slot both can. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a port).
+    """
+
+    name: str
+    device: str
+    pci: str
+    kind: str
+    firmware: str
+    board: str
+    width: int
+    width_best: int
+    gigatransfers: float
+    gigatransfers_best: float
+    verbs: int
+    mads: int
+    virtual: bool
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An InfiniBand or Ethernet adapter of NVIDIA (Mellanox) on the PCI bus; `rdma` says whether it has an RDMA device."""
+
+    pci: str
+    kind: str
+    infiniband: bool
+    driver: str
+    rdma: bool
+
+
+@dataclass(frozen=True)
+class AdapterBus(Fact):
+    """All such adapters, by address, without virtual functions."""
+
+    name: str
+    adapters: tuple[Adapter, ...]
+
+
+def _width(text: str) -> Any:
+    """Lanes; 0, 63 and 255 are what a virtual machine or a device without a link of its own shows."""
+    if not re.fullmatch(r"\d{1,3}", text):
+        raise ValueError(text)
+    return UNSUPPORTED if text in ("0", "63", "255") else int(text)
+
+
+def _speed(text: str) -> Any:
+    """GT/s of "32.0 GT/s PCIe", older kernels "8 GT/s"; what the kernel calls unknown is not supported."""
+    if text.startswith("Unknown"):
+        return UNSUPPORTED
+    found = re.fullmatch(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", text)
+    if found is None:
+        raise ValueError(text)
+    return float(found[1])
+
+
+@fact("hcas", HCA)
+def hcas(captures: Captures) -> Any:
+    """Every RDMA device, in natural order of their names."""
+    files = captures.files(HCA)
+    names = {path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/") and path != BASE}
+    users = {folder: [files.read(path, str) for path in files if path.startswith(f"{folder}/")] for folder in (_VERBS, _MAD)}
+    result = tuple(_hca(files, name, users) for name in sorted(names, key=natural))
+    unseen = files.unseen()
+    return Partial(result, unseen) if unseen else result
+
+
+def _hca(files: Files, name: str, users: dict[str, list[Any]]) -> Hca:
+    at = f"{BASE}/{name}"
+    pci = files.read(f"{at}/device/uevent", slot)
+    return Hca(
+        name=f"{name} ({pci})" if isinstance(pci, str) else name,
+        device=name,
+        pci=pci,
+        kind=files.read(f"{at}/device/uevent", device_id),
+        firmware=_optional(files, f"{at}/fw_ver", str),
+        board=_optional(files, f"{at}/board_id", str),
+        width=_optional(files, f"{at}/device/current_link_width", _width),
+        width_best=_best(files, at, "max_link_width", _width),
+        gigatransfers=_optional(files, f"{at}/device/current_link_speed", _speed),
+        gigatransfers_best=_best(files, at, "max_link_speed", _speed),
+        verbs=_number(users[_VERBS], name),
+        mads=_number(users[_MAD], name),
+        virtual=files.has(f"{at}/device/physfn/uevent"),
+    )
+
+
+def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
+    return files.read(path, parse) if files.has(path) else UNSUPPORTED
+
+
+def _best(files: Files, at: str, name: str, parse: Callable[[str], Any]) -> Any:
+    """The lesser of what the adapter can and what its slot can, where the slot says so; a root complex has no slot to ask."""
+    own, its_slot = _optional(files, f"{at}/device/{name}", parse), _optional(files, f"{at}/device/../{name}", parse)
+    if own is UNSUPPORTED or isinstance(own, Unmeasured) or its_slot is UNSUPPORTED:
+        return own
+    return its_slot if isinstance(its_slot, Unmeasured) else min(own, its_slot)
+
+
+def _number(names: list[Any], device: str) -> Any:
+    """How many of these devices belong to it; if one cannot be read, it may be one of them."""
+    unread = [name for name in names if isinstance(name, Unmeasured)]
+    return unread[0] if unread else sum(name == device for name in names)
+
+
+_VENDOR = "15b3"
+_INFINIBAND, _ETHERNET = "207", "200"     # PCI code and ID assignment specification, class 02h
+
+
+@fact("adapter_bus", PCI, SYSFS)
+def adapter_bus(captures: Captures) -> AdapterBus:
+    """From the uevent files of all PCI devices and of all RDMA devices; raises Unread unless all of them were read."""
+    bus, rdma = captures.files(PCI), captures.files(SYSFS)
+    for probe in (PCI, SYSFS):
+        capture = captures.capture(probe)
+        if capture is None or capture.outcome is not Outcome.DONE:
+            raise Unread(f"{probe.id} was not wholly read")
+    with_rdma = {slot(rdma.text(path)) for path in rdma if path.startswith(f"{BASE}/") and path.endswith("/device/uevent")}
+    found = []
+    for path in bus:
+        device = dict(line.partition("=")[::2] for line in bus.text(path).splitlines())
+        kind, family = device_id(bus.text(path)) if device.get("PCI_ID") else "", device.get("PCI_CLASS", "").lstrip("0")[:3]
+        if kind.startswith(_VENDOR) and family in (_INFINIBAND, _ETHERNET) and kind not in VIRTUAL:
+            address = slot(bus.text(path))
+            found.append(Adapter(address, kind, family == _INFINIBAND, device.get("DRIVER", ""), address in with_rdma))
+    return AdapterBus("PCI bus", tuple(found))
