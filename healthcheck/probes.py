@@ -20,6 +20,7 @@ class Kind(Enum):
     COMMAND = "command"    # run an argv list, no shell, C locale, standard input closed
     MOUNTS = "mounts"      # read /proc/self/mountinfo, then statvfs each mount point that is not of a skipped type
     CLOCK = "clock"        # adjtimex(2), read only: is the kernel clock disciplined?
+    PROCESSES = "processes"    # one pass over /proc: how many there are in which state, and which are asleep for good or were not waited for
     NVML = "nvml"          # the NVML reader, in a child of its own
 
 
@@ -44,7 +45,14 @@ class Probe:
 
     `tail`: past the limit keep the end rather than the beginning (logs). `root` says that without root it may be denied; it
     is then reported so, never guessed, and the root-owned helper knows it (`healthcheck.helper`). `paths` are
-    glob patterns for FILES; `argv` is for COMMAND; `skip` are file system types for MOUNTS.
+    glob patterns for FILES; `argv` is for COMMAND, and for PROCESSES the names of those whose limits are wanted; `skip` are file
+    system types for MOUNTS.
+
+    `each` are glob patterns for a COMMAND that is run once for each device: `{name}` in argv stands for the last part of the
+    path that matches, where that is a plain name (letters, digits, `_.:-`), of at most `most` paths, one after another, each
+    within `each_s`, all within `seconds` and `limit`. The capture has an entry per path (`facts.base.Captures.devices`); no
+    device is no entry, and no tool where there are devices is MISSING. So: each=("/sys/class/nvme/nvme*",),
+    argv=("smartctl", "-j", "-a", "/dev/{name}").
     """
 
     id: str
@@ -59,13 +67,15 @@ class Probe:
     root: bool = False
     effect: Effect = Effect.PASSIVE
     needs: Needs = Needs.NOTHING
+    each: tuple[str, ...] = ()
+    most: int = 64
 
     def to_json(self) -> dict[str, Any]:
         """The form in which the collector reads it."""
         return {
             "id": self.id, "kind": self.kind.value, "paths": list(self.paths), "argv": list(self.argv),
             "skip": list(self.skip), "seconds": self.seconds, "each_s": self.each_s, "limit": self.limit, "tail": self.tail,
-            "root": self.root, "needs": self.needs.value,
+            "root": self.root, "needs": self.needs.value, "each": list(self.each), "most": self.most,
         }
 
 

@@ -103,6 +103,11 @@ class Child:
         return "; ".join(part for part in (trouble, unsafe) if part)
 
 
+def search_path() -> str:
+    """Where commands are looked for: a user's own folders, and those that only root's have."""
+    return os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+
+
 class Command(Child):
     """An argv list that runs with no shell, no input and the C locale."""
 
@@ -121,9 +126,8 @@ class Command(Child):
             most, hard = max(4 * self.probe["limit"], 1 << 20), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             most = most if hard == resource.RLIM_INFINITY else min(most, hard)
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-            path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
             os.execvpe(  # noqa: S606  (an argv list, and never a shell)
-                self.probe["argv"][0], self.probe["argv"], dict(os.environ, LC_ALL="C", LANG="C", PATH=path))
+                self.probe["argv"][0], self.probe["argv"], dict(os.environ, LC_ALL="C", LANG="C", PATH=search_path()))
         except Exception as error:
             os.write(self.fail, b"%d" % (getattr(error, "errno", 0) or 0))
         return 127
@@ -149,5 +153,9 @@ class Command(Child):
             outcome = "truncated"
         else:
             outcome = "crashed" if self.status < 0 else "done"
-        self.run.captures[self.probe["id"]] = capture(
-            outcome, clock() - self.began, size, exit=exit_status, text=text(data), stderr=text(noise), note=self.note(trouble))
+        self.tell(capture(
+            outcome, clock() - self.began, size, exit=exit_status, text=text(data), stderr=text(noise), note=self.note(trouble)))
+
+    def tell(self, made: Dict[str, Any]) -> None:
+        """In the parent: this is what it brought."""
+        self.run.captures[self.probe["id"]] = made

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 RESPAWNS = 8            # readers that may hang before we stop trying
 MOST_MOUNTS = 4096
+MOST_TASKS = 200        # tasks that are looked at closely, of each state
 KMSG = os.makedev(1, 11)
 
 
@@ -135,7 +136,8 @@ class Reader(Child):
             self.cut = any(entry[0] == "truncated" for entry in self.run.captures.get(state.probe["id"], {}).get("files", {}).values())
             self.end = min(state.started + state.probe["seconds"], self.run.end)
             try:
-                {"files": self.files, "mounts": self.mounts, "clock": self.clock}[state.probe["kind"]](state.probe)
+                kinds = {"files": self.files, "mounts": self.mounts, "clock": self.clock, "processes": self.processes}
+                kinds[state.probe["kind"]](state.probe)
                 outcome = "truncated" if self.cut else "done"
             except Enough as enough:
                 outcome = str(enough)
@@ -325,6 +327,53 @@ class Reader(Child):
             raise Enough(outcome)
         found = {name: getattr(timex, name) for name in ("status", "offset", "maxerror", "esterror", "tai")}
         self.send("text", json.dumps(dict(found, state=state)))
+
+    def processes(self, probe: Dict[str, Any]) -> None:
+        """Counts tasks by state, and keeps those that sleep for good (D) or were not waited for (Z), and the limits of some.
+
+        Nothing is read that a stuck task could make hang: neither its command line nor its memory map.
+        """
+        if not self.begin("/proc"):
+            outcome, why = self.state.hung["/proc"]
+            self.send("note", why)
+            raise Enough(outcome)
+        states: Dict[str, int] = {}
+        kept: List[List[Any]] = []
+        waits: Dict[str, str] = {}
+        limits: List[List[Any]] = []
+        wanted = {name.encode()[:15]: name for name in probe["argv"]}
+        for pid in os.listdir(ROOT + "/proc"):
+            if not pid.isdigit():
+                continue
+            # proc(5): "pid (name) state parent ...", and the name may hold anything.
+            before, _, after = proc(pid, "stat").rpartition(b") ")
+            words = after.split()
+            if len(words) < 20:
+                continue
+            state, name = words[0].decode("ascii", "replace"), before.partition(b" (")[2]
+            states[state] = states.get(state, 0) + 1
+            if name in wanted and len(limits) < MOST_TASKS:
+                limits.append([int(pid), wanted[name], text(proc(pid, "limits"))])
+            if state in "DZ" and states[state] <= MOST_TASKS:
+                switches = re.findall(br"voluntary_ctxt_switches:\s+(\d{1,18})", proc(pid, "status")) if state == "D" else ()
+                kept.append([int(pid), state, int(words[19]), sum(map(int, switches)) if len(switches) == 2 else -1, text(name[:64])])
+                if state == "D":
+                    waits[pid] = text(proc(pid, "wchan")[:64])
+        self.send("text", json.dumps({
+            "states": states, "processes": kept, "waits": waits, "limits": limits, "hidden": not proc("1", "stat"),
+        }))
+
+
+def proc(pid: str, name: str) -> bytes:
+    """A file of one process, which may have ended meanwhile or not be ours to see: then nothing."""
+    try:
+        fd = os.open("%s/proc/%s/%s" % (ROOT, pid, name), os.O_RDONLY)
+        try:
+            return os.read(fd, 8192)
+        finally:
+            os.close(fd)
+    except OSError:
+        return b""
 
 
 def unescape(word: str) -> str:

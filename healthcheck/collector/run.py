@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Callable, Dict, List, NoReturn, Optional
 
 from healthcheck.collector.answer import fit
 from healthcheck.collector.child import Child, Command
+from healthcheck.collector.devices import Device, Devices, Turns
 from healthcheck.collector.folder import Folder
 from healthcheck.collector.nvidia import Detect, Nvml, unneeded
 from healthcheck.collector.reader import Reader, Reading
@@ -46,6 +47,7 @@ class Run:
         self.wanted_until = 0.0
         self.queue: List[Dict[str, Any]] = []       # commands, in their order
         self.second: List[Dict[str, Any]] = []      # commands for where the NVML reader has no answer
+        self.devices: List[Turns] = []              # commands that are run once for each device
         self.wake, wake = os.pipe()
         os.set_blocking(wake, False)
         self.poll = select.poll()
@@ -130,8 +132,13 @@ class Run:
         queue = self.queue
         while True:
             self.resolve_second()
-            while queue and clock() < self.end and sum(isinstance(child, Command) for child in self.live) < COMMANDS:
-                self.start(Command, queue.pop(0))
+            while queue and clock() < self.end and self.commands() < COMMANDS:
+                probe = queue.pop(0)
+                self.start(Devices if probe["each"] else Command, probe)
+            for turns in list(self.devices):
+                if turns.over():
+                    self.devices.remove(turns)
+                    turns.done()
             if not self.live and not self.wanted and not (queue and clock() < self.end):
                 break
             self.wait(min([child.due for child in self.live] + ([self.wanted_until] if self.wanted else [])))
@@ -142,11 +149,17 @@ class Run:
                 self.take_source()
         for probe in queue + self.second:
             self.captures[probe["id"]] = capture("timeout", note="its turn never came")
+        for turns in self.devices:
+            turns.done()
         if self.late is not None:
             for name, made in self.captures.items():
                 if name not in self.late and (made["outcome"] == "timeout" or made.get("exit") == -signal.SIGXCPU):
                     made.pop("exit", None)
                     made.update(outcome="timeout", note="the CPU budget of %g s was spent" % (self.budget or 0.0))
+
+    def commands(self) -> int:
+        """How many run now."""
+        return sum(isinstance(child, (Command, Devices)) and not isinstance(child, Device) for child in self.live) + len(self.devices)
 
     def spent(self) -> float:
         """CPU seconds of this process and of every child that has ended, with theirs."""

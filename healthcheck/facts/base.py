@@ -138,6 +138,28 @@ class Files:
         return None
 
 
+@dataclass(frozen=True)
+class Said:
+    """What one device's command said: its exit status, standard output, and the last line of its standard error."""
+
+    exit: int
+    text: str
+    complaint: str = ""
+
+
+def said(path: str, entry: FileCapture) -> Said | Unmeasured:
+    """What one entry of a probe with `each` holds; Unmeasured where the command did not come to its end by itself."""
+    head, _, rest = entry.text.partition("\n")
+    if entry.outcome is not Outcome.DONE:
+        detail = f" ({head[:200]})" if head else ""
+        return Unmeasured(f"{path}: the command's outcome is {entry.outcome.value}{detail}")
+    word, _, complaint = head.removeprefix("exit ").partition(": ")
+    try:
+        return Said(int(word), rest, complaint)
+    except ValueError:
+        return Unmeasured(f"{path}: no exit status was captured")
+
+
 class Captures:
     """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had."""
 
@@ -164,6 +186,13 @@ class Captures:
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
             raise Unread(why(probe, capture))
         return Files(capture.files)
+
+    def devices(self, probe: Probe) -> Mapping[str, Said | Unmeasured]:
+        """By the device's path, what a command with `each` said of it; raises Unread where none was asked (no tool, say)."""
+        capture = self._captures.get(probe.id)
+        if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
+            raise Unread(why(probe, capture))
+        return {path: said(path, entry) for path, entry in capture.files.items()}
 
 
 Builder = Callable[[Captures], Any]
