@@ -37,6 +37,8 @@ def _all(*said: Expected, blind: bool = False) -> Expected:
     return Expected(tuple(one.said[0] for one in said), state, blind)
 
 
+only, together = _only, _all     # what the files of other subjects (expect_*.py) call them
+
 EXPECTED: Mapping[str, Expected] = {
     "off-the-bus": _all(
         _only("kernel-xid", "PCI 0000:61:00, Xid 79", "fallen off the bus", "reboot"),

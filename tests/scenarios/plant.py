@@ -43,6 +43,9 @@ def _plant(mend: Change, before: Change = lambda node: None) -> Callable[[Change
     return register
 
 
+planted = _plant    # what the files of other subjects (plant_*.py) call it
+
+
 def _both(*steps: Change) -> Change:
     def all_of_them(node: Machine) -> None:
         for step in steps:

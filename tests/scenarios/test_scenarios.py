@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from healthcheck.outcome import NodeReport, NodeState, Result, Status
 from tests.scenarios import node
 from tests.scenarios.conftest import Room
-from tests.scenarios.expect import EXPECTED, Said
+from tests.scenarios.expect import EXPECTED as OF_GPUS
+from tests.scenarios.expect import Expected, Said
 from tests.scenarios.plant import PLANTS
+
+
+def beside(prefix: str) -> list[ModuleType]:
+    """The modules of the other subjects: plant_*.py add to PLANTS when they are imported, expect_*.py have an EXPECTED each."""
+    return [import_module(f"tests.scenarios.{path.stem}") for path in sorted(Path(__file__).parent.glob(f"{prefix}_*.py"))]
+
+
+beside("plant")
+EXPECTED: dict[str, Expected] = {**OF_GPUS}
+for _module in beside("expect"):
+    EXPECTED |= _module.EXPECTED
 
 
 @dataclass(frozen=True)
