@@ -20,7 +20,7 @@ class Kind(Enum):
     COMMAND = "command"    # run an argv list, no shell, C locale, standard input closed
     MOUNTS = "mounts"      # read /proc/self/mountinfo, then statvfs each mount point that is not of a skipped type
     CLOCK = "clock"        # adjtimex(2), read only: is the kernel clock disciplined?
-    PROCESSES = "processes"    # one pass over /proc: how many there are in which state, and which are asleep for good or were not waited for
+    PROCESSES = "processes"    # one pass over /proc: counts by state, and those that sleep for good or were not waited for
     NVML = "nvml"          # the NVML reader, in a child of its own
 
 

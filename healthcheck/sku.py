@@ -72,6 +72,12 @@ def _memory_gib(facts: Facts) -> float | None:
     return float(round(total / 2**30)) if total is not None else None
 
 
+def _numa_nodes(facts: Facts) -> int | None:
+    """NUMA nodes with CPUs: the memory of a superchip's GPUs is a node, too."""
+    counts = [_plain(node.cpus) for node in _plain(facts.get("numa_nodes")) or ()]
+    return sum(count > 0 for count in counts) if counts and None not in counts else None
+
+
 def _docker(facts: Facts) -> bool | None:
     """True where a daemon answers. One that is dead does not show that none is wanted."""
     return True if _count("docker", "answers")(facts) is True else None
@@ -152,11 +158,13 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "ecc": _same("ecc_enabled"),
     "memory_gib": _memory_gib,
     "docker": _docker,
+    "cpu_count": _count("cpus", "online"),
+    "numa_nodes": _numa_nodes,
 }
 LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
     "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",), "memory_gib": ("memory",),
     "docker": ("docker",), "gpu_device": ("pci_bus",), "nvswitch_count": ("pci_bus",), "nvlink_count": ("gpu_links",),
-    "nvlink_gigabytes": ("nvlinks",),
+    "nvlink_gigabytes": ("nvlinks",), "cpu_count": ("cpus",), "numa_nodes": ("numa_nodes",),
     **dict.fromkeys(
         ("gpu_model", "gpu_memory_gib", "pcie_generation", "pcie_width", "power_limit_watts", "fabric", "imex", "mig", "ecc"), ("gpus",),
     ),

@@ -6,6 +6,7 @@ from importlib import metadata
 
 from healthcheck.checks import (
     counter,
+    cpu,
     dcgm,
     docker,
     driver,
@@ -23,8 +24,12 @@ from healthcheck.checks import (
     hca,
     host,
     kernel,
+    limits,
+    memory,
     nvlink,
+    pcie,
     port,
+    process,
     site,
     xid,
 )
@@ -35,6 +40,7 @@ from healthcheck.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 OURS = (
+    cpu, limits, memory, pcie, process,
     counter, hca,
     dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,
     gpu_power, host, kernel, nvlink, port, site, xid,

@@ -355,7 +355,12 @@ class Reader(Child):
             if name in wanted and len(limits) < MOST_TASKS:
                 limits.append([int(pid), wanted[name], text(proc(pid, "limits"))])
             if state in "DZ" and states[state] <= MOST_TASKS:
-                switches = re.findall(br"voluntary_ctxt_switches:\s+(\d{1,18})", proc(pid, "status")) if state == "D" else ()
+                status = proc(pid, "status") if state == "D" else b""
+                if state == "D" and not status:
+                    # It has ended, so it was not stuck.
+                    states[state] -= 1
+                    continue
+                switches = re.findall(br"voluntary_ctxt_switches:\s+(\d{1,18})", status)
                 kept.append([int(pid), state, int(words[19]), sum(map(int, switches)) if len(switches) == 2 else -1, text(name[:64])])
                 if state == "D":
                     waits[pid] = text(proc(pid, "wchan")[:64])

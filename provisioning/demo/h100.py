@@ -10,7 +10,7 @@ import json
 import random
 import uuid
 
-from provisioning.demo import bootlog, services
+from provisioning.demo import bootlog, hostfiles, services
 from provisioning.demo.machine import Machine, Mount
 
 KERNEL = "6.5.0-1007-nvidia"
@@ -47,6 +47,8 @@ def healthy(name: str, rng: random.Random) -> Machine:
     _pci(machine)
     for index, address in enumerate(HCAS):
         _hca(machine, index, address, rng)
+    devices = [(kind[3], address) for addresses, kind in _KINDS.items() if kind[3] not in ("ast", "ixgbe") for address in addresses]
+    hostfiles.install(machine, MEMORY_KB, devices, device_folder)
     machine.mounts.extend(_mounts(rng))
     machine.scenario.update(_scenario(rng))
     machine.clock.update(

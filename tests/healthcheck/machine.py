@@ -181,8 +181,123 @@ def journal(*more: str) -> Capture:
     return Capture(Outcome.DONE, exit=0, seconds=0.05, bytes=len(text), text=text)
 
 
+MEMINFO = (
+    "MemTotal:       2113000000 kB\nMemFree:        1 kB\nMemAvailable:   2040000000 kB\nHardwareCorrupted:     0 kB\n"
+    "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n"
+)
+CPU = "/sys/devices/system/cpu"
+NUMA = "/sys/devices/system/node"
+EDAC = "/sys/devices/system/edac/mc"
+DRIVERS = "/sys/bus/pci/drivers"
+LIMITS = (
+    "Limit                     Soft Limit           Hard Limit           Units     \n"
+    "Max open files            131072               131072               files     \n"
+    "Max locked memory         unlimited            unlimited            bytes     \n"
+)
+
+
+def aer(kind: str, count: int = 0) -> str:
+    """A file of AER counters in the kernel's form."""
+    return f"Undefined 0\nData Link Protocol {count}\nTOTAL_ERR_{ {'correctable': 'COR'}.get(kind, kind.upper()) } {count}\n"
+
+
+def tasks(*kept: list[Any], states: dict[str, int] | None = None, waits: dict[str, str] | None = None, **limits: str) -> Capture:
+    """What the reader says of processes; `kept` are rows of pid, state, start, switches, name; `limits` texts by daemon."""
+    held = limits or {"slurmd": LIMITS}
+    text = json.dumps({
+        "states": states or {"S": 300, "I": 1200, **{row[1]: 1 for row in kept}}, "processes": list(kept), "waits": waits or {},
+        "limits": [[2000 + n, name, text] for n, (name, text) in enumerate(held.items())], "hidden": False,
+    })
+    return Capture(Outcome.DONE, seconds=0.05, bytes=len(text), text=text)
+
+
+def _host_depths() -> dict[str, Capture]:
+    """CPUs, NUMA nodes, memory controllers, processes and PCI Express links."""
+    devices = [("nvidia", "0000:1b:00.0", 27), ("mlx5_core", "0000:9a:00.0", 154)]
+    links = {f"{DRIVERS}/{driver}/{address}/aer_dev_{kind}": aer(kind) for driver, address, _ in devices for kind in ("fatal", "nonfatal", "correctable")}
+    for _, _, bus in devices:
+        port = f"{DRIVERS}/pcieport/0000:{bus - 1:02x}:01.0"
+        links |= {f"{port}/aer_dev_{kind}": aer(kind) for kind in ("fatal", "nonfatal", "correctable")}
+        links[f"{port}/secondary_bus_number"] = f"{bus}\n"
+    meminfo = {"/proc/meminfo": MEMINFO}
+    return {
+        "cpu.topology": done(**{f"{CPU}/present": "0-223\n", f"{CPU}/online": "0-223\n", f"{CPU}/smt/control": "on\n"}),
+        "cpu.governor": done(**{f"{CPU}/cpufreq/policy{n}/scaling_governor": "performance\n" for n in range(2)}),
+        "cpu.throttle": done(**{f"{CPU}/online": "0-223\n", **{
+            f"{CPU}/cpu{cpu}/{name}": text for cpu, package in ((0, 0), (5, 0), (60, 1))
+            for name, text in (("topology/physical_package_id", f"{package}\n"), ("thermal_throttle/package_throttle_count", f"{7 * package}\n"))
+        }}),
+        "cpu.microcode": done(**{f"{CPU}/online": "0-223\n", f"{CPU}/cpu0/microcode/version": "0x2b000571\n"}),
+        "numa.nodes": done(**{f"{NUMA}/online": "0-1\n", **{
+            f"{NUMA}/node{n}/{name}": text for n in range(2)
+            for name, text in (("cpulist", f"{56 * n}-{56 * n + 55}\n"), ("meminfo", f"Node {n} MemTotal:       1056000000 kB\n"))
+        }}),
+        "numa.devices": done(**{f"{NUMA}/online": "0-1\n", **{
+            f"{DRIVERS}/{driver}/{address}/numa_node": f"{n}\n" for n, (driver, address, _) in enumerate(devices)
+        }}),
+        "memory.edac": done(**meminfo, **{
+            f"{EDAC}/mc0/{name}": text for name, text in (
+                ("ue_count", "0\n"), ("ce_count", "3\n"), ("dimm0/dimm_label", "P1-DIMMA1\n"), ("dimm0/dimm_ce_count", "3\n"),
+                ("dimm0/dimm_ue_count", "0\n"), ("dimm1/dimm_label", "P1-DIMMB1\n"), ("dimm1/dimm_ce_count", "0\n"), ("dimm1/dimm_ue_count", "0\n"))
+        }),
+        "process.tasks": tasks(),
+        "process.tables": done(**{
+            "/proc/loadavg": "0.20 0.18 0.12 1/2931 11206\n", "/proc/sys/kernel/pid_max": "4194304\n",
+            "/proc/sys/kernel/threads-max": "16506944\n", "/proc/sys/fs/file-nr": "7200\t0\t9223372036854775807\n",
+        }),
+        "pcie.aer": done(**meminfo, **links),
+        "pcie.iommu": done(**meminfo, **{f"{DRIVERS}/{driver}/{address}/iommu_group/type": "identity\n" for driver, address, _ in devices}),
+    }
+
+
+def smart(count: int = 8, **changes: Any) -> Capture:
+    """smartctl's word on each NVMe drive; `changes` by "nvme3" merge members into its health log, or are what it said instead (text)."""
+    files = {}
+    for n in range(count):
+        log = {"critical_warning": 0, "temperature": 39, "available_spare": 100, "available_spare_threshold": 10, "percentage_used": 2,
+               "data_units_read": 918273645, "data_units_written": 123456789, "power_cycles": 41, "power_on_hours": 12010,
+               "unsafe_shutdowns": 17, "media_errors": 0, "num_err_log_entries": 0, "warning_temp_time": 0, "critical_comp_time": 0}
+        change = changes.get(f"nvme{n}", {})
+        if isinstance(change, str):
+            text, code = change, 1
+        else:
+            text, code = json.dumps({
+                "json_format_version": [1, 0], "smartctl": {"version": [7, 2], "exit_status": change.pop("exit", 0)},
+                "device": {"name": f"/dev/nvme{n}", "type": "nvme", "protocol": "NVMe"}, "model_name": "SAMSUNG MZWLJ3T8HBLS-00007",
+                "serial_number": f"S64FNE0R9036{n:02d}", "smart_status": {"passed": change.pop("passed", True), "nvme": {"value": 0}},
+                "nvme_smart_health_information_log": {**log, **change},
+            }), 0
+        files[f"/sys/class/nvme/nvme{n}"] = FileCapture(Outcome.DONE, f"exit {code}\n{text}")
+    return Capture(Outcome.DONE, seconds=0.2, bytes=1, files=files)
+
+
+def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
+    """NVMe drives (the PCI bus of `pci` has none of them) with a mirror of two; `changes` by "nvme3.state" replace one file's text."""
+    files, heat = {}, {}
+    for n in range(count):
+        base = f"/sys/class/nvme/nvme{n}"
+        texts = {"state": "live\n", "model": "SAMSUNG MZWLJ3T8HBLS-00007\n", "serial": f"S64FNE0R9036{n:02d}\n", "firmware_rev": "EPK9CB5Q\n",
+                 "transport": "pcie\n", "address": f"0000:{0x80 + n:02x}:00.0\n", "device/current_link_speed": "16.0 GT/s PCIe\n",
+                 "device/current_link_width": "4\n", "device/max_link_speed": "16.0 GT/s PCIe\n", "device/max_link_width": "4\n",
+                 "device/../max_link_speed": "32.0 GT/s PCIe\n", "device/../max_link_width": "4\n"}
+        for name, text in texts.items():
+            files[f"{base}/{name}"] = changes.get(f"nvme{n}.{name.removeprefix('device/')}", text)
+        for name, text in (("input", "38850\n"), ("max", "81850\n")):
+            heat[f"{base}/hwmon{n}/temp1_{name}"] = changes.get(f"nvme{n}.temp1_{name}", text)
+    md = {"level": "raid1\n", "raid_disks": "2\n", "array_state": "clean\n", "degraded": "0\n", "sync_action": "idle\n",
+          "sync_completed": "none\n", "mismatch_cnt": "0\n", "dev-nvme0n1p2/state": "in_sync\n", "dev-nvme1n1p2/state": "in_sync\n"}
+    return {
+        "nvme.sysfs": done(**files), "nvme.temperature": done(**heat), "raid.zfs": done(**{"/proc/spl/kstat/zfs/tank/state": "ONLINE\n"}),
+        "raid.md": done(**{f"/sys/block/md0/md/{name}": changes.get(f"md0.{name}", text) for name, text in md.items()}),
+        "filesystem.plan": done(**{"/etc/fstab": FSTAB}),
+        "filesystem.lustre": done(**{"/sys/fs/lustre/health_check": "healthy\n"}),
+        "disk.smart": smart(count),
+    }
+
+
 def captures() -> dict[str, Capture]:
     return {
+        **_host_depths(),
         "driver.module": module(), "service.nvidia": services(), "fabric.journal": journal(),
         "gpu.smi": Capture(Outcome.MISSING, note="not needed: NVML answered"),
         "gpu.nvml": nvml(), "gpu.pci": pci(), "port.sysfs": ports(),
@@ -190,7 +305,7 @@ def captures() -> dict[str, Capture]:
         "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": STATVFS, "/home": STATVFS}),
         "docker.info": Capture(Outcome.DONE, exit=0, seconds=0.1, bytes=len(DOCKER), text=DOCKER),
         "kernel.log": done(**{"/dev/kmsg": KMSG}),
-        "host.memory": done(**{"/proc/meminfo": "MemTotal:       2113000000 kB\nMemFree: 1 kB\n"}),
+        "host.memory": done(**{"/proc/meminfo": MEMINFO}),
         "host.swap": done(**{"/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"}),
         "host.versions": done(**{"/proc/sys/kernel/osrelease": "6.5.0-1019\n", "/sys/module/nvidia/version": "550.54.15\n"}),
         "host.uptime": done(**{"/proc/uptime": "1296000.25 163120000.11\n"}),

@@ -1,0 +1,137 @@
+"""Checks of main memory: its errors, what is left of it, and what the kernel's log says of it.
+
+The kernel's lines: mm/oom_kill.c, drivers/edac/edac_mc.c, arch/x86/kernel/cpu/mce, drivers/firmware/efi/cper.c, kernel/hung_task.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from healthcheck.checks.base import NotMeasured, check
+from healthcheck.checks.trend import elapsed
+from healthcheck.facts.edac import Edac, Errors
+from healthcheck.facts.gpu_process import GpuLoad
+from healthcheck.facts.kernel import KernelLine, KernelLog
+from healthcheck.facts.look import Look
+from healthcheck.facts.memory import MemoryUse
+from healthcheck.outcome import Finding
+
+_GIB = 2**30
+_HOUR_S = 3600.0
+_DAY_S = 86400.0
+
+_OOM = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d{1,10}) \(([^\n]{1,64}?)\)")
+# What itself says that it was corrected, one line of each report.
+_CORRECTED = re.compile(
+    r"EDAC [^\n]{0,60}: \d+ CE |\[Hardware Error\]: event severity: corrected|\[Hardware Error\]: Corrected error"
+)
+_HUNG = re.compile(r"task (\S{1,64}?):(\d{1,10}) blocked for more than (\d{1,7}) seconds")
+_LONGEST = 200
+
+
+@check("memory.ecc_uncorrected")
+def memory_ecc_uncorrected(edac: Edac, *, allow: int) -> Iterator[Finding]:
+    """No more uncorrected memory errors than allowed were counted since the EDAC driver was loaded; the DIMM is named where it is known."""
+    of_dimms = [dimm for dimm in edac.dimms if dimm.uncorrected > allow]
+    for dimm in of_dimms:
+        yield Finding(dimm.place, f"{dimm.uncorrected} uncorrected", f"at most {allow}")
+    for controller in edac.controllers:
+        named = sum(dimm.uncorrected for dimm in of_dimms if f"({controller.place}/" in dimm.place or f" {controller.place}/" in dimm.place)
+        if controller.uncorrected > max(allow, named):
+            yield Finding(f"memory controller {controller.place}", f"{controller.uncorrected - named} uncorrected, of no known DIMM",
+                          f"at most {allow}")
+
+
+@check("memory.ecc_corrected")
+def memory_ecc_corrected(
+    edac: Edac, previous_edac: Edac, look: Look, previous_look: Look, *, at_least: int, per_day: float,
+) -> Iterator[Finding]:
+    """No DIMM corrected at least so many errors between two looks, and more than so many a day at that pace."""
+    seconds = elapsed(edac, look, previous_look)
+    for now, before in _pairs(edac, previous_edac):
+        grown = now.corrected - before.corrected
+        if grown >= at_least and grown * _DAY_S > per_day * seconds:
+            yield Finding(now.place, f"{grown} corrected in {seconds / 60:.0f} min", f"fewer than {at_least}, or at most {per_day:g} a day")
+
+
+def _pairs(edac: Edac, previous: Edac) -> Iterator[tuple[Errors, Errors]]:
+    """Each DIMM and its earlier self; where no DIMMs are known, each controller."""
+    earlier = {thing.place: thing for thing in previous.dimms or previous.controllers}
+    for thing in edac.dimms or edac.controllers:
+        before = earlier.get(thing.place)
+        if before is None or before.corrected > thing.corrected:
+            raise NotMeasured(edac, f"the counters of {thing.place} began anew between the two looks")
+        yield thing, before
+
+
+@check("memory.poisoned")
+def memory_poisoned(memory_use: MemoryUse, *, allow_kib: int) -> Iterator[Finding]:
+    """No more memory than allowed was taken out of use by the kernel for a hardware error."""
+    if memory_use.poisoned_bytes > allow_kib * 1024:
+        yield Finding("memory", f"{memory_use.poisoned_bytes // 1024} KiB out of use", f"at most {allow_kib} KiB")
+
+
+@check("memory.available")
+def memory_available(memory_use: MemoryUse, *, least_percent: float) -> Iterator[Finding]:
+    """A share of memory is left for whoever asks next: below it the kernel soon has to kill."""
+    share = 100 * memory_use.available_bytes / memory_use.total_bytes
+    if share < least_percent:
+        yield Finding("memory", f"{memory_use.available_bytes / _GIB:.1f} GiB available ({share:.1f} %)", f"at least {least_percent:g} %")
+
+
+@check("memory.left_over", counts=True)
+def memory_left_over(memory_use: MemoryUse, gpu_loads: tuple[GpuLoad, ...], *, least_percent: float) -> Iterator[Finding]:
+    """While nothing runs on any GPU, most memory is available: what is not, an earlier job left behind."""
+    if any(load.processes for load in gpu_loads):
+        return
+    # Huge pages that were reserved and lie idle are another rule's.
+    share = 100 * (memory_use.available_bytes + memory_use.idle_hugepage_bytes) / memory_use.total_bytes
+    if share < least_percent:
+        yield Finding("memory", f"{share:.0f} % available, and nothing runs on any GPU", f"at least {least_percent:g} %")
+
+
+@check("memory.hugepages")
+def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[Finding]:
+    """No more than a share of memory lies idle in huge pages that were reserved: nobody else can have it."""
+    share = 100 * memory_use.idle_hugepage_bytes / memory_use.total_bytes
+    if share > most_percent:
+        yield Finding("huge pages", f"{memory_use.idle_hugepage_bytes / _GIB:.1f} GiB reserved and idle ({share:.0f} %)",
+                      f"at most {most_percent:g} % of memory")
+
+
+@check("kernel.oom")
+def kernel_oom(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
+    """The kernel killed no process for want of memory within so many hours before its newest record."""
+    lines = _recent(kernel_log, _OOM, hours)
+    killed = Counter(match[2] for line in lines if (match := _OOM.search(line.text)))
+    for name, number in killed.most_common(5):
+        groups = sum("cgroup" in line.text for line in lines if f"({name})" in line.text)
+        where = ", by its own memory limit" if groups == number else ""
+        times = "once" if number == 1 else f"{number} times"
+        yield Finding(name, f"killed {times}{where}", "no process killed for want of memory")
+
+
+@check("kernel.hardware_corrected")
+def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float) -> Iterator[Finding]:
+    """The log holds no more than so many reports of corrected hardware errors within the hours before its newest record."""
+    lines = _recent(kernel_log, _CORRECTED, hours)
+    if len(lines) > most:
+        yield Finding("kernel log", f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}")
+
+
+@check("kernel.hung_task")
+def kernel_hung_task(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
+    """The kernel's detector of hung tasks reported none within so many hours before its newest record."""
+    found: dict[str, tuple[str, int]] = {}
+    for line in _recent(kernel_log, _HUNG, hours):
+        if match := _HUNG.search(line.text):
+            found[f"{match[1]}, process {match[2]}"] = f"blocked for more than {match[3]} s", int(line.seconds)
+    for subject, (what, at) in list(found.items())[:10]:
+        yield Finding(subject, f"{what}, {at} s after boot", "no task blocked so long")
+
+
+def _recent(log: KernelLog, pattern: re.Pattern[str], hours: float) -> list[KernelLine]:
+    since = log.newest - hours * _HOUR_S
+    return [line for line in log.matching(pattern) if line.seconds >= since]

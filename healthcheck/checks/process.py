@@ -1,0 +1,64 @@
+"""Process checks: what is stuck, what nobody waited for, and the kernel's tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from healthcheck.checks.base import check
+from healthcheck.checks.trend import elapsed
+from healthcheck.facts.look import Look
+from healthcheck.facts.process import Processes, Tables, Task
+from healthcheck.outcome import Finding
+
+# The driver's own threads and tools: nv_queue, nvidia-smi, nvidia-modeset, nv-fabricmanager (cut to 15 characters), nv-hostengine.
+_DRIVER = re.compile(r"nvidia|nv[-_]")
+
+
+@check("process.stuck")
+def process_stuck(processes: Processes, previous_processes: Processes, look: Look, previous_look: Look) -> Iterator[Finding]:
+    """No process was in uninterruptible sleep at both looks without having run in between; NVIDIA's are another rule's."""
+    for task in _stuck(processes, previous_processes):
+        if not _DRIVER.match(task.command):
+            yield _finding(task, elapsed(processes, look, previous_look))
+
+
+@check("process.stuck_driver")
+def process_stuck_driver(processes: Processes, previous_processes: Processes, look: Look, previous_look: Look) -> Iterator[Finding]:
+    """None of NVIDIA's processes and kernel threads was in uninterruptible sleep at both looks without having run in between."""
+    for task in _stuck(processes, previous_processes):
+        if _DRIVER.match(task.command):
+            yield _finding(task, elapsed(processes, look, previous_look))
+
+
+def _stuck(now: Processes, before: Processes) -> Iterator[Task]:
+    earlier = {(task.pid, task.started, task.switches) for task in before.sleepers}
+    yield from (task for task in now.sleepers if (task.pid, task.started, task.switches) in earlier)
+
+
+def _finding(task: Task, seconds: float) -> Finding:
+    waits = f" in {task.waits}" if task.waits else ""
+    asleep = f"asleep{waits} for {seconds / 60:.0f} min, and cannot be killed"
+    return Finding(f"{task.command}, process {task.pid}", asleep, "runs, or can be killed")
+
+
+@check("process.zombies")
+def process_zombies(processes: Processes, *, most: int) -> Iterator[Finding]:
+    """No more processes than allowed have ended without their parent taking notice."""
+    if processes.zombies > most:
+        names = ", ".join(processes.zombie_names)
+        yield Finding("processes", f"{processes.zombies} zombies, mostly {names}", f"at most {most}")
+
+
+@check("process.table")
+def process_table(tables: Tables, *, most_percent: float) -> Iterator[Finding]:
+    """The kernel's table of threads has room left."""
+    if tables.threads > tables.threads_max * most_percent / 100:
+        yield Finding("threads", tables.threads, f"at most {most_percent:g} % of {tables.threads_max}")
+
+
+@check("process.files")
+def process_files(tables: Tables, *, most_percent: float) -> Iterator[Finding]:
+    """The kernel's table of open files has room left."""
+    if tables.files > tables.files_max * most_percent / 100:
+        yield Finding("open files", tables.files, f"at most {most_percent:g} % of {tables.files_max}")

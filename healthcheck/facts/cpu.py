@@ -1,0 +1,166 @@
+"""CPU facts from sysfs, which is cheaper than /proc/cpuinfo by far (Documentation/ABI/testing/sysfs-devices-system-cpu,
+Documentation/admin-guide/pm/cpufreq.rst; throttle counters: arch/x86/kernel/cpu/mce/therm_throt.c)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, fact
+from healthcheck.probes import Kind, Probe
+
+CPU = "/sys/devices/system/cpu"
+# Every fifth CPU is asked for its package: however CPUs are numbered (by socket, or in turn), each package has one of them.
+SOME = f"{CPU}/cpu*[05]"
+TOPOLOGY = Probe("cpu.topology", Kind.FILES, paths=(f"{CPU}/present", f"{CPU}/online", f"{CPU}/smt/control"))
+GOVERNORS = Probe("cpu.governor", Kind.FILES, paths=(f"{CPU}/cpufreq/policy*/scaling_governor",))
+THROTTLE = Probe("cpu.throttle", Kind.FILES, paths=(
+    f"{CPU}/online", f"{SOME}/topology/physical_package_id", f"{SOME}/thermal_throttle/package_throttle_count",
+))
+MICROCODE = Probe("cpu.microcode", Kind.FILES, paths=(f"{CPU}/online", f"{CPU}/cpu0/microcode/version"))
+
+_MOST = 8192            # CONFIG_NR_CPUS of the largest configurations
+_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+_PACKAGE = re.compile(re.escape(CPU) + r"/cpu(\d{1,5})/topology/physical_package_id")
+
+
+@dataclass(frozen=True)
+class Cpus(Fact):
+    """How many CPUs (hardware threads) the kernel found and runs, and those that it found and does not run.
+
+    `smt` is the kernel's word on hardware threads: on, off, forceoff, notsupported, notimplemented; with `off` the second threads are
+    offline on purpose.
+    """
+
+    name: str
+    present: int
+    online: int
+    offline: tuple[int, ...]
+    smt: str
+
+
+@dataclass(frozen=True)
+class Governors(Fact):
+    """How many frequency policies have each governor, by name, sorted; UNSUPPORTED where the kernel scales no frequency (most VMs)."""
+
+    name: str
+    governors: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Package(Fact):
+    """One CPU package ("CPU package 0"): how often it was throttled for heat or by the board (PROCHOT) since boot.
+
+    UNSUPPORTED where the CPU has no such counter: AMD's and Arm's, and virtual ones.
+    """
+
+    name: str
+    throttled: int
+
+
+@dataclass(frozen=True)
+class Microcode(Fact):
+    """The microcode revision that CPU 0 runs, as "0x2b000571"; UNSUPPORTED where the kernel loads none (Arm, most VMs)."""
+
+    name: str
+    revision: str
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """The numbers of "0-3,8"; an empty text is an empty list. Raises ValueError."""
+    found: list[int] = []
+    for part in text.split(",") if text else ():
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            raise ValueError(text)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not (found[-1] if found else -1) < first <= last < _MOST:
+            raise ValueError(text)
+        found += range(first, last + 1)
+    return tuple(found)
+
+
+def _some(text: str) -> tuple[int, ...]:
+    found = cpu_list(text)
+    if not found:
+        raise ValueError(text)
+    return found
+
+
+def _word(text: str) -> str:
+    if re.fullmatch(r"[a-z_]{1,32}", text) is None:
+        raise ValueError(text)
+    return text
+
+
+def _number(text: str) -> int:
+    if re.fullmatch(r"\d{1,20}", text) is None:
+        raise ValueError(text)
+    return int(text)
+
+
+@fact("cpus", TOPOLOGY)
+def cpus(captures: Captures) -> Cpus:
+    """CPUs that the firmware presents, and those that run."""
+    files = captures.files(TOPOLOGY)
+    present: Any = files.read(f"{CPU}/present", _some)
+    online: Any = files.read(f"{CPU}/online", _some)
+    unread = next((value for value in (present, online) if isinstance(value, Unmeasured)), None)
+    control = f"{CPU}/smt/control"
+    offline: Any = unread or tuple(sorted(set(present) - set(online)))
+    smt = files.read(control, _word) if files.has(control) else "notimplemented"
+    found: Any
+    running: Any
+    found, running = (value if isinstance(value, Unmeasured) else len(value) for value in (present, online))
+    return Cpus("CPUs", found, running, offline, smt)
+
+
+@fact("governors", GOVERNORS)
+def governors(captures: Captures) -> Governors:
+    """The governor of each frequency policy."""
+    files = captures.files(GOVERNORS)
+    said: list[Any] = [files.read(path, _word) for path in files]
+    unread = next((value for value in said if isinstance(value, Unmeasured)), None)
+    counted: Any = unread or (tuple(sorted(Counter(said).items())) if said else UNSUPPORTED)
+    return Governors("CPU frequency", counted)
+
+
+@fact("packages", THROTTLE)
+def packages(captures: Captures) -> tuple[Package, ...]:
+    """Every package, by its number; where the kernel names none, one whose counter is not supported."""
+    files = captures.files(THROTTLE)
+    files.text(f"{CPU}/online")
+    found: dict[str, Any] = {}
+    none: Any = UNSUPPORTED
+    for path in files:
+        match = _PACKAGE.fullmatch(path)
+        if match is None:
+            continue
+        number = files.read(path, _number)
+        name = f"CPU package {number}" if isinstance(number, int) else f"CPU {match[1]}"
+        if name not in found:
+            found[name] = number if isinstance(number, Unmeasured) else _throttled(files, match[1])
+    return tuple(Package(name, value) for name, value in sorted(found.items())) or (Package("CPU package 0", none),)
+
+
+def _throttled(files: Files, cpu: str) -> Any:
+    path = f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"
+    return files.read(path, _number) if files.has(path) else UNSUPPORTED
+
+
+@fact("microcode", MICROCODE)
+def microcode(captures: Captures) -> Microcode:
+    """What CPU 0 runs; the kernel gives all CPUs the same."""
+    files = captures.files(MICROCODE)
+    files.text(f"{CPU}/online")
+    path = f"{CPU}/cpu0/microcode/version"
+    revision: Any = files.read(path, _revision) if files.has(path) else UNSUPPORTED
+    return Microcode("microcode", revision)
+
+
+def _revision(text: str) -> str:
+    if re.fullmatch(r"0x[0-9a-f]{1,16}", text) is None:
+        raise ValueError(text)
+    return text

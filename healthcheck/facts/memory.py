@@ -1,0 +1,42 @@
+"""Memory in use, from /proc/meminfo (proc(5)), which counts in KiB and calls them kB."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
+from healthcheck.facts.host import MEMINFO, MEMORY
+
+_LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class MemoryUse(Fact):
+    """Main memory in bytes: all of it, what a new program could have without swapping, and what lies idle in reserved huge pages.
+
+    `poisoned_bytes` is what the kernel no longer uses since it met a hardware error there; UNSUPPORTED without CONFIG_MEMORY_FAILURE.
+    """
+
+    name: str
+    total_bytes: int
+    available_bytes: int
+    idle_hugepage_bytes: int
+    poisoned_bytes: int
+
+
+@fact("memory_use", MEMORY)
+def memory_use(captures: Captures) -> MemoryUse:
+    """MemAvailable is the kernel's own estimate. Huge pages of the default size only; without CONFIG_HUGETLBFS there are none."""
+    found = {match[1]: int(match[2]) for match in _LINE.finditer(captures.files(MEMORY).text(MEMINFO))}
+
+    def said(key: str, unit: int = 1024) -> Any:
+        return found[key] * unit if key in found else Unmeasured(f"{MEMINFO} has no {key}")
+
+    def both(left: Any, right: Any) -> Any:
+        return left if isinstance(left, Unmeasured) else right if isinstance(right, Unmeasured) else left * right
+
+    pages: Any = both(said("HugePages_Free", 1), said("Hugepagesize")) if "HugePages_Total" in found else 0
+    poisoned: Any = said("HardwareCorrupted") if "HardwareCorrupted" in found else UNSUPPORTED
+    return MemoryUse("memory", said("MemTotal"), said("MemAvailable"), pages, poisoned)

@@ -1,0 +1,86 @@
+"""NUMA facts from sysfs: nodes with their CPUs and memory, and on which of them devices sit
+(Documentation/ABI/stable/sysfs-devices-node, Documentation/ABI/testing/sysfs-bus-pci)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, Unread, fact
+from healthcheck.facts.cpu import cpu_list
+from healthcheck.probes import Kind, Probe
+
+BASE = "/sys/devices/system/node"
+DRIVERS = ("nvidia", "mlx5_core")
+NODES = Probe("numa.nodes", Kind.FILES, paths=(f"{BASE}/online", f"{BASE}/node*/cpulist", f"{BASE}/node*/meminfo"))
+DEVICES = Probe("numa.devices", Kind.FILES, paths=(
+    f"{BASE}/online", *(f"/sys/bus/pci/drivers/{driver}/*:*/numa_node" for driver in DRIVERS),
+))
+
+_DEVICE = re.compile(r"/sys/bus/pci/drivers/(\w+)/([0-9a-f:.]{1,20})/numa_node")
+_MEMTOTAL = re.compile(r"^Node \d{1,5} MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class NumaNode(Fact):
+    """One NUMA node ("NUMA node 0"): how many CPUs and how many bytes of memory it has. The memory of a Grace superchip's GPUs is a
+    node without CPUs."""
+
+    name: str
+    cpus: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Affinity(Fact):
+    """How many NUMA nodes there are, and the GPUs and mlx5 adapters ("nvidia 0000:1b:00.0") with their node; -1 where firmware says none.
+
+    `devices` is UNSUPPORTED where no driver holds any.
+    """
+
+    name: str
+    nodes: int
+    devices: tuple[tuple[str, int], ...]
+
+
+def _bytes(text: str) -> int:
+    match = _MEMTOTAL.search(text)
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * 1024
+
+
+def _node(text: str) -> int:
+    if re.fullmatch(r"-1|\d{1,5}", text) is None:
+        raise ValueError(text)
+    return int(text)
+
+
+@fact("numa_nodes", NODES)
+def numa_nodes(captures: Captures) -> tuple[NumaNode, ...]:
+    """Every node that is online, by number; where the kernel knows no NUMA, there is nothing to read."""
+    files = captures.files(NODES)
+    try:
+        numbers = cpu_list(files.text(f"{BASE}/online"))
+    except ValueError:
+        raise Unread(f"{BASE}/online is not of the documented form") from None
+    return tuple(
+        NumaNode(f"NUMA node {number}", cpus=files.read(f"{BASE}/node{number}/cpulist", lambda text: len(cpu_list(text))),
+                 memory_bytes=files.read(f"{BASE}/node{number}/meminfo", _bytes))
+        for number in numbers
+    )
+
+
+@fact("affinity", DEVICES)
+def affinity(captures: Captures) -> Affinity:
+    """Where the devices that move a job's data sit."""
+    files = captures.files(DEVICES)
+    nodes = files.read(f"{BASE}/online", lambda text: len(cpu_list(text)))
+    found: list[tuple[str, Any]] = []
+    for path in files:
+        if match := _DEVICE.fullmatch(path):
+            found.append((f"{match[1]} {match[2]}", files.read(path, _node)))
+    unread = next((value for _, value in found if isinstance(value, Unmeasured)), None)
+    devices: Any = unread or (tuple(found) if found else UNSUPPORTED)
+    return Affinity("NUMA", nodes=nodes, devices=devices)

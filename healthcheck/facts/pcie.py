@@ -1,0 +1,130 @@
+"""PCI Express facts of the devices that a job depends on and of the ports above them: error counters, and how the IOMMU treats them
+(Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats, sysfs-kernel-iommu_groups)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact
+from healthcheck.probes import MIB, Kind, Probe
+
+BASE = "/sys/bus/pci/drivers"
+ENDPOINTS = ("nvidia", "mlx5_core", "nvme", "bnxt_en", "ice", "efa", "nvidia-nvswitch")
+PORTS = "pcieport"
+# Devices that move a job's data past the CPU.
+DIRECT = ("nvidia", "mlx5_core")
+ALWAYS = "/proc/meminfo"    # a file that every kernel has, so that a node without any such device says so rather than nothing
+KINDS = ("fatal", "nonfatal", "correctable")
+AER = Probe("pcie.aer", Kind.FILES, limit=1 * MIB, paths=(
+    ALWAYS, *(f"{BASE}/{driver}/*:*/aer_dev_{kind}" for driver in (*ENDPOINTS, PORTS) for kind in KINDS),
+    f"{BASE}/{PORTS}/*:*/secondary_bus_number",
+))
+IOMMU = Probe("pcie.iommu", Kind.FILES, paths=(ALWAYS, *(f"{BASE}/{driver}/*:*/iommu_group/type" for driver in DIRECT)))
+
+_AER = re.compile(re.escape(BASE) + r"/([a-z0-9_-]{1,32})/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/aer_dev_fatal")
+_GROUP = re.compile(re.escape(BASE) + r"/([a-z0-9_]{1,32})/([0-9a-f:.]{1,20})/iommu_group/type")
+_LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_ -]{0,40}?)\s+(\d{1,20})")
+_TOTAL = re.compile(r"TOTAL_ERR_(?:COR|FATAL|NONFATAL)")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Errors that one device reported since boot, by severity. `place` is for people: "nvme 0000:22:00.0", or for a port
+    "port 0000:1a:01.0 above nvidia 0000:1b:00.0"."""
+
+    address: str
+    place: str
+    fatal: int
+    nonfatal: int
+    correctable: int
+
+
+@dataclass(frozen=True)
+class PcieErrors(Fact):
+    """What each device and port reported; UNSUPPORTED where none can (virtual machines, or firmware that keeps it to itself)."""
+
+    name: str
+    devices: tuple[Counted, ...]
+
+
+@dataclass(frozen=True)
+class Iommu(Fact):
+    """Of each GPU and mlx5 adapter ("nvidia 0000:1b:00.0") the type of its IOMMU group: identity, DMA, DMA-FQ, blocked; UNSUPPORTED where
+    there is no IOMMU, or none of these devices."""
+
+    name: str
+    groups: tuple[tuple[str, str], ...]
+
+
+def total(text: str) -> int:
+    """The errors of one severity: the last line, or the sum of the others where that is more, since a message may stand for several."""
+    held: dict[str, int] = {}
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
+            raise ValueError(text)
+        held[match[1]] = int(match[2])
+    said = [value for key, value in held.items() if _TOTAL.fullmatch(key)]
+    if len(said) != 1:
+        raise ValueError(text)
+    return max(said[0], sum(held.values()) - said[0])
+
+
+@fact("pcie_errors", AER)
+def pcie_errors(captures: Captures) -> Any:
+    """Every device and port whose counters could be read; where some could not, the rest is Partial."""
+    files = captures.files(AER)
+    files.text(ALWAYS)
+    found = sorted({(match[2], match[1]) for path in files if (match := _AER.fullmatch(path))})
+    below = {address.rpartition(":")[0]: f"{driver} {address}" for address, driver in reversed(found)}
+    counted, unread = [], ""
+    for address, driver in found:
+        figures = [files.read(f"{BASE}/{driver}/{address}/aer_dev_{kind}", total) for kind in KINDS]
+        wrong = next((figure for figure in figures if isinstance(figure, Unmeasured)), None)
+        if wrong is not None:
+            unread = unread or wrong.reason
+            continue
+        counted.append(Counted(address, _place(files, driver, address, below), *figures))
+    unread = unread or files.unseen() or ""
+    devices: Any = tuple(counted) if counted or unread else UNSUPPORTED
+    made = PcieErrors("PCI Express", devices)
+    return Partial(made, unread) if unread else made
+
+
+def _place(files: Files, driver: str, address: str, below: dict[str, str]) -> str:
+    if driver != PORTS:
+        return f"{driver} {address}"
+    path = f"{BASE}/{driver}/{address}/secondary_bus_number"
+    bus = files.read(path, _bus) if files.has(path) else None
+    under = below.get(f"{address.partition(':')[0]}:{bus:02x}") if isinstance(bus, int) else None
+    return f"port {address}" + (f" above {under}".replace(f" {PORTS} ", " port ") if under else "")
+
+
+def _bus(text: str) -> int:
+    if re.fullmatch(r"\d{1,3}", text) is None:
+        raise ValueError(text)
+    return int(text)
+
+
+@fact("iommu", IOMMU)
+def iommu(captures: Captures) -> Iommu:
+    """The groups' types, which the kernel tells since 5.11; all of them or nothing."""
+    files = captures.files(IOMMU)
+    files.text(ALWAYS)
+    found = []
+    for path in files:
+        if match := _GROUP.fullmatch(path):
+            kind = files.read(path, _kind)
+            if isinstance(kind, Unmeasured):
+                raise Unread(kind.reason)
+            found.append((f"{match[1]} {match[2]}", kind))
+    groups: Any = tuple(found) if found else UNSUPPORTED
+    return Iommu("IOMMU", groups)
+
+
+def _kind(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z-]{1,32}", text) is None:
+        raise ValueError(text)
+    return text

@@ -1,0 +1,182 @@
+"""Process facts: tasks that are stuck or were not waited for, how full the kernel's tables are, and the limits of daemons that start jobs.
+
+States are those of proc(5), /proc/PID/stat. A task that does not run between two looks has the same switch counts in both, which is how
+the kernel's own detector of hung tasks tells (kernel/hung_task.c).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, Unread, fact
+from healthcheck.probes import Kind, Probe
+from inventory.text import clean
+
+# What starts jobs: its limits are theirs, unless it sets them itself. Names as the kernel has them (15 characters).
+STARTERS = ("slurmd", "pbs_mom", "containerd", "dockerd")
+# Those that hand their own limit of locked memory on; a container gets what its engine is told for it.
+MEMLOCK_STARTERS = ("slurmd", "pbs_mom")
+TASKS = Probe("process.tasks", Kind.PROCESSES, argv=STARTERS, seconds=8.0, each_s=5.0)
+
+LOADAVG = "/proc/loadavg"
+PID_MAX = "/proc/sys/kernel/pid_max"
+THREADS_MAX = "/proc/sys/kernel/threads-max"
+FILE_NR = "/proc/sys/fs/file-nr"
+TABLES = Probe("process.tables", Kind.FILES, paths=(LOADAVG, PID_MAX, THREADS_MAX, FILE_NR))
+
+_LIMIT = r"^{}\s+(\d{{1,20}}|unlimited)\s+(?:\d{{1,20}}|unlimited)\s"
+_MEMLOCK = re.compile(_LIMIT.format("Max locked memory"), re.MULTILINE)
+_NOFILE = re.compile(_LIMIT.format("Max open files"), re.MULTILINE)
+UNLIMITED = -1
+
+
+@dataclass(frozen=True)
+class Task:
+    """One process in uninterruptible sleep. `started` is in clock ticks since boot; `switches` counts how often it left a CPU;
+    `waits` is the kernel function that it sleeps in, and empty where we may not know."""
+
+    pid: int
+    started: int
+    command: str
+    switches: int
+    waits: str
+
+
+@dataclass(frozen=True)
+class Processes(Fact):
+    """All processes: how many there are, how many have ended and were not waited for, with the commonest names of those, and the ones in
+    uninterruptible sleep. Threads other than a process's first are not looked at."""
+
+    name: str
+    total: int
+    zombies: int
+    zombie_names: tuple[str, ...]
+    sleepers: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Tables(Fact):
+    """The kernel's tables: threads and open files there are and may be, and the load average of 15 minutes."""
+
+    name: str
+    threads: int
+    threads_max: int
+    files: int
+    files_max: int
+    load: float
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One soft limit of one daemon ("slurmd, process 2211"); -1 is unlimited."""
+
+    daemon: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Starters(Fact):
+    """The limits of the daemons that start jobs here: bytes of locked memory, where jobs get the daemon's own, and open files.
+
+    UNSUPPORTED where none of those that are known runs.
+    """
+
+    name: str
+    memlock: tuple[Limit, ...]
+    nofile: tuple[Limit, ...]
+
+
+def _document(captures: Captures) -> dict[str, Any]:
+    """The reader's answer, of its form, or Unread."""
+    try:
+        document = json.loads(captures.text(TASKS))
+        made = {
+            "states": {str(key): _whole(value) for key, value in document["states"].items()},
+            "processes": [[_whole(pid), str(state), _whole(started), _whole(switches), str(name)]
+                          for pid, state, started, switches, name in document["processes"]],
+            "waits": {str(key): str(value) for key, value in document["waits"].items()},
+            "limits": [[_whole(pid), str(name), str(text)] for pid, name, text in document["limits"]], "hidden": document["hidden"] is True,
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise Unread("what was said of processes is not of the reader's form") from None
+    if made["hidden"]:
+        raise Unread("/proc hides the processes of others from us")
+    if not made["states"]:
+        raise Unread("/proc holds no process")
+    return made
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(value)
+    return value
+
+
+@fact("processes", TASKS)
+def processes(captures: Captures) -> Any:
+    """Counted in one pass over /proc; nothing is said where it hides the processes of others from us (hidepid)."""
+    said = _document(captures)
+    names = Counter(row[4] for row in said["processes"] if row[1] == "Z")
+    rows = [row for row in said["processes"] if row[1] == "D"]
+    sleepers = tuple(
+        Task(pid, started, clean(name, 20), switches, _function(said["waits"].get(str(pid), "")))
+        for pid, _, started, switches, name in rows if switches >= 0
+    )
+    found = Processes("processes", sum(said["states"].values()), said["states"].get("Z", 0),
+                      tuple(clean(name, 20) for name, _ in names.most_common(3)), sleepers)
+    more = said["states"].get("D", 0) - len(sleepers)
+    return Partial(found, f"{more} more processes in uninterruptible sleep could not be looked at closely") if more > 0 else found
+
+
+def _function(waits: str) -> str:
+    """The kernel function, which is "0" for those who may not know."""
+    return waits if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]{0,63}", waits) else ""
+
+
+@fact("tables", TABLES)
+def tables(captures: Captures) -> Tables:
+    """From /proc/loadavg ("0.20 0.18 0.12 1/2931 11206") and the limits of /proc/sys. The file table is of the kernel as a whole."""
+    files = captures.files(TABLES)
+    limits = [files.read(path, _number) for path in (PID_MAX, THREADS_MAX)]
+    unread: Any = next((limit for limit in limits if isinstance(limit, Unmeasured)), None)
+    return Tables(
+        "kernel",
+        threads=files.read(LOADAVG, lambda text: _number(text.split()[3].partition("/")[2])),
+        threads_max=unread or min(limits), files=files.read(FILE_NR, lambda text: _number(text.split()[0])),
+        files_max=files.read(FILE_NR, lambda text: _number(text.split()[2])),
+        load=files.read(LOADAVG, lambda text: _decimal(text.split()[2])),
+    )
+
+
+@fact("starters", TASKS)
+def starters(captures: Captures) -> Starters:
+    """From /proc/PID/limits (proc(5)), which anybody may read."""
+    said = _document(captures)["limits"]
+    locking = [row for row in said if row[1] in MEMLOCK_STARTERS]
+    return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking), nofile=_limits(_NOFILE, said))
+
+
+def _limits(form: re.Pattern[str], rows: list[list[Any]]) -> Any:
+    found = []
+    for pid, name, text in rows:
+        match = form.search(text)
+        if match is None:
+            return Unmeasured(f"the limits of {clean(name, 20)} are not of the documented form")
+        found.append(Limit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))
+    return tuple(found) or UNSUPPORTED
+
+
+def _number(text: str) -> int:
+    if re.fullmatch(r"\d{1,20}", text) is None:
+        raise ValueError(text)
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    if re.fullmatch(r"\d{1,9}\.\d{1,6}", text) is None:
+        raise ValueError(text)
+    return float(text)
