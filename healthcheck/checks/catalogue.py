@@ -8,6 +8,7 @@ from healthcheck.checks import (
     counter,
     cpu,
     dcgm,
+    disk,
     docker,
     driver,
     fabric,
@@ -30,6 +31,7 @@ from healthcheck.checks import (
     pcie,
     port,
     process,
+    raid,
     site,
     xid,
 )
@@ -40,6 +42,7 @@ from healthcheck.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 OURS = (
+    disk, raid,
     cpu, limits, memory, pcie, process,
     counter, hca,
     dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from healthcheck.checks.base import NotMeasured, check
-from healthcheck.facts.filesystem import Filesystem
-from healthcheck.outcome import Finding
+from healthcheck.facts.filesystem import Filesystem, Lustre, MountAnswer, MountPlan
+from healthcheck.outcome import Finding, Owner
 
 
 def _judged(filesystems: tuple[Filesystem, ...], ignore: tuple[str, ...], types: tuple[str, ...]) -> Iterator[Filesystem]:
@@ -50,3 +50,69 @@ def filesystem_read_only(
     for filesystem in _judged(filesystems, ignore, types):
         if filesystem.read_only and (not filesystem.mounted_read_only or filesystem.name in writable):
             yield Finding(filesystem.name, f"read-only ({filesystem.fstype} on {filesystem.source})", "writable")
+
+
+# Served by somebody else's machine: what it does not answer is first the network's or the server's.
+_NETWORK = (
+    "nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "fuse.ceph", "beegfs", "gpfs", "wekafs", "glusterfs", "fuse.glusterfs", "panfs", "9p",
+    "afs", "orangefs", "fuse.juicefs", "fuse.cvmfs2",
+)
+
+
+def _asked(answers: tuple[MountAnswer, ...], ignore: tuple[str, ...], ignore_types: tuple[str, ...]) -> Iterator[MountAnswer]:
+    """Those that are not some user's own."""
+    for answer in answers:
+        if answer.fstype not in ignore_types and not any(fnmatchcase(answer.name, pattern) for pattern in ignore):
+            yield answer
+
+
+def _silent(answer: MountAnswer, observed: str, expected: str) -> Finding:
+    owner = Owner.NETWORK if answer.fstype in _NETWORK else Owner.OPERATOR
+    return Finding(answer.name, f"{observed} ({answer.fstype} of {answer.source})", expected, owner=owner)
+
+
+@check("filesystem.answers")
+def filesystem_answers(
+    mount_answers: tuple[MountAnswer, ...], *, ignore: tuple[str, ...], ignore_types: tuple[str, ...],
+) -> Iterator[Finding]:
+    """Every mounted file system answers statvfs(3). One that is silent is unknown, one for which an earlier look still waits is dead."""
+    for answer in _asked(mount_answers, ignore, ignore_types):
+        error = answer.error
+        if error == "hung":
+            raise NotMeasured(answer, f"statvfs of {answer.name} ({answer.fstype} of {answer.source}) did not return in time")
+        if error == "wedged":
+            yield _silent(answer, "no answer: an earlier look still waits for it", "an answer")
+        elif error:
+            yield _silent(answer, f"error {error}", "an answer")
+
+
+@check("filesystem.hung")
+def filesystem_hung(
+    mount_answers: tuple[MountAnswer, ...], previous_mount_answers: tuple[MountAnswer, ...], *, ignore: tuple[str, ...],
+    ignore_types: tuple[str, ...],
+) -> Iterator[Finding]:
+    """No mounted file system was silent at this look and at the earlier one."""
+    before = {(answer.name, answer.source): answer for answer in previous_mount_answers}
+    for answer in _asked(mount_answers, ignore, ignore_types):
+        earlier = before.get((answer.name, answer.source))
+        if answer.error in ("hung", "wedged") and earlier is not None and earlier.error in ("hung", "wedged"):
+            yield _silent(answer, "no answer, now and at the earlier look", "an answer")
+
+
+@check("filesystem.expected")
+def filesystem_expected(mount_plan: MountPlan, *, expected: tuple[str, ...], ignore: tuple[str, ...]) -> Iterator[Finding]:
+    """All that fstab has mounted at boot is mounted, and so is what the rule names besides."""
+    for point in expected:
+        if point not in mount_plan.mounted:
+            yield Finding(point, "not mounted", "mounted, as the rule says")
+    for entry in mount_plan.wanted:
+        if entry.point not in mount_plan.mounted and entry.point not in expected \
+                and not any(fnmatchcase(entry.point, pattern) for pattern in ignore):
+            yield Finding(entry.point, f"not mounted ({entry.fstype} of {entry.source})", "mounted, as /etc/fstab says")
+
+
+@check("filesystem.lustre")
+def filesystem_lustre(lustre: Lustre) -> Iterator[Finding]:
+    """Lustre calls itself healthy."""
+    if lustre.health != "healthy":
+        yield Finding("Lustre", lustre.health[:200] or "nothing", "healthy")

@@ -1,13 +1,17 @@
-"""File system facts: what is mounted where, from /proc/self/mountinfo (proc(5)), and how full it is, from statvfs(3)."""
+"""File system facts: what is mounted where, from /proc/self/mountinfo (proc(5)), how full it is and whether it answers, from
+statvfs(3), what is to be mounted, from fstab(5), and what Lustre says of itself (health_check; Lustre Operations Manual, "Monitoring").
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unread, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, Unread, fact
 from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.recording import FileCapture, Outcome
 
 MOUNTINFO = "/proc/self/mountinfo"
 # File systems that hold no data of anybody's, or are read-only and full by design.
@@ -17,6 +21,10 @@ PSEUDO = (
     "rpc_pipefs", "securityfs", "selinuxfs", "squashfs", "sysfs", "tracefs",
 )
 MOUNTS = Probe("filesystem.mounts", Kind.MOUNTS, skip=PSEUDO, seconds=8.0, each_s=2.0, limit=2 * MIB)
+FSTAB = "/etc/fstab"
+_LUSTRE = ("/sys/fs/lustre/health_check", "/proc/fs/lustre/health_check")      # the latter before Lustre 2.11
+PLAN = Probe("filesystem.plan", Kind.FILES, paths=(FSTAB,))
+LUSTRE = Probe("filesystem.lustre", Kind.FILES, paths=_LUSTRE)
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,46 @@ class Filesystem(Fact):
     available_bytes: int
     used_percent: float
     inodes_used_percent: float
+
+
+@dataclass(frozen=True)
+class MountAnswer(Fact):
+    """Whether a mounted file system answered statvfs(3): "" if it did, else what came instead.
+
+    That is "hung" (nothing within the probe's limit), "wedged" (the reader of an earlier look is still waiting for it) or the name of
+    the system's error (ESTALE, ENOTCONN). UNSUPPORTED where we may not ask, or where it was unmounted meanwhile.
+    """
+
+    name: str
+    source: str
+    fstype: str
+    error: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A mount point that fstab has mounted at boot."""
+
+    point: str
+    fstype: str
+    source: str
+
+
+@dataclass(frozen=True)
+class MountPlan(Fact):
+    """What is mounted where, and what is to be. `mounted` includes automount points; `wanted` is UNSUPPORTED without an fstab."""
+
+    name: str
+    mounted: frozenset[str]
+    wanted: tuple[Wanted, ...]
+
+
+@dataclass(frozen=True)
+class Lustre(Fact):
+    """Lustre's own word on its health, its lines joined; UNSUPPORTED where no Lustre is loaded."""
+
+    name: str
+    health: str
 
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -73,11 +121,7 @@ def parse_mountinfo(text: str) -> dict[str, _Mount]:
 @fact("filesystems", MOUNTS)
 def filesystems(captures: Captures) -> tuple[Filesystem, ...]:
     """Every mounted file system that can hold data, in the order of their mount points."""
-    files = captures.files(MOUNTS)
-    try:
-        mounts = parse_mountinfo(files.text(MOUNTINFO))
-    except ValueError:
-        raise Unread(f"{MOUNTINFO} is not of the documented form") from None
+    files, mounts = captures.files(MOUNTS), _mounts(captures)
     return tuple(_filesystem(files, mounts[point]) for point in sorted(mounts) if mounts[point].fstype not in PSEUDO)
 
 
@@ -106,3 +150,71 @@ _FIGURES: dict[str, Any] = {
     "used": _used,
     "inodes": lambda v: UNSUPPORTED if v[5] == 0 else round(100 * (v[5] - v[6]) / v[5], 2),
 }
+
+
+@fact("mount_answers", MOUNTS)
+def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
+    """Every mounted file system that can hold data, and whether it answered."""
+    mounts = _mounts(captures)
+    capture = captures.capture(MOUNTS)
+    entries: Mapping[str, FileCapture] = capture.files if capture is not None else {}
+    return tuple(MountAnswer(point, mount.source, mount.fstype, _answer(entries.get(point))) for point, mount in sorted(mounts.items())
+                 if mount.fstype not in PSEUDO)
+
+
+def _mounts(captures: Captures) -> dict[str, _Mount]:
+    try:
+        return parse_mountinfo(captures.files(MOUNTS).text(MOUNTINFO))
+    except ValueError:
+        raise Unread(f"{MOUNTINFO} is not of the documented form") from None
+
+
+def _answer(entry: FileCapture | None) -> Any:
+    if entry is None:
+        return Unmeasured("its turn never came")
+    if entry.outcome is Outcome.DONE:
+        return ""
+    if entry.outcome is Outcome.TIMEOUT:
+        return "hung"
+    if entry.outcome is Outcome.WEDGED:
+        return "wedged"
+    if entry.outcome in (Outcome.DENIED, Outcome.MISSING):
+        return UNSUPPORTED
+    return entry.text.strip() or Unmeasured("statvfs failed without an error of the system")
+
+
+@fact("mount_plan", MOUNTS, PLAN)
+def mount_plan(captures: Captures) -> MountPlan:
+    """What mountinfo and fstab say."""
+    mounted = frozenset(_mounts(captures))
+    files = captures.files(PLAN)
+    if not files.has(FSTAB) and FSTAB in files:
+        return MountPlan("mounts", mounted, UNSUPPORTED)  # type: ignore[arg-type]
+    return MountPlan("mounts", mounted, files.read(FSTAB, parse_fstab))
+
+
+def parse_fstab(text: str) -> tuple[Wanted, ...]:
+    """The entries that are mounted at boot, in the file's order; raises ValueError on a line of another form."""
+    wanted = []
+    for line in text.split("\n"):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) < 3:
+            raise ValueError(line)
+        source, point, fstype = (_unescape(word) for word in words[:3])
+        options = words[3].split(",") if len(words) > 3 else []
+        if point.startswith("/") and fstype not in ("swap", "ignore") and "noauto" not in options:
+            wanted.append(Wanted(point.rstrip("/") or "/", fstype, source))
+    return tuple(wanted)
+
+
+@fact("lustre", LUSTRE)
+def lustre(captures: Captures) -> Lustre:
+    """What health_check says, wherever this version of Lustre has it."""
+    files = captures.files(LUSTRE)
+    for path in _LUSTRE:
+        if files.has(path):
+            return Lustre("Lustre", files.read(path, lambda text: "; ".join(line.strip() for line in text.splitlines() if line.strip())))
+    return Lustre("Lustre", UNSUPPORTED if all(path in files for path in _LUSTRE)  # type: ignore[arg-type]
+                  else Unmeasured("health_check was not captured"))

@@ -10,7 +10,7 @@ import json
 import random
 import uuid
 
-from provisioning.demo import bootlog, hostfiles, services
+from provisioning.demo import bootlog, disks, hostfiles, services
 from provisioning.demo.machine import Machine, Mount
 
 KERNEL = "6.5.0-1007-nvidia"
@@ -58,6 +58,7 @@ def healthy(name: str, rng: random.Random) -> Machine:
     services.install(machine)
     machine.tools["docker"] = _DOCKER
     machine.files["/.muster/docker-info.json"] = json.dumps(_docker_info(name, rng), separators=(",", ":")) + "\n"
+    disks.install(machine, BOOT_NVMES + NVMES, NVMES, device_folder, rng)
     machine.log.extend(bootlog.records(bootlog.healthy(
         rng, kernel=KERNEL, driver=DRIVER, memory_kb=MEMORY_KB, gpus=GPUS, hcas=HCAS, nvmes=BOOT_NVMES + NVMES, nvswitches=NVSWITCHES,
     ), rng))

@@ -22,6 +22,7 @@ MOUNTINFO = (
     "30 22 259:3 / /raid rw,relatime - xfs /dev/md0 rw,attr2\n"
     "31 22 0:40 / /home rw,relatime - nfs4 files:/home rw,vers=4.2\n"
 )
+FSTAB = "# <file system> <mount point> <type> <options> <dump> <pass>\nUUID=5a1e / ext4 errors=remount-ro 0 1\n/dev/md0 /raid xfs nofail 0 2\n"
 STATVFS = "4096 4096 1000000 700000 650000 500000 400000 400000 4096 255"
 
 
@@ -297,6 +298,7 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
 
 def captures() -> dict[str, Capture]:
     return {
+        **disks(),
         **_host_depths(),
         "driver.module": module(), "service.nvidia": services(), "fabric.journal": journal(),
         "gpu.smi": Capture(Outcome.MISSING, note="not needed: NVML answered"),

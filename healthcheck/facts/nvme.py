@@ -1,0 +1,190 @@
+"""NVMe drives as the kernel has them: state, identity, PCI Express link and temperature of each, and those that only the bus shows.
+
+Forms: drivers/nvme/host/sysfs.c (state, model, serial, firmware_rev, transport, address), drivers/nvme/host/hwmon.c (temp1_input and
+temp1_max, in thousandths of a degree), Documentation/ABI/testing/sysfs-bus-pci (link speed and width). `device/..` is the port that the
+drive is plugged into: a drive of generation 5 in a slot of generation 4 runs at 4, rightly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact
+from healthcheck.facts.gpu import PCI
+from healthcheck.facts.port import natural
+from healthcheck.probes import Kind, Probe
+
+BASE = "/sys/class/nvme"
+_LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
+NVME = Probe(
+    "nvme.sysfs", Kind.FILES,
+    paths=(
+        *(f"{BASE}/nvme*/{name}" for name in ("state", "model", "serial", "firmware_rev", "transport", "address")),
+        *(f"{BASE}/nvme*/device/{name}" for name in _LINK),
+        f"{BASE}/nvme*/device/../max_link_speed", f"{BASE}/nvme*/device/../max_link_width",
+    ),
+)
+# Apart, for the kernel asks the drive for it, and one that is being reset does not answer.
+HEAT = Probe("nvme.temperature", Kind.FILES, paths=tuple(f"{BASE}/nvme*/hwmon*/temp1_{name}" for name in ("input", "max")))
+
+NO_DRIVE = "NVMe drives (none here)"
+_CLASS = re.compile(r"^PCI_CLASS=108[0-9A-Fa-f]{2}$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Nvme(Fact):
+    """One NVMe controller ("nvme3 (0000:2b:00.0)"). `pci` and the link are UNSUPPORTED for one that is reached over a network.
+
+    `width` is in lanes and `gigatransfers` in GT/s a lane, as they are now; the `_best` ones are what drive and slot both can.
+    A node without NVMe drives has one entry, all of whose fields are UNSUPPORTED.
+    """
+
+    name: str
+    device: str
+    pci: str
+    state: str
+    model: str
+    serial: str
+    firmware: str
+    width: int
+    width_best: int
+    gigatransfers: float
+    gigatransfers_best: float
+
+
+@dataclass(frozen=True)
+class NvmeHeat(Fact):
+    """A drive's composite temperature and the one at which it warns, in degrees Celsius; `limit` is 0 where it knows none."""
+
+    name: str
+    celsius: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class NvmeBus(Fact):
+    """NVMe controllers by PCI address: those on the bus, and those among them that the kernel's driver runs."""
+
+    name: str
+    on_pci: tuple[str, ...]
+    driven: tuple[str, ...]
+
+
+def _line(text: str) -> str:
+    if not text or "\n" in text or len(text) > 200:
+        raise ValueError(text)
+    return text
+
+
+def _width(text: str) -> Any:
+    if not re.fullmatch(r"\d{1,3}", text):
+        raise ValueError(text)
+    return UNSUPPORTED if text in ("0", "63", "255") else int(text)     # as virtual machines show it
+
+
+def _speed(text: str) -> Any:
+    if text.startswith("Unknown"):
+        return UNSUPPORTED
+    found = re.fullmatch(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", text)
+    if found is None:
+        raise ValueError(text)
+    return float(found[1])
+
+
+def _degrees(text: str) -> float:
+    if not re.fullmatch(r"-?\d{1,7}", text):
+        raise ValueError(text)
+    return int(text) / 1000
+
+
+def _limit(text: str) -> float:
+    """A drive that knows no limit says 0 kelvin, or the highest number there is."""
+    celsius = _degrees(text)
+    return celsius if 0 < celsius < 200 else 0.0
+
+
+def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
+    return files.read(path, parse) if files.has(path) else UNSUPPORTED
+
+
+def _devices(files: Files) -> list[str]:
+    return sorted({path.split("/")[4] for path in files if re.match(rf"{BASE}/nvme\d{{1,4}}/", path)}, key=natural)
+
+
+@fact("nvmes", NVME)
+def nvmes(captures: Captures) -> Any:
+    """Every NVMe controller, in natural order of their names."""
+    files = captures.files(NVME)
+    none: Any = UNSUPPORTED
+    result = tuple(_nvme(files, device) for device in _devices(files)) or (
+        Nvme(NO_DRIVE, none, none, none, none, none, none, none, none, none, none),)
+    unseen = files.unseen()
+    return Partial(result, unseen) if unseen else result
+
+
+def _nvme(files: Files, device: str) -> Nvme:
+    at = f"{BASE}/{device}"
+    local = files.read(f"{at}/transport", _line) == "pcie" if files.has(f"{at}/transport") else True
+    pci: Any = files.read(f"{at}/address", _line) if local else UNSUPPORTED
+
+    def link(file: str, parse: Callable[[str], Any]) -> Any:
+        return _optional(files, f"{at}/device/{file}", parse) if local else UNSUPPORTED
+
+    return Nvme(
+        name=f"{device} ({pci})" if isinstance(pci, str) else device,
+        device=device,
+        pci=pci,
+        state=files.read(f"{at}/state", _line),
+        model=files.read(f"{at}/model", _line),
+        serial=files.read(f"{at}/serial", _line),
+        firmware=files.read(f"{at}/firmware_rev", _line),
+        width=link("current_link_width", _width),
+        width_best=_best(link("max_link_width", _width), link("../max_link_width", _width)),
+        gigatransfers=link("current_link_speed", _speed),
+        gigatransfers_best=_best(link("max_link_speed", _speed), link("../max_link_speed", _speed)),
+    )
+
+
+def _best(drive: Any, slot: Any) -> Any:
+    """What both can; the slot counts where it says."""
+    if isinstance(drive, Unmeasured) or isinstance(slot, Unmeasured):
+        return drive if isinstance(drive, Unmeasured) else slot
+    return drive if slot is UNSUPPORTED or drive is UNSUPPORTED else min(drive, slot)
+
+
+@fact("nvme_heat", HEAT)
+def nvme_heat(captures: Captures) -> Any:
+    """Of every NVMe drive that the kernel has a sensor of."""
+    files = captures.files(HEAT)
+    sensors = sorted({path.rpartition("/")[0] for path in files if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
+    none: Any = UNSUPPORTED
+    result = tuple(
+        NvmeHeat(at.split("/")[4], files.read(f"{at}/temp1_input", _degrees),
+                 files.read(f"{at}/temp1_max", _limit) if files.has(f"{at}/temp1_max") else 0.0)
+        for at in sensors
+    ) or (NvmeHeat("NVMe temperatures (none here)", none, none),)
+    unseen = files.unseen()
+    return Partial(result, unseen) if unseen else result
+
+
+@fact("nvme_bus", PCI, NVME)
+def nvme_bus(captures: Captures) -> Any:
+    """NVMe controllers that the PCI bus holds (class 0108), and those that the driver runs."""
+    bus, files = captures.files(PCI), captures.files(NVME)
+    found = []
+    for path in bus:
+        if path.endswith("/uevent") and _CLASS.search(bus.text(path)):
+            found.append(path.split("/")[-2])
+    driven = []
+    for device in _devices(files):
+        drive = _nvme(files, device)
+        if isinstance(drive.pci, Unmeasured):
+            raise Unread(drive.pci.reason)
+        if isinstance(drive.pci, str):
+            driven.append(drive.pci)
+    unseen = bus.unseen() or files.unseen()
+    value = NvmeBus("NVMe drives", tuple(sorted(found)), tuple(sorted(driven)))
+    return Partial(value, unseen) if unseen else value

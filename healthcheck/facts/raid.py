@@ -1,0 +1,132 @@
+"""Arrays of disks: Linux md from sysfs, ZFS pools from their kernel statistics. No tool is run: both say it in files.
+
+Forms: the kernel's Documentation/admin-guide/md.rst ("MD devices in sysfs"; level, array_state, degraded, sync_action, mismatch_cnt,
+dev-*/state), and OpenZFS's /proc/spl/kstat/zfs/POOL/state (module/os/linux/spl, the names of zpool status). `raid0` and `linear` have
+no redundancy, and so none of the files about it; their state is "broken" once a member is gone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, fact
+from healthcheck.facts.port import natural
+from healthcheck.probes import Kind, Probe
+
+_BLOCK, _POOLS = "/sys/block", "/proc/spl/kstat/zfs"
+_FILES = ("level", "raid_disks", "array_state", "degraded", "sync_action", "sync_completed", "mismatch_cnt", "dev-*/state")
+MD = Probe("raid.md", Kind.FILES, paths=tuple(f"{_BLOCK}/md*/md/{name}" for name in _FILES))
+ZFS = Probe("raid.zfs", Kind.FILES, paths=(f"{_POOLS}/*/state",))
+
+NO_ARRAY = "md arrays (none here)"
+NO_POOL = "ZFS pools (none here)"
+
+
+@dataclass(frozen=True)
+class Array(Fact):
+    """One md array ("md0 (raid1)"). `missing` is how many members it lacks, `faulty` names those that it threw out.
+
+    `action` is idle, resync, recover, check, repair, reshape or frozen; `done_percent` tells how far it is. A node without arrays has
+    one entry, all of whose fields are UNSUPPORTED.
+    """
+
+    name: str
+    level: str
+    state: str
+    disks: int
+    missing: int
+    faulty: tuple[str, ...]
+    action: str
+    done_percent: float
+    mismatches: int
+
+
+@dataclass(frozen=True)
+class Pool(Fact):
+    """One ZFS pool; `state` in capitals, as zpool status has it. A node without pools has one entry of state UNSUPPORTED."""
+
+    name: str
+    state: str
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"\d{1,19}", text):
+        raise ValueError(text)
+    return int(text)
+
+
+def _word(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9_-]{0,32}", text):
+        raise ValueError(text)
+    return text
+
+
+def _done(text: str) -> Any:
+    """Of "123 / 4567" sectors; "none" and "delayed" say that nothing was done yet."""
+    if text in ("none", "delayed"):
+        return 0.0
+    found = re.fullmatch(r"(\d{1,19}) / (\d{1,19})", text)
+    if found is None or int(found[2]) == 0:
+        raise ValueError(text)
+    return round(100 * int(found[1]) / int(found[2]), 1)
+
+
+def _flags(text: str) -> frozenset[str]:
+    if not re.fullmatch(r"[a-z_,]{0,200}", text):
+        raise ValueError(text)
+    return frozenset(text.split(","))
+
+
+@fact("arrays", MD)
+def arrays(captures: Captures) -> Any:
+    """Every md array, in natural order of their names."""
+    files = captures.files(MD)
+    names = {path.split("/")[3] for path in files if re.match(rf"{_BLOCK}/md[^/]*/md/", path)}
+    none: Any = UNSUPPORTED
+    result = tuple(_array(files, name) for name in sorted(names, key=natural)) or (
+        Array(NO_ARRAY, none, none, none, none, none, none, none, none),)
+    unseen = files.unseen()
+    return Partial(result, unseen) if unseen else result
+
+
+def _array(files: Files, name: str) -> Array:
+    at = f"{_BLOCK}/{name}/md"
+
+    def optional(file: str, parse: Any) -> Any:
+        return files.read(f"{at}/{file}", parse) if files.has(f"{at}/{file}") else UNSUPPORTED
+
+    level = files.read(f"{at}/level", _word)
+    members = {path.split("/")[-2].removeprefix("dev-"): files.read(path, _flags) for path in files
+               if path.startswith(f"{at}/dev-") and path.endswith("/state")}
+    unread = next((flags for flags in members.values() if not isinstance(flags, frozenset)), None)
+    faulty = tuple(sorted(member for member, flags in members.items() if isinstance(flags, frozenset) and "faulty" in flags))
+    return Array(
+        name=f"{name} ({level})" if isinstance(level, str) else name,
+        level=level,
+        state=files.read(f"{at}/array_state", _word),
+        disks=optional("raid_disks", lambda text: _whole(text.partition(" ")[0])),
+        missing=optional("degraded", _whole),
+        faulty=faulty if unread is None or faulty else unread,
+        action=optional("sync_action", _word),
+        done_percent=optional("sync_completed", _done),
+        mismatches=optional("mismatch_cnt", _whole),
+    )
+
+
+def _state(text: str) -> str:
+    if not re.fullmatch(r"[A-Z]{2,16}", text):
+        raise ValueError(text)
+    return text
+
+
+@fact("pools", ZFS)
+def pools(captures: Captures) -> Any:
+    """Every imported ZFS pool, in the order of their names."""
+    files = captures.files(ZFS)
+    paths = sorted(path for path in files if path.endswith("/state"))
+    none: Any = UNSUPPORTED
+    result = tuple(Pool(path.split("/")[-2], files.read(path, _state)) for path in paths) or (Pool(NO_POOL, none),)
+    unseen = files.unseen()
+    return Partial(result, unseen) if unseen else result

@@ -1,0 +1,151 @@
+"""What disks say of their own health, as smartctl of smartmontools (7.0 or newer) prints it in JSON, one command for each disk.
+
+Names of members: smartmontools, nvmeprint.cpp (nvme_smart_health_information_log), ataprint.cpp (ata_smart_attributes) and scsiprint.cpp
+(scsi_grown_defect_list); their meaning: NVM Express Base Specification, SMART / Health Information log. smartctl's exit status is a
+set of bits (smartctl(8)): the lower three say that it could not ask, the others what it found, which the JSON says better.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Said, Unmeasured, fact
+from healthcheck.facts.port import natural
+from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.recording import Outcome
+
+SMART = Probe(
+    "disk.smart", Kind.COMMAND, argv=("smartctl", "-j", "-a", "/dev/{name}"), each=("/sys/class/nvme/nvme*", "/sys/block/sd*"), most=64,
+    seconds=20.0, each_s=5.0, limit=2 * MIB, root=True,
+)
+NO_TOOL = "SMART (smartctl is not installed)"
+NO_DISK = "SMART (no NVMe or SCSI disk here)"
+_COULD_NOT_ASK = 0b111
+_MOST = 2**128
+# Attributes of ATA disks that count sectors, whoever made the disk (smartctl's drive database; Backblaze's drive stats, SMART 5, 197, 198).
+_REALLOCATED, _PENDING, _OFFLINE = 5, 197, 198
+
+
+@dataclass(frozen=True)
+class DiskHealth(Fact):
+    """One disk ("nvme3 (SAMSUNG MZWLJ3T8HBLS-00007)"). What its kind does not count is UNSUPPORTED, and so is all of a disk behind
+    a RAID controller, of a virtual one, and of the one entry that stands for none.
+
+    `critical_warning` has a bit for each thing that an NVMe drive warns of; `spare` and `used_percent` are in per cent of what it was
+    made with, `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count sectors; SCSI disks grown defects.
+    """
+
+    name: str
+    kind: str
+    serial: str
+    passed: bool
+    critical_warning: int
+    media_errors: int
+    spare: int
+    spare_threshold: int
+    used_percent: int
+    unsafe_shutdowns: int
+    reallocated: int
+    pending: int
+    uncorrectable: int
+    grown_defects: int
+
+
+def _all(name: str, value: Any) -> DiskHealth:
+    return DiskHealth(name, *[value] * (len(fields(DiskHealth)) - 1))
+
+
+@fact("disk_health", SMART)
+def disk_health(captures: Captures) -> Any:
+    """Every disk that was asked, in natural order of their names; one entry that is not supported where there is nobody to ask."""
+    capture = captures.capture(SMART)
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        return (_all(NO_TOOL, UNSUPPORTED),)
+    answers = captures.devices(SMART)
+    result = tuple(read_disk(path.rpartition("/")[2], answers[path]) for path in sorted(answers, key=natural))
+    if not result:
+        return (_all(NO_DISK, UNSUPPORTED),)
+    wholly = capture is not None and capture.outcome is Outcome.DONE
+    return result if wholly else Partial(result, "not every disk was asked in time")
+
+
+def read_disk(device: str, answer: Said | Unmeasured) -> DiskHealth:
+    """What smartctl said of a disk; never raises."""
+    if isinstance(answer, Unmeasured):
+        return _all(device, answer)
+    try:
+        document = json.loads(answer.text)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        return _all(device, Unmeasured(f"smartctl of {device} printed no JSON (exit status {answer.exit}; it needs version 7 or newer)"))
+    model = document.get("model_name") or document.get("scsi_model_name")
+    name = f"{device} ({model[:60]})" if isinstance(model, str) and model else device
+    complaint = _complaint(document) or answer.complaint or f"exit status {answer.exit}"
+    if answer.exit & _COULD_NOT_ASK and "smart_status" not in document:
+        if "megaraid" in complaint.lower() or "-d" in complaint.split():
+            return _all(f"{device} (behind a RAID controller)", UNSUPPORTED)
+        return _all(name, Unmeasured(f"smartctl could not ask {device}: {complaint[:200]}"))
+    return _disk(name, document)
+
+
+def _complaint(document: dict[str, Any]) -> str:
+    messages = _member(document, "smartctl", "messages")
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict) and isinstance(message.get("string"), str):
+            return str(message["string"])
+    return ""
+
+
+def _member(document: Any, *names: str) -> Any:
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+def _disk(name: str, document: dict[str, Any]) -> DiskHealth:
+    log = document.get("nvme_smart_health_information_log")
+    attributes = _attributes(_member(document, "ata_smart_attributes", "table"))
+    passed = _member(document, "smart_status", "passed")
+
+    def of_log(member: str) -> Any:
+        return _count(log[member], member) if isinstance(log, dict) and member in log else UNSUPPORTED
+
+    kind, serial = _member(document, "device", "protocol"), document.get("serial_number")
+    return DiskHealth(
+        name=name,
+        kind=kind if isinstance(kind, str) else UNSUPPORTED,  # type: ignore[arg-type]
+        serial=serial if isinstance(serial, str) else UNSUPPORTED,  # type: ignore[arg-type]
+        passed=passed if isinstance(passed, bool) else UNSUPPORTED,  # type: ignore[arg-type]
+        critical_warning=of_log("critical_warning"),
+        media_errors=of_log("media_errors"),
+        spare=of_log("available_spare"),
+        spare_threshold=of_log("available_spare_threshold"),
+        used_percent=of_log("percentage_used"),
+        unsafe_shutdowns=of_log("unsafe_shutdowns"),
+        reallocated=attributes.get(_REALLOCATED, UNSUPPORTED),
+        pending=attributes.get(_PENDING, UNSUPPORTED),
+        uncorrectable=attributes.get(_OFFLINE, UNSUPPORTED),
+        grown_defects=_count(document["scsi_grown_defect_list"], "scsi_grown_defect_list") if "scsi_grown_defect_list" in document
+        else UNSUPPORTED,  # type: ignore[arg-type]
+    )
+
+
+def _count(value: Any, what: str) -> Any:
+    """A whole number. smartctl adds the text of those that JSON readers may not hold, under another name."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
+        return value
+    return Unmeasured(f"{what} is {str(value)[:40]!r}, which is no whole number")
+
+
+def _attributes(table: Any) -> dict[int, Any]:
+    """Raw values by attribute. Of the sector counts the lower 32 bits count; some disks keep other things above."""
+    found: dict[int, Any] = {}
+    for row in table if isinstance(table, list) else ():
+        number, raw = _member(row, "id"), _member(row, "raw", "value")
+        if number in (_REALLOCATED, _PENDING, _OFFLINE):
+            value = _count(raw, f"attribute {number}")
+            found[number] = value & 0xFFFFFFFF if isinstance(value, int) else value
+    return found
