@@ -36,8 +36,9 @@ class Sku:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if "gpus" in self.empty:
-            object.__setattr__(self, "empty", self.empty | frozenset(OF_GPUS))
+        for name, others in (("gpus", OF_GPUS), ("ports", OF_PORTS)):
+            if name in self.empty:
+                object.__setattr__(self, "empty", self.empty | frozenset(others))
 
     def contradicted(self, why: str) -> Sku:
         """This SKU for a node that is plainly another machine: it knows no number, and says why. What it declines, it still declines."""
@@ -76,6 +77,11 @@ def _numa_nodes(facts: Facts) -> int | None:
     """NUMA nodes with CPUs: the memory of a superchip's GPUs is a node, too."""
     counts = [_plain(node.cpus) for node in _plain(facts.get("numa_nodes")) or ()]
     return sum(count > 0 for count in counts) if counts and None not in counts else None
+
+
+def _dimm_count(facts: Facts) -> int | None:
+    modules = _count("dimms", "modules")(facts)
+    return len(modules) if modules is not None else None
 
 
 def _docker(facts: Facts) -> bool | None:
@@ -158,13 +164,14 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "ecc": _same("ecc_enabled"),
     "memory_gib": _memory_gib,
     "docker": _docker,
+    "dimm_count": _dimm_count,
     "cpu_count": _count("cpus", "online"),
     "numa_nodes": _numa_nodes,
 }
 LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
     "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",), "memory_gib": ("memory",),
     "docker": ("docker",), "gpu_device": ("pci_bus",), "nvswitch_count": ("pci_bus",), "nvlink_count": ("gpu_links",),
-    "nvlink_gigabytes": ("nvlinks",), "cpu_count": ("cpus",), "numa_nodes": ("numa_nodes",),
+    "nvlink_gigabytes": ("nvlinks",), "dimm_count": ("dimms",), "cpu_count": ("cpus",), "numa_nodes": ("numa_nodes",),
     **dict.fromkeys(
         ("gpu_model", "gpu_memory_gib", "pcie_generation", "pcie_width", "power_limit_watts", "fabric", "imex", "mig", "ecc"), ("gpus",),
     ),
@@ -174,6 +181,8 @@ MEASURED = ("memory_gib",)
 EMPTY_FACTS = ("gpus", "ports")
 # Collections that are empty with the GPUs.
 OF_GPUS = ("gpu_links", "nvlinks", "nvlink_errors", "nvlink5_errors", "gpu_pairs", "gpu_loads")
+# And those that are empty with the RDMA ports.
+OF_PORTS = ("port_fatal_counters", "port_rate_counters", "port_job_counters", "hcas")
 SMALLEST_COHORT = 3
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import metadata
 
 from healthcheck.checks import (
+    bmc,
+    container,
     counter,
     cpu,
     dcgm,
@@ -15,6 +17,7 @@ from healthcheck.checks import (
     filesystem,
     fleet,
     fleet_gpu,
+    fleet_host,
     fleet_nvlink,
     fleet_spread,
     gpu,
@@ -27,12 +30,18 @@ from healthcheck.checks import (
     kernel,
     limits,
     memory,
+    module,
+    netdev,
     nvlink,
+    optics,
     pcie,
     port,
     process,
     raid,
+    roce,
+    service,
     site,
+    system,
     xid,
 )
 from healthcheck.checks.base import CHECKS, PREVIOUS
@@ -42,9 +51,11 @@ from healthcheck.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 OURS = (
+    netdev, optics, roce,
+    bmc, fleet_host, module, service, system,
     disk, raid,
     cpu, limits, memory, pcie, process,
-    counter, hca,
+    container, counter, hca,
     dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,
     gpu_power, host, kernel, nvlink, port, site, xid,
 )

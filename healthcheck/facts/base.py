@@ -167,6 +167,8 @@ class Captures:
         if recording.host is None:
             raise ValueError("a node that was not reached has no facts")
         self.host: Host = recording.host
+        self.node = recording.node          # as the inventory calls it
+        self.received = recording.received  # by the head's clock
         self._captures = recording.captures
 
     def capture(self, probe: Probe) -> Capture | None:

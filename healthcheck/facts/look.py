@@ -9,13 +9,14 @@ from healthcheck.facts.base import Captures, Fact, fact
 
 @dataclass(frozen=True)
 class Look(Fact):
-    """One look at a node. `time` is the node's own clock (epoch seconds) as its answer left."""
+    """One look at a node. `time` is the node's own clock (epoch seconds) as its answer left, `received` the head's as it came."""
 
     name: str
     time: float
+    received: float = 0.0
 
 
 @fact("look")
 def look(captures: Captures) -> Look:
-    """The moment of this look, as the collector said it."""
-    return Look("look", time=captures.host.time)
+    """The moment of this look, as the collector said it and as the head saw it."""
+    return Look("look", time=captures.host.time, received=captures.received)

@@ -10,7 +10,7 @@ import json
 import random
 import uuid
 
-from provisioning.demo import bootlog, disks, hostfiles, services
+from provisioning.demo import bootlog, containers, disks, host, hostfiles, network, services
 from provisioning.demo.machine import Machine, Mount
 
 KERNEL = "6.5.0-1007-nvidia"
@@ -49,6 +49,7 @@ def healthy(name: str, rng: random.Random) -> Machine:
         _hca(machine, index, address, rng)
     devices = [(kind[3], address) for addresses, kind in _KINDS.items() if kind[3] not in ("ast", "ixgbe") for address in addresses]
     hostfiles.install(machine, MEMORY_KB, devices, device_folder)
+    network.install(machine, tuple(map(device_folder, ETHERNET)), tuple(map(device_folder, HCAS)))
     machine.mounts.extend(_mounts(rng))
     machine.scenario.update(_scenario(rng))
     machine.clock.update(
@@ -56,8 +57,8 @@ def healthy(name: str, rng: random.Random) -> Machine:
         esterror=rng.randrange(0, 90), constant=7, precision=1, tolerance=32768000, tick=10000, tai=37,
     )
     services.install(machine)
-    machine.tools["docker"] = _DOCKER
-    machine.files["/.muster/docker-info.json"] = json.dumps(_docker_info(name, rng), separators=(",", ":")) + "\n"
+    host.install(machine, random.Random(f"{name} host"))     # noqa: S311  (of its own, so that what others draw stays as it was)
+    containers.install(machine, _docker_info(name, rng), len(GPUS), DRIVER)
     disks.install(machine, BOOT_NVMES + NVMES, NVMES, device_folder, rng)
     machine.log.extend(bootlog.records(bootlog.healthy(
         rng, kernel=KERNEL, driver=DRIVER, memory_kb=MEMORY_KB, gpus=GPUS, hcas=HCAS, nvmes=BOOT_NVMES + NVMES, nvswitches=NVSWITCHES,
@@ -195,7 +196,7 @@ def _mounts(rng: random.Random) -> list[Mount]:
     snap = (131072, 131072, 507, 0, 0, 11906, 0, 0, _RELATIME | _NODEV | 1, 256)
     root = disk(460_283_392, 0.18, 117_440_512, reserved=0.05)
     efi = (4096, 4096, 130_812, 129_260, 129_260, 0, 0, 0, _RELATIME, 1530)
-    layer = "/var/lib/docker/overlay2"
+    layer = "/raid/docker/overlay2"
     overlay = f"rw,lowerdir={layer}/l/K7QW:{layer}/l/MZ3D,upperdir={layer}/4f0c/diff,workdir={layer}/4f0c/work"
     table: list[tuple[str, tuple[int, ...]]] = [
         ("24 30 0:22 / /sys rw,nosuid,nodev,noexec,relatime shared:7 - sysfs sysfs rw", nothing),
@@ -244,13 +245,6 @@ def _scenario(rng: random.Random) -> dict[str, str]:
     return values
 
 
-# What a client does whose daemon is well; a fault replaces the last line.
-_DOCKER = """\
-[ "$1" = info ] || { echo "docker: '$1' is not a docker command." >&2; exit 1; }
-exec cat "$MUSTER_ROOT/.muster/docker-info.json"
-"""
-
-
 def _docker_info(name: str, rng: random.Random) -> dict[str, object]:
     return {
         "ID": str(uuid.UUID(int=rng.getrandbits(128), version=4)), "Containers": 1, "ContainersRunning": 1, "ContainersPaused": 0,
@@ -262,7 +256,7 @@ def _docker_info(name: str, rng: random.Random) -> dict[str, object]:
         "Debug": False, "NFd": 38, "OomKillDisable": False, "NGoroutines": rng.randrange(40, 90), "LoggingDriver": "json-file",
         "CgroupDriver": "systemd", "CgroupVersion": "2", "KernelVersion": KERNEL, "OperatingSystem": "Ubuntu 22.04.4 LTS",
         "OSVersion": "22.04", "OSType": "linux", "Architecture": "x86_64", "NCPU": 224, "MemTotal": MEMORY_KB * 1024,
-        "DockerRootDir": "/var/lib/docker", "Name": name, "Labels": [], "ServerVersion": "24.0.7",
+        "DockerRootDir": "/raid/docker", "Name": name, "Labels": [], "ServerVersion": "24.0.7",
         "Runtimes": {"io.containerd.runc.v2": {"path": "runc"}, "nvidia": {"path": "nvidia-container-runtime"}, "runc": {"path": "runc"}},
         "DefaultRuntime": "runc", "LiveRestoreEnabled": False, "Isolation": "", "InitBinary": "docker-init",
         "SecurityOptions": ["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"], "Warnings": None,

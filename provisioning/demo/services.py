@@ -9,7 +9,8 @@ JOURNAL = "/.muster/fabricmanager.journal"
 
 # What a fault changes is a file of the node: that of a service, or the journal.
 _SYSTEMCTL = """\
-[ "$1" = show ] || { echo "systemctl: only show is simulated" >&2; exit 1; }
+[ "$1" = list-units ] && exec cat "$MUSTER_ROOT/.muster/units"
+[ "$1" = show ] || { echo "systemctl: only show and list-units are simulated" >&2; exit 1; }
 gap=
 for unit in "$@"; do
     case "$unit" in *.service) printf %s "$gap"; cat "$MUSTER_ROOT/.muster/${unit%.service}.unit"; gap='

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from typing import Any
 
 from healthcheck.facts.counter import TABLE
+from healthcheck.facts.firmware import DMI
+from healthcheck.facts.module import MODULES
+from healthcheck.facts.resolver import RESOLV
+from healthcheck.facts.system import CMDLINE, OS_RELEASE, SYSCTL
+from healthcheck.probes import Probe
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
+from provisioning.demo import host as demo_host
+from provisioning.demo.machine import Machine
 
 KMSG = "".join(
     f"6,{n},{n * 1000},-;{text}\n" for n, text in enumerate((
@@ -24,6 +32,7 @@ MOUNTINFO = (
 )
 FSTAB = "# <file system> <mount point> <type> <options> <dump> <pass>\nUUID=5a1e / ext4 errors=remount-ro 0 1\n/dev/md0 /raid xfs nofail 0 2\n"
 STATVFS = "4096 4096 1000000 700000 650000 500000 400000 400000 4096 255"
+LARGE = "4096 4096 100000000 70000000 65000000 500000 400000 400000 4096 255"
 
 
 def done(**files: str) -> Capture:
@@ -138,7 +147,45 @@ def pci(gpus: int = 8) -> Capture:
     return done(**files)
 
 
-DOCKER = json.dumps({"ServerVersion": "24.0.7", "Driver": "overlay2", "CgroupDriver": "systemd"}) + "\n"
+DOCKER_INFO: dict[str, Any] = {
+    "ServerVersion": "24.0.7", "Driver": "overlay2", "CgroupDriver": "systemd", "CgroupVersion": "2", "DockerRootDir": "/raid/docker",
+    "Runtimes": {"io.containerd.runc.v2": {"path": "runc"}, "nvidia": {"path": "nvidia-container-runtime"}, "runc": {"path": "runc"}},
+    "Warnings": None, "LiveRestoreEnabled": False,
+}
+DOCKER = json.dumps(DOCKER_INFO) + "\n"
+DIGEST, IMAGE_ID = "sha256:" + "d1" * 32, "sha256:" + "1d" * 32
+CDI = (
+    "---\ncdiVersion: 0.5.0\ncontainerEdits:\n  mounts:\n  - containerPath: /usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15\n"
+    "    hostPath: /usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15\ndevices:\n"
+    + "".join(f'- containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia{n}\n  name: "{n}"\n' for n in range(8)) + "kind: nvidia.com/gpu\n"
+)
+
+
+def docker(**changes: Any) -> Capture:
+    """docker info, with some of its fields changed; None takes a field away."""
+    info = {key: value for key, value in {**DOCKER_INFO, **changes}.items() if value is not None or key == "Warnings"}
+    return lines(info)
+
+
+def lines(*rows: dict[str, Any], exit_status: int = 0, stderr: str = "") -> Capture:
+    """A client of Docker that prints these objects, one a line."""
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    return Capture(Outcome.DONE, exit=exit_status, seconds=0.1, bytes=len(text), text=text, stderr=stderr)
+
+
+def container(
+    name: str = "dcgm-exporter", state: str = "running", status: str = "Up 5 weeks", image: str = "dcgm-exporter:3.3.5",
+) -> dict[str, Any]:
+    """A row of docker ps."""
+    return {"id": name.encode().hex()[:12], "container": name, "image": image, "state": state, "status": status}
+
+
+def image(name: str = "nvcr.io/nvidia/pytorch:24.03-py3", digest: str = DIGEST, key: str = IMAGE_ID) -> dict[str, Any]:
+    """A row of docker images."""
+    repository, _, tag = name.rpartition(":")
+    return {"repository": repository, "tag": tag, "digest": digest, "id": key}
+
+
 CLOCK = json.dumps({"state": 0, "status": 0x2001, "maxerror": 1500, "esterror": 10})
 
 
@@ -298,20 +345,45 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
 
 def captures() -> dict[str, Capture]:
     return {
+        **host_captures(),
         **disks(),
         **_host_depths(),
         "driver.module": module(), "service.nvidia": services(), "fabric.journal": journal(),
         "gpu.smi": Capture(Outcome.MISSING, note="not needed: NVML answered"),
         "gpu.nvml": nvml(), "gpu.pci": pci(), "port.sysfs": ports(),
         "port.counters": counters(), "hca.sysfs": hcas(),
-        "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": STATVFS, "/home": STATVFS}),
+        "filesystem.mounts": done(**{"/proc/self/mountinfo": MOUNTINFO, "/": STATVFS, "/raid": LARGE, "/home": STATVFS}),
         "docker.info": Capture(Outcome.DONE, exit=0, seconds=0.1, bytes=len(DOCKER), text=DOCKER),
+        "docker.ps": lines(container()), "docker.images": lines(image()),
+        "container.cdi": done(**{"/etc/cdi/nvidia.yaml": CDI, "/etc/nvidia-container-runtime/config.toml": "[nvidia-container-cli]\n"}),
+        "container.slurm": done(**{"/etc/slurm/plugstack.conf": "required /usr/local/lib/slurm/spank_pyxis.so\n", "/etc/enroot/enroot.conf": "#\n"}),
         "kernel.log": done(**{"/dev/kmsg": KMSG}),
         "host.memory": done(**{"/proc/meminfo": MEMINFO}),
         "host.swap": done(**{"/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"}),
         "host.versions": done(**{"/proc/sys/kernel/osrelease": "6.5.0-1019\n", "/sys/module/nvidia/version": "550.54.15\n"}),
         "host.uptime": done(**{"/proc/uptime": "1296000.25 163120000.11\n"}),
         "host.clock": Capture(Outcome.DONE, seconds=0.0, bytes=len(CLOCK), text=CLOCK),
+    }
+
+
+def host_captures() -> dict[str, Capture]:
+    """Installation, firmware, services and management controller, as the demo's healthy node has them."""
+    made = Machine("gpu001")
+    demo_host.install(made, random.Random(1))
+    files = made.files
+
+    def said(path: str) -> Capture:
+        return Capture(Outcome.DONE, exit=0, seconds=0.02, bytes=1, text=files[path])
+
+    def held(probe: Probe) -> Capture:
+        return done(**{path: files[path] for path in probe.paths if path in files})
+
+    return {
+        "module.loaded": held(MODULES), "host.resolver": held(RESOLV), "host.firmware": held(DMI), "host.sysctl": held(SYSCTL),
+        "host.system": done(**{OS_RELEASE: 'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nID=ubuntu\n', CMDLINE: files[CMDLINE]}),
+        "host.own-name": said(demo_host.OWN_NAME), "host.dimms": said(demo_host.DIMMS), "service.units": said(demo_host.UNITS),
+        "bmc.log": said(demo_host.SEL), "bmc.log-info": said(demo_host.SEL_INFO), "bmc.sensors": said(demo_host.SENSORS),
+        "host.crash": done(),
     }
 
 

@@ -1,0 +1,87 @@
+"""Checks of the management controller: its event log, how full that is, sensors, power supplies and fans.
+
+What an event means is told by ipmitool's words for it (lib/ipmi_sel.c after IPMI 2.0, table 42-3): a part of the sensor's name or type,
+and a part of the event. The remedy and the owner differ with the part, so the finding carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from healthcheck.checks.base import check
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
+from healthcheck.outcome import Finding, Owner
+
+_DAY = 86400.0
+
+# Events that a job does not survive, or should not be started on.
+_CRITICAL = (
+    ("uncorrectable ecc", "Drain. The log names the module: reseat it, then replace it.", Owner.VENDOR),
+    ("memory device disabled", "Drain. Firmware runs without this module: reseat it, then replace it.", Owner.VENDOR),
+    ("ierr", "Drain, and give the log to the vendor: the processor stopped on an internal error.", Owner.VENDOR),
+    ("catastrophic error", "Drain, and give the log to the vendor: the processor stopped on an internal error.", Owner.VENDOR),
+    ("uncorrectable cpu-complex", "Drain, and give the log to the vendor.", Owner.VENDOR),
+    ("uncorrectable machine check", "Drain, and give the log to the vendor.", Owner.VENDOR),
+    ("thermal trip", "Drain. A processor was shut off by heat: look at its heat sink, the fans and the inlet.", Owner.DATACENTRE),
+    ("frb", "Drain, and give the log to the vendor: a processor did not start.", Owner.VENDOR),
+    ("pci serr", "Drain. Find the device by its bus number in the log; reseat it.", Owner.VENDOR),
+    ("pci perr", "Drain. Find the device by its bus number in the log; reseat it.", Owner.VENDOR),
+    ("bus fatal error", "Drain. Find the device by its bus number in the log; reseat it.", Owner.VENDOR),
+    ("bus uncorrectable error", "Drain. Find the device by its bus number in the log; reseat it.", Owner.VENDOR),
+    ("fatal nmi", "Drain, and give the log to the vendor.", Owner.VENDOR),
+)
+_POWER_SENSORS = ("power supply", "psu", "power unit", "redundancy")
+_POWER_EVENTS = ("failure detected", "predictive failure", "ac lost", "ac out-of-range", "redundancy lost", "non-redundant")
+
+
+def _recent(log: BmcLog, days: float) -> Iterator[Event]:
+    """Events of so many days, and those without a date: nobody can say that they are old."""
+    for event in log.events:
+        if event.time is None or event.time >= log.now - days * _DAY:
+            yield event
+
+
+@check("bmc.critical_events")
+def bmc_critical_events(bmc_log: BmcLog, *, days: float) -> Iterator[Finding]:
+    """Within so many days the controller logged no uncorrectable memory error, no processor error and no fatal error of a bus."""
+    for event in _recent(bmc_log, days):
+        text = event.text.casefold()
+        known = next(((remedy, owner) for word, remedy, owner in _CRITICAL if word in text), None)
+        if known is not None:
+            yield Finding(event.sensor, event.shown, f"none in {days:g} days", *known)
+
+
+@check("bmc.power_supply")
+def bmc_power_supply(bmc_log: BmcLog) -> Iterator[Finding]:
+    """No power supply has failed or lost its input, and redundancy holds: what the log asserts and never took back still is so."""
+    for event in bmc_log.events:
+        sensor, text = event.sensor.casefold(), event.text.casefold()
+        if any(word in sensor for word in _POWER_SENSORS) and any(word in text for word in _POWER_EVENTS):
+            yield Finding(event.sensor, event.shown, "supplied, and redundant")
+
+
+@check("bmc.log_full")
+def bmc_log_full(bmc_log_use: BmcLogUse, *, most_percent: int) -> Iterator[Finding]:
+    """The event log has room: one that is full takes no new event, and then its silence means nothing."""
+    if bmc_log_use.used_percent >= most_percent:
+        yield Finding("event log", f"{bmc_log_use.used_percent} % full", f"below {most_percent} %")
+
+
+@check("bmc.sensors")
+def bmc_sensors(bmc_sensors: BmcSensors) -> Iterator[Finding]:
+    """No temperature, voltage or power is beyond its critical threshold; fans have a rule of their own."""
+    for sensor in bmc_sensors.sensors:
+        if sensor.critical and not _is_fan(sensor.name, sensor.reading):
+            yield Finding(sensor.name, f"{sensor.reading} ({sensor.state})", "within its critical thresholds")
+
+
+@check("bmc.fans")
+def bmc_fans(bmc_sensors: BmcSensors) -> Iterator[Finding]:
+    """No fan turns slower, or faster, than its critical threshold."""
+    for sensor in bmc_sensors.sensors:
+        if sensor.critical and _is_fan(sensor.name, sensor.reading):
+            yield Finding(sensor.name, f"{sensor.reading} ({sensor.state})", "within its critical thresholds")
+
+
+def _is_fan(name: str, reading: str) -> bool:
+    return reading.endswith("RPM") or "fan" in name.casefold()

@@ -1,0 +1,25 @@
+"""Checks of which kernel modules are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from healthcheck.checks.base import check
+from healthcheck.facts.module import Modules
+from healthcheck.outcome import Finding
+
+
+@check("module.forbidden")
+def module_forbidden(modules: Modules, *, names: tuple[str, ...]) -> Iterator[Finding]:
+    """None of these kernel modules is loaded."""
+    for name in names:
+        if name in modules.loaded:
+            yield Finding(name, "loaded", "not loaded")
+
+
+@check("module.expected", counts=True)
+def module_expected(modules: Modules, *, names: tuple[str, ...]) -> Iterator[Finding]:
+    """Each of these kernel modules is loaded. What is built into the kernel is no module, and is not to be named here."""
+    for name in names:
+        if name.replace("-", "_") not in modules.loaded:
+            yield Finding(name, "not loaded", "loaded")

@@ -1,0 +1,27 @@
+"""Checks of the node's services, as systemd has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from healthcheck.checks.base import check
+from healthcheck.facts.unit import Units
+from healthcheck.outcome import Finding
+
+
+@check("service.failed")
+def service_failed(units: Units, *, ignore: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """No service has failed, but for those that these globs name."""
+    for name, (_, active, sub) in units.states.items():
+        if active == "failed" and not any(fnmatchcase(name, glob) for glob in ignore):
+            yield Finding(name, f"{active} ({sub})", "not failed")
+
+
+@check("service.expected", counts=True)
+def service_expected(units: Units, *, names: tuple[str, ...]) -> Iterator[Finding]:
+    """Each of these services is active; a oneshot that ended well and stays active is, too."""
+    for name in names:
+        load, active, sub = units.states.get(name.removesuffix(".service"), ("not-found", "inactive", "dead"))
+        if active != "active":
+            yield Finding(name, "not installed" if load == "not-found" else f"{active} ({sub})", "active")

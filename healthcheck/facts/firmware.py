@@ -1,0 +1,105 @@
+"""What firmware says of the machine: DMI strings that everybody may read (Documentation/ABI/testing/sysfs-class-dmi), and, for root,
+the memory modules as dmidecode(8) prints them (SMBIOS, structure type 17)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unread, fact
+from healthcheck.probes import Kind, Probe
+from healthcheck.recording import Outcome
+from inventory.text import clean
+
+_FOLDER = "/sys/class/dmi/id"
+_NAMES = ("bios_version", "bios_date", "product_name", "sys_vendor", "board_name")
+DMI = Probe("host.firmware", Kind.FILES, paths=tuple(f"{_FOLDER}/{name}" for name in _NAMES))
+DIMMS = Probe("host.dimms", Kind.COMMAND, argv=("dmidecode", "-q", "-t", "17"), seconds=5.0, root=True)
+
+_UNITS = {"kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+_SIZE = re.compile(r"(\d{1,9}) (kB|MB|GB|TB)")
+_SPEED = re.compile(r"(\d{1,6}) (?:MT/s|MHz)")
+
+
+@dataclass(frozen=True)
+class Firmware(Fact):
+    """The firmware's words for itself and the machine; UNSUPPORTED on a machine without DMI (a container, some Arm boards)."""
+
+    name: str
+    bios: str
+    bios_date: str
+    product: str
+    maker: str
+    board: str
+
+
+@dataclass(frozen=True)
+class Dimm:
+    """One module in its slot: bytes, and the rate at which it runs (0 where the firmware does not say)."""
+
+    slot: str
+    size: int
+    speed: int
+
+
+@dataclass(frozen=True)
+class Dimms(Fact):
+    """The modules that are plugged in, and the names of the empty slots; UNSUPPORTED where dmidecode or its tables are not there."""
+
+    name: str
+    modules: tuple[Dimm, ...]
+    empty: tuple[str, ...]
+
+
+def _line(text: str) -> str:
+    if not text or "\n" in text:
+        raise ValueError(text)
+    return clean(text, 100)
+
+
+@fact("firmware", DMI)
+def firmware(captures: Captures) -> Firmware:
+    """The DMI strings."""
+    files = captures.files(DMI)
+    found: list[Any] = [files.read(path, _line) if files.has(path) else UNSUPPORTED for path in DMI.paths]
+    return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3], board=found[4])
+
+
+def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:
+    """Modules and empty slots of dmidecode's output; raises ValueError where a slot says neither a size nor that it is empty."""
+    modules, empty = [], []
+    for block in re.split(r"\n\s*\n", text):
+        if "Memory Device" not in block.splitlines()[:1]:
+            continue
+        fields = {key.strip(): value.strip() for key, colon, value in (line.partition(":") for line in block.splitlines()) if colon}
+        slot = clean(fields.get("Locator", ""), 60)
+        if not slot:
+            raise ValueError(block[:80])
+        if fields.get("Size") == "No Module Installed":
+            empty.append(slot)
+            continue
+        size = _SIZE.fullmatch(fields.get("Size", ""))
+        if size is None:
+            raise ValueError(fields.get("Size"))
+        speed = _SPEED.fullmatch(fields.get("Configured Memory Speed") or fields.get("Configured Clock Speed", ""))
+        modules.append(Dimm(slot, int(size[1]) * _UNITS[size[2]], int(speed[1]) if speed else 0))
+    if not modules:
+        raise ValueError("no memory device")
+    return tuple(modules), tuple(empty)
+
+
+@fact("dimms", DIMMS)
+def dimms(captures: Captures) -> Dimms:
+    """The memory slots. Where there is no dmidecode, or firmware has no such table (virtual machines), there is nothing to compare."""
+    capture = captures.capture(DIMMS)
+    unsupported: Any = UNSUPPORTED
+    if capture is not None and (capture.outcome is Outcome.MISSING or "No SMBIOS nor DMI entry point" in capture.text + capture.stderr):
+        return Dimms("memory", unsupported, unsupported)
+    text = captures.text(DIMMS)
+    if not text.strip():
+        return Dimms("memory", unsupported, unsupported)
+    try:
+        return Dimms("memory", *slots(text.strip()))
+    except ValueError:
+        raise Unread("dmidecode's memory devices are not of its form") from None

@@ -1,0 +1,49 @@
+"""Which kernel modules are loaded, from /proc/modules (proc(5)): one module a line, its name first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unread, fact
+from healthcheck.probes import Kind, Probe
+
+PATH = "/proc/modules"
+MODULES = Probe("module.loaded", Kind.FILES, paths=(PATH,))
+
+# name, size, users, used by, state, address (fs/proc, kernel/module/procfs.c m_show).
+_LINE = re.compile(r"([A-Za-z0-9_]{1,64}) \d{1,12} (?:\d{1,9}|-) \S+ (Live|Loading|Unloading)\b.*")
+
+
+@dataclass(frozen=True)
+class Modules(Fact):
+    """Names of the modules that are in place (Live); UNSUPPORTED on a kernel that has none."""
+
+    name: str
+    loaded: frozenset[str]
+
+
+def live(text: str) -> frozenset[str]:
+    """The modules in state Live; raises ValueError where a line is not of the kernel's form."""
+    found = set()
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(line)
+        if match[2] == "Live":
+            found.add(match[1])
+    return frozenset(found)
+
+
+@fact("modules", MODULES)
+def modules(captures: Captures) -> Modules:
+    """The loaded modules. A kernel without module support has no such file, and nothing that could be missing."""
+    files = captures.files(MODULES)
+    if list(files) and not files.has(PATH):
+        unsupported: Any = UNSUPPORTED
+        return Modules("modules", unsupported)
+    loaded = files.read(PATH, live)
+    if isinstance(loaded, frozenset):
+        return Modules("modules", loaded)
+    raise Unread(loaded.reason)

@@ -1,0 +1,81 @@
+"""How a node resolves names: /etc/resolv.conf (resolv.conf(5)), and whether it finds its own name (hostname(1), -i)."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, Unread, fact, why
+from healthcheck.probes import Kind, Probe
+from healthcheck.recording import Outcome
+from inventory.text import clean
+
+PATH = "/etc/resolv.conf"
+RESOLV = Probe("host.resolver", Kind.FILES, paths=(PATH,))
+# A silent name server is asked twice, five seconds each time (resolv.conf(5), timeout and attempts): nobody waits for that here.
+OWN_NAME = Probe("host.own-name", Kind.COMMAND, argv=("hostname", "-i"), seconds=3.0, limit=4096)
+_MOST = 16
+
+
+@dataclass(frozen=True)
+class Resolver(Fact):
+    """`servers` are the addresses that are asked, in their order; empty where the file names none or is not there."""
+
+    name: str
+    servers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OwnName(Fact):
+    """Whether the node's host name leads to an address, and in `trouble` what the tool says where it does not."""
+
+    name: str
+    resolves: bool
+    trouble: str
+
+
+def servers(text: str) -> tuple[str, ...]:
+    """The nameserver lines' addresses; raises ValueError for one that is none."""
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] == "nameserver":
+            found.append(str(ipaddress.ip_address(words[1].partition("%")[0])))
+    return tuple(found[:_MOST])
+
+
+@fact("resolver", RESOLV)
+def resolver(captures: Captures) -> Resolver:
+    """The name servers. A file that is not there names none; the resolver then asks the node itself."""
+    files = captures.files(RESOLV)
+    if list(files) and not files.has(PATH):
+        return Resolver("resolver", ())
+    return Resolver("resolver", servers=files.read(PATH, servers))
+
+
+@fact("own_name", OWN_NAME)
+def own_name(captures: Captures) -> OwnName:
+    """What `hostname -i` says: addresses, or that the name is not known. UNSUPPORTED without the tool; a timeout is a silent resolver."""
+    capture = captures.capture(OWN_NAME)
+    unread: Any
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        return OwnName("host name", UNSUPPORTED, UNSUPPORTED)   # type: ignore[arg-type]
+    if capture is not None and capture.outcome is Outcome.DONE and capture.exit == 1:
+        lines = capture.stderr.strip().splitlines() or ["hostname -i ended with exit status 1"]
+        return OwnName("host name", False, clean(lines[-1], 100))
+    # One whose turn never came, or that a spent budget ended, was not given the time.
+    if capture is not None and capture.outcome is Outcome.TIMEOUT and capture.seconds >= OWN_NAME.seconds:
+        return OwnName("host name", False, f"no answer within {OWN_NAME.seconds:g} s")
+    try:
+        words = captures.text(OWN_NAME).split()
+        [ipaddress.ip_address(word.partition("%")[0]) for word in words[:_MOST]]
+    except Unread:
+        unread = Unmeasured(why(OWN_NAME, capture))
+        return OwnName("host name", unread, unread)
+    except ValueError:
+        unread = Unmeasured("hostname -i gave something else than addresses")
+        return OwnName("host name", unread, unread)
+    if not words:
+        return OwnName("host name", False, "no address")
+    return OwnName("host name", True, "")

@@ -1,0 +1,133 @@
+"""What a node was installed and booted as: distribution, kernel parameters, host name, and whether its kernel has left a crash record.
+
+os-release(5); proc(5) for /proc/cmdline and /proc/sys; the kernel's Documentation/ABI/testing/pstore and systemd-pstore(8), which moves
+the records to /var/lib/systemd/pstore at boot.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.facts.base import Captures, Fact, Unmeasured, fact
+from healthcheck.probes import Kind, Probe
+from inventory.text import clean
+
+OS_RELEASE = "/etc/os-release"
+CMDLINE = "/proc/cmdline"
+# Those that change how a training job runs and do not follow from the machine's size, so that equal nodes have them alike.
+SYSCTLS = (
+    "kernel.numa_balancing", "kernel.panic", "kernel.panic_on_oops", "kernel.pid_max", "kernel.randomize_va_space",
+    "net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_mtu_probing", "vm.max_map_count", "vm.overcommit_memory", "vm.swappiness",
+    "vm.zone_reclaim_mode",
+)
+SYSTEM = Probe("host.system", Kind.FILES, paths=(OS_RELEASE, CMDLINE))
+SYSCTL = Probe("host.sysctl", Kind.FILES, paths=tuple(f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS))
+# Only that there are records is asked, not what they say: a few bytes of each will do.
+CRASH = Probe(
+    "host.crash", Kind.FILES, paths=("/sys/fs/pstore/dmesg-*", "/var/lib/systemd/pstore/*/dmesg.txt", "/var/lib/systemd/pstore/dmesg-*"),
+    limit=4096, root=True,
+)
+
+# What differs from node to node, or only says where the kernel was loaded from.
+_OWN = re.compile(r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname|systemd\.hostname)")
+_VALUE = re.compile(r"-?[0-9]{1,20}")
+
+
+@dataclass(frozen=True)
+class System(Fact):
+    """The distribution as it calls itself, and the kernel's parameters in their order, without those that are a node's own."""
+
+    name: str
+    os: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sysctls(Fact):
+    """Kernel settings by name; one that this kernel does not have is left out."""
+
+    name: str
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class HostName(Fact):
+    """The node's own name, and the name that the inventory has for it."""
+
+    name: str
+    own: str
+    inventory: str
+
+
+@dataclass(frozen=True)
+class Crash(Fact):
+    """The records of kernel crashes that somebody has not taken away yet: their paths."""
+
+    name: str
+    records: tuple[str, ...]
+
+
+def pretty_name(text: str) -> str:
+    """PRETTY_NAME of os-release; raises ValueError where there is none."""
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if key == "PRETTY_NAME" and equals:
+            words = shlex.split(value)
+            if len(words) == 1 and words[0]:
+                return clean(words[0], 100)
+    raise ValueError(text)
+
+
+def parameters(text: str) -> tuple[str, ...]:
+    """The words of a kernel command line that are not a node's own; raises ValueError for none at all, or more lines than one."""
+    words = text.split()
+    if not words or "\n" in text:
+        raise ValueError(text)
+    return tuple(clean(word, 200) for word in words if _OWN.fullmatch(word.partition("=")[0]) is None)
+
+
+def _number(text: str) -> str:
+    if _VALUE.fullmatch(text) is None:
+        raise ValueError(text)
+    return text
+
+
+@fact("system", SYSTEM)
+def system(captures: Captures) -> System:
+    """The distribution and the kernel's command line."""
+    files = captures.files(SYSTEM)
+    return System("system", os=files.read(OS_RELEASE, pretty_name), parameters=files.read(CMDLINE, parameters))
+
+
+@fact("sysctls", SYSCTL)
+def sysctls(captures: Captures) -> Sysctls:
+    """The settings that this kernel has; one that cannot be read makes all unmeasured, so that none is taken for absent."""
+    files = captures.files(SYSCTL)
+    found: dict[str, Any] = {
+        name: files.read(path, _number) for name, path in zip(SYSCTLS, SYSCTL.paths, strict=True) if files.has(path)
+    }
+    broken = [value for value in found.values() if isinstance(value, Unmeasured)]
+    values: Any = broken[0] if broken else MappingProxyType(found)
+    return Sysctls("sysctl", values if found else Unmeasured("/proc/sys was not captured"))  # type: ignore[arg-type]
+
+
+@fact("host_name")
+def host_name(captures: Captures) -> HostName:
+    """Both names, for whoever reads logs by the one and drains by the other."""
+    return HostName("host name", own=clean(captures.host.hostname, 100), inventory=captures.node)
+
+
+@fact("crash", CRASH)
+def crash(captures: Captures) -> Crash:
+    """The records there are. A folder that may not be listed is no absence of records."""
+    files = captures.files(CRASH)
+    records = tuple(sorted(clean(path, 120) for path in files if path.rpartition("/")[2].startswith("dmesg") and files.has(path)))
+    unseen: Any = None
+    if not records:
+        unseen = files.unseen()
+    return Crash("kernel", Unmeasured(unseen) if unseen else records)  # type: ignore[arg-type]

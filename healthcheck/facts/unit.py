@@ -1,0 +1,56 @@
+"""The fact of a node's services: one `systemctl list-units` of all of them (systemctl(1)): unit, load, active, sub, description."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unread, fact
+from healthcheck.probes import Kind, Probe
+from healthcheck.recording import Outcome
+
+UNITS = Probe(
+    "service.units", Kind.COMMAND, seconds=5.0,
+    argv=("systemctl", "list-units", "--type=service", "--all", "--no-legend", "--plain", "--no-pager", "--full"),
+)
+_LINE = re.compile(r"(\S{1,255}\.service) +([a-z-]{1,20}) +([a-z-]{1,20}) +([a-z-]{1,30})(?: +.*)?")
+# A unit that failed is marked in front where systemctl thinks that somebody looks on.
+_MARKS = "\u25cf\u25cb\u00d7* "
+
+
+@dataclass(frozen=True)
+class Units(Fact):
+    """(load, active, sub) of each service that systemd knows, by unit without `.service`; UNSUPPORTED where there is no systemd."""
+
+    name: str
+    states: Mapping[str, tuple[str, str, str]]
+
+
+def states(text: str) -> Mapping[str, tuple[str, str, str]]:
+    """The services of systemctl's list; raises ValueError for a line that is not of its form, or for none at all."""
+    found = {}
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line.lstrip(_MARKS).rstrip())
+        if match is None:
+            raise ValueError(line)
+        found[match[1].removesuffix(".service")] = (match[2], match[3], match[4])
+    if not found:
+        raise ValueError("no unit")
+    return MappingProxyType(found)
+
+
+@fact("units", UNITS)
+def units(captures: Captures) -> Units:
+    """All services. A node whose services are kept by something else than systemd has none of them."""
+    capture = captures.capture(UNITS)
+    missing = capture is not None and capture.outcome is Outcome.MISSING
+    if missing or (capture is not None and "not been booted with systemd" in capture.stderr):
+        unsupported: Any = UNSUPPORTED
+        return Units("services", unsupported)
+    try:
+        return Units("services", states(captures.text(UNITS)))
+    except ValueError:
+        raise Unread("systemctl's list of units is not of its form") from None
