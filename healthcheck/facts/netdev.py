@@ -1,0 +1,249 @@
+"""Ethernet interfaces of PCI devices, and bonds of them.
+
+Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of all interfaces are in
+/proc/net/dev (net/core/net-procfs.c). /proc/net/bonding: Documentation/networking/bonding.rst and drivers/net/bonding/bond_procfs.c.
+An interface that belongs to no PCI device (a bridge, one of a container) is nobody's hardware, and a virtual function is none either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, fact
+from healthcheck.facts.port import count, device_id, slot
+from healthcheck.probes import MIB, Kind, Probe
+
+BASE = "/sys/class/net"
+_BONDING = "/proc/net/bonding"
+_COUNTS = "/proc/net/dev"
+# Few and cheap: on a node with many containers each file is looked for once for each of their interfaces.
+_NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate", "speed", "duplex", "mtu", "carrier_up_count",
+          "carrier_down_count")
+NETDEV = Probe(
+    "netdev.sysfs", Kind.FILES, limit=1 * MIB, paths=(_COUNTS, f"{_BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
+)
+_ETHERNET = "1"     # ARPHRD_ETHER
+_UP = 0x1           # IFF_UP
+NONE = "Ethernet interfaces"
+
+
+@dataclass(frozen=True)
+class NetDev(Fact):
+    """One Ethernet interface of a PCI device: "eth0 (0000:0b:00.0)". `kind` is its PCI vendor and device; `bond` is empty if it is in none.
+
+    `up` says that it was set up (IFF_UP), `link` that it has one; `link` is UNSUPPORTED where the driver does not tell, `mbps` and `duplex`
+    also where there is no link. `ups` and `downs` count changes of the link since the driver was loaded. `rx_frame` counts frames that were
+    damaged on the wire (CRC, alignment, length), and is a part of `rx_errors`. A node without any has one of which nothing is supported.
+    """
+
+    name: str
+    interface: str
+    pci: str
+    kind: str
+    bond: str
+    up: bool
+    link: bool
+    mbps: int
+    duplex: str
+    mtu: int
+    ups: int
+    downs: int
+    rx_packets: int
+    rx_errors: int
+    rx_drops: int
+    rx_frame: int
+    tx_errors: int
+
+
+@dataclass(frozen=True)
+class Slave:
+    """An interface in a bond. `aggregator` and the churn states are empty where the mode is not 802.3ad."""
+
+    interface: str
+    up: bool
+    aggregator: str
+    churn: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Bond(Fact):
+    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it, UNSUPPORTED in other modes and for others.
+
+    A node without bonds has one of which nothing is supported.
+    """
+
+    name: str
+    mode: str
+    up: bool
+    lacp: bool
+    partner: str
+    active: str
+    slaves: tuple[Slave, ...]
+
+
+def _link(text: str) -> Any:
+    """RFC 2863's words; 'unknown' is what drivers say that do not tell."""
+    if text not in ("up", "down", "unknown", "dormant", "lowerlayerdown", "notpresent", "testing"):
+        raise ValueError(text)
+    return UNSUPPORTED if text == "unknown" else text in ("up", "dormant")
+
+
+def _mbps(text: str) -> Any:
+    """-1 is unknown, and so is its unsigned form of older kernels."""
+    if text in ("-1", "4294967295"):
+        return UNSUPPORTED
+    return count(text)
+
+
+def _duplex(text: str) -> Any:
+    if text not in ("full", "half", "unknown"):
+        raise ValueError(text)
+    return UNSUPPORTED if text == "unknown" else text
+
+
+def _flags(text: str) -> bool:
+    if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text):
+        raise ValueError(text)
+    return bool(int(text, 16) & _UP)
+
+
+def parse_counts(text: str) -> Mapping[str, tuple[int, ...]]:
+    """/proc/net/dev by interface: received bytes, packets, errs, drop, fifo, frame, compressed, multicast, and eight of sent ones."""
+    found: dict[str, tuple[int, ...]] = {}
+    for line in text.splitlines():
+        name, colon, rest = line.rpartition(":")
+        if not colon:
+            continue
+        values = tuple(count(word) for word in rest.split())
+        if len(values) != 16:
+            raise ValueError(line)
+        found[name.strip()] = values
+    return found
+
+
+def _unlinked(files: Files, path: str, parse: Any) -> Any:
+    """A file that a kernel or driver may lack, or that says EINVAL without a link."""
+    if not files.has(path):
+        return UNSUPPORTED
+    value = files.read(path, parse)
+    return UNSUPPORTED if isinstance(value, Unmeasured) and value.reason.endswith("(EINVAL)") else value
+
+
+@fact("netdevs", NETDEV)
+def netdevs(captures: Captures) -> tuple[NetDev, ...]:
+    """Every Ethernet interface of a PCI device that is no virtual function, by name."""
+    files = captures.files(NETDEV)
+    for folder in (BASE, _BONDING):
+        if files.has(folder):
+            files.text(folder)      # an entry of its own: it could not be listed
+    names = sorted({path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")})
+    members = _members(files)
+    counts = files.read(_COUNTS, parse_counts)
+    found = []
+    for name in names:
+        device = f"{BASE}/{name}/device/uevent"
+        if not files.has(device) or files.has(f"{BASE}/{name}/device/physfn/uevent"):
+            continue
+        pci = files.read(device, slot)
+        said = files.read(device, str)
+        if isinstance(said, str) and "PCI_SLOT_NAME=" not in said:
+            continue
+        kind = files.read(f"{BASE}/{name}/type", str)
+        if kind == _ETHERNET or isinstance(kind, Unmeasured):
+            found.append(_netdev(files, name, pci, members, counts))
+    return tuple(found) or (_nothing(),)
+
+
+def _netdev(files: Files, name: str, pci: Any, members: Mapping[str, str] | Unmeasured, counts: Any) -> NetDev:
+    at = f"{BASE}/{name}"
+    wrong: Any = counts if isinstance(counts, Unmeasured) else Unmeasured(f"{_COUNTS} has no {name}")
+    row: Any = (wrong,) * 16 if isinstance(counts, Unmeasured) or name not in counts else counts[name]
+    bond: Any = members if isinstance(members, Unmeasured) else members.get(name, "")
+    return NetDev(
+        name=f"{name} ({pci})" if isinstance(pci, str) else name,
+        interface=name, pci=pci,
+        kind=files.read(f"{at}/device/uevent", device_id),
+        bond=bond,
+        up=files.read(f"{at}/flags", _flags),
+        link=files.read(f"{at}/operstate", _link),
+        mbps=_unlinked(files, f"{at}/speed", _mbps),
+        duplex=_unlinked(files, f"{at}/duplex", _duplex),
+        mtu=files.read(f"{at}/mtu", count),
+        ups=_unlinked(files, f"{at}/carrier_up_count", count),
+        downs=_unlinked(files, f"{at}/carrier_down_count", count),
+        rx_packets=row[1], rx_errors=row[2], rx_drops=row[3], rx_frame=row[5], tx_errors=row[10],
+    )
+
+
+def _nothing() -> NetDev:
+    no: Any = UNSUPPORTED
+    return NetDev(NONE, *(no,) * 16)
+
+
+def _members(files: Files) -> Mapping[str, str] | Unmeasured:
+    """The bond that each interface is in, by the interface's name."""
+    members: dict[str, str] = {}
+    for path in files:
+        if path.startswith(f"{_BONDING}/"):
+            bond = _bond(files, path)
+            if isinstance(bond.slaves, Unmeasured):
+                return bond.slaves
+            members.update({slave.interface: bond.name for slave in bond.slaves})
+    return members
+
+
+@fact("bonds", NETDEV)
+def bonds(captures: Captures) -> tuple[Bond, ...]:
+    """Every bond, by name."""
+    files = captures.files(NETDEV)
+    if files.has(_BONDING):
+        files.text(_BONDING)
+    found = tuple(_bond(files, path) for path in sorted(files) if path.startswith(f"{_BONDING}/"))
+    no: Any = UNSUPPORTED
+    return found or (Bond("bonds", *(no,) * 6),)
+
+
+def _bond(files: Files, path: str) -> Bond:
+    name = path.rpartition("/")[2]
+    said = files.read(path, lambda text: parse_bond(name, text))
+    bond: Bond = Bond(name, *(said,) * 6) if isinstance(said, Unmeasured) else said  # type: ignore[arg-type]
+    return bond
+
+
+def parse_bond(name: str, text: str) -> Bond:
+    """One file of /proc/net/bonding; raises ValueError for what is none, and for one that is cut."""
+    head, *parts = re.split(r"(?m)^Slave Interface: ", text)
+    top = _pairs(head)
+    mode = top["Bonding Mode"]
+    lacp = "802.3ad" in mode
+    partner: Any = top.get("Partner Mac Address", UNSUPPORTED) if lacp else UNSUPPORTED
+    active: Any = top.get("Aggregator ID", UNSUPPORTED) if lacp else UNSUPPORTED
+    slaves = []
+    for part in parts:
+        interface, _, rest = part.partition("\n")
+        pairs = _pairs(rest)
+        churn = tuple(pairs[key] for key in ("Actor Churn State", "Partner Churn State") if key in pairs)
+        if "Slave queue ID" not in pairs:
+            raise ValueError(interface)
+        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]), pairs.get("Aggregator ID", ""), churn))
+    return Bond(name, mode, _mii(top["MII Status"]), lacp, partner, active, tuple(slaves))
+
+
+def _mii(text: str) -> bool:
+    """bond_slave_link_status() of the driver; a link that comes or goes is not one yet."""
+    if text not in ("up", "down", "going down", "going back"):
+        raise ValueError(text)
+    return text in ("up", "going down")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """The first value of each key: below it stand those of LACP's units, under headings."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(key.strip(), value.strip())
+    return found

@@ -1,0 +1,212 @@
+"""Temperatures of adapters and their modules, and what mlxlink says of a port's optics and bit errors.
+
+Temperatures are files: mlx5 registers the sensors "asic" and "Module0" with hwmon (Linux 6.6, mellanox/mlx5/core/hwmon.c; millidegrees,
+Documentation/hwmon/sysfs-interface.rst). All else needs root and one command for each port: `mlxlink -d DEV -m -c --json`,
+whose keys and forms are those of Mellanox/mstflint, mlxlink/modules/mlxlink_commander.cpp: "1.9,2.0,2.3,2.0 [-10.4..6]" for lanes and
+their thresholds, "54 [-5..75]" for a temperature, {"values": ["0", ...]} for flags, "15E-255" for a ratio of errors that is none. Copper
+cables say "N/A", or 0 with the thresholds [0..0].
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Said, Unmeasured, fact
+from healthcheck.facts.port import BASE, natural, slot
+from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.recording import Outcome
+from inventory.text import clean
+
+_SENSORS = 2
+HWMON = Probe(
+    "optics.hwmon", Kind.FILES,
+    paths=(
+        f"{BASE}/*/device/uevent", f"{BASE}/*/device/physfn/uevent",
+        *(f"{BASE}/*/device/hwmon/*/temp{sensor}_{what}" for sensor in range(1, _SENSORS + 1) for what in ("label", "input", "crit")),
+    ),
+)
+MLXLINK = Probe(
+    "optics.mlxlink", Kind.COMMAND, argv=("mlxlink", "-d", "{name}", "-m", "-c", "--json"), each=(f"{BASE}/mlx5_*",), most=32,
+    each_s=10.0, seconds=60.0, limit=2 * MIB, root=True,
+)
+
+
+@dataclass(frozen=True)
+class Sensor(Fact):
+    """One temperature of an RDMA device in degrees Celsius: "mlx5_0 (0000:18:00.0) Module0". `critical_c` is the device's own threshold.
+
+    `module` says that it is of what is plugged in. A node without any has one of which nothing is supported.
+    """
+
+    name: str
+    module: bool
+    celsius: float
+    critical_c: float
+
+
+@dataclass(frozen=True)
+class Optics(Fact):
+    """What mlxlink says of one port, "mlx5_0". Lanes are in dBm, `_low` and `_high` are the module's own alarm thresholds.
+
+    `faults` are the module's words for what is wrong ("Rx LOS lane 2"), empty where nothing is. `effective_ber` is what is left
+    after error correction. A copper cable's powers are UNSUPPORTED, and on a node without mlxlink everything is.
+    """
+
+    name: str
+    up: bool
+    celsius: float
+    celsius_high: float
+    rx_dbm: tuple[float, ...]
+    rx_low: float
+    rx_high: float
+    tx_dbm: tuple[float, ...]
+    tx_low: float
+    tx_high: float
+    faults: tuple[str, ...]
+    effective_ber: float
+    raw_ber: float
+
+
+def _milli(text: str) -> float:
+    if not re.fullmatch(r"-?\d{1,7}", text):
+        raise ValueError(text)
+    return int(text) / 1000
+
+
+@fact("sensors", HWMON)
+def sensors(captures: Captures) -> tuple[Sensor, ...]:
+    """Every temperature of every RDMA device that is no virtual function, in natural order."""
+    files = captures.files(HWMON)
+    if files.has(BASE):
+        files.text(BASE)
+    form = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_input")
+    found = sorted(((m[1], path) for path in files if (m := form.fullmatch(path))), key=lambda at: (natural(at[0]), at[1]))
+    no: Any = UNSUPPORTED
+    return tuple(
+        _sensor(files, device, path) for device, path in found if not files.has(f"{BASE}/{device}/device/physfn/uevent")
+    ) or (Sensor("sensors of adapters", *(no,) * 3),)
+
+
+def _sensor(files: Files, device: str, path: str) -> Sensor:
+    stem = path.removesuffix("input")
+    label: Any = files.read(stem + "label", str) if files.has(stem + "label") else Unmeasured(f"{stem}label is not there")
+    words = clean(label, 40) if isinstance(label, str) else stem.rpartition("/")[2].rstrip("_")
+    pci = files.read(f"{BASE}/{device}/device/uevent", slot)
+    critical: Any = files.read(stem + "crit", _milli) if files.has(stem + "crit") else UNSUPPORTED
+    return Sensor(
+        name=f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
+        module=label.lower().startswith("module") if isinstance(label, str) else label,
+        celsius=files.read(path, _milli),
+        critical_c=critical,
+    )
+
+
+@fact("optics", MLXLINK)
+def optics(captures: Captures) -> tuple[Optics, ...]:
+    """What mlxlink says of each RDMA device of mlx5, in natural order."""
+    no: Any = UNSUPPORTED
+    capture = captures.capture(MLXLINK)
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        return (Optics("mlxlink", *(no,) * 12),)
+    answers = sorted(captures.devices(MLXLINK).items(), key=lambda at: natural(at[0].rpartition("/")[2]))
+    return tuple(_optics(path.rpartition("/")[2], answer) for path, answer in answers) or (Optics("mlx5 adapters", *(no,) * 12),)
+
+
+def _optics(name: str, answer: Said | Unmeasured) -> Optics:
+    if isinstance(answer, Unmeasured):
+        return _unread(name, answer.reason)
+    try:
+        return parse_link(name, answer.text)
+    except ValueError as error:
+        said = f"exit status {answer.exit}, {answer.complaint}" if answer.exit else str(error)
+        return _unread(name, f"mlxlink -d {name}: {clean(said, 200)}")
+
+
+def _unread(name: str, reason: str) -> Optics:
+    wrong: Any = Unmeasured(reason)
+    return Optics(name, *(wrong,) * 12)
+
+
+def parse_link(name: str, text: str) -> Optics:
+    """mlxlink's JSON; raises ValueError for what is none, and with mlxlink's own words where it says that it failed."""
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise ValueError("the answer is nested too deeply") from None
+    except ValueError:
+        raise ValueError("the answer is not JSON") from None
+    status = document.get("status") if isinstance(document, dict) else None
+    if isinstance(status, dict) and status.get("code") not in (0, "0", None):
+        raise ValueError(str(status.get("message")))
+    output = document.get("result") if isinstance(document, dict) else None
+    output = output.get("output") if isinstance(output, dict) else None
+    if not isinstance(output, dict):
+        raise ValueError("the answer has no result.output")
+    state, module, counters = (_section(output, key) for key in ("Operational Info", "Module Info", "Physical Counters and BER Info"))
+    celsius, _, celsius_high = _lanes(module.get("Temperature [C]"), "temperature")
+    rx, rx_low, rx_high = _lanes(module.get("Rx Power Current [dBm]"), "Rx power")
+    tx, tx_low, tx_high = _lanes(module.get("Tx Power Current [dBm]"), "Tx power")
+    physical = state.get("Physical state")
+    up: Any = physical in ("LinkUp", "ETH_AN_FSM_ENABLE", "Active") or state.get("State") == "Active"
+    return Optics(
+        name, up if isinstance(physical, str) else Unmeasured("mlxlink says no physical state"),  # type: ignore[arg-type]
+        celsius[0] if isinstance(celsius, tuple) else celsius, celsius_high, rx, rx_low, rx_high, tx, tx_low, tx_high, _faults(module),
+        _ratio(counters.get("Effective Physical BER")), _ratio(counters.get("Raw Physical BER")),
+    )
+
+
+def _section(output: dict[str, Any], key: str) -> dict[str, Any]:
+    value = output.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+_NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
+_LANES = re.compile(rf"({_NUMBER}(?:,{_NUMBER}){{0,15}})(?: \[({_NUMBER})\.\.({_NUMBER})\])?")
+
+
+def _lanes(said: Any, what: str) -> tuple[Any, Any, Any]:
+    """Values, lower and upper threshold of "1.9,2.0 [-10.4..6]"."""
+    if said in (None, "N/A", ""):
+        return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
+    found = _LANES.fullmatch(said.strip()) if isinstance(said, str) else None
+    if found is None:
+        wrong = Unmeasured(f"mlxlink's {what} is {clean(str(said), 60)}, which is not of the known form")
+        return wrong, wrong, wrong
+    if found[2] is not None and float(found[2]) == float(found[3]) == 0:
+        return UNSUPPORTED, UNSUPPORTED, UNSUPPORTED
+    low, high = (UNSUPPORTED, UNSUPPORTED) if found[2] is None else (float(found[2]), float(found[3]))
+    return tuple(float(word) for word in found[1].split(",")), low, high
+
+
+_FLAGS = ("Rx LOS", "Tx LOS", "Tx Fault", "Rx CDR LOL", "Tx CDR LOL")
+_WHOLE_MODULE = ("Module FW Fault", "DataPath FW Fault")
+
+
+def _faults(module: dict[str, Any]) -> Any:
+    """What flags are set, lanes counted from 0; UNSUPPORTED where the module has none."""
+    found: list[str] = []
+    known = False
+    for name in _FLAGS:
+        said = module.get(f"{name} [per lane]")
+        values = said.get("values") if isinstance(said, dict) else None
+        for lane, value in enumerate(values if isinstance(values, list) else ()):
+            known |= value in ("0", "1")
+            found += [f"{name} lane {lane}"] if value == "1" else []
+    for name in _WHOLE_MODULE:
+        known |= module.get(name) in ("0", "1")
+        found += [name] if module.get(name) == "1" else []
+    return tuple(found) if known else UNSUPPORTED
+
+
+def _ratio(said: Any) -> Any:
+    """15E-255 is what mlxlink says for no errors at all."""
+    if said in (None, "N/A", ""):
+        return UNSUPPORTED
+    if not isinstance(said, str) or not re.fullmatch(r"\d{1,3}(?:\.\d{1,3})?E-?\d{1,3}", said):
+        return Unmeasured(f"mlxlink's ratio of bit errors is {clean(str(said), 40)}, which is not of the known form")
+    value = float(said)
+    return value if math.isfinite(value) else Unmeasured(f"mlxlink's ratio of bit errors is {said}")

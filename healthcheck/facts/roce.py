@@ -1,0 +1,183 @@
+"""RoCE ports: their counters of congestion and loss, their GIDs and their priority flow control (PFC).
+
+hw_counters: NVIDIA, mlx5 counters (drivers/infiniband/hw/mlx5/counters.c). gid_attrs: Documentation/ABI/testing/sysfs-class-infiniband
+(types "IB/RoCE v1" and "RoCE v2"; an entry that is not in use cannot be read, EINVAL). PFC: `ethtool -S` of the port's interface with the
+names of mlx5 (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst), one command for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts import port as ports_of
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Said, Unmeasured, Unread, fact
+from healthcheck.facts.port import BASE, SYSFS, Port, count
+from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.recording import Outcome
+
+COUNTERS = ("packet_seq_err", "implied_nak_seq_err", "roce_adp_retrans", "rx_icrc_encapsulated", "np_cnp_sent",
+            "np_ecn_marked_roce_packets", "rp_cnp_handled")
+# The first addresses of an interface: two kinds of link-local ones, then those of its first IPv4 address.
+_GIDS = 8
+ROCE = Probe(
+    "roce.sysfs", Kind.FILES, limit=1 * MIB,
+    paths=(
+        *(f"{BASE}/*/ports/*/hw_counters/{name}" for name in COUNTERS),
+        *(f"{BASE}/*/ports/*/gid_attrs/types/{entry}" for entry in range(_GIDS)),
+        *(f"{BASE}/*/ports/*/gids/{entry}" for entry in range(_GIDS)), f"{BASE}/*/device/net/*/mtu",
+    ),
+)
+# Interfaces of InfiniBand ports are called ib..., and have no priorities.
+ETHTOOL = Probe(
+    "roce.ethtool", Kind.COMMAND, argv=("ethtool", "-S", "{name}"), each=(f"{BASE}/*/device/net/[!i]*",), most=32, each_s=3.0,
+    seconds=15.0, limit=4 * MIB,
+)
+
+
+@dataclass(frozen=True)
+class RocePort(Fact):
+    """One RDMA port whose link is Ethernet; `name`, `pci` and `number` are those of the Port. Counters are since the driver was loaded,
+    and UNSUPPORTED where it has none of that name.
+
+    `routable` says whether one of the first GIDs is of RoCE v2 and of no link-local address; `mtu` is of the interface, the largest if
+    there are several. A node without any has one of which nothing is supported.
+    """
+
+    name: str
+    pci: str
+    number: int
+    active: bool
+    routable: bool
+    mtu: int
+    packet_seq_err: int
+    implied_nak_seq_err: int
+    roce_adp_retrans: int
+    rx_icrc_encapsulated: int
+    np_cnp_sent: int
+    np_ecn_marked_roce_packets: int
+    rp_cnp_handled: int
+
+
+@dataclass(frozen=True)
+class Pfc(Fact):
+    """Pause frames of one interface of an RDMA device, all priorities together. `stalls` counts how often the adapter paused the network
+    for so long that it gave up and dropped (tx_pause_storm_error_events); `paused_us` is for how many microseconds it was told to be
+    silent, `pausing_us` for how many it told its switch to be.
+
+    A node without such interfaces, or without ethtool, has one of which nothing is supported.
+    """
+
+    name: str
+    interface: str
+    stalls: int
+    stall_warnings: int
+    paused_us: int
+    pausing_us: int
+
+
+@fact("roce_ports", SYSFS, ROCE)
+def roce_ports(captures: Captures) -> Any:
+    """Every RDMA port on Ethernet, in the ports' order."""
+    found = ports_of.ports(captures)
+    files = captures.files(ROCE)
+    if files.has(BASE):
+        files.text(BASE)
+    every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
+    unread = next((port.link_layer for port in every if isinstance(port.link_layer, Unmeasured)), None)
+    result = tuple(_port(files, port) for port in every if port.link_layer == "Ethernet" and not port.virtual) or (_nothing(),)
+    reason = found.reason if isinstance(found, Partial) else unread.reason if isinstance(unread, Unmeasured) else None
+    return Partial(result, reason) if reason else result
+
+
+def _port(files: Files, port: Port) -> RocePort:
+    at = f"{BASE}/{port.device}/ports/{port.number}"
+    values: dict[str, Any] = {
+        name: files.read(f"{at}/hw_counters/{name}", count) if files.has(f"{at}/hw_counters/{name}") else UNSUPPORTED for name in COUNTERS}
+    sizes = [files.read(path, count) for path in files
+             if path.startswith(f"{BASE}/{port.device}/device/net/") and path.endswith("/mtu")]
+    wrong = [size for size in sizes if isinstance(size, Unmeasured)]
+    mtu: Any = wrong[0] if wrong else max(sizes, default=UNSUPPORTED)
+    state: Any = port.state
+    active: Any = state if isinstance(state, Unmeasured) else state == "ACTIVE"
+    return RocePort(port.name, port.pci, port.number, active, _routable(files, at), mtu, **values)
+
+
+def _routable(files: Files, at: str) -> Any:
+    """Unmeasured where no entry is, and one could not be read; an entry that is not in use is EINVAL."""
+    if not any(files.has(f"{at}/gid_attrs/types/{entry}") for entry in range(_GIDS)):
+        return UNSUPPORTED
+    unread = None
+    for entry in range(_GIDS):
+        path = f"{at}/gid_attrs/types/{entry}"
+        kind = files.read(path, str) if files.has(path) else ""
+        if isinstance(kind, Unmeasured):
+            unread = unread if kind.reason.endswith("(EINVAL)") else kind
+            continue
+        if kind == "RoCE v2":
+            gid = files.read(f"{at}/gids/{entry}", _gid)
+            if gid is True:
+                return True
+            unread = gid if isinstance(gid, Unmeasured) else unread
+    return unread or False
+
+
+def _gid(text: str) -> bool:
+    """Whether an address can be reached from another subnet: it is neither empty nor link-local."""
+    if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", text):
+        raise ValueError(text)
+    return text.strip("0:") != "" and not 0xFE80 <= int(text[:4], 16) <= 0xFEBF
+
+
+def _nothing() -> RocePort:
+    no: Any = UNSUPPORTED
+    return RocePort("RoCE ports", *(no,) * (5 + len(COUNTERS)))
+
+
+@fact("pfcs", ETHTOOL)
+def pfcs(captures: Captures) -> tuple[Pfc, ...]:
+    """What ethtool says of each interface of an RDMA device, by name."""
+    no: Any = UNSUPPORTED
+    capture = captures.capture(ETHTOOL)
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        return (Pfc("ethtool", "", *(no,) * 4),)
+    found = tuple(_pfc(path, answer) for path, answer in sorted(captures.devices(ETHTOOL).items()))
+    return found or (Pfc("RoCE interfaces", "", *(no,) * 4),)
+
+
+def _pfc(path: str, answer: Said | Unmeasured) -> Pfc:
+    interface = path.rpartition("/")[2]
+    name = f"{path[len(BASE) + 1:].partition('/')[0]} {interface}"
+    try:
+        if isinstance(answer, Unmeasured):
+            raise Unread(answer.reason)
+        if answer.exit:
+            raise Unread(f"ethtool -S {interface} ended with exit status {answer.exit}: {answer.complaint}")
+        try:
+            counts = parse_statistics(answer.text)
+        except ValueError as error:
+            raise Unread(f"ethtool -S {interface}: {error}") from None
+    except Unread as error:
+        wrong: Any = Unmeasured(str(error))
+        return Pfc(name, interface, *(wrong,) * 4)
+    values: list[Any] = [counts.get(f"tx_pause_storm_{kind}_events", UNSUPPORTED) for kind in ("error", "warning")]
+    for way in ("rx", "tx"):
+        durations = [counts[key] for key in counts if re.fullmatch(rf"{way}_(prio\d|global)_pause_duration", key)]
+        values.append(sum(durations) if durations else UNSUPPORTED)
+    return Pfc(name, interface, *values)
+
+
+def parse_statistics(text: str) -> Mapping[str, int]:
+    """`ethtool -S`: "NIC statistics:", then "     name: number" a line; raises ValueError for what is none."""
+    head, _, rest = text.partition("\n")
+    if head.strip() != "NIC statistics:" or not text.endswith("\n"):
+        raise ValueError("the answer is not of the known form")
+    found: dict[str, int] = {}
+    for line in rest.splitlines():
+        name, colon, value = line.rpartition(":")
+        if not colon or not re.fullmatch(r"-?\d{1,20}", value.strip()):
+            raise ValueError(f"{line.strip()[:60]!r} is no counter")
+        found[name.strip()] = int(value)
+    return found
