@@ -1,21 +1,38 @@
-"""The Docker fact: whether the daemon answers, from `docker info`."""
+"""The Docker facts: what the daemon says of itself (`docker info`), and the images that it holds (`docker images`).
+
+The client is told the node's own socket, so that neither DOCKER_HOST nor a context of the login's makes it ask another machine. Fields
+of the answer are those of moby's api/types/system.Info (SystemInfo of the Engine API): CDISpecDirs since API 1.44, DiscoveredDevices
+since 1.50. Placeholders of a format are those that docs.docker.com documents for `docker image ls`.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Unmeasured, Unread, fact, why
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, Unread, fact, why
 from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.recording import Capture, Outcome
+from inventory.text import clean
 
-INFO = Probe("docker.info", Kind.COMMAND, argv=("docker", "info", "--format", "{{json .}}"), seconds=10.0, limit=1 * MIB, root=True)
+SOCKET = "unix:///var/run/docker.sock"
+CLIENT = ("docker", "--host", SOCKET)
+INFO = Probe("docker.info", Kind.COMMAND, argv=(*CLIENT, "info", "--format", "{{json .}}"), seconds=10.0, limit=1 * MIB, root=True)
+_IMAGE = '{"repository":{{json .Repository}},"tag":{{json .Tag}},"digest":{{json .Digest}},"id":{{json .ID}}}'
+IMAGES = Probe(
+    "docker.images", Kind.COMMAND, argv=(*CLIENT, "images", "--digests", "--no-trunc", "--format", _IMAGE), seconds=10.0, root=True)
+MOST_WARNINGS = 16
 
 
 @dataclass(frozen=True)
 class Docker(Fact):
-    """The Docker daemon. `answers` is False, with the client's word in `trouble`, when it was reached for in vain."""
+    """The Docker daemon. `answers` is False, with the client's word in `trouble`, when it was reached for in vain.
+
+    What an absent or dead daemon has not got is UNSUPPORTED: that it is gone is for `answers` to say, once. `runtimes` are their names,
+    `cdi` is whether the daemon looks for CDI specifications, which one before 25 never does.
+    """
 
     name: str
     answers: bool
@@ -23,16 +40,81 @@ class Docker(Fact):
     version: str
     storage_driver: str
     cgroup_driver: str
+    cgroup_version: str
+    root: str
+    runtimes: tuple[str, ...]
+    cdi: bool
+    warnings: tuple[str, ...]
+    live_restore: bool
 
 
-def _denied(text: str) -> bool:
+@dataclass(frozen=True)
+class Image(Fact):
+    """One image under one tag. `digest` is the registry's, "" for what was never in one; `id` is that of its configuration."""
+
+    name: str
+    digest: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Images(Fact):
+    """The tagged images that the daemon holds, in its order. UNSUPPORTED where there is no daemon."""
+
+    name: str
+    listed: tuple[Image, ...]
+
+
+def denied(text: str) -> bool:
+    """Whether this is what a client says that may not open the socket; it has measured nothing."""
     return "permission denied" in text.lower()
+
+
+def nobody_there(capture: Capture) -> bool:
+    """Whether there is no client, or it found no daemon at the socket: there are no containers then, for or against."""
+    if capture.outcome is Outcome.MISSING:
+        return True
+    return capture.outcome is Outcome.DONE and capture.exit != 0 and "cannot connect to the docker daemon" in capture.stderr.lower()
+
+
+def rows(captures: Captures, probe: Probe) -> tuple[list[dict[str, Any]], str] | None:
+    """The objects that a client printed, one a line, and what of it is not to be relied on; None where there is no daemon.
+
+    Raises Unread where it did not answer.
+    """
+    capture = captures.capture(probe)
+    if capture is not None and nobody_there(capture):
+        return None
+    if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED):
+        raise Unread(why(probe, capture))
+    if capture.exit not in (0, None):
+        if denied(capture.stderr):
+            raise Unread("docker: permission denied on the daemon's socket (needs root or the docker group)")
+        raise Unread(why(probe, capture))
+    found, strange = [], 0
+    for line in capture.text.splitlines():
+        if line.startswith("{"):
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                value = None
+            if isinstance(value, dict):
+                found.append(value)
+            else:
+                strange += 1
+        elif line.strip():
+            strange += 1
+    if capture.outcome is Outcome.TRUNCATED:
+        return found, why(probe, capture)
+    return found, f"docker {probe.argv[3]} printed {strange} lines that are not of its documented form" if strange else ""
 
 
 @fact("docker", INFO)
 def docker(captures: Captures) -> Docker:
     """What the client says of the daemon. A client that may not reach the socket has measured nothing."""
     capture = captures.capture(INFO)
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        return _without(Unmeasured(why(INFO, capture)), "", UNSUPPORTED)
     if capture is None or capture.outcome is not Outcome.DONE:
         raise Unread(why(INFO, capture))
     info = _info(capture.text)
@@ -43,19 +125,27 @@ def docker(captures: Captures) -> Docker:
         errors = [line for line in capture.stderr.splitlines() if line.strip()][-1:]
         if not errors:
             raise Unread(why(INFO, capture))
-    if any(_denied(error) for error in errors) or (capture.exit != 0 and _denied(capture.stderr)):
+    if any(denied(error) for error in errors) or (capture.exit != 0 and denied(capture.stderr)):
         raise Unread("docker: permission denied on the daemon's socket (needs root or the docker group)")
     if errors:
-        gone = Unmeasured("the Docker daemon does not answer")
-        return _docker(False, errors[0].removeprefix("ERROR: ")[:300], gone, gone, gone)
+        gone = any("cannot connect to the docker daemon" in error.lower() for error in errors)
+        nothing: Any = UNSUPPORTED if gone else Unmeasured("the Docker daemon does not answer")
+        return _without(False, errors[0].removeprefix("ERROR: ")[:300], nothing)
     version = _word(info, "ServerVersion")
     if isinstance(version, Unmeasured):
         raise Unread("docker info names no server version, so no daemon is known to have answered")
-    return _docker(True, "", version, _word(info, "Driver"), _word(info, "CgroupDriver"))
+    return Docker(
+        "docker", True, "", version=version, storage_driver=_word(info, "Driver"), cgroup_driver=_word(info, "CgroupDriver"),
+        cgroup_version=_word(info, "CgroupVersion"), root=_word(info, "DockerRootDir"), runtimes=_runtimes(info), cdi=_cdi(info),
+        warnings=_warnings(info), live_restore=_flag(info, "LiveRestoreEnabled"),
+    )
 
 
-def _docker(answers: bool, trouble: str, version: Any, storage: Any, cgroup: Any) -> Docker:
-    return Docker("docker", answers, trouble, version=version, storage_driver=storage, cgroup_driver=cgroup)
+def _without(answers: Any, trouble: str, gone: Any) -> Docker:
+    return Docker(
+        "docker", answers, trouble, version=gone, storage_driver=gone, cgroup_driver=gone, cgroup_version=gone, root=gone, runtimes=gone,
+        cdi=gone, warnings=gone, live_restore=gone,
+    )
 
 
 def _info(text: str) -> dict[str, Any]:
@@ -73,3 +163,52 @@ def _info(text: str) -> dict[str, Any]:
 def _word(info: dict[str, Any], key: str) -> Any:
     value = info.get(key)
     return value if isinstance(value, str) and value else Unmeasured(f"docker info has no {key}")
+
+
+def _flag(info: dict[str, Any], key: str) -> Any:
+    value = info.get(key)
+    return value if isinstance(value, bool) else Unmeasured(f"docker info has no {key}")
+
+
+def _runtimes(info: dict[str, Any]) -> Any:
+    value = info.get("Runtimes")
+    return tuple(sorted(value)) if isinstance(value, dict) and value else Unmeasured("docker info has no Runtimes")
+
+
+def _cdi(info: dict[str, Any]) -> Any:
+    value = info.get("CDISpecDirs")
+    return bool(value) if value is None or isinstance(value, list) else Unmeasured("docker info has no list of CDISpecDirs")
+
+
+def _warnings(info: dict[str, Any]) -> Any:
+    """The daemon's warnings; null where it has none."""
+    value = info.get("Warnings", "")
+    if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        return Unmeasured("docker info has no Warnings")
+    return tuple(clean(each.removeprefix("WARNING: "), 200) for each in (value or [])[:MOST_WARNINGS])
+
+
+@fact("docker_images", IMAGES)
+def docker_images(captures: Captures) -> Any:
+    """What `docker images` lists, without what has no tag."""
+    listed = rows(captures, IMAGES)
+    if listed is None:
+        gone: Any = UNSUPPORTED
+        return Images("images", gone)
+    found, trouble = listed
+    images = tuple(_tagged(found))
+    lost = sum(1 for row in found if not _whole(row))
+    if lost and not trouble:
+        trouble = f"docker images printed {lost} images that are not of its documented form"
+    return Partial(Images("images", images), trouble) if trouble else Images("images", images)
+
+
+def _whole(row: dict[str, Any]) -> bool:
+    return all(isinstance(row.get(key), str) for key in ("repository", "tag", "digest", "id"))
+
+
+def _tagged(found: list[dict[str, Any]]) -> Iterator[Image]:
+    for row in found:
+        if _whole(row) and "<none>" not in (row["repository"], row["tag"]):
+            digest = "" if row["digest"] == "<none>" else clean(row["digest"], 100)
+            yield Image(f"{clean(row['repository'], 200)}:{clean(row['tag'], 130)}", digest=digest, id=clean(row["id"], 100))

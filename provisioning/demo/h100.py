@@ -6,7 +6,6 @@ Addresses on the PCI bus are those of an NVIDIA DGX H100. Serial numbers, GUIDs,
 
 from __future__ import annotations
 
-import json
 import random
 import uuid
 

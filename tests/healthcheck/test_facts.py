@@ -170,7 +170,7 @@ def test_a_daemon_that_is_gone_is_a_measurement_with_old_and_new_clients(capture
     command("", 1, "permission denied while trying to connect to the Docker daemon socket\n"),
     command(json.dumps({"ServerErrors": ["permission denied while trying to connect"]}), 1),
     command("", 1), command(""), command("{}"), command('{"ServerVersion": ""}'), command("{" * 5000), command("not json"),
-    Capture(Outcome.MISSING), Capture(Outcome.TIMEOUT), Capture(Outcome.WEDGED, note="wedged since"),
+    Capture(Outcome.TIMEOUT), Capture(Outcome.WEDGED, note="wedged since"),
     Capture(Outcome.CRASHED, exit=-11), Capture(Outcome.DONE),
 ])
 def test_a_client_that_could_not_tell_has_measured_nothing(capture: Capture) -> None:

@@ -1,0 +1,253 @@
+"""Container facts: Docker's containers, what hands GPUs to containers (CDI, NVIDIA's container tools), and Slurm's pyxis with enroot.
+
+Sources: docs.docker.com, `docker container ls` (placeholders; a format that names .Size, as {{json .}} does, has the daemon measure every
+layer, so the few that are needed are named, and commands and labels, which may hold secrets, are not) and units.HumanDuration of
+docker/go-units (the words of "Up ..."); the CDI specification (cncf-tags/container-device-interface, SPEC.md) and what `nvidia-ctk cdi
+generate` of NVIDIA/nvidia-container-toolkit writes; `nvidia-container-cli info` of NVIDIA/libnvidia-container (src/cli/info.c);
+spank(7) (plugstack.conf) and the README files of NVIDIA/pyxis and NVIDIA/enroot.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts import docker
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, Unread, fact, why
+from healthcheck.probes import KIB, MIB, Effect, Kind, Needs, Probe
+from healthcheck.recording import Outcome
+from inventory.text import clean
+
+_ROW = '{"id":{{json .ID}},"container":{{json .Names}},"image":{{json .Image}},"state":{{json .State}},"status":{{json .Status}}}'
+PS = Probe(
+    "docker.ps", Kind.COMMAND, argv=(*docker.CLIENT, "ps", "--all", "--format", _ROW), seconds=10.0, limit=512 * KIB, root=True)
+TOOLKIT_CONFIG = "/etc/nvidia-container-runtime/config.toml"
+CDI = Probe(
+    "container.cdi", Kind.FILES, limit=1 * MIB,
+    paths=("/etc/cdi/*.yaml", "/etc/cdi/*.json", "/var/run/cdi/*.yaml", "/var/run/cdi/*.json", TOOLKIT_CONFIG))
+CLI = Probe("container.cli", Kind.COMMAND, argv=("nvidia-container-cli", "info"), seconds=20.0, needs=Needs.NVIDIA, root=True)
+# The site says which image by tagging it so on the node; a rule cannot. Nothing is pulled, and nothing outlives the run: timeout(1) tells
+# the client, which passes it on, and an init in the container hears it.
+CHECK_IMAGE = "muster/gpu-check"
+RUN_S = 90
+RUN = Probe(
+    "container.run", Kind.COMMAND, argv=(
+        "timeout", "-k", "10", str(RUN_S), *docker.CLIENT, "run", "--rm", "--init", "--pull", "never", "--network", "none", "--name",
+        "muster-gpu-check", "--gpus", "all", CHECK_IMAGE, "nvidia-smi", "-L",
+    ), seconds=RUN_S + 15.0, root=True, effect=Effect.DISRUPTIVE,
+)
+# /run/slurm/conf and slurmd's spool hold what slurmctld hands out (configless Slurm).
+PLUGSTACKS = ("/etc/slurm/plugstack.conf", "/run/slurm/conf/plugstack.conf", "/var/spool/slurmd/conf-cache/plugstack.conf")
+ENROOT_CONFIG = "/etc/enroot/enroot.conf"
+SLURM = Probe(
+    "container.slurm", Kind.FILES, paths=(*PLUGSTACKS, "/etc/slurm/plugstack.conf.d/*.conf", "/run/slurm/conf/plugstack.conf.d/*.conf",
+                                          ENROOT_CONFIG), limit=128 * KIB)
+
+
+@dataclass(frozen=True)
+class Container(Fact):
+    """One container. `state` is Docker's word; `exit` its last exit status, `up_s` at least for how long it has run, where there is such.
+
+    `health` is what its own health check says: healthy, unhealthy or starting, "" where it has none.
+    """
+
+    name: str
+    id: str
+    image: str
+    state: str
+    exit: int
+    up_s: int
+    health: str
+
+
+@dataclass(frozen=True)
+class Containers(Fact):
+    """All containers of the Docker daemon, the newest first; none is a fine answer. UNSUPPORTED where there is no daemon."""
+
+    name: str
+    listed: tuple[Container, ...]
+
+
+@dataclass(frozen=True)
+class Cdi(Fact):
+    """The CDI specifications of nvidia.com/gpu: GPUs by their minor numbers, the file that names most of them, and the driver version of
+    the libraries that it mounts; these are UNSUPPORTED where no specification is of that kind.
+
+    `toolkit` is whether NVIDIA's container toolkit has its configuration, which its package installs.
+    """
+
+    name: str
+    found: bool
+    toolkit: bool
+    file: str
+    gpus: int
+    driver: str
+
+
+@dataclass(frozen=True)
+class ContainerGpus(Fact):
+    """GPUs as a container would get them; their UUIDs."""
+
+    name: str
+    uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pyxis(Fact):
+    """Whether Slurm's plug-in stack names pyxis, and whether enroot, which it starts containers with, has its configuration. Both are
+    UNSUPPORTED where neither is there."""
+
+    name: str
+    configured: bool
+    enroot: bool
+
+
+_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400, "month": 30 * 86400, "year": 365 * 86400}
+_UP = re.compile(
+    r"Up (?:(\d{1,6}) (second|minute|hour|day|week|month|year)s?|(Less than a second)|(?:About )?an? (minute|hour))(?: \(.*\))?")
+_EXIT = re.compile(r"(?:Exited|Restarting) \((\d{1,3})\)(?: .*)?")
+_HEALTH = re.compile(r"\((?:health: )?(healthy|unhealthy|starting)\)$")
+STATES = ("created", "running", "paused", "restarting", "removing", "exited", "dead")
+
+
+def up_seconds(status: str) -> int:
+    """The seconds of "Up 5 weeks (healthy)", rounded down as Docker's client rounds; raises ValueError."""
+    match = _UP.fullmatch(status)
+    if match is None:
+        raise ValueError(status)
+    number, unit, less, one = match.groups()
+    return 0 if less else _UNITS[one] if one else int(number) * _UNITS[unit]
+
+
+def _container(row: dict[str, Any]) -> Container | None:
+    words = [row.get(key) for key in ("container", "id", "image", "state", "status")]
+    if not all(isinstance(word, str) for word in words) or row["state"] not in STATES or not row["id"]:
+        return None
+    status = row["status"]
+    ended = _EXIT.fullmatch(status)
+    health = _HEALTH.search(status)
+    up: Any = UNSUPPORTED
+    if row["state"] == "running":
+        try:
+            up = up_seconds(status)
+        except ValueError:
+            up = Unmeasured(f"docker ps gives the status {clean(status, 60)}, which is not of the documented form")
+    exit_status: Any = int(ended[1]) if ended else UNSUPPORTED
+    return Container(
+        clean(row["container"] or row["id"], 120), id=clean(row["id"], 64), image=clean(row["image"], 200), state=row["state"],
+        exit=exit_status, up_s=up, health=health[1] if health else "",
+    )
+
+
+@fact("containers", PS)
+def containers(captures: Captures) -> Any:
+    """What `docker ps --all` lists."""
+    found = docker.rows(captures, PS)
+    if found is None:
+        gone: Any = UNSUPPORTED
+        return Containers("containers", gone)
+    listed, trouble = found
+    read = [_container(row) for row in listed]
+    known = tuple(container for container in read if container is not None)
+    if len(known) < len(read) and not trouble:
+        trouble = f"docker ps printed {len(read) - len(known)} containers that are not of its documented form"
+    return Partial(Containers("containers", known), trouble) if trouble else Containers("containers", known)
+
+
+_KIND = re.compile(r"""(?m)^\s*"?kind"?\s*:\s*["']?nvidia\.com/gpu["']?\s*,?\s*$""")
+_COMPACT_KIND = re.compile(r'"kind":\s?"nvidia\.com/gpu"')
+_NODE = re.compile(r"(?<![\w/.])/dev/nvidia(\d{1,3})(?!\w)")
+_LIBRARY = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d{1,4}(?:\.\d{1,4}){1,3})(?![\w.])")
+
+
+def parse_cdi(text: str) -> tuple[int, str] | None:
+    """How many GPUs a CDI specification names, and its driver's version ("" where it mounts no library); None if it is of another kind.
+
+    Device nodes and libraries are the same words in YAML and in JSON, so neither is parsed.
+    """
+    if _KIND.search(text) is None and _COMPACT_KIND.search(text) is None:
+        return None
+    versions = sorted(set(_LIBRARY.findall(text)))
+    return len(set(_NODE.findall(text))), versions[0] if len(versions) == 1 else " and ".join(versions[:3])
+
+
+@fact("cdi", CDI)
+def cdi(captures: Captures) -> Cdi:
+    """The specification that names most GPUs, of those in the two customary folders."""
+    files = captures.files(CDI)
+    best: tuple[int, str, str] | None = None
+    toolkit = files.has(TOOLKIT_CONFIG)
+    for path in sorted(files):
+        if path == TOOLKIT_CONFIG or not files.has(path):
+            continue
+        parsed = parse_cdi(files.text(path))
+        if parsed is not None and (best is None or parsed[0] > best[0]):
+            best = (parsed[0], parsed[1], path)
+    unseen = files.unseen()
+    if unseen:
+        raise Unread(unseen)
+    gone: Any = UNSUPPORTED
+    if best is None:
+        return Cdi("CDI", found=False, toolkit=toolkit, file=gone, gpus=gone, driver=gone)
+    count, driver, path = best
+    return Cdi("CDI", found=True, toolkit=toolkit, file=path, gpus=count, driver=driver or gone)
+
+
+_CLI_UUID = re.compile(r"(?m)^GPU UUID:\s+(GPU-[0-9a-fA-F-]{8,64})\s*$")
+_SMI_UUID = re.compile(r"(?m)^GPU \d{1,3}: .{1,100} \(UUID: (GPU-[0-9a-fA-F-]{8,64})\)\s*$")
+
+
+@fact("container_gpus", CLI)
+def container_gpus(captures: Captures) -> ContainerGpus:
+    """What NVIDIA's container library would give to a container. Where its tool is not installed there is nothing to ask."""
+    capture = captures.capture(CLI)
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        gone: Any = UNSUPPORTED
+        return ContainerGpus("container GPUs", gone)
+    if capture is not None and capture.outcome is Outcome.DONE and capture.exit not in (0, None):
+        said = next((line for line in capture.stderr.splitlines() if line.strip()), "")
+        raise Unread(f"nvidia-container-cli ended with exit status {capture.exit}: {clean(said, 200)}")
+    return ContainerGpus("container GPUs", tuple(_CLI_UUID.findall(captures.text(CLI))))
+
+
+@fact("container_run", RUN)
+def container_run(captures: Captures) -> ContainerGpus:
+    """The GPUs that nvidia-smi saw inside a container. Where the site has tagged no image for it there is nothing to run."""
+    capture = captures.capture(RUN)
+    if capture is not None and capture.outcome is Outcome.DONE and capture.exit != 0:
+        said = capture.stderr.strip()
+        if "no such image" in said.lower() or "unable to find image" in said.lower():
+            gone: Any = UNSUPPORTED
+            return ContainerGpus("container", gone)
+        if capture.exit in (124, 137):
+            raise Unread(f"the container did not end within {RUN_S} s, and was told to stop")
+        if capture.exit == 125 and "could not select device driver" not in said and "nvidia" not in said.lower():
+            # Docker's own failure, before anything was asked of the GPUs.
+            raise Unread(f"docker run ended with exit status 125: {clean(said.splitlines()[-1] if said else 'no word of why', 200)}")
+        return ContainerGpus("container", ())
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        raise Unread(why(RUN, capture))
+    return ContainerGpus("container", tuple(_SMI_UUID.findall(captures.text(RUN))))
+
+
+_SPANK = re.compile(r"^\s*(?:required|optional)\s+(\S+)", re.MULTILINE)
+
+
+@fact("pyxis", SLURM)
+def pyxis(captures: Captures) -> Pyxis:
+    """Slurm's plug-in stack and enroot's configuration, as far as files say."""
+    files = captures.files(SLURM)
+    stacks = [path for path in files if "plugstack" in path and files.has(path)]
+    enroot: Any = files.has(ENROOT_CONFIG)
+    named = any(plugin.rpartition("/")[2] == "spank_pyxis.so" for path in stacks for plugin in _SPANK.findall(files.text(path)))
+    if enroot:
+        files.text(ENROOT_CONFIG)
+    unseen = files.unseen()
+    if unseen:
+        raise Unread(unseen)
+    if not named and (not stacks or not enroot):
+        gone: Any = UNSUPPORTED
+        return Pyxis("pyxis", gone, gone)
+    return Pyxis("pyxis", configured=named, enroot=enroot)
+

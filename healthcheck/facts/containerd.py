@@ -1,0 +1,95 @@
+"""The containerd facts, for nodes that run containers without Docker: whether it answers, and whether it is ready for a kubelet.
+
+Both clients are told the node's own socket. `ctr version` names the server's version below "Server:" (containerd, cmd/ctr/commands/
+version); `crictl info` prints the runtime's StatusResponse of the CRI (kubernetes-sigs/cri-tools, docs/crictl.md; cri-api
+RuntimeCondition: RuntimeReady and NetworkReady).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, Unread, fact, why
+from healthcheck.probes import Kind, Probe
+from healthcheck.recording import Outcome
+from inventory.text import clean
+
+SOCKET = "/run/containerd/containerd.sock"
+VERSION = Probe(
+    "containerd.version", Kind.COMMAND, argv=("ctr", "--address", SOCKET, "--connect-timeout", "5s", "--timeout", "5s", "version"),
+    seconds=10.0, root=True)
+CRI = Probe(
+    "containerd.cri", Kind.COMMAND, argv=("crictl", "--runtime-endpoint", f"unix://{SOCKET}", "--timeout", "5s", "info"), seconds=10.0,
+    root=True)
+
+
+@dataclass(frozen=True)
+class Containerd(Fact):
+    """The containerd daemon. `answers` is False, with its client's word in `trouble`, when it was reached for in vain."""
+
+    name: str
+    answers: bool
+    trouble: str
+    version: str
+
+
+@dataclass(frozen=True)
+class CriReady(Fact):
+    """What the runtime says of itself to a kubelet: whether it is ready, and whether its network is; with its words where not."""
+
+    name: str
+    runtime: bool
+    network: bool
+    words: tuple[str, ...]
+
+
+_SERVER = re.compile(r"(?m)^Server:\n(?:[ \t]+.*\n)*?[ \t]+Version:[ \t]+(\S{1,100})[ \t]*$")
+
+
+@fact("containerd", VERSION)
+def containerd(captures: Captures) -> Containerd:
+    """What containerd's own client says of the daemon. Where it is not installed there is none to ask."""
+    capture = captures.capture(VERSION)
+    gone: Any = UNSUPPORTED
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        return Containerd("containerd", answers=gone, trouble="", version=gone)
+    if capture is None or capture.outcome is not Outcome.DONE:
+        raise Unread(why(VERSION, capture))
+    said = next((line for line in reversed(capture.stderr.splitlines()) if line.strip()), "")
+    if capture.exit != 0:
+        if "permission denied" in said.lower() or not said:
+            raise Unread("ctr: permission denied on containerd's socket (needs root)" if said else why(VERSION, capture))
+        return Containerd("containerd", False, clean(said.removeprefix("ctr: "), 300), version=gone)
+    match = _SERVER.search(capture.text)
+    if match is None:
+        raise Unread("ctr version names no server, so no daemon is known to have answered")
+    return Containerd("containerd", True, "", clean(match[1], 100))
+
+
+@fact("cri_ready", CRI)
+def cri_ready(captures: Captures) -> CriReady:
+    """The two conditions that a kubelet asks for. Where crictl is not installed nothing is said."""
+    capture = captures.capture(CRI)
+    gone: Any = UNSUPPORTED
+    if capture is not None and capture.outcome is Outcome.MISSING:
+        return CriReady("CRI", gone, gone, ())
+    try:
+        document = json.loads(captures.text(CRI))
+    except RecursionError:
+        document = None
+    status = document.get("status") if isinstance(document, dict) else None
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    if not isinstance(conditions, list):
+        raise Unread("crictl info holds no status.conditions")
+    found = {str(each.get("type")): each for each in conditions if isinstance(each, dict)}
+    words = tuple(clean(f"{kind}: {each.get('reason') or ''} {each.get('message') or ''}", 200)
+                  for kind, each in found.items() if each.get("status") is not True)
+    return CriReady("CRI", _said(found, "RuntimeReady"), _said(found, "NetworkReady"), words[:4])
+
+
+def _said(found: dict[str, Any], kind: str) -> Any:
+    value = found.get(kind, {}).get("status")
+    return value if isinstance(value, bool) else Unmeasured(f"crictl info does not say {kind}")
