@@ -187,7 +187,7 @@ class Assessment:
             return False
         if rule.checked.fleet:
             return True
-        return sku is None and bool(rule.numbers or set(rule.fact_names) & {*skus.EMPTY_FACTS, *skus.OF_GPUS})
+        return sku is None and bool(rule.numbers or set(rule.fact_names) & {*skus.EMPTY_FACTS, *skus.OF_GPUS, *skus.OF_PORTS})
 
     def _sku_of(self, node: Node) -> Sku | None:
         name = node.sku or self._default_sku

@@ -148,10 +148,11 @@ def _run(
         if not newly or newly & single or broken is not None or run > 2 * MOST_RUNS:
             break
     if aside:
-        # What the present look holds, and none of what it is compared with, is what there is to judge.
-        present = {id(fact) for name, a in zip(check.facts, arguments, strict=True) if not name.startswith(PREVIOUS) and type(a) is tuple
-                   for fact in a}
-        verdict.judged = not aside & single and not (present and aside >= present)
+        # What the present look holds, and none of what it is compared with, is what there is to judge. Where nothing is left of one of
+        # its collections (counters, say), the others (their ports) were judged by nothing.
+        present = [{id(fact) for fact in a} for name, a in zip(check.facts, arguments, strict=True)
+                   if not name.startswith(PREVIOUS) and type(a) is tuple]
+        verdict.judged = not aside & single and not any(collection and aside >= collection for collection in present)
     return verdict
 
 

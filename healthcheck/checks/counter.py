@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from healthcheck.checks.base import NotMeasured, check, increase
 from healthcheck.checks.port import judged
 from healthcheck.checks.trend import rate
-from healthcheck.facts.counter import BY_NAME, HOUR, MINUTE, SECOND, Means, PortCounter
+from healthcheck.facts.counter import BY_NAME, HOUR, MINUTE, SECOND, PortCounter
 from healthcheck.facts.look import Look
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
@@ -24,21 +24,20 @@ _UNITS = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour"}
 
 
 def _grown(
-    ports: tuple[Port, ...], counters: tuple[PortCounter, ...], previous: tuple[PortCounter, ...], port_plans: PortPlans, means: Means,
+    ports: tuple[Port, ...], counters: tuple[PortCounter, ...], previous: tuple[PortCounter, ...], port_plans: PortPlans,
 ) -> Iterator[tuple[Port, PortCounter, PortCounter]]:
-    """The counters of this kind of the compute ports that differ from the earlier look, each with its port and its earlier self."""
+    """The counters of the compute ports that differ from the earlier look, each with its port and its earlier self."""
     ours = {(port.pci, port.number): port for port in judged(ports, port_plans)}
     before = {(counter.pci, counter.number, counter.counter): counter for counter in previous}
     for now in counters:
         port = ours.get((now.pci, now.number))
-        entry = BY_NAME.get(now.counter)
-        if port is None or (entry is not None and entry.means is not means):
+        if port is None:
             continue
         value = now.value
         earlier = before.get((now.pci, now.number, now.counter))
         if earlier is None:
             raise NotMeasured(now, "the earlier look has no such counter")
-        if entry is not None and value == entry.full == earlier.value:
+        if value == BY_NAME[now.counter].full == earlier.value:
             raise NotMeasured(now, f"it is full at {value}, so it counts no more: reset it (perfquery -R)")
         if value != earlier.value:
             yield port, now, earlier
@@ -46,17 +45,18 @@ def _grown(
 
 @check("port.errors_fatal")
 def port_errors_fatal(
-    ports: tuple[Port, ...], port_counters: tuple[PortCounter, ...], previous_port_counters: tuple[PortCounter, ...], port_plans: PortPlans,
+    ports: tuple[Port, ...], port_fatal_counters: tuple[PortCounter, ...], previous_port_fatal_counters: tuple[PortCounter, ...],
+    port_plans: PortPlans,
 ) -> Iterator[Finding]:
     """No compute port has more buffer overruns or integrity errors than at the earlier look: each is data lost on the link."""
-    for port, now, earlier in _grown(ports, port_counters, previous_port_counters, port_plans, Means.FATAL):
+    for port, now, earlier in _grown(ports, port_fatal_counters, previous_port_fatal_counters, port_plans):
         yield Finding(port.name, f"{now.counter} grew by {increase(now, earlier, 'value')} since the earlier look", "no growth")
 
 
 @check("port.errors_rate")
 def port_errors_rate(
-    ports: tuple[Port, ...], port_counters: tuple[PortCounter, ...], previous_port_counters: tuple[PortCounter, ...], port_plans: PortPlans,
-    look: Look, previous_look: Look, *, symbol_error: float, symbol_error_below_gbps: float, link_error_recovery: float,
+    ports: tuple[Port, ...], port_rate_counters: tuple[PortCounter, ...], previous_port_rate_counters: tuple[PortCounter, ...],
+    port_plans: PortPlans, look: Look, previous_look: Look, *, symbol_error: float, symbol_error_below_gbps: float, link_error_recovery: float,
     port_rcv_errors: float, port_xmit_discards: float, local_ack_timeout_err: float, roce_slow_restart: float,
 ) -> Iterator[Finding]:
     """No error counter of a compute port grows faster than its limit: symbols an hour, recoveries a minute, all others a second.
@@ -67,8 +67,8 @@ def port_errors_rate(
         "symbol_error": symbol_error, "link_error_recovery": link_error_recovery, "port_rcv_errors": port_rcv_errors,
         "port_xmit_discards": port_xmit_discards, "local_ack_timeout_err": local_ack_timeout_err, "roce_slow_restart": roce_slow_restart,
     }
-    for port, now, earlier in _grown(ports, port_counters, previous_port_counters, port_plans, Means.RATE):
-        if now.counter == "symbol_error" and port.rate_gbps >= symbol_error_below_gbps:
+    for port, now, earlier in _grown(ports, port_rate_counters, previous_port_rate_counters, port_plans):
+        if now.counter == "symbol_error" and (port.state != "ACTIVE" or port.rate_gbps >= symbol_error_below_gbps):
             continue
         per = BY_NAME[now.counter].per
         if (events := rate(now, earlier, "value", (look, previous_look), per=per)) > limits[now.counter]:
@@ -76,17 +76,14 @@ def port_errors_rate(
             yield Finding(port.name, f"{now.counter}: {events:.1f} {unit}", f"at most {limits[now.counter]:g} {unit}")
 
 
-_RETRIES = ("rnr_nak_retry_err", "req_transport_retries_exceeded", "req_rnr_retries_exceeded")
-
-
 @check("port.retries")
 def port_retries(
-    ports: tuple[Port, ...], port_counters: tuple[PortCounter, ...], previous_port_counters: tuple[PortCounter, ...], port_plans: PortPlans,
+    ports: tuple[Port, ...], port_job_counters: tuple[PortCounter, ...], previous_port_job_counters: tuple[PortCounter, ...],
+    port_plans: PortPlans,
 ) -> Iterator[Finding]:
     """No compute port was asked to wait by a receiver that was not ready, or gave a connection up, since the earlier look.
 
     It says that a job met trouble, and not at which end: a peer that dies is seen so by all others.
     """
-    for port, now, earlier in _grown(ports, port_counters, previous_port_counters, port_plans, Means.INFORMATIONAL):
-        if now.counter in _RETRIES:
-            yield Finding(port.name, f"{now.counter} grew by {increase(now, earlier, 'value')} since the earlier look", "no growth")
+    for port, now, earlier in _grown(ports, port_job_counters, previous_port_job_counters, port_plans):
+        yield Finding(port.name, f"{now.counter} grew by {increase(now, earlier, 'value')} since the earlier look", "no growth")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, fact
 from healthcheck.facts.port import BASE, SYSFS, Port, count, ports
 from healthcheck.probes import MIB, Kind, Probe
 
@@ -22,7 +22,8 @@ class Means(Enum):
 
     FATAL = "fatal"                     # each one is data lost, or a link that cannot hold its data
     RATE = "rate"                       # some are the nature of links; more than a rule's limit is a fault
-    INFORMATIONAL = "informational"     # normal under load, or somebody else's fault
+    JOB = "job"                         # a connection met trouble: at which end, the counter does not say
+    INFORMATIONAL = "informational"     # normal under load; read, so that a saved sweep holds it, and not judged
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,10 @@ TABLE: tuple[Counter, ...] = (
     Counter("port_xmit_discards", Means.RATE, _SENTINEL, bits=16, per=SECOND),
     Counter("local_ack_timeout_err", Means.RATE, _SENTINEL, per=SECOND, folder=_HW),
     Counter("roce_slow_restart", Means.RATE, _SENTINEL, per=SECOND, folder=_HW),
-    # The limit was not reached, or was reached because a peer is gone: which end is sick, this counter does not say.
-    Counter("rnr_nak_retry_err", Means.INFORMATIONAL, _MLX5, folder=_HW),
-    Counter("req_transport_retries_exceeded", Means.INFORMATIONAL, _MLX5, folder=_HW),
-    Counter("req_rnr_retries_exceeded", Means.INFORMATIONAL, _MLX5, folder=_HW),
-    # Read so that a saved sweep holds them; congestion and adaptive routing make them grow on healthy fabrics.
+    Counter("rnr_nak_retry_err", Means.JOB, _MLX5, folder=_HW),
+    Counter("req_transport_retries_exceeded", Means.JOB, _MLX5, folder=_HW),
+    Counter("req_rnr_retries_exceeded", Means.JOB, _MLX5, folder=_HW),
+    # Congestion and adaptive routing make these grow on healthy fabrics.
     Counter("port_xmit_wait", Means.INFORMATIONAL, "kernel ABI sysfs-class-infiniband", bits=32),
     Counter("port_rcv_remote_physical_errors", Means.INFORMATIONAL, "kernel ABI sysfs-class-infiniband (another link's errors)", bits=16),
     Counter("out_of_sequence", Means.INFORMATIONAL, _MLX5, folder=_HW),
@@ -80,11 +80,10 @@ COUNTERS = Probe(
 class PortCounter(Fact):
     """One counter of one port ("mlx5_0/1 (0000:18:00.0) symbol_error"); `value` is since boot or its last reset.
 
-    A driver knows some of the table's counters; a port of which it knows none has one entry, `counter` "", of value UNSUPPORTED.
+    A driver knows some of the table's counters; where it knows none of a kind, the port has one entry, "fatal counters", of value UNSUPPORTED.
     """
 
     name: str
-    port: str
     pci: str
     number: int
     counter: str
@@ -95,22 +94,41 @@ def _value(text: str) -> Any:
     return UNSUPPORTED if text.startswith("N/A") else count(text)
 
 
-@fact("port_counters", SYSFS, COUNTERS)
-def port_counters(captures: Captures) -> Any:
-    """Of every port the table's counters that its driver has, in the table's order."""
+@fact("port_fatal_counters", SYSFS, COUNTERS)
+def port_fatal_counters(captures: Captures) -> Any:
+    """Of every port the counters of which each is a fault."""
+    return _of_kind(captures, Means.FATAL)
+
+
+@fact("port_rate_counters", SYSFS, COUNTERS)
+def port_rate_counters(captures: Captures) -> Any:
+    """Of every port the counters that may grow slowly."""
+    return _of_kind(captures, Means.RATE)
+
+
+@fact("port_job_counters", SYSFS, COUNTERS)
+def port_job_counters(captures: Captures) -> Any:
+    """Of every port the counters of connections that met trouble."""
+    return _of_kind(captures, Means.JOB)
+
+
+def _of_kind(captures: Captures, means: Means) -> Any:
     found = ports(captures)
     files = captures.files(COUNTERS)
-    result: list[PortCounter] = []
-    for port in found.value if isinstance(found, Partial) else found:
-        result += _of(port, {
-            counter.name: files.read(path, _value)
-            for counter in TABLE if files.has(path := f"{BASE}/{port.device}/ports/{port.number}/{counter.folder}/{counter.name}")
-        })
+    wanted = [counter for counter in TABLE if counter.means is means]
+    result = tuple(counter for port in (found.value if isinstance(found, Partial) else found) for counter in _of(files, port, wanted))
+    for path in files:
+        if path.rpartition("/")[2] in BY_NAME:
+            files.read(path, str)       # a counter of another kind is another fact's business, seen or not
     unseen = found.reason if isinstance(found, Partial) else files.unseen()
-    return Partial(tuple(result), unseen) if unseen else tuple(result)
+    return Partial(result, unseen) if unseen else result
 
 
-def _of(port: Port, values: dict[str, Any]) -> list[PortCounter]:
-    none: dict[str, Any] = {"": UNSUPPORTED}
-    return [PortCounter(f"{port.name} {name}".rstrip(), port.name, port.pci, port.number, name, value)
-            for name, value in (values or none).items()]
+def _of(files: Files, port: Port, wanted: list[Counter]) -> list[PortCounter]:
+    at = f"{BASE}/{port.device}/ports/{port.number}"
+    found = [PortCounter(f"{port.name} {counter.name}", port.pci, port.number, counter.name, files.read(path, _value))
+             for counter in wanted if files.has(path := f"{at}/{counter.folder}/{counter.name}")]
+    if not found:
+        none, nothing = f"{wanted[0].means.value} counters", UNSUPPORTED
+        found.append(PortCounter(f"{port.name} {none}", port.pci, port.number, none, nothing))   # type: ignore[arg-type]
+    return found

@@ -188,6 +188,7 @@ def test_a_wrong_group_is_named_with_its_line(refused: Refused, group: str, said
     ("{ports: {^mlx5_0: {}}}", "'mlx5_0' is no PCI address"),
     ("{ports: {18:00.0: {^rol: x}}}", "unknown key 'rol' in a port; did you mean role?"),
     ("{ports: {18:00.0: {role: ^compte}}}", "expected one of compute, storage, mgmt, dpu"),
+    ("{ports: {18:00.0: {expect: ^dwn}}}", "expected one of up, down; did you mean down?"),
     ("{ports: {18:00.0: {rail: ^-1}}}", "expected a rail number"),
     ("{ports: {18:00.0: {}, ^0000:18:00.0: {}}}", "duplicate key: port 0000:18:00.0 stands at m.yaml:3:16 already"),
     ("{bmc: ^{user: x}}", "bmc has no address"),
@@ -316,6 +317,7 @@ ENTRY = st.fixed_dictionaries({}, optional={
     "labels": st.dictionaries(WORD, WORD, max_size=3),
     "ports": st.dictionaries(PCI, st.fixed_dictionaries({}, optional={
         "role": st.sampled_from(["compute", "storage", "mgmt", "dpu"]), "rail": st.integers(0, 1023), "leaf": WORD,
+        "expect": st.sampled_from(["up", "down"]),
     }), max_size=3),
 })
 
