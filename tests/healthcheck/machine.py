@@ -16,6 +16,7 @@ from healthcheck.probes import Probe
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
 from provisioning.demo import host as demo_host
 from provisioning.demo.machine import Machine
+from tests.healthcheck import network
 
 KMSG = "".join(
     f"6,{n},{n * 1000},-;{text}\n" for n, text in enumerate((
@@ -346,6 +347,7 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
 def captures() -> dict[str, Capture]:
     return {
         **host_captures(),
+        **network.captures(),
         **disks(),
         **_host_depths(),
         "driver.module": module(), "service.nvidia": services(), "fabric.journal": journal(),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.judge import judge
 from healthcheck.outcome import Result
 from healthcheck.recording import Recording
@@ -52,7 +53,8 @@ def verdict(rule: str, now: Recording, earlier: Recording | None = None, *, sku:
 
 def _facts(rule: Rule, recording: Recording) -> dict[str, Any]:
     names = {name.removeprefix("previous_") for name in rule.checked.facts}
-    return {name: build_fact(FACTS[name], Captures(recording)) for name in names}
+    handed: dict[str, Any] = {PORT_PLANS: PortPlans("port plans", {})} if PORT_PLANS in names else {}
+    return handed | {name: build_fact(FACTS[name], Captures(recording)) for name in names if name not in handed}
 
 
 def said(result: Result) -> str:
