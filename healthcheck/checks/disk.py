@@ -70,7 +70,7 @@ def disk_nvme_temperature(nvme_heat: tuple[NvmeHeat, ...], *, at_most_c: float) 
 # An operation that a disk does not know is no error of it, nor is a discard or a write of zeroes that it declines.
 _IO = re.compile(
     r"Buffer I/O error on dev(?:ice)? (?P<a>[\w!-]{1,32}), logical block"
-    r"|(?:\bI/O|critical medium|critical nexus|timeout|protection|critical target) error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}"
+    r"|(?:\bI/O|critical medium|critical nexus|timeout|protection|critical target) error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}\b"
     r"(?! op 0x[39]:)"
     r"|block (?P<c>nvme[\w-]{1,24}): no available path - failing I/O"
     r"|md/raid\S{0,40}: Disk failure on (?P<d>[\w!-]{1,32})"

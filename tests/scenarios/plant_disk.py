@@ -1,0 +1,145 @@
+"""Plants the commonest faults of disks, arrays and mounts, as sysfs, smartctl, mountinfo and the kernel's log show them.
+
+In the run of Llama 3 405B (table 5 of its paper) SSDs stopped 3 and host maintenance, mounts among it, 32 of 419 times; which lines the
+kernel writes stands in drivers/nvme, drivers/md, block and fs, and gpud and node-problem-detector look for them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from provisioning.demo.h100 import BOOT_NVMES, NVMES, device_folder
+from provisioning.demo.machine import Machine
+from tests.scenarios import node as scenario
+from tests.scenarios.plant import planted
+from tests.scenarios.repair import reboot, wait
+
+_DRIVES = BOOT_NVMES + NVMES
+_OURS = ("/sys/devices/", "/sys/block/", "/.muster/smart", "/etc/fstab", "/sys/fs/lustre")
+
+
+def _mend(node: Machine) -> None:
+    """Drives, arrays and mounts are as they should be again."""
+    healthy = scenario.machine(node.name)
+    node.files = {path: text for path, text in node.files.items() if not path.startswith(_OURS)}
+    node.files |= {path: text for path, text in healthy.files.items() if path.startswith(_OURS)}
+    node.links, node.mounts = healthy.links, healthy.mounts
+
+
+def _new_drive(node: Machine) -> None:
+    """The drive is another one, and the node was booted for it."""
+    _mend(node)
+    reboot(node)
+
+
+def _day_later(node: Machine) -> None:
+    _mend(node)
+    wait(node, 25)
+
+
+def _drive(node: Machine, index: int, name: str, text: str) -> None:
+    node.files[f"{device_folder(_DRIVES[index])}/nvme/nvme{index}/{name}"] = f"{text}\n"
+
+
+def _smart(node: Machine, index: int, passed: bool = True, **log: Any) -> None:
+    path = f"/.muster/smart-nvme{index}.json"
+    said = json.loads(node.files[path])
+    said["smart_status"]["passed"] = passed
+    said["nvme_smart_health_information_log"] |= log
+    node.files[path] = json.dumps(said) + "\n"
+
+
+@planted(_new_drive)
+def nvme_given_up(node: Machine) -> None:
+    """nvme4 did not come back from a reset: the kernel let go of it, and the array on it broke."""
+    node.say("nvme nvme4: I/O tag 12 (a00c) opcode 0x2 (I/O Cmd) QID 3 timeout, reset controller", 4)
+    node.say("nvme nvme4: Device not ready; aborting reset, CSTS=0x1", 3)
+    node.say("nvme nvme4: Disabling device after reset failure: -19", 4)
+    node.say("I/O error, dev nvme4n1, sector 1953525 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2", 3)
+    del node.links["/sys/class/nvme/nvme4"]
+    node.files["/sys/block/md1/md/array_state"] = "broken\n"
+
+
+@planted(_new_drive)
+def nvme_dead(node: Machine) -> None:
+    """The controller of nvme2 is dead; the log is overwritten already."""
+    _drive(node, 2, "state", "dead")
+
+
+@planted(_mend)
+def nvme_narrow(node: Machine) -> None:
+    """nvme6 trained at two lanes of its four."""
+    node.files[f"{device_folder(_DRIVES[6])}/current_link_width"] = "2\n"
+
+
+@planted(_mend)
+def nvme_hot(node: Machine) -> None:
+    """nvme3 is hotter than the limit at which it warns, and it warns."""
+    _drive(node, 3, "hwmon0/temp1_input", "84850")
+    _smart(node, 3, critical_warning=2, temperature=85)
+
+
+@planted(_day_later)
+def nvme_resets(node: Machine) -> None:
+    """nvme7 let commands time out, and came back."""
+    node.say("nvme nvme7: I/O 402 (I/O Cmd) QID 17 timeout, aborting", 4)
+    node.say("nvme nvme7: I/O 402 QID 17 timeout, reset controller", 4)
+    node.say("nvme nvme7: 128/0/0 default/read/poll queues")
+
+
+@planted(_new_drive)
+def disk_fails(node: Machine) -> None:
+    """nvme5 calls itself failing: its spare is used up."""
+    _smart(node, 5, passed=False, critical_warning=1, available_spare=4, percentage_used=88)
+
+
+@planted(_new_drive)
+def disk_worn(node: Machine) -> None:
+    """nvme1 has used up its life and says nothing of it."""
+    _smart(node, 1, percentage_used=93)
+
+
+@planted(_new_drive)
+def disk_loses_data(node: Machine) -> None:
+    """nvme8 could not read back what was written to it, since the earlier look."""
+    _smart(node, 8, media_errors=7)
+    node.say("critical medium error, dev nvme8n1, sector 80034816 op 0x0:(READ) flags 0x0 phys_seg 2 prio class 2", 3)
+    node.say("Buffer I/O error on dev nvme8n1, logical block 10004352, async page read", 3)
+
+
+@planted(_day_later)
+def filesystem_damaged(node: Machine) -> None:
+    """XFS on the array found damage and shut itself down."""
+    node.say("XFS (md1): Corruption of in-memory data (0x8) detected at xfs_defer_finish_noroll+0x4a0 (fs/xfs/libxfs/xfs_defer.c:591).  "
+             "Shutting down filesystem.", 1)
+
+
+@planted(_mend)
+def mirror_lost_a_disk(node: Machine) -> None:
+    """A mirror of the boot drives threw one of them out."""
+    for path, text in {"level": "raid1", "raid_disks": "2", "array_state": "active", "degraded": "1", "sync_action": "idle",
+                       "sync_completed": "none", "mismatch_cnt": "0", "dev-nvme0n1p3/state": "in_sync",
+                       "dev-nvme1n1p3/state": "faulty"}.items():
+        node.files[f"/sys/block/md0/md/{path}"] = f"{text}\n"
+
+
+@planted(_mend)
+def scratch_not_mounted(node: Machine) -> None:
+    """/raid, which fstab calls nofail, was not mounted: jobs would write to the small root disk."""
+    node.mounts = [mount for mount in node.mounts if mount.point != "/raid"]
+
+
+@planted(_mend)
+def lustre_unhealthy(node: Machine) -> None:
+    """A client of Lustre met an LBUG."""
+    node.files["/sys/fs/lustre/health_check"] = "LBUG\nNOT HEALTHY\n"
+
+
+@planted(_mend)
+def a_disk_that_has_seen_much(node: Machine) -> None:
+    """No fault: a BMC's virtual CD without a medium, a disk that declines a discard, many error log entries, an old unsafe shutdown."""
+    node.say("I/O error, dev sr0, sector 0 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2", 3)
+    node.say("Buffer I/O error on dev sr0, logical block 0, async page read", 3)
+    node.say("critical target error, dev nvme2n1, sector 2048 op 0x3:(DISCARD) flags 0x800 phys_seg 1 prio class 2", 3)
+    _smart(node, 2, num_err_log_entries=4021)
