@@ -169,6 +169,7 @@ def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool,
     from inventory.discover import from_slurm as nodes_of_slurm
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
+    from inventory.nodeset import NAME
     from inventory.select import select
 
     path = find_inventory(option)
@@ -177,6 +178,8 @@ def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool,
         if nodes is not None:
             raise UsageError("NODES have no meaning with --local")
         name = socket.gethostname().partition(".")[0]
+        if not NAME.fullmatch(name):    # "(none)" where nobody has given the machine one
+            name = "localhost"
         known = found.nodes.get(name) if found is not None else None
         # Which program runs here, and as whom, is not for a file to say.
         return _chosen([replace(known or Node(name=name), python=sys.executable, privilege=Privilege.UNPRIVILEGED)], "this machine")

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.cli.check import choose
 from healthcheck.cli.main import COMMANDS
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
 from tests.command import MUSTER, environment, muster
 
 GOOD = "version: 1\nnodes:\n  gpu[001-004]: {sku: hgx-h100}\n"
@@ -125,3 +128,13 @@ def test_a_node_that_should_be_back_by_now_is_named(tmp_path: Path) -> None:
                     "  b: {port: 2, lifecycle: {state: rma, until: 2999-01-01}}\n")
     done = muster("check", "-i", str(path), home=tmp_path)
     assert (done.returncode, "has passed: a; see: muster inventory lifecycle" in done.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(("called", "name"), [("(none)", "localhost"), ("", "localhost"), ("gpu007.site.example", "gpu007")])
+def test_this_machine_has_a_name_that_a_recording_may_carry_also_where_nobody_named_it(
+    called: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setattr("socket.gethostname", lambda: called)
+    assert [node.name for node in choose(None, None, True, False, load_ruleset([packaged()]))] == [name]
