@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Unmeasured, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
 from healthcheck.probes import Kind, Probe
 from inventory.text import clean
 
@@ -27,11 +27,12 @@ SYSCTLS = (
 )
 SYSTEM = Probe("host.system", Kind.FILES, paths=(OS_RELEASE, CMDLINE))
 SYSCTL = Probe("host.sysctl", Kind.FILES, paths=tuple(f"/proc/sys/{name.replace('.', '/')}" for name in SYSCTLS))
+# "(null)" where nothing keeps records across a reboot (kernel, fs/pstore/platform.c).
+BACKEND = "/sys/module/pstore/parameters/backend"
 # Only that there are records is asked, not what they say: a few bytes of each will do.
-CRASH = Probe(
-    "host.crash", Kind.FILES, paths=("/sys/fs/pstore/dmesg-*", "/var/lib/systemd/pstore/*/dmesg.txt", "/var/lib/systemd/pstore/dmesg-*"),
-    limit=4096, root=True,
-)
+CRASH = Probe("host.crash", Kind.FILES, limit=4096, root=True, paths=(
+    BACKEND, "/sys/fs/pstore/dmesg-*", "/var/lib/systemd/pstore/*/dmesg.txt", "/var/lib/systemd/pstore/dmesg-*",
+))
 
 # What differs from node to node, or only says where the kernel was loaded from.
 _OWN = re.compile(r"(BOOT_IMAGE|root|rootflags|resume|initrd|ip|BOOTIF|rd\..*|crashkernel|cloud-config-url|hostname|systemd\.hostname)")
@@ -66,7 +67,7 @@ class HostName(Fact):
 
 @dataclass(frozen=True)
 class Crash(Fact):
-    """The records of kernel crashes that somebody has not taken away yet: their paths."""
+    """The records of kernel crashes that nobody has taken away yet: their paths. UNSUPPORTED on a machine that keeps none."""
 
     name: str
     records: tuple[str, ...]
@@ -89,6 +90,12 @@ def parameters(text: str) -> tuple[str, ...]:
     if not words or "\n" in text:
         raise ValueError(text)
     return tuple(clean(word, 200) for word in words if _OWN.fullmatch(word.partition("=")[0]) is None)
+
+
+def _backend(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,40}|\(null\)", text) is None:
+        raise ValueError(text)
+    return "" if text == "(null)" else text
 
 
 def _number(text: str) -> str:
@@ -127,7 +134,10 @@ def crash(captures: Captures) -> Crash:
     """The records there are. A folder that may not be listed is no absence of records."""
     files = captures.files(CRASH)
     records = tuple(sorted(clean(path, 120) for path in files if path.rpartition("/")[2].startswith("dmesg") and files.has(path)))
-    unseen: Any = None
-    if not records:
-        unseen = files.unseen()
-    return Crash("kernel", Unmeasured(unseen) if unseen else records)  # type: ignore[arg-type]
+    if records:
+        return Crash("kernel", records)
+    backend = files.read(BACKEND, _backend) if files.has(BACKEND) else ""
+    unseen: Any = files.unseen()
+    if isinstance(backend, Unmeasured) or unseen:
+        return Crash("kernel", backend if isinstance(backend, Unmeasured) else Unmeasured(unseen))  # type: ignore[arg-type]
+    return Crash("kernel", records if backend else UNSUPPORTED)  # type: ignore[arg-type]

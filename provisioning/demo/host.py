@@ -49,6 +49,7 @@ def install(machine: Machine, rng: random.Random) -> None:
         files[f"/sys/class/dmi/id/{name}"] = f"{word}\n"
     stopped = unit("motd-news", "failed", "failed"), unit("nvidia-imex", "inactive", "dead")
     files[UNITS] = "".join((*(unit(name) for name in _RUNNING), *stopped))
+    files["/sys/module/pstore/parameters/backend"] = "erst\n"
     files[OWN_NAME] = "10.0.2.1\n"
     files[SEL] = (
         "   1 | 03/02/2024 | 09:12:44 | Event Logging Disabled SEL | Log area reset/cleared | Asserted\n"

@@ -11,7 +11,7 @@ from healthcheck.facts.counter import TABLE
 from healthcheck.facts.firmware import DMI
 from healthcheck.facts.module import MODULES
 from healthcheck.facts.resolver import RESOLV
-from healthcheck.facts.system import CMDLINE, OS_RELEASE, SYSCTL
+from healthcheck.facts.system import BACKEND, CMDLINE, OS_RELEASE, SYSCTL
 from healthcheck.probes import Probe
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
 from provisioning.demo import host as demo_host
@@ -363,7 +363,7 @@ def captures() -> dict[str, Capture]:
         "host.memory": done(**{"/proc/meminfo": MEMINFO}),
         "host.swap": done(**{"/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"}),
         "host.versions": done(**{"/proc/sys/kernel/osrelease": "6.5.0-1019\n", "/sys/module/nvidia/version": "550.54.15\n"}),
-        "host.uptime": done(**{"/proc/uptime": "1296000.25 163120000.11\n"}),
+        "host.uptime": done(**{"/proc/uptime": "120.25 15120.11\n"}),
         "host.clock": Capture(Outcome.DONE, seconds=0.0, bytes=len(CLOCK), text=CLOCK),
     }
 
@@ -385,7 +385,7 @@ def host_captures() -> dict[str, Capture]:
         "host.system": done(**{OS_RELEASE: 'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nID=ubuntu\n', CMDLINE: files[CMDLINE]}),
         "host.own-name": said(demo_host.OWN_NAME), "host.dimms": said(demo_host.DIMMS), "service.units": said(demo_host.UNITS),
         "bmc.log": said(demo_host.SEL), "bmc.log-info": said(demo_host.SEL_INFO), "bmc.sensors": said(demo_host.SENSORS),
-        "host.crash": done(),
+        "host.crash": done(**{BACKEND: files[BACKEND]}),
     }
 
 
