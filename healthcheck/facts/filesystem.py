@@ -23,6 +23,9 @@ PSEUDO = (
 MOUNTS = Probe("filesystem.mounts", Kind.MOUNTS, skip=PSEUDO, seconds=8.0, each_s=2.0, limit=2 * MIB)
 FSTAB = "/etc/fstab"
 _LUSTRE = ("/sys/fs/lustre/health_check", "/proc/fs/lustre/health_check")      # the latter before Lustre 2.11
+# Options of a super block that takes no writes. Since Linux 6.15 ext4 leaves "rw" beside "emergency_ro" when it goes read-only for an error
+# (fs/ext4/super.c, ext4_show_options), and says "shutdown" when it was shut down.
+_GIVEN_UP = frozenset(("ro", "emergency_ro", "shutdown"))
 PLAN = Probe("filesystem.plan", Kind.FILES, paths=(FSTAB,))
 LUSTRE = Probe("filesystem.lustre", Kind.FILES, paths=_LUSTRE)
 
@@ -130,7 +133,7 @@ def _filesystem(files: Files, mount: _Mount) -> Filesystem:
         return files.read(mount.point, lambda text: _FIGURES[pick]([int(word) for word in text.split()]))
 
     return Filesystem(
-        name=mount.point, source=mount.source, fstype=mount.fstype, read_only="ro" in mount.options.split(","),
+        name=mount.point, source=mount.source, fstype=mount.fstype, read_only=not _GIVEN_UP.isdisjoint(mount.options.split(",")),
         mounted_read_only="ro" in mount.mount_options.split(","),
         size_bytes=number("size"), available_bytes=number("available"), used_percent=number("used"),
         inodes_used_percent=number("inodes"),
@@ -158,8 +161,12 @@ def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
     mounts = _mounts(captures)
     capture = captures.capture(MOUNTS)
     entries: Mapping[str, FileCapture] = capture.files if capture is not None else {}
-    return tuple(MountAnswer(point, mount.source, mount.fstype, _answer(entries.get(point))) for point, mount in sorted(mounts.items())
-                 if mount.fstype not in PSEUDO)
+    note = capture.note if capture is not None else ""
+    return tuple(
+        # One that could not be killed either is not yet one that an earlier look left behind.
+        MountAnswer(point, mount.source, mount.fstype, _answer(entries.get(point), f"{point}: wedged since" in note))
+        for point, mount in sorted(mounts.items()) if mount.fstype not in PSEUDO
+    )
 
 
 def _mounts(captures: Captures) -> dict[str, _Mount]:
@@ -169,15 +176,13 @@ def _mounts(captures: Captures) -> dict[str, _Mount]:
         raise Unread(f"{MOUNTINFO} is not of the documented form") from None
 
 
-def _answer(entry: FileCapture | None) -> Any:
+def _answer(entry: FileCapture | None, since_earlier: bool) -> Any:
     if entry is None:
         return Unmeasured("its turn never came")
     if entry.outcome is Outcome.DONE:
         return ""
-    if entry.outcome is Outcome.TIMEOUT:
-        return "hung"
-    if entry.outcome is Outcome.WEDGED:
-        return "wedged"
+    if entry.outcome in (Outcome.TIMEOUT, Outcome.WEDGED):
+        return "wedged" if since_earlier else "hung"
     if entry.outcome in (Outcome.DENIED, Outcome.MISSING):
         return UNSUPPORTED
     return entry.text.strip() or Unmeasured("statvfs failed without an error of the system")

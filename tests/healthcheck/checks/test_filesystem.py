@@ -12,13 +12,16 @@ from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import said, verdict
 
 HUNG, WEDGED = FileCapture(Outcome.TIMEOUT), FileCapture(Outcome.WEDGED)
+SINCE = "/{}: wedged since 2026-11-21T06:00:00Z (pid 4711)"
 STALE, GONE = FileCapture(Outcome.CRASHED, "ESTALE"), FileCapture(Outcome.CRASHED, "ENOTCONN")
 
 
 def answers(**points: FileCapture) -> Recording:
     """The healthy machine, where statvfs of a mount point ("home") brought this."""
     held = machine.captures()["filesystem.mounts"]
-    return machine.recording(filesystem_mounts=replace(held, files={**held.files, **{f"/{name}": entry for name, entry in points.items()}}))
+    files = {**held.files, **{f"/{name}": entry for name, entry in points.items()}}
+    note = "; ".join(SINCE.format(name) for name, entry in points.items() if entry is WEDGED)
+    return machine.recording(filesystem_mounts=replace(held, files=files, note=note))
 
 
 def plan(fstab: str | None, mountinfo: str = machine.MOUNTINFO) -> Recording:
@@ -51,9 +54,20 @@ def test_a_mount_that_is_silent_once_is_unknown_and_twice_is_a_fault() -> None:
     assert result.findings[0].owner is Owner.NETWORK
 
 
+def test_a_reader_that_could_not_be_killed_is_no_word_of_an_earlier_look() -> None:
+    assert verdict("filesystem-answers", answers(home=FileCapture(Outcome.WEDGED))).status is Status.UNKNOWN
+
+
 def test_the_silence_of_one_mount_hides_no_error_of_another() -> None:
     result = verdict("filesystem-answers", answers(home=HUNG, raid=FileCapture(Outcome.CRASHED, "EIO")))
     assert result.status is Status.FAIL and said(result).startswith("/raid: error EIO") and "/home" in result.reason
+
+
+@pytest.mark.parametrize("options", ["ro,errors=remount-ro", "rw,errors=remount-ro,emergency_ro", "rw,shutdown"])
+def test_what_the_kernel_made_read_only_is_found_in_the_words_of_old_and_new_kernels(options: str) -> None:
+    mountinfo = machine.MOUNTINFO.replace("xfs /dev/md0 rw,attr2", f"ext4 /dev/md0 {options}")
+    assert mountinfo != machine.MOUNTINFO
+    assert said(verdict("filesystem-read-only", plan("", mountinfo))) == "/raid: read-only (ext4 on /dev/md0), expected writable"
 
 
 def test_a_mount_that_we_may_not_ask_or_that_is_gone_meanwhile_is_no_fault() -> None:
