@@ -56,8 +56,8 @@ def port_errors_fatal(
 @check("port.errors_rate")
 def port_errors_rate(
     ports: tuple[Port, ...], port_rate_counters: tuple[PortCounter, ...], previous_port_rate_counters: tuple[PortCounter, ...],
-    port_plans: PortPlans, look: Look, previous_look: Look, *, symbol_error: float, symbol_error_below_gbps: float, link_error_recovery: float,
-    port_rcv_errors: float, port_xmit_discards: float, local_ack_timeout_err: float, roce_slow_restart: float,
+    port_plans: PortPlans, look: Look, previous_look: Look, *, symbol_error: float, symbol_error_below_gbps: float,
+    link_error_recovery: float, port_rcv_errors: float, port_xmit_discards: float, local_ack_timeout_err: float, roce_slow_restart: float,
 ) -> Iterator[Finding]:
     """No error counter of a compute port grows faster than its limit: symbols an hour, recoveries a minute, all others a second.
 

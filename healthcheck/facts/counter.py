@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, fact, made
 from healthcheck.facts.port import BASE, SYSFS, Port, count, ports
 from healthcheck.probes import MIB, Kind, Probe
 
@@ -80,7 +80,8 @@ COUNTERS = Probe(
 class PortCounter(Fact):
     """One counter of one port ("mlx5_0/1 (0000:18:00.0) symbol_error"); `value` is since boot or its last reset.
 
-    A driver knows some of the table's counters; where it knows none of a kind, the port has one entry, "fatal counters", of value UNSUPPORTED.
+    A driver knows some of the table's counters; where it knows none of a kind, the port has one entry ("fatal counters") of value
+    UNSUPPORTED.
     """
 
     name: str
@@ -112,23 +113,27 @@ def port_job_counters(captures: Captures) -> Any:
     return _of_kind(captures, Means.JOB)
 
 
-def _of_kind(captures: Captures, means: Means) -> Any:
-    found = ports(captures)
+def _read(captures: Captures) -> tuple[list[tuple[Port, dict[str, Any]]], str | None]:
+    """Every port with those of the table's counters that its driver has, in the table's order; and why some were not seen, if so."""
+    found = captures.once(ports)
     files = captures.files(COUNTERS)
-    wanted = [counter for counter in TABLE if counter.means is means]
-    result = tuple(counter for port in (found.value if isinstance(found, Partial) else found) for counter in _of(files, port, wanted))
-    for path in files:
-        if path.rpartition("/")[2] in BY_NAME:
-            files.read(path, str)       # a counter of another kind is another fact's business, seen or not
-    unseen = found.reason if isinstance(found, Partial) else files.unseen()
+    read = []
+    for port in found.value if isinstance(found, Partial) else found:
+        at = f"{BASE}/{port.device}/ports/{port.number}"
+        read.append((port, {counter.name: files.read(path, _value)
+                            for counter in TABLE if files.has(path := f"{at}/{counter.folder}/{counter.name}")}))
+    return read, found.reason if isinstance(found, Partial) else files.unseen()
+
+
+def _of_kind(captures: Captures, means: Means) -> Any:
+    read, unseen = captures.once(_read)
+    result = tuple(counter for port, values in read for counter in _of(port, values, means))
     return Partial(result, unseen) if unseen else result
 
 
-def _of(files: Files, port: Port, wanted: list[Counter]) -> list[PortCounter]:
-    at = f"{BASE}/{port.device}/ports/{port.number}"
-    found = [PortCounter(f"{port.name} {counter.name}", port.pci, port.number, counter.name, files.read(path, _value))
-             for counter in wanted if files.has(path := f"{at}/{counter.folder}/{counter.name}")]
-    if not found:
-        none, nothing = f"{wanted[0].means.value} counters", UNSUPPORTED
-        found.append(PortCounter(f"{port.name} {none}", port.pci, port.number, none, nothing))   # type: ignore[arg-type]
-    return found
+def _of(port: Port, values: dict[str, Any], means: Means) -> list[PortCounter]:
+    found = {name: value for name, value in values.items() if BY_NAME[name].means is means}
+    none: dict[str, Any] = {f"{means.value} counters": UNSUPPORTED}
+    return [made(PortCounter, {
+        "name": f"{port.name} {name}", "pci": port.pci, "number": port.number, "counter": name, "value": value, "caveat": "",
+    }) for name, value in (found or none).items()]
