@@ -81,10 +81,10 @@ def capture(files: Mapping[str, str | FileCapture]) -> Capture:
         path: found if isinstance(found, FileCapture) else FileCapture(Outcome.DONE, found) for path, found in files.items()})
 
 
-def interface(name: str, pci: str, kind: str = "8086:1563", **changes: str | FileCapture) -> dict[str, str | FileCapture]:
+def interface(name: str, pci: str, **changes: Any) -> dict[str, str | FileCapture]:
     """The files of one interface; `changes` by file replace some."""
     texts: dict[str, str | FileCapture] = {
-        "device/uevent": f"DRIVER=ixgbe\nPCI_ID={kind.upper()}\nPCI_SLOT_NAME={pci}\n", "type": "1\n", "flags": "0x1003\n",
+        "device/uevent": f"DRIVER=ixgbe\nPCI_ID=8086:1563\nPCI_SLOT_NAME={pci}\n", "type": "1\n", "flags": "0x1003\n",
         "operstate": "up\n", "speed": "10000\n", "duplex": "full\n", "mtu": "1500\n", "carrier_up_count": "2\n", "carrier_down_count": "2\n",
         **changes}
     return {f"{NET}/{name}/{file}": text for file, text in texts.items()}
@@ -94,7 +94,7 @@ def counts(**rows: str) -> str:
     """/proc/net/dev; a row has received bytes, packets, errs, drop, fifo, frame, compressed, multicast, and eight of sent ones."""
     head = ("Inter-|   Receive                                                |  Transmit\n"
             " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n")
-    held = {name: "1000 1000 0 0 0 0 0 0 1000 1000 0 0 0 0 0 0" for name in ("lo", "eno1", "eno2", "eno3", "bond0")} | rows
+    held = dict.fromkeys(("lo", "eno1", "eno2", "eno3", "bond0"), "1000 1000 0 0 0 0 0 0 1000 1000 0 0 0 0 0 0") | rows
     return head + "".join(f"{name:>6}: {row}\n" for name, row in held.items())
 
 

@@ -118,7 +118,7 @@ def test_a_machine_without_ethernet_on_pci_is_skipped_and_one_that_cannot_be_lis
 def test_virtual_functions_and_interfaces_of_containers_are_not_judged() -> None:
     files = dict(network.netdev().files)
     for name, more in (("enp1v0", {"device/physfn/uevent": "PCI_SLOT_NAME=0000:0c:00.0\n"}), ("usb0", {"device/uevent": "DRIVER=cdc_ether\n"})):
-        changed = network.interface(name, "0000:0d:00.1", **NO_LINK, **more)
+        changed = network.interface(name, "0000:0d:00.1", **{**NO_LINK, **more})
         files |= network.capture(changed).files
     now = machine.recording(netdev_sysfs=network.capture(files))
     assert judge("netdev-link", now) == (PASS, "")
@@ -128,8 +128,8 @@ def test_virtual_functions_and_interfaces_of_containers_are_not_judged() -> None
 
 def converged(**changes: Any) -> Recording:
     """The machine with RoCE on all its ports."""
-    return machine.recording(
-        port_sysfs=machine.ports(**{f"mlx5_{n}.link_layer": "Ethernet\n" for n in range(8)}), roce_sysfs=roce(**changes))
+    ethernet: dict[str, Any] = {f"mlx5_{n}.link_layer": "Ethernet\n" for n in range(8)}
+    return machine.recording(port_sysfs=machine.ports(**ethernet), roce_sysfs=roce(**changes))
 
 
 PORT = "mlx5_3/1 (0000:43:00.0)"
@@ -208,7 +208,7 @@ def optics(**texts: str) -> Recording:
 
 
 def module(**changes: Any) -> str:
-    return link(network.MODULE | {key: value for key, value in changes.items()})
+    return link(network.MODULE | changes)
 
 
 @pytest.mark.parametrize(("rule", "now", "status", "words"), [
