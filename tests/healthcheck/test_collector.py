@@ -224,6 +224,43 @@ def test_the_kernels_clock_answers_with_its_state(tree: Path) -> None:
     assert clock["maxerror"] >= 0 and -1000 < clock["tai"] < 1000
 
 
+# Processes
+
+def task(tree: Path, pid: int, state: str, name: str = "python3", **more: str) -> None:
+    plant(tree, f"/proc/{pid}/stat", f"{pid} ({name}) {state} 1 1 1 0 -1 4194560 0 0 0 0 12 31 0 0 20 0 1 0 {100 + pid} 0 0\n")
+    for file, text in more.items():
+        plant(tree, f"/proc/{pid}/{file}", text)
+
+
+def test_processes_are_counted_and_those_that_sleep_for_good_or_were_not_waited_for_are_kept(tree: Path) -> None:
+    task(tree, 1, "S", "systemd")
+    task(tree, 7, "D", "a) Z (b", status="voluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t2\n", wchan="io_schedule")
+    task(tree, 8, "Z", "sh")
+    task(tree, 9, "S", "slurmd", limits="Max open files  1 1 files\n")
+    task(tree, 10, "D", status="Name: x\n")
+    task(tree, 11, "D")     # ended before it was looked at closely
+    plant(tree, "/proc/12/stat", "12 (cut")
+    capture = look(Probe("it", Kind.PROCESSES, argv=("slurmd",)), tree)
+    document = json.loads(capture.text)
+    assert capture.outcome is Outcome.DONE
+    assert document["states"] == {"S": 2, "D": 2, "Z": 1} and document["hidden"] is False
+    assert sorted(document["processes"]) == [[7, "D", 107, 42, "a) Z (b"], [8, "Z", 108, -1, "sh"], [10, "D", 110, -1, "python3"]]
+    assert document["waits"] == {"7": "io_schedule", "10": ""}
+    assert document["limits"] == [[9, "slurmd", "Max open files  1 1 files\n"]]
+
+
+def test_of_very_many_processes_of_one_state_only_the_first_are_kept_and_all_are_counted(tree: Path) -> None:
+    for pid in range(1, reader.MOST_TASKS + 3):
+        task(tree, pid, "Z")
+    document = json.loads(look(Probe("it", Kind.PROCESSES), tree).text)
+    assert (document["states"]["Z"], len(document["processes"])) == (reader.MOST_TASKS + 2, reader.MOST_TASKS)
+
+
+def test_where_the_first_process_cannot_be_seen_others_are_hidden_too(tree: Path) -> None:
+    task(tree, 4711, "S")
+    assert json.loads(look(Probe("it", Kind.PROCESSES), tree).text)["hidden"] is True
+
+
 # Commands
 
 def test_a_command_runs_without_a_shell_input_or_foreign_locale(tree: Path) -> None:

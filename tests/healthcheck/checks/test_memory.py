@@ -1,0 +1,161 @@
+"""Rules of rules/memory.yaml: each passes at its limit, fails beyond it, and says what it could not see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
+from healthcheck.outcome import Status
+from healthcheck.recording import Outcome, Recording
+from tests.healthcheck import machine
+from tests.healthcheck.checks.changed import files
+from tests.healthcheck.checks.judged import ALL, after, gpus, ids, said, verdict
+
+KIB = 2113000000
+MIB_PAGES = 2048
+
+
+def meminfo(**values: int | None) -> Recording:
+    """The healthy machine with these lines of /proc/meminfo; None takes one away."""
+    lines = dict(line.split(":") for line in machine.MEMINFO.splitlines())
+    lines |= {key: f" {value}" + ("" if key.startswith("HugePages_") else " kB") for key, value in values.items() if value is not None}
+    text = "".join(f"{key}:{value}\n" for key, value in lines.items() if values.get(key, 0) is not None)
+    return files("host.memory", {"/proc/meminfo": text})
+
+
+def log(*texts: str, hours_before_the_end: float = 0) -> Recording:
+    """A kernel log with these lines, and an harmless one so much later."""
+    records = "".join(f"3,{900 + n},{10_000_000 + n},-;{text}\n" for n, text in enumerate(texts))
+    last = int(10_000_000 + hours_before_the_end * 3600e6)
+    return files("kernel.log", {"/dev/kmsg": f"{machine.KMSG}{records}6,999,{last},-;harmless\n"})
+
+
+OOM = ("Out of memory: Killed process 3121 (python3) total-vm:81234kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:1kB "
+       "oom_score_adj:0")
+OOM_GROUP = "Memory cgroup out of memory: Killed process 3122 (python3) total-vm:81234kB, anon-rss:1kB"
+CE = "EDAC MC3: 1 CE memory read error on CPU_SrcID#0_MC#3_Chan#0_DIMM#0 (channel:0 slot:0 page:0x1 offset:0x0 grain:32 syndrome:0x0)"
+HUNG = "INFO: task python3:31337 blocked for more than 120 seconds."
+
+PASSING = [
+    ("memory-poisoned", meminfo()), ("memory-available", meminfo()), ("memory-left-over", meminfo()), ("memory-hugepages", meminfo()),
+    ("memory-available", meminfo(MemAvailable=KIB * 2 // 100)), ("memory-left-over", meminfo(MemAvailable=KIB * 70 // 100)),
+    ("memory-left-over", meminfo(MemAvailable=KIB * 61 // 100, HugePages_Free=KIB * 9 // 100 // MIB_PAGES + 1)),
+    ("memory-hugepages", meminfo(HugePages_Total=KIB, HugePages_Free=KIB * 10 // 100 // MIB_PAGES)),
+    # A kernel without huge pages has no such lines.
+    ("memory-hugepages", meminfo(HugePages_Total=None, HugePages_Free=None, Hugepagesize=None)),
+    ("memory-ecc-uncorrected", machine.recording()), ("kernel-oom", machine.recording()), ("kernel-oom", log(OOM, hours_before_the_end=25)),
+    ("kernel-hardware-corrected", log(*[CE] * 24)), ("kernel-hardware-corrected", log(*[CE] * 25, hours_before_the_end=25)),
+    ("kernel-hung-task", machine.recording()), ("kernel-hung-task", log(HUNG, hours_before_the_end=25)),
+    # A program may be called anything.
+    ("kernel-oom", log("systemd[1]: Out of memory: a unit was killed")),
+]
+FAILING = [
+    ("memory-poisoned", meminfo(HardwareCorrupted=4), "memory: 4 KiB out of use, expected at most 0 KiB"),
+    ("memory-available", meminfo(MemAvailable=KIB * 2 // 100 - KIB // 500),
+     "memory: 36.3 GiB available (1.8 %), expected at least 2 %"),
+    ("memory-left-over", meminfo(MemAvailable=KIB // 2), "memory: 50 % available, and nothing runs on any GPU, expected at least 70 %"),
+    ("memory-hugepages", meminfo(HugePages_Total=KIB, HugePages_Free=KIB // 5 // MIB_PAGES),
+     "huge pages: 403.0 GiB reserved and idle (20 %), expected at most 10 % of memory"),
+    ("memory-ecc-uncorrected", files("memory.edac", {"dimm1/dimm_ue_count": "2\n", "mc0/ue_count": "2\n"}),
+     "DIMM P1-DIMMB1 (mc0/dimm1): 2 uncorrected, expected at most 0"),
+    ("memory-ecc-uncorrected", files("memory.edac", {"mc0/ue_count": "1\n"}),
+     "memory controller mc0: 1 uncorrected, of no known DIMM, expected at most 0"),
+    ("memory-ecc-uncorrected", files("memory.edac", {"dimm1/dimm_ue_count": "2\n", "mc0/ue_count": "3\n"}),
+     "DIMM P1-DIMMB1 (mc0/dimm1): 2 uncorrected, expected at most 0; "
+     "memory controller mc0: 1 uncorrected, of no known DIMM, expected at most 0"),
+    ("kernel-oom", log(OOM), "python3: killed once, expected no process killed for want of memory"),
+    ("kernel-oom", log(OOM_GROUP, OOM_GROUP),
+     "python3: killed 2 times, by its own memory limit, expected no process killed for want of memory"),
+    ("kernel-oom", log(OOM, OOM_GROUP), "python3: killed 2 times, expected no process killed for want of memory"),
+    ("kernel-hardware-corrected", log(*[CE] * 25), f"kernel log: 25 in 24 h, the last: {CE}, expected at most 24"),
+    ("kernel-hung-task", log(HUNG, HUNG.replace("120", "241")),
+     "python3, process 31337: blocked for more than 241 s, 10 s after boot, expected no task blocked so long"),
+]
+
+
+@pytest.mark.parametrize(("rule", "recording"), PASSING)
+def test_a_node_at_its_limit_passes(rule: str, recording: Recording) -> None:
+    result = verdict(rule, recording)
+    assert (result.status, said(result)) == (Status.PASS, "")
+
+
+@pytest.mark.parametrize(("rule", "recording", "words"), FAILING)
+def test_a_node_beyond_it_is_told_what_is_wrong(rule: str, recording: Recording, words: str) -> None:
+    result = verdict(rule, recording)
+    assert (result.status, said(result)) == (Status.FAIL, words)
+
+
+@pytest.mark.parametrize(("rule", "recording"), [
+    ("memory-available", meminfo(MemAvailable=None)), ("memory-left-over", meminfo(MemAvailable=None)), ("memory-available", meminfo(MemTotal=None)),
+    ("memory-hugepages", meminfo(HugePages_Free=None)), ("memory-poisoned", files("host.memory", {"/proc/meminfo": Outcome.DENIED})),
+    ("memory-ecc-uncorrected", files("memory.edac", {"dimm0/dimm_ue_count": Outcome.DENIED})),
+    ("memory-ecc-uncorrected", files("memory.edac", {"mc0/ue_count": "many\n"})),
+    ("kernel-oom", files("kernel.log", {"/dev/kmsg": Outcome.DENIED})), ("kernel-hung-task", files("kernel.log", {"/dev/kmsg": ""})),
+    ("kernel-hardware-corrected", files("kernel.log", {"/dev/kmsg": Outcome.DENIED})),
+    ("memory-left-over", gpus({"processes": {"error": [999, "Unknown Error"]}})),
+])
+def test_what_could_not_be_read_is_unknown(rule: str, recording: Recording) -> None:
+    assert verdict(rule, recording).status is Status.UNKNOWN
+
+
+def test_memory_in_use_by_a_job_is_not_left_over() -> None:
+    busy = gpus({"processes": [[4711, "R", "python3"]]}, [5])
+    held = meminfo(MemAvailable=KIB // 2)
+    assert verdict("memory-left-over", replace(busy, captures={**busy.captures, "host.memory": held.captures["host.memory"]})).status is Status.PASS
+
+
+def no_edac() -> Recording:
+    capture = machine.captures()["memory.edac"]
+    return machine.recording(memory_edac=replace(capture, files={"/proc/meminfo": capture.files["/proc/meminfo"]}))
+
+
+@pytest.mark.parametrize(("rule", "recording"), [
+    ("memory-ecc-uncorrected", no_edac()), ("memory-ecc-corrected", no_edac()), ("memory-poisoned", meminfo(HardwareCorrupted=None)),
+])
+def test_what_this_kernel_does_not_count_is_skipped_and_says_so(rule: str, recording: Recording) -> None:
+    result = verdict(rule, after(recording, 600), recording)
+    assert (result.status, result.reason.partition(":")[0]) == (Status.SKIPPED, "not supported")
+
+
+@pytest.mark.parametrize(("count", "seconds", "status", "words"), [
+    (12, 600, Status.PASS, ""),      # 9 more than before: too few to say anything
+    (13, 600, Status.FAIL, "DIMM P1-DIMMA1 (mc0/dimm0): 10 corrected in 10 min, expected fewer than 10, or at most 10 a day"),
+    (13, 86400, Status.PASS, ""), (14, 86400, Status.FAIL, "DIMM P1-DIMMA1 (mc0/dimm0): 11 corrected in 1440 min, expected fewer than 10, or at most 10 a day"),
+    (3, 600, Status.PASS, ""), (2, 600, Status.UNKNOWN, ""), (13, 0, Status.UNKNOWN, ""), (13, -5, Status.UNKNOWN, ""),
+])
+def test_a_dimm_is_accused_of_what_it_corrected_since_the_last_look(count: int, seconds: float, status: Status, words: str) -> None:
+    """DIMM P1-DIMMA1 had corrected 3 errors by then."""
+    now = files("memory.edac", {"dimm0/dimm_ce_count": f"{count}\n", "mc0/ce_count": f"{count}\n"})
+    result = verdict("memory-ecc-corrected", after(now, seconds), machine.recording())
+    assert (result.status, said(result)) == (status, words)
+
+
+def test_without_dimms_the_controller_is_accused() -> None:
+    gone = {f"dimm{n}/{name}": None for n in range(2) for name in ("dimm_label", "dimm_ce_count", "dimm_ue_count")}
+    result = verdict("memory-ecc-corrected", after(files("memory.edac", {**gone, "mc0/ce_count": "99\n"}), 60), files("memory.edac", gone))
+    assert said(result).startswith("mc0: 96 corrected in 1 min")
+
+
+def test_idle_gpus_with_all_memory_back_are_fine() -> None:
+    assert verdict("memory-left-over", gpus({"processes": []}, ALL)).status is Status.PASS
+
+
+def test_every_rule_of_the_file_is_in_a_table() -> None:
+    assert ids("memory.yaml") == {row[0] for row in FAILING} | {"memory-ecc-corrected"}
+
+
+@pytest.mark.parametrize("fact", ["memory_use", "edac"])
+@given(data=st.data())
+def test_no_bytes_in_any_file_raise(fact: str, data: st.DataObject) -> None:
+    probe = FACTS[fact].probes[0].id
+    held = machine.captures()[probe]
+    path = data.draw(st.sampled_from(sorted(held.files)))
+    whole = held.files[path]
+    text = data.draw(st.one_of(st.text(max_size=60), st.integers(0, len(whole.text)).map(lambda end: whole.text[:end])))
+    changed = replace(held, files={**held.files, path: replace(whole, text=text)})
+    value = build_fact(FACTS[fact], Captures(machine.recording(**{probe: changed})))
+    assert not isinstance(value, Unmeasured) or "could not be read from" not in value.reason

@@ -1,0 +1,42 @@
+"""What muster must say of each fault of the machine around the GPUs, by its name alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.scenarios.expect import Expected, only, together
+
+EXPECTED: Mapping[str, Expected] = {
+    "cpu-taken-away": only("cpu-offline", "CPUs", "2 offline: 17, 129|all 224 online", "bring it back|vendor", "warning"),
+    "cpu-throttled-for-heat": only("cpu-throttled", "CPU package 1", "throttled 212 times", "fans|heat sink", "warning", "datacentre"),
+    "cpu-saves-power": only("cpu-governor", "CPU frequency", "powersave on 8 of 8|performance", "cpupower", "info"),
+    "dimm-lost": together(
+        only("host-memory", "memory", "1952 GiB|of 2048 GiB", "reseat|replace", owner="vendor"),
+        only("numa-memory", "NUMA node 1", "about", "reseat|replace", "warning", "vendor")),
+    "dimm-uncorrected": together(
+        only("memory-ecc-uncorrected", "DIMM CPU_SrcID#0_MC#2_Chan#1_DIMM#0", "1 uncorrected", "drain|replace the dimm", owner="vendor"),
+        only("memory-poisoned", "memory", "4 KiB out of use", "reboot the drained node", "warning", "vendor"),
+        only("kernel-hardware-error", "kernel log", "1 UE memory read error", "drain|dimm", owner="vendor")),
+    "dimm-corrects": together(
+        only("memory-ecc-corrected", "DIMM CPU_SrcID#1_MC#1_Chan#0_DIMM#0", "corrected in 10 min", "reseat the dimm|replace", "warning", "vendor"),
+        only("kernel-hardware-corrected", "kernel log", "60 in 24 h|at most 24", "dimm", "warning", "vendor")),
+    "memory-not-given-back": only("memory-left-over", "memory", "50 % available|70 %", "/dev/shm", "warning"),
+    "memory-reserved": only("memory-hugepages", "huge pages", "400.0 GiB|10 %", "vm.nr_hugepages=0", "warning"),
+    "killed-for-memory": only("kernel-oom", "python3", "killed once, by its own memory limit", "user looks", "info", "user"),
+    "stuck-on-a-dead-server": together(
+        only("process-stuck", "python3, process 30418", "rpc_wait_bit_killable for 10 min", "file server|reboot the drained", "warning"),
+        only("kernel-hung-task", "python3, process 30418", "blocked for more than 120 s", "file server", "warning")),
+    "driver-wedged": only("process-stuck-driver", "nvidia-smi, process 911", "for 10 min", "drain the node and reboot"),
+    "zombies": only("process-zombies", "processes", "1200 zombies, mostly health-probe|at most 1000", "restart the parent", "warning"),
+    "files-all-open": only("process-files", "open files", "1048000|80 % of 1048576", "fs.file-max", "warning"),
+    "slurmd-may-not-lock-memory": together(
+        only("limits-memlock", "slurmd, process 2210", "8192 KiB|unlimited", "LimitMEMLOCK=infinity", "warning"),
+        only("limits-nofile", "slurmd, process 2210", "1024 open files|65536", "LimitNOFILE", "warning")),
+    "pcie-link-corrects": only(
+        "pcie-aer-correctable", "above nvidia 0000:9d:00.0", "corrected errors a minute|at most 32", "reseat the board", "warning", "datacentre"),
+    "pcie-link-lost": together(
+        only("pcie-aer-fatal", "above mlx5_core 0000:ce:00.0", "1 fatal errors", "drain|reseat", owner="datacentre"),
+        only("pcie-aer-nonfatal", "mlx5_core 0000:ce:00.0", "2 uncorrected errors", "reseat", "warning", "datacentre")),
+    "affinity-lost": only("numa-affinity", "nvidia 0000:df:00.0", "on no NUMA node|one of 2", "BIOS|NCCL_TOPO_FILE", "warning", "vendor"),
+    "iommu-translates": only("pcie-iommu", "nvidia 0000:1b:00.0 and 15 more", "DMA-FQ|identity", "iommu=pt", "info"),
+}

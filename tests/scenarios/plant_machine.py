@@ -1,0 +1,166 @@
+"""Plants the commonest faults of the machine around the GPUs: CPUs, main memory, processes, limits, PCI Express links.
+
+In the run of Llama 3 405B (table 5 of its paper) 13 of 419 unplanned stops were a CPU's, 6 main memory's, and hung or corrupted file systems
+another handful; forms of files and lines are those of the kernel that the modules of the facts name.
+"""
+
+from __future__ import annotations
+
+from provisioning.demo import hostfiles
+from provisioning.demo.h100 import GPUS, HCAS, MEMORY_KB, device_folder
+from provisioning.demo.hostfiles import CPU, EDAC, NUMA
+from provisioning.demo.machine import Machine
+from tests.scenarios import node as scenario
+from tests.scenarios.plant import planted
+from tests.scenarios.repair import reboot, wait
+
+_OURS = (CPU, EDAC, NUMA, "/sys/devices/pci", "/proc/")
+
+
+def _mend(node: Machine) -> None:
+    """Files are as on the healthy node again, but for what goes on counting."""
+    healthy = scenario.machine(node.name).files
+    for path in [path for path in node.files if path.startswith(_OURS) and "_count" not in path and "/aer_dev_" not in path]:
+        if path in healthy:
+            node.files[path] = healthy[path]
+        else:
+            del node.files[path]
+
+
+def _cold_boot(node: Machine) -> None:
+    """Powered off, the part replaced, powered on: every counter and the log begin anew."""
+    node.files |= scenario.machine(node.name).files
+    _mend(node)
+    reboot(node)
+
+
+def _day_later(node: Machine) -> None:
+    _mend(node)
+    wait(node, 25)
+
+
+@planted(_cold_boot)
+def cpu_taken_away(node: Machine) -> None:
+    """Two CPUs were taken offline after corrected errors of their cache."""
+    node.files[f"{CPU}/online"] = "0-16,18-128,130-223\n"
+
+
+@planted(_mend)
+def cpu_throttled_for_heat(node: Machine) -> None:
+    """The second socket was throttled 212 times since the last look."""
+    for path in node.files:
+        if path.endswith("package_throttle_count") and hostfiles.package(int(path.split("/cpu")[2].partition("/")[0])) == 1:
+            node.files[path] = "216\n"
+
+
+@planted(_mend)
+def cpu_saves_power(node: Machine) -> None:
+    """An update set every CPU's governor to powersave."""
+    node.files |= {path: "powersave\n" for path in node.files if path.endswith("/scaling_governor")}
+
+
+@planted(_cold_boot)
+def dimm_lost(node: Machine) -> None:
+    """A DIMM of 64 GiB beside the second socket was disabled at boot."""
+    left = MEMORY_KB - 64 * 1024 * 1024
+    node.files["/proc/meminfo"] = node.files["/proc/meminfo"].replace(str(MEMORY_KB), str(left))
+    node.files[f"{NUMA}/node1/meminfo"] = f"Node 1 MemTotal:       {MEMORY_KB // 2 - 64 * 1024 * 1024} kB\n"
+
+
+@planted(_cold_boot)
+def dimm_uncorrected(node: Machine) -> None:
+    """A DIMM met an uncorrected error, of which a page was taken out of use."""
+    node.files |= {f"{EDAC}/mc2/dimm4/dimm_ue_count": "1\n", f"{EDAC}/mc2/ue_count": "1\n"}
+    node.files["/proc/meminfo"] = node.files["/proc/meminfo"].replace("HardwareCorrupted:       0", "HardwareCorrupted:       4")
+    node.say("EDAC MC2: 1 UE memory read error on CPU_SrcID#0_MC#2_Chan#1_DIMM#0 (channel:1 slot:0 page:0x8a21 offset:0x0 grain:32)", 0)
+
+
+@planted(_cold_boot)
+def dimm_corrects(node: Machine) -> None:
+    """A DIMM corrected 400 errors since the last look, and the kernel logged 60 of them."""
+    node.files |= {f"{EDAC}/mc5/dimm0/dimm_ce_count": "401\n", f"{EDAC}/mc5/ce_count": "401\n"}
+    for _ in range(60):
+        node.say("EDAC MC5: 1 CE memory read error on CPU_SrcID#1_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x1f offset:0x0 grain:32)", 3)
+
+
+@planted(_mend)
+def memory_not_given_back(node: Machine) -> None:
+    """A job's files in /dev/shm hold half of the memory, and the job has ended."""
+    lines = node.files["/proc/meminfo"].splitlines(keepends=True)
+    node.files["/proc/meminfo"] = "".join(f"MemAvailable: {MEMORY_KB // 2} kB\n" if line.startswith("MemAvailable") else line for line in lines)
+
+
+@planted(_mend)
+def memory_reserved(node: Machine) -> None:
+    """Somebody reserved 400 GiB of huge pages, and uses none of them."""
+    pages = 200 * 1024
+    node.files["/proc/meminfo"] = node.files["/proc/meminfo"].replace(
+        "HugePages_Total:       0", f"HugePages_Total:  {pages}").replace("HugePages_Free:        0", f"HugePages_Free:   {pages}")
+
+
+@planted(_day_later)
+def killed_for_memory(node: Machine) -> None:
+    """The kernel killed a training process that had grown past its job's limit."""
+    node.say("python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", 4)
+    node.say("Memory cgroup out of memory: Killed process 30417 (python3) total-vm:812345678kB, anon-rss:402653184kB, UID:1001", 3)
+
+
+def _asleep(node: Machine, pid: int, name: str) -> None:
+    node.files |= {
+        f"/proc/{pid}/stat": hostfiles.stat(pid, name, "D", 900), f"/proc/{pid}/wchan": "rpc_wait_bit_killable",
+        f"/proc/{pid}/status": f"Name:\t{name}\nState:\tD (disk sleep)\nvoluntary_ctxt_switches:\t818\nnonvoluntary_ctxt_switches:\t3\n",
+    }
+
+
+@planted(_cold_boot, before=lambda node: _asleep(node, 30418, "python3"))
+def stuck_on_a_dead_server(node: Machine) -> None:
+    """A process waits for a file server that is gone, and nobody can kill it; after two minutes the kernel says so, too."""
+    node.say("INFO: task python3:30418 blocked for more than 120 seconds.", 3)
+
+
+@planted(_cold_boot, before=lambda node: _asleep(node, 911, "nvidia-smi"))
+def driver_wedged(node: Machine) -> None:
+    """nvidia-smi has waited in the driver since before the last look."""
+
+
+@planted(_mend)
+def zombies(node: Machine) -> None:
+    """A daemon does not wait for its children: 1,200 of them have ended."""
+    node.files |= {f"/proc/{pid}/stat": hostfiles.stat(pid, "health-probe", "Z", 900) for pid in range(50000, 51200)}
+
+
+@planted(_mend)
+def files_all_open(node: Machine) -> None:
+    """A leak has filled the kernel's table of open files."""
+    node.files["/proc/sys/fs/file-nr"] = "1048000\t0\t1048576\n"
+
+
+@planted(_mend)
+def slurmd_may_not_lock_memory(node: Machine) -> None:
+    """slurmd was started without its unit's limits: ranks cannot register memory for RDMA."""
+    node.files["/proc/2210/limits"] = hostfiles.limits("8388608", 1024)
+
+
+@planted(_mend)
+def pcie_link_corrects(node: Machine) -> None:
+    """The port above GPU 4 corrected 9,000 errors since the last look."""
+    node.files[f"{device_folder(GPUS[4]).rpartition('/')[0]}/aer_dev_correctable"] = hostfiles.aer("correctable", 9002)
+
+
+@planted(_cold_boot)
+def pcie_link_lost(node: Machine) -> None:
+    """An adapter's link went down by surprise and came back; the adapter counts a lost transaction as well."""
+    node.files[f"{device_folder(HCAS[6]).rpartition('/')[0]}/aer_dev_fatal"] = hostfiles.aer("fatal", 1)
+    node.files[f"{device_folder(HCAS[6])}/aer_dev_nonfatal"] = hostfiles.aer("nonfatal", 2)
+
+
+@planted(_mend)
+def affinity_lost(node: Machine) -> None:
+    """After a firmware update nothing says on which NUMA node GPU 7 sits."""
+    node.files[f"{device_folder(GPUS[7])}/numa_node"] = "-1\n"
+
+
+@planted(_mend)
+def iommu_translates(node: Machine) -> None:
+    """The node was booted without iommu=pt."""
+    node.files |= {path: "DMA-FQ\n" for path in node.files if path.endswith("/iommu_group/type")}
