@@ -1,7 +1,7 @@
 """Xid and SXid checks: what NVIDIA's drivers reported, by the table (`xid.yaml`, `sxid.yaml`), each number under the one rule
 that it belongs to.
 
-Only what is within `hours` of the log's newest record is accused; what is older is said beside the result, for by now the GPU's own
+Only what is within `hours` before the look is accused; what is older is said beside the result, for by now the GPU's own
 state tells more (gpu-* rules).
 """
 

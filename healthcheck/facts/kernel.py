@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from healthcheck.facts.base import Captures, Fact, Partial, Unread, fact
+from healthcheck.facts.host import UPTIME, uptime
 from healthcheck.probes import MIB, Kind, Probe
 
 KMSG = "/dev/kmsg"
@@ -33,16 +34,24 @@ class KernelLine:
 class KernelLog(Fact):
     """The log as captured. It is searched as one text and only the lines that match are parsed: a healthy log has thousands.
 
-    `caveat` says how many records of this boot the kernel had overwritten already, which nobody can judge any more.
+    `caveat` says how many records of this boot the kernel had overwritten already, which nobody can judge any more. `uptime` is in
+    seconds, and 0 where it was not measured.
     """
 
     name: str
     text: str = field(repr=False)
     caveat: str = ""
+    uptime: float = 0.0
 
     @property
     def newest(self) -> float:
-        """Seconds since boot of the newest record."""
+        """Seconds since boot of the look, against which 'within so many hours' is meant: a quiet node logs nothing for days.
+
+        The newest record's time where that is later, or where nothing else is known: in a container uptime may be the container's.
+        """
+        return max(self.uptime, self._newest_record())
+
+    def _newest_record(self) -> float:
         end = len(self.text)
         while end > 0:
             start = self.text.rfind("\n", 0, end) + 1
@@ -71,7 +80,16 @@ def unescape(text: str) -> str:
     return _HEX.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-@fact("kernel_log", LOG)
+def _uptime(captures: Captures) -> float:
+    """In seconds; 0 where it was not measured."""
+    try:
+        hours: Any = uptime(captures).hours
+    except Unread:
+        return 0.0
+    return hours * 3600 if isinstance(hours, float) else 0.0
+
+
+@fact("kernel_log", LOG, besides=(UPTIME,))
 def kernel_log(captures: Captures) -> Any:
     """The records that the kernel still holds; an empty log, or one without a single record, was not measured."""
     files = captures.files(LOG)
@@ -81,7 +99,7 @@ def kernel_log(captures: Captures) -> Any:
         raise Unread(f"{KMSG} holds no record of the documented form")
     lost = int(first[2])
     caveat = f"of this boot, the {lost} oldest records are gone from the kernel's buffer" if lost else ""
-    log = KernelLog(name="kernel log", text=text, caveat=caveat)
+    log = KernelLog(name="kernel log", text=text, caveat=caveat, uptime=_uptime(captures))
     if files.truncated(KMSG):
         return Partial(log, f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped")
     capture = captures.capture(LOG)

@@ -19,6 +19,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact
 from healthcheck.facts.gpu import NVIDIA_VENDOR, PCI
+from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, kernel_log
 
 OFF_THE_BUS = 79
@@ -138,7 +139,7 @@ class SXid:
 
 @dataclass(frozen=True)
 class Xids(Fact):
-    """All of them, oldest first. `newest` is the time of the log's newest record, against which 'within so many hours' is meant."""
+    """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant."""
 
     name: str
     newest: float
@@ -152,7 +153,7 @@ def architecture(device: int) -> str:
     return next((name for first, last, name in _GENERATIONS if first <= device <= last), "")
 
 
-@fact("xids", LOG, besides=(PCI,))
+@fact("xids", LOG, besides=(PCI, UPTIME))
 def xids(captures: Captures) -> Any:
     """What the kernel log says; where the PCI bus was not captured, only the generation of the GPUs is not known."""
     found = kernel_log(captures)

@@ -12,17 +12,21 @@ from collections.abc import Iterator, Sequence
 Line = tuple[int, str]      # priority (facility * 8 + level), text
 
 _ERROR, _WARNING, _NOTICE, _INFO = 3, 4, 5, 6
+_LAST_SECONDS = 3600.0
 _SYSTEMD = 3 * 8 + _INFO    # what user space writes carries its facility
 
 
-def records(lines: Iterator[Line], rng: random.Random) -> list[bytes]:
-    """The records, numbered from 0, with times (microseconds since boot) that advance as a boot does."""
-    found = []
+def records(boot: Iterator[Line], service: Iterator[Line], up_seconds: float, rng: random.Random) -> list[bytes]:
+    """The records, numbered from 0, with times (microseconds since boot) that advance as a boot does, and then stand in the last hour."""
+    found: list[bytes] = []
     now = 0
-    for sequence, (priority, text) in enumerate(lines):
-        if sequence > 12:
-            now += rng.randrange(200, 90_000)
-        found.append(f"{priority},{sequence},{now},-;{text}\n".encode())
+    for late, lines in ((False, boot), (True, service)):
+        if late:
+            now = max(now, int((up_seconds - _LAST_SECONDS) * 1e6))
+        for priority, text in lines:
+            if len(found) > 12:
+                now += rng.randrange(200, 90_000)
+            found.append(f"{priority},{len(found)},{now},-;{text}\n".encode())
     return found
 
 
@@ -30,7 +34,7 @@ def healthy(
     rng: random.Random, *, kernel: str, driver: str, memory_kb: int, gpus: Sequence[str], hcas: Sequence[str], nvmes: Sequence[str],
     nvswitches: Sequence[str],
 ) -> Iterator[Line]:
-    """Some 300 lines from the first of the kernel to a node that has run jobs for a while."""
+    """Some 300 lines from the first of the kernel to a node that is up."""
     yield from _early(kernel, memory_kb)
     yield from _processors()
     yield from _firmware()
@@ -39,7 +43,6 @@ def healthy(
     yield from _network(hcas)
     yield from _user_space()
     yield from _nvidia(driver, gpus, nvswitches)
-    yield from _service(gpus, rng)
 
 
 def _early(kernel: str, memory_kb: int) -> Iterator[Line]:
@@ -184,7 +187,8 @@ def _nvidia(driver: str, gpus: Sequence[str], nvswitches: Sequence[str]) -> Iter
     yield _INFO, "nvidia-uvm: Loaded the UVM driver, major device number 505."
 
 
-def _service(gpus: Sequence[str], rng: random.Random) -> Iterator[Line]:
+def service(gpus: Sequence[str], rng: random.Random) -> Iterator[Line]:
+    """What a node says that has run jobs for a while."""
     yield _INFO, "docker0: port 1(veth3a1c) entered forwarding state"
     yield _INFO, "perf: interrupt took too long (2514 > 2500), lowering kernel.perf_event_max_sample_rate to 79500"
     if rng.random() < 0.3:

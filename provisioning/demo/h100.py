@@ -12,6 +12,7 @@ import uuid
 from provisioning.demo import bootlog, containers, disks, host, hostfiles, network, services
 from provisioning.demo.machine import Machine, Mount
 
+UP_SECONDS = 3463201.37
 KERNEL = "6.5.0-1007-nvidia"
 DRIVER = "535.161.08"
 MEMORY_KB = 2113409204
@@ -61,7 +62,7 @@ def healthy(name: str, rng: random.Random) -> Machine:
     disks.install(machine, BOOT_NVMES + NVMES, NVMES, device_folder, rng)
     machine.log.extend(bootlog.records(bootlog.healthy(
         rng, kernel=KERNEL, driver=DRIVER, memory_kb=MEMORY_KB, gpus=GPUS, hcas=HCAS, nvmes=BOOT_NVMES + NVMES, nvswitches=NVSWITCHES,
-    ), rng))
+    ), bootlog.service(GPUS, rng), UP_SECONDS, rng))
     return machine
 
 
@@ -77,7 +78,7 @@ def _host_files(name: str, rng: random.Random) -> dict[str, str]:
         "/proc/sys/kernel/osrelease": f"{KERNEL}\n",
         "/proc/sys/kernel/random/boot_id": f"{boot_id}\n",
         "/proc/meminfo": meminfo(MEMORY_KB, rng),
-        "/proc/uptime": "3463201.37 761904301.12\n",
+        "/proc/uptime": f"{UP_SECONDS:.2f} 761904301.12\n",
         "/proc/swaps": "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
         "/proc/driver/nvidia/version":
             f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {DRIVER}  Tue Mar  5 22:42:15 UTC 2024\n"

@@ -336,3 +336,12 @@ def test_four_mebibytes_of_reports_are_judged_in_bounded_time(line: str) -> None
     before = time.process_time()
     judged(log)
     assert time.process_time() - before < 15
+
+
+def test_what_a_quiet_node_logged_last_does_not_stay_its_newest_trouble_for_ever() -> None:
+    two_days = machine.done(**{"/proc/uptime": f"{50 + 48 * HOUR}.00 99.0\n"})
+    found = judged(kmsg((50, xid(48))), host_uptime=two_days)["kernel-xid"]
+    assert found.status is Status.PASS and "older than 24 h and not judged: Xid 48 at PCI 0000:18:00, 48 h ago" in found.reason
+    assert judged(kmsg((50, xid(48))), host_uptime=Capture(Outcome.MISSING))["kernel-xid"].status is Status.FAIL
+    # A container's own uptime is shorter than the kernel's.
+    assert judged(kmsg((50, xid(48)), newest=50 + 48 * HOUR))["kernel-xid"].status is Status.PASS
