@@ -828,7 +828,7 @@ _HANDLERS: tuple[tuple[re.Pattern[str], _Handler], ...] = (
     (forms.CISCO, _cisco), (forms.IPV4, _ipv4), (forms.DASHED, _dashed), (forms.LABEL, _label), (forms.SERIAL, _headed("serial number")),
     (forms.SERIAL_CAPITALS, _headed("serial number")), (forms.SERIAL_LETTERS, _headed("serial number")), (forms.ENX, _second_is_digits),
     (forms.CONTAINER, _container), (forms.BARE, _bare), (forms.TOKEN, _like("secret")), (forms.SSID, _headed("SSID")),
-    (forms.MAIL, _mail), (forms.FQDN, _fqdn),
+    (forms.DISK_ID, _headed("serial number")), (forms.MAIL, _mail), (forms.FQDN, _fqdn),
 )
 # After the learned words, which in a path are known best.
 _PATHS: tuple[tuple[re.Pattern[str], _Handler], ...] = ((forms.MOUNT_UNIT, _mount_unit), (forms.FILE_PATH, _file_path))

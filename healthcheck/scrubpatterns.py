@@ -122,6 +122,8 @@ SERIAL = re.compile(
     r"(?i)(\b(?:serial(?:[ _-]?(?:number|num|no))?|s/n|sn|(?:asset|service)[ _-]?tag|board[ _]id|part[ _]number)"
     r"\.?[\"']?\s{0,2}[:=#]?\s{0,4}\"?)"
     r"((?=[A-Z-]{0,40}[0-9])[A-Z0-9][A-Z0-9-]{4,63})(?![\w:/.])")
+# Of smartctl's JSON (wwn, eui64): a number, whose first digit stays lest it become one that JSON has not.
+DISK_ID = re.compile(r"(\"(?:ext_)?id\"\s{0,2}:\s{0,2}[1-9])(\d{7,19})(?![\d.])")
 # One without a digit is told from a word by its capitals, or by the colon before it.
 SERIAL_CAPITALS = re.compile(
     r"(\b(?i:serial(?:[ _-]?(?:number|num|no))?|s/n|sn)\.?[\"']?\s{0,2}[:=#]?\s{0,4}\"?)"

@@ -1,0 +1,41 @@
+"""What disks, arrays and fstab say of whose machine it is gives way to stand-ins when a recording is scrubbed; what is judged stays."""
+
+from __future__ import annotations
+
+import json
+
+from healthcheck import recording as recordings
+from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.scrub import scrub
+from inventory.model import Node
+from tests.healthcheck import machine
+from tests.healthcheck.checks.judged import said, verdict
+
+FSTAB = (
+    "UUID=5a1e7c1e-0a43-4fd1-9a0c-2f6d3d5b8f11 / ext4 errors=remount-ro 0 1\n"
+    "filer7.acme-labs.example:/export/secretproject /mnt/secretproject nfs4 rw,hard 0 0\n"
+)
+SMART = json.dumps({
+    "smartctl": {"exit_status": 0, "argv": ["smartctl", "-j", "-a", "/dev/nvme0"]}, "model_name": "SAMSUNG MZWLJ3T8HBLS-00007",
+    "serial_number": "S64FNE0R903600", "firmware_version": "EPK9CB5Q", "smart_status": {"passed": False},
+    "wwn": {"naa": 5, "oui": 9528, "id": 53114427311},
+    "nvme_namespaces": [{"id": 1, "eui64": {"oui": 9528, "ext_id": 645522839403}}],
+    "nvme_smart_health_information_log": {"critical_warning": 4, "media_errors": 12, "data_units_written": 123456789},
+}, indent=2)
+
+
+def test_serial_numbers_names_of_servers_and_unique_ids_of_disks_are_replaced_and_what_is_judged_stays() -> None:
+    files = {f"/sys/class/nvme/nvme0/{name}": FileCapture(Outcome.DONE, text) for name, text in
+             {"serial": "S64FNE0R903600\n", "model": "SAMSUNG MZWLJ3T8HBLS-00007\n", "state": "dead\n", "firmware_rev": "EPK9CB5Q\n",
+              "transport": "pcie\n", "address": "0000:01:00.0\n"}.items()}
+    seen = machine.recording(
+        nvme_sysfs=Capture(Outcome.DONE, files=files), filesystem_plan=machine.done(**{"/etc/fstab": FSTAB}),
+        disk_smart=Capture(Outcome.DONE, files={"/sys/class/nvme/nvme0": FileCapture(Outcome.DONE, f"exit 8\n{SMART}")}),
+    )
+    scrubbed = scrub(seen, Node(name="gpu001"), key=b"k" * 32).recording
+    text = json.dumps(recordings.to_json(scrubbed))
+    for secret in ("S64FNE0R903600", "filer7", "acme-labs", "secretproject", "5a1e7c1e-0a43", "53114427311", "645522839403"):
+        assert secret not in text, secret
+    assert said(verdict("disk-nvme-state", scrubbed)) == "nvme0 (0000:01:00.0): dead, expected live"
+    assert said(verdict("disk-smart-failed", scrubbed)) == said(verdict("disk-smart-failed", seen)) != ""
+    assert "12 media" in said(verdict("disk-smart-media-errors", scrubbed))
