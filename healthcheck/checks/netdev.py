@@ -1,6 +1,6 @@
 """Ethernet checks: links that went, run slower than their equals or damage frames, and bonds that lost a member.
 
-An interface that is set up and never had a link is nobody's fault: managers of networks set up every port there is. In a bond it is a fault.
+An interface that is set up and never had a link is nobody's fault: managers of networks set up every port there is. In a bond it is one.
 """
 
 from __future__ import annotations
