@@ -43,7 +43,7 @@ def netdev_link(netdevs: tuple[NetDev, ...]) -> Iterator[Finding]:
 
 @check("netdev.speed")
 def netdev_speed(netdevs: tuple[NetDev, ...]) -> Iterator[Finding]:
-    """No interface with a link runs slower than the fastest of its bond, or than most of the node's of its kind and bond."""
+    """No interface with a link runs slower than the fastest of its bond, or, outside bonds, than most of the node's of its kind."""
     linked = _linked(netdevs)
     fastest: dict[str, int] = {}
     for netdev in linked:
