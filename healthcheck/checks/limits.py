@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from healthcheck.checks.base import check
-from healthcheck.facts.process import UNLIMITED, Starters
+from healthcheck.facts.limits import UNLIMITED, Starters
 from healthcheck.outcome import Finding
 
 

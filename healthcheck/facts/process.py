@@ -1,4 +1,4 @@
-"""Process facts: tasks that are stuck or were not waited for, how full the kernel's tables are, and the limits of daemons that start jobs.
+"""Process facts: tasks that are stuck or were not waited for, and how full the kernel's tables are.
 
 States are those of proc(5), /proc/PID/stat. A task that does not run between two looks has the same switch counts in both, which is how
 the kernel's own detector of hung tasks tells (kernel/hung_task.c).
@@ -12,14 +12,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact
 from healthcheck.probes import Kind, Probe
 from inventory.text import clean
 
 # What starts jobs: its limits are theirs, unless it sets them itself. Names as the kernel has them (15 characters).
 STARTERS = ("slurmd", "pbs_mom", "containerd", "dockerd")
-# Those that hand their own limit of locked memory on; a container gets what its engine is told for it.
-MEMLOCK_STARTERS = ("slurmd", "pbs_mom")
 TASKS = Probe("process.tasks", Kind.PROCESSES, argv=STARTERS, seconds=8.0, each_s=5.0)
 
 LOADAVG = "/proc/loadavg"
@@ -27,11 +25,6 @@ PID_MAX = "/proc/sys/kernel/pid_max"
 THREADS_MAX = "/proc/sys/kernel/threads-max"
 FILE_NR = "/proc/sys/fs/file-nr"
 TABLES = Probe("process.tables", Kind.FILES, paths=(LOADAVG, PID_MAX, THREADS_MAX, FILE_NR))
-
-_LIMIT = r"^{}\s+(\d{{1,20}}|unlimited)\s+(?:\d{{1,20}}|unlimited)\s"
-_MEMLOCK = re.compile(_LIMIT.format("Max locked memory"), re.MULTILINE)
-_NOFILE = re.compile(_LIMIT.format("Max open files"), re.MULTILINE)
-UNLIMITED = -1
 
 
 @dataclass(frozen=True)
@@ -70,36 +63,16 @@ class Tables(Fact):
     load: float
 
 
-@dataclass(frozen=True)
-class Limit:
-    """One soft limit of one daemon ("slurmd, process 2211"); -1 is unlimited."""
-
-    daemon: str
-    value: int
-
-
-@dataclass(frozen=True)
-class Starters(Fact):
-    """The limits of the daemons that start jobs here: bytes of locked memory, where jobs get the daemon's own, and open files.
-
-    UNSUPPORTED where none of those that are known runs.
-    """
-
-    name: str
-    memlock: tuple[Limit, ...]
-    nofile: tuple[Limit, ...]
-
-
-def _document(captures: Captures) -> dict[str, Any]:
-    """The reader's answer, of its form, or Unread."""
+def document(captures: Captures) -> dict[str, Any]:
+    """The reader's answer, of its form: states, processes, waits and limits; raises Unread."""
     try:
-        document = json.loads(captures.text(TASKS))
+        said = json.loads(captures.text(TASKS))
         made = {
-            "states": {str(key): _whole(value) for key, value in document["states"].items()},
+            "states": {str(key): _whole(value) for key, value in said["states"].items()},
             "processes": [[_whole(pid), str(state), _whole(started), _whole(switches), str(name)]
-                          for pid, state, started, switches, name in document["processes"]],
-            "waits": {str(key): str(value) for key, value in document["waits"].items()},
-            "limits": [[_whole(pid), str(name), str(text)] for pid, name, text in document["limits"]], "hidden": document["hidden"] is True,
+                          for pid, state, started, switches, name in said["processes"]],
+            "waits": {str(key): str(value) for key, value in said["waits"].items()},
+            "limits": [[_whole(pid), str(name), str(text)] for pid, name, text in said["limits"]], "hidden": said["hidden"] is True,
         }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Unread("what was said of processes is not of the reader's form") from None
@@ -119,7 +92,7 @@ def _whole(value: object) -> int:
 @fact("processes", TASKS)
 def processes(captures: Captures) -> Any:
     """Counted in one pass over /proc; nothing is said where it hides the processes of others from us (hidepid)."""
-    said = _document(captures)
+    said = document(captures)
     names = Counter(row[4] for row in said["processes"] if row[1] == "Z")
     rows = [row for row in said["processes"] if row[1] == "D"]
     sleepers = tuple(
@@ -150,24 +123,6 @@ def tables(captures: Captures) -> Tables:
         files_max=files.read(FILE_NR, lambda text: _number(text.split()[2])),
         load=files.read(LOADAVG, lambda text: _decimal(text.split()[2])),
     )
-
-
-@fact("starters", TASKS)
-def starters(captures: Captures) -> Starters:
-    """From /proc/PID/limits (proc(5)), which anybody may read."""
-    said = _document(captures)["limits"]
-    locking = [row for row in said if row[1] in MEMLOCK_STARTERS]
-    return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking), nofile=_limits(_NOFILE, said))
-
-
-def _limits(form: re.Pattern[str], rows: list[list[Any]]) -> Any:
-    found = []
-    for pid, name, text in rows:
-        match = form.search(text)
-        if match is None:
-            return Unmeasured(f"the limits of {clean(name, 20)} are not of the documented form")
-        found.append(Limit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))
-    return tuple(found) or UNSUPPORTED
 
 
 def _number(text: str) -> int:

@@ -94,7 +94,8 @@ def test_a_node_of_another_model_is_unknown_for_every_number_of_its_sku_and_says
     found = results(report)
     why = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:` in the inventory, or --sku"
     for rule in RULES.rules:
-        if rule.numbers and not rule.left_out and not set(rule.fact_names) & {"dcgm_diagnostic"}:
+        declined = any(RULES.skus["hgx-h100"].declines(number) for number in rule.numbers)
+        if rule.numbers and not declined and not rule.left_out and not set(rule.fact_names) & {"dcgm_diagnostic"}:
             assert (found[rule.id].status, found[rule.id].origin) == (Status.UNKNOWN, Origin.MUSTER), rule.id
             assert found[rule.id].reason == why
     assert found["sku-matches"].reason == why and report.state is NodeState.UNKNOWN and why in report.reason
@@ -176,6 +177,7 @@ def test_a_healthy_node_shows_every_number() -> None:
         "gpu_count": 8, "port_count": 8, "port_rate_gbps": 400.0, "gpu_model": "NVIDIA H100 80GB HBM3", "gpu_device": "10de:2330",
         "gpu_memory_gib": 79, "pcie_generation": 5, "pcie_width": 16, "power_limit_watts": 700.0, "nvswitch_count": 4, "fabric": True,
         "imex": False, "mig": False, "ecc": True, "memory_gib": 2015.0, "docker": True,
+        "cpu_count": 224, "dimm_count": 32, "numa_nodes": 2,
     }
 
 
@@ -279,7 +281,8 @@ def test_a_machine_like_no_other_is_proposed_whole() -> None:
 def test_a_machine_without_gpus_and_ports_is_like_cpu_only() -> None:
     bare = {"gpu_nvml": Capture(Outcome.MISSING), "gpu_pci": pci("2330", 0, 0), "port_sysfs": machine.done()}
     document = proposal_of(*nodes(3, **bare))
-    assert document["inherit"] == "cpu-only" and set(document["numbers"]) == {"memory_gib", "docker"}
+    assert document["inherit"] == "cpu-only" and set(document["numbers"]) == {
+        "memory_gib", "docker", "cpu_count", "dimm_count", "numa_nodes"}
 
 
 def test_the_ports_of_a_dgx_are_known_and_not_repeated() -> None:

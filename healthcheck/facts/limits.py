@@ -1,0 +1,56 @@
+"""The limits of the daemons that start jobs, which jobs inherit: /proc/PID/limits (proc(5))."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
+from healthcheck.facts.process import TASKS, document
+from inventory.text import clean
+
+# Those that hand their own limit of locked memory on; a container gets what its engine is told for it.
+MEMLOCK_STARTERS = ("slurmd", "pbs_mom")
+_LIMIT = r"^{}\s+(\d{{1,20}}|unlimited)\s+(?:\d{{1,20}}|unlimited)\s"
+_MEMLOCK = re.compile(_LIMIT.format("Max locked memory"), re.MULTILINE)
+_NOFILE = re.compile(_LIMIT.format("Max open files"), re.MULTILINE)
+UNLIMITED = -1
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One soft limit of one daemon ("slurmd, process 2211"); -1 is unlimited."""
+
+    daemon: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Starters(Fact):
+    """The limits of the daemons that start jobs here: bytes of locked memory, where jobs get the daemon's own, and open files.
+
+    UNSUPPORTED where none of those that are known runs.
+    """
+
+    name: str
+    memlock: tuple[Limit, ...]
+    nofile: tuple[Limit, ...]
+
+
+@fact("starters", TASKS)
+def starters(captures: Captures) -> Starters:
+    """From /proc/PID/limits (proc(5)), which anybody may read."""
+    said = document(captures)["limits"]
+    locking = [row for row in said if row[1] in MEMLOCK_STARTERS]
+    return Starters("limits of what starts jobs", memlock=_limits(_MEMLOCK, locking), nofile=_limits(_NOFILE, said))
+
+
+def _limits(form: re.Pattern[str], rows: list[list[Any]]) -> Any:
+    found = []
+    for pid, name, text in rows:
+        match = form.search(text)
+        if match is None:
+            return Unmeasured(f"the limits of {clean(name, 20)} are not of the documented form")
+        found.append(Limit(f"{clean(name, 20)}, process {pid}", UNLIMITED if match[1] == "unlimited" else int(match[1])))
+    return tuple(found) or UNSUPPORTED
