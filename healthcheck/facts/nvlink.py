@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact, made
 from healthcheck.facts.gpu import NVML, PCI, Line, each, gone, index_of, reading
 
 
@@ -103,6 +103,7 @@ _BER = ("effective_ber", "symbol_ber")
 _BEFORE = 5
 _WHOLE = {int}
 _SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTERS5)
+_LISTS, _LENGTHS = {list}, {_SHORT, _LONG}
 _REMOTE = {0: "gpu", 1: "npu", 2: "switch"}
 _P2P = (
     "ok", "chipset_not_supported", "gpu_not_supported", "ioh_topology_not_supported", "disabled_by_regkey", "not_supported", "unknown",
@@ -120,7 +121,7 @@ def _number(value: Any) -> Any:
 
 def _counts(values: list[Any]) -> bool:
     """Whether these are plain numbers all of them, as nearly always."""
-    return set(map(type, values)) == _WHOLE and min(values) >= 0
+    return set(map(type, values)) == _WHOLE and min(values) >= 0    # at C's speed, which a loop over hundreds of links is not
 
 
 def _rows(line: Line) -> Any:
@@ -129,7 +130,7 @@ def _rows(line: Line) -> Any:
     if unread is not None:
         return unread
     rows = reading(line, "nvlinks", list)
-    if type(rows) is list and not all(type(row) is list and len(row) in (_SHORT, _LONG) for row in rows):
+    if type(rows) is list and not (_LISTS.issuperset(map(type, rows)) and _LENGTHS.issuperset(map(len, rows))):
         return Unmeasured("NVML: nvlinks is not of the reader's form")
     return rows
 
@@ -138,6 +139,15 @@ def _nothing(line: Line, what: str, value: Any, *names: str) -> dict[str, Any]:
     """The fields of the one subject that stands for all links, or all pairs, of a GPU."""
     index = index_of(line)
     return {"name": f"GPU {index} {what}", "gpu": index, **dict.fromkeys(names, value)}
+
+
+# Which a fault looks like, and which it may hide: DCGM's health watch leaves the links of such a GPU out as well.
+_DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives nvlink_count: null)")
+
+
+def _divided(line: Line) -> bool:
+    """Whether the GPU is divided into instances."""
+    return line.get("mig") == {"ok": 1}
 
 
 @fact("gpu_links", NVML, PCI)
@@ -150,8 +160,11 @@ def _gpu_links(line: Line) -> GpuLinks:
     index, rows = index_of(line), _rows(line)
     links = active = rows
     if type(rows) is list:
-        unread = [state for state in (_number(row[0]) for row in rows) if isinstance(state, Unmeasured)]
-        links, active = len(rows), unread[0] if unread else sum(row[0] == 1 for row in rows)
+        states = [row[0] for row in rows]
+        unread = [] if _counts(states) else [state for state in map(_number, states) if isinstance(state, Unmeasured)]
+        links, active = len(rows), unread[0] if unread else states.count(1)
+        if active == 0 and states and _divided(line):
+            active = _DIVIDED
     return GpuLinks(name=f"GPU {index}", index=index, links=links, active=active)
 
 
@@ -169,13 +182,19 @@ def _links(line: Line) -> Iterator[NvLink]:
             line, "NVLinks", empty, "link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci"))
         return
     index = index_of(line)
-    for link, (*plain, remote) in enumerate(row[:_BEFORE] for row in rows):
-        state, version, speed, kind = plain if _counts(plain) else map(_number, plain)
-        yield NvLink(
-            f"GPU {index} NVLink {link}", index, link, state == 1 if type(state) is int else state, version,
-            speed / 1000 if type(speed) is int else speed, _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
-            remote[:32] if type(remote) is str else _number(remote),
-        )
+    numbers: list[Any] = [row[:_BEFORE - 1] for row in rows]
+    if not _counts([number for row in numbers for number in row]):
+        numbers = [map(_number, row) for row in numbers]
+    down: Any = _DIVIDED if _divided(line) else False
+    for link, (state, version, speed, kind) in enumerate(numbers):
+        remote = rows[link][_BEFORE - 1]
+        yield made(NvLink, {
+            "name": f"GPU {index} NVLink {link}", "gpu": index, "link": link,
+            "active": (state == 1 or down) if type(state) is int else state, "version": version,
+            "gigabytes_per_second": speed / 1000 if type(speed) is int else speed,
+            "remote_type": _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
+            "remote_pci": remote[:32] if type(remote) is str else _number(remote), "caveat": "",
+        })
 
 
 @fact("nvlink_errors", NVML, PCI)
@@ -193,19 +212,21 @@ def nvlink5_errors(captures: Captures) -> Any:
 def _errors(line: Line, kind: type, names: tuple[str, ...], start: int) -> Iterator[Any]:
     rows = _rows(line)
     counted = [row[start:start + len(names)] for row in rows] if type(rows) is list else []
+    flat = [value for values in counted for value in values]
     # What no link of a GPU counts is told of the GPU and not of each link.
-    if type(rows) is list and all(value == -3 for values in counted for value in values):
+    if type(rows) is list and flat.count(-3) == len(flat):
         rows = UNSUPPORTED
     if type(rows) is not list:
         yield kind(**_nothing(line, "NVLinks", rows, "link", *names))
         return
-    index = index_of(line)
+    index, plain = index_of(line), _counts(flat)
+    fields = ("name", "gpu", "link", *names, "caveat")
     for link, values in enumerate(counted):
-        found = values if _counts(values) else [_number(value) for value in values or [-3] * len(names)]
+        found = values if values and plain else [_number(value) for value in values or [-3] * len(names)]
         if kind is NvLink5Errors:
             found = [bit_error_ratio(value) if name in _BER and type(value) is int else value
                      for name, value in zip(names, found, strict=True)]
-        yield kind(f"GPU {index} NVLink {link}", index, link, *found)
+        yield made(kind, dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *found, ""), strict=True)))
 
 
 def bit_error_ratio(value: int) -> float:
@@ -233,9 +254,10 @@ def _pairs(line: Line) -> Iterator[GpuPair]:
     for other, row in enumerate(rows):
         words: list[Any] = [Unmeasured("NVML: the other GPU was not read")] * 6
         if type(row) is list and len(row) == 6:
-            words = [_status(code) for code in row]
+            words = [_P2P[code] for code in row] if _counts(row) and max(row) < len(_P2P) else [_status(code) for code in row]
         for gpu, peer, (read, write, nvlink) in ((index, other, words[:3]), (other, index, words[3:])):
-            yield GpuPair(name=f"GPU {gpu} to GPU {peer}", gpu=gpu, peer=peer, read=read, write=write, nvlink=nvlink)
+            yield made(GpuPair, {
+                "name": f"GPU {gpu} to GPU {peer}", "gpu": gpu, "peer": peer, "read": read, "write": write, "nvlink": nvlink, "caveat": ""})
 
 
 def _status(code: Any) -> Any:

@@ -87,6 +87,18 @@ def test_a_link_whose_state_or_speed_was_not_read_is_unknown() -> None:
     assert judged("nvlink-speed", linked({(3, 7): {2: -999}})) == (Status.UNKNOWN, "")
 
 
+def test_links_that_are_down_because_their_gpu_is_divided_accuse_nobody_and_are_no_pass() -> None:
+    """DCGM's health watch leaves out the links of a GPU with MIG on, for NVML shows them as down."""
+    down = {"nvlinks": {"ok": [[0, *HOPPER[1:]] for _ in range(18)]}, "mig": {"ok": 1}, "mig_pending": {"ok": 1}}
+    one = machine.recording(gpu_nvml=machine.nvml(gpu3=down))
+    assert judged("nvlink-active", one) == (Status.UNKNOWN, "")
+    assert "GPU 3 NVLink 0: MIG is on, and NVML then shows links as down" in verdict("nvlink-active", one).reason
+    assert judged("nvlink-active", machine.recording(gpu_nvml=machine.nvml(**{f"gpu{gpu}": down for gpu in ALL}))) == (Status.UNKNOWN, "")
+    assert verdict("nvlink-active", one, nvlink_count=None).status is Status.SKIPPED
+    faulty = machine.recording(gpu_nvml=machine.nvml(gpu3=down, gpu5={"nvlinks": down["nvlinks"]}))
+    assert judged("nvlink-active", faulty)[0] is Status.FAIL and "GPU 3" not in judged("nvlink-active", faulty)[1]
+
+
 def test_a_gpu_that_knows_no_nvlink_fails_where_the_sku_has_some() -> None:
     none = linked(gpu3=NOT_SUPPORTED)
     assert judged("nvlink-count", none) == (Status.FAIL, "links of GPU 3: not supported, expected supported")
