@@ -23,7 +23,7 @@ from healthcheck.judge import Facts, judge
 from healthcheck.judge import result as result_of
 from healthcheck.lease import NEEDED
 from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status, state_of
-from healthcheck.probes import Effect, Probe
+from healthcheck.probes import Effect, Needs, Probe
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
@@ -243,7 +243,8 @@ def _facts(recording: Recording | None, names: Iterable[str]) -> dict[str, Any]:
 def _earlier(previous: Recording | None, names: Iterable[str]) -> dict[str, Any]:
     """The facts of an earlier look, without those that it did not look for: it may have been for other rules."""
     held = previous.captures if previous is not None else {}
-    return _facts(previous, (name for name in names if all(probe.id in held for probe in FACTS[name].probes[:1])))
+    looked = (name for name in names if all(p.id in held for p in FACTS[name].probes if p.needs is not Needs.NVIDIA_UNANSWERED))
+    return _facts(previous, looked)
 
 
 def _same_boot(now: Recording, before: Recording | None) -> bool:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from provisioning.demo.containers import CDI, cdi
 from provisioning.demo.h100 import DIMM_KB, GPUS, HCAS, MEMORY_KB, hca_folder, meminfo, remove_pci
 from provisioning.demo.machine import Access, HostKey, Machine
 
@@ -204,6 +205,7 @@ def driver_drift(machine: Machine, rng: random.Random) -> None:
     """The node has loaded another NVIDIA driver than the rest of the fleet."""
     machine.files["/sys/module/nvidia/version"] = "550.54.15\n"
     machine.scenario |= {"driver.version": "550.54.15", "nvml.version": "12.550.54.15", "cuda.version": "12040"}
+    machine.files[CDI] = cdi(len(GPUS), "550.54.15")
 
 
 @_fault
