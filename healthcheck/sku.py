@@ -79,6 +79,11 @@ def _numa_nodes(facts: Facts) -> int | None:
     return sum(count > 0 for count in counts) if counts and None not in counts else None
 
 
+def _nvme_count(facts: Facts) -> int | None:
+    found = _plain(facts.get("nvme_bus"))
+    return len(found.on_pci) if found is not None else None
+
+
 def _dimm_count(facts: Facts) -> int | None:
     modules = _count("dimms", "modules")(facts)
     return len(modules) if modules is not None else None
@@ -165,12 +170,14 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "memory_gib": _memory_gib,
     "docker": _docker,
     "dimm_count": _dimm_count,
+    "nvme_count": _nvme_count,
     "cpu_count": _count("cpus", "online"),
     "numa_nodes": _numa_nodes,
 }
 LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
     "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",), "memory_gib": ("memory",),
     "docker": ("docker",), "gpu_device": ("pci_bus",), "nvswitch_count": ("pci_bus",), "nvlink_count": ("gpu_links",),
+    "nvme_count": ("nvme_bus",),
     "nvlink_gigabytes": ("nvlinks",), "dimm_count": ("dimms",), "cpu_count": ("cpus",), "numa_nodes": ("numa_nodes",),
     **dict.fromkeys(
         ("gpu_model", "gpu_memory_gib", "pcie_generation", "pcie_width", "power_limit_watts", "fabric", "imex", "mig", "ecc"), ("gpus",),

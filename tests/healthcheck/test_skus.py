@@ -177,7 +177,7 @@ def test_a_healthy_node_shows_every_number() -> None:
         "gpu_count": 8, "port_count": 8, "port_rate_gbps": 400.0, "gpu_model": "NVIDIA H100 80GB HBM3", "gpu_device": "10de:2330",
         "gpu_memory_gib": 79, "pcie_generation": 5, "pcie_width": 16, "power_limit_watts": 700.0, "nvswitch_count": 4, "fabric": True,
         "imex": False, "mig": False, "ecc": True, "memory_gib": 2015.0, "docker": True,
-        "cpu_count": 224, "dimm_count": 32, "numa_nodes": 2,
+        "cpu_count": 224, "dimm_count": 32, "numa_nodes": 2, "nvme_count": 0,
     }
 
 
@@ -282,7 +282,7 @@ def test_a_machine_without_gpus_and_ports_is_like_cpu_only() -> None:
     bare = {"gpu_nvml": Capture(Outcome.MISSING), "gpu_pci": pci("2330", 0, 0), "port_sysfs": machine.done()}
     document = proposal_of(*nodes(3, **bare))
     assert document["inherit"] == "cpu-only" and set(document["numbers"]) == {
-        "memory_gib", "docker", "cpu_count", "dimm_count", "numa_nodes"}
+        "memory_gib", "docker", "cpu_count", "dimm_count", "numa_nodes", "nvme_count"}
 
 
 def test_the_ports_of_a_dgx_are_known_and_not_repeated() -> None:

@@ -215,6 +215,14 @@ def test_a_drive_that_hangs_when_it_is_asked_for_its_temperature_is_unknown_and_
     assert result.status is Status.UNKNOWN and "nvme3" in result.reason
 
 
+@pytest.mark.parametrize(("count", "status"), [(9, Status.FAIL), (10, Status.PASS), (11, Status.FAIL), (None, Status.SKIPPED)])
+def test_a_node_has_as_many_drives_on_its_bus_as_its_sku_says(count: int | None, status: Status) -> None:
+    bus = {f"/sys/bus/pci/devices/0000:{n:02x}:00.0/uevent": "PCI_CLASS=10802\nPCI_ID=144D:A824\n" for n in range(10)}
+    result = verdict("disk-nvme-count", machine.recording(gpu_pci=machine.done(**bus)), nvme_count=count)
+    assert result.status is status
+    assert said(result) == (f"NVMe drives: 10 on PCI, expected {count}" if status is Status.FAIL else "")
+
+
 def test_every_rule_of_both_files_is_in_a_table() -> None:
-    tested = {rule for rule, _ in PASSING} & {rule for rule, _, _ in FAILING} | {rule for rule, _, _ in LINES} | TRENDS.keys()
+    tested = {rule for rule, _ in PASSING} & {rule for rule, _, _ in FAILING} | {rule for rule, _, _ in LINES} | TRENDS.keys() | {"disk-nvme-count"}
     assert tested == ids("disk.yaml") | ids("raid.yaml")
