@@ -41,8 +41,8 @@ def _recent(log: BmcLog, days: float) -> Iterator[Event]:
             yield event
 
 
-@check("bmc.critical_events")
-def bmc_critical_events(bmc_log: BmcLog, *, days: float) -> Iterator[Finding]:
+@check("bmc.sel_critical")
+def bmc_sel_critical(bmc_log: BmcLog, *, days: float) -> Iterator[Finding]:
     """Within so many days the controller logged no uncorrectable memory error, no processor error and no fatal error of a bus."""
     for event in _recent(bmc_log, days):
         text = event.text.casefold()
@@ -60,8 +60,8 @@ def bmc_power_supply(bmc_log: BmcLog) -> Iterator[Finding]:
             yield Finding(event.sensor, event.shown, "supplied, and redundant")
 
 
-@check("bmc.log_full")
-def bmc_log_full(bmc_log_use: BmcLogUse, *, most_percent: int) -> Iterator[Finding]:
+@check("bmc.sel_full")
+def bmc_sel_full(bmc_log_use: BmcLogUse, *, most_percent: int) -> Iterator[Finding]:
     """The event log has room: one that is full takes no new event, and then its silence means nothing."""
     if bmc_log_use.used_percent >= most_percent:
         yield Finding("event log", f"{bmc_log_use.used_percent} % full", f"below {most_percent} %")
@@ -75,8 +75,8 @@ def bmc_sensors(bmc_sensors: BmcSensors) -> Iterator[Finding]:
             yield Finding(sensor.name, f"{sensor.reading} ({sensor.state})", "within its critical thresholds")
 
 
-@check("bmc.fans")
-def bmc_fans(bmc_sensors: BmcSensors) -> Iterator[Finding]:
+@check("bmc.fan")
+def bmc_fan(bmc_sensors: BmcSensors) -> Iterator[Finding]:
     """No fan turns slower, or faster, than its critical threshold."""
     for sensor in bmc_sensors.sensors:
         if sensor.critical and _is_fan(sensor.name, sensor.reading):

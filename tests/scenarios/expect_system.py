@@ -12,7 +12,7 @@ EXPECTED: Mapping[str, Expected] = {
     "fan-stopped": only("bmc-fan", "FAN7_TACH", "0 RPM (lcr)", "replace the fan", "warning", "datacentre"),
     "inlet-hot": only("bmc-sensors", "TEMP_INLET", "47 degrees C (ucr)", "air flow", owner="datacentre"),
     "event-log-full": only("bmc-sel-full", "event log", "98 %|below 90 %", "sel save|sel clear", "warning"),
-    "nouveau-took-over": only("module-nouveau", "nouveau", "loaded", "blacklist|reboot"),
+    "nouveau-took-over": only("module-forbidden", "nouveau", "loaded", "blacklist|reboot"),
     "service-died": only("service-failed", "cron", "failed (failed)", "journalctl -u", "warning"),
     "name-servers-lost": together(
         only("host-resolver", "resolver", "no nameserver", "resolv.conf", "warning"),
