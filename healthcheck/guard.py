@@ -61,6 +61,16 @@ class Guards:
         self.tracker = tracker or Tracker()
         # By identity, with the value itself beside it: so no other can come to have its number.
         self._made: dict[int, tuple[Any, Any]] = {}
+        self._caveats: dict[int, tuple[Any, tuple[str, ...]]] = {}
+
+    def caveats(self, value: Any) -> tuple[str, ...]:
+        """What a PASS over a fact, or over a tuple of them, does not cover; each caveat once."""
+        known = self._caveats.get(id(value))
+        if known is None:
+            facts = value if type(value) is tuple else (value,)
+            known = value, tuple(dict.fromkeys(fact.caveat for fact in facts if isinstance(fact, Fact) and fact.caveat))
+            self._caveats[id(value)] = known
+        return known[1]
 
     def wrap(self, value: Any) -> Any:
         """A fact, or a tuple of facts, with its readings guarded; facts that are whole pass as they are."""

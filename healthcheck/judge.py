@@ -86,9 +86,7 @@ def _run(
             return Verdict(unmeasured={name: value})
         if check.counts and verdict.unmeasured:
             return verdict
-        for fact in value if type(value) is tuple else (value,):
-            if isinstance(fact, Fact) and fact.caveat and fact.caveat not in verdict.caveats:
-                verdict.caveats.append(fact.caveat)
+        verdict.caveats += [caveat for caveat in guards.caveats(value) if caveat not in verdict.caveats]
         if value == ():
             if name not in verdict.unmeasured:
                 earlier = Unmeasured(f"the earlier look found no {name.removeprefix(PREVIOUS)}")

@@ -59,6 +59,16 @@ class Unread(Exception):
 T = TypeVar("T")
 
 
+def made(kind: type[T], fields: dict[str, Any]) -> T:
+    """`kind(**fields)` of a frozen dataclass, of which every field must be given.
+
+    Its own __init__ sets fields one by one through object.__setattr__, which is most of what hundreds of links and GPUs of 75 fields cost.
+    """
+    instance = object.__new__(kind)
+    object.__setattr__(instance, "__dict__", fields)
+    return instance
+
+
 def why(probe: Probe, capture: Capture | None) -> str:
     """Why a capture holds nothing to rely on, in one line that names the probe's tool or files."""
     what = probe.argv[0] if probe.kind is Kind.COMMAND else probe.id
@@ -87,6 +97,10 @@ _FILE_WHY = {
 }
 
 
+# Looked up once: an enum's members cost more than the rest of reading a small file.
+_DONE, _MISSING = Outcome.DONE, Outcome.MISSING
+
+
 class Files:
     """The entries of a FILES or MOUNTS capture; remembers which were asked for, so that nothing goes unseen."""
 
@@ -99,7 +113,8 @@ class Files:
 
     def has(self, path: str) -> bool:
         """Whether there is such a file at all, readable or not."""
-        return path in self._entries and self._entries[path].outcome is not Outcome.MISSING
+        entry = self._entries.get(path)
+        return entry is not None and entry.outcome is not _MISSING
 
     def truncated(self, path: str) -> bool:
         """Whether only a part of this file was kept."""
@@ -121,10 +136,15 @@ class Files:
 
     def read(self, path: str, parse: Callable[[str], T]) -> Any:
         """`parse` of the file's text; Unmeasured when it is not there or is not what `parse` takes (ValueError, IndexError)."""
-        try:
-            text = self.text(path)
-        except Unread as error:
-            return Unmeasured(str(error))
+        entry = self._entries.get(path)
+        if entry is not None and entry.outcome is _DONE:    # nearly always, and there are hundreds
+            self._asked.add(path)
+            text = entry.text.strip()
+        else:
+            try:
+                text = self.text(path)
+            except Unread as error:
+                return Unmeasured(str(error))
         try:
             return parse(text)
         except (ValueError, IndexError, KeyError):
@@ -133,7 +153,7 @@ class Files:
     def unseen(self) -> str | None:
         """Why an entry that nobody asked for is unusable (an unlistable directory, say), or None."""
         for path, entry in self._entries.items():
-            if path not in self._asked and entry.outcome not in (Outcome.DONE, Outcome.MISSING):
+            if path not in self._asked and entry.outcome is not _DONE and entry.outcome is not _MISSING:
                 return f"{path}: {_FILE_WHY[entry.outcome]}"
         return None
 
@@ -160,6 +180,9 @@ def said(path: str, entry: FileCapture) -> Said | Unmeasured:
         return Unmeasured(f"{path}: no exit status was captured")
 
 
+Builder = Callable[["Captures"], Any]
+
+
 class Captures:
     """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had."""
 
@@ -170,6 +193,13 @@ class Captures:
         self.node = recording.node          # as the inventory calls it
         self.received = recording.received  # by the head's clock
         self._captures = recording.captures
+        self._built: dict[Builder, Any] = {}
+
+    def once(self, build: Builder) -> Any:
+        """What `build` makes of these captures, made at most once for all the facts that share it; what it raises is not kept."""
+        if build not in self._built:
+            self._built[build] = build(self)
+        return self._built[build]
 
     def capture(self, probe: Probe) -> Capture | None:
         """The raw capture, whatever its outcome."""
@@ -195,9 +225,6 @@ class Captures:
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
             raise Unread(why(probe, capture))
         return {path: said(path, entry) for path, entry in capture.files.items()}
-
-
-Builder = Callable[[Captures], Any]
 
 
 @dataclass(frozen=True)
@@ -234,7 +261,7 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
     Enforced here and not left to builders: a fact from a probe that did not end well is at best Partial.
     """
     try:
-        value = spec.build(captures)
+        value = captures.once(spec.build)
     except Unread as error:
         return Unmeasured(str(error))
     except Exception as error:  # noqa: BLE001  (a parser that foreign bytes can upset must cost one fact, not the sweep)

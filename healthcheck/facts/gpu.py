@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts import smi
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, why
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made, why
 from healthcheck.facts.smi import SMI
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
@@ -282,6 +282,10 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any]]] = {
 }
 
 
+# What the reader sends as it is wanted needs no conversion.
+_PLAN = [(field, key, kind, None if convert is kind else convert) for field, (key, kind, convert) in READINGS.items()]
+
+
 def _gpu(line: Line, source: str = "NVML") -> Gpu:
     index = index_of(line)
     unread = gone(line, source)
@@ -291,11 +295,11 @@ def _gpu(line: Line, source: str = "NVML") -> Gpu:
         answers = False if code in _GONE else unread
         nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], **nothing)
-    values: dict[str, Any] = {}
-    for field, (key, kind, convert) in READINGS.items():
+    values: dict[str, Any] = {"name": f"GPU {index}", "index": index, "caveat": ""}
+    for field, key, kind, convert in _PLAN:
         told = line.get(key)
         if type(told) is dict and len(told) == 1 and type(value := told.get("ok")) is kind:
-            values[field] = convert(value)
+            values[field] = value if convert is None else convert(value)
         else:
             values[field] = reading(line, key, kind, source)
     if values["temperature_margin_c"] is UNSUPPORTED:
@@ -310,7 +314,8 @@ def _gpu(line: Line, source: str = "NVML") -> Gpu:
         answers = True
     else:
         answers = Unmeasured(f"{source}: not one of its readings was had")
-    return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=lost or "", **values)
+    values["answers"], values["trouble"] = answers, lost or ""
+    return made(Gpu, values)
 
 
 # NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the GPU itself does not answer.
@@ -318,8 +323,7 @@ _GONE = (15, 16, 28)
 
 
 def _lost(line: Line) -> str | None:
-    for value in line.values():
-        error = value.get("error") if isinstance(value, dict) else None
+    for error in [value["error"] for value in line.values() if type(value) is dict and "error" in value]:
         if isinstance(error, list) and len(error) == 2 and error[0] in _GONE:
             return str(error[1])[:100]
     return None
