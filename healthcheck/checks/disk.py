@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from healthcheck.checks.base import NotMeasured, check, increase
+from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import KernelLine, KernelLog
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
-from healthcheck.facts.smart import DiskHealth
 from healthcheck.outcome import Finding, Note
 
 _LONGEST = 200
@@ -149,8 +149,8 @@ _WARNINGS = (
 )
 
 
-@check("disk.smart_passed")
-def disk_smart_passed(disk_health: tuple[DiskHealth, ...]) -> Iterator[Finding]:
+@check("disk.smart_failed")
+def disk_smart_failed(disk_health: tuple[DiskHealth, ...]) -> Iterator[Finding]:
     """No disk says that it is failing (SMART overall health)."""
     for disk in disk_health:
         if not disk.passed:

@@ -48,8 +48,8 @@ def raid_mismatch(arrays: tuple[Array, ...]) -> Iterator[Finding]:
             yield Finding(array.name, f"{array.mismatches} sectors disagree with their parity", "0")
 
 
-@check("raid.zpool")
-def raid_zpool(pools: tuple[Pool, ...]) -> Iterator[Finding]:
+@check("zpool.healthy")
+def zpool_healthy(pools: tuple[Pool, ...]) -> Iterator[Finding]:
     """Every imported ZFS pool is online with all its devices."""
     for pool in pools:
         if pool.state != "ONLINE":

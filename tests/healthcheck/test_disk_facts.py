@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Said, Unmeasured, build_fact
+from healthcheck.facts.disk import read_disk
 from healthcheck.facts.filesystem import parse_fstab
-from healthcheck.facts.smart import read_disk
 from healthcheck.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 
