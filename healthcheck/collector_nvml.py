@@ -188,8 +188,13 @@ def pair(nvml: Any, handle: Any, other: Any) -> Any:
 
 
 def processes(nvml: Any, handle: Any) -> List[List[Any]]:
-    """[number, state, command] of each process that computes on the GPU, by itself or through MPS; see `process` for the state."""
+    """[number, state, command] of each process that uses the GPU, by itself or through MPS; see `process` for the state.
+
+    The driver shows a container none of the processes outside of it, so there none is no answer.
+    """
     listed = running(nvml, handle)
+    if not listed and strange_namespace():
+        raise RuntimeError("the collector runs in a PID namespace of its own, and is shown no process outside of it")
     found = {number: process(number) for number in listed}
     if any(state == "" for state, _ in found.values()):
         # It may have ended between the driver's word and our look: gone is only what the driver goes on listing.
@@ -199,20 +204,31 @@ def processes(nvml: Any, handle: Any) -> List[List[Any]]:
 
 
 def running(nvml: Any, handle: Any) -> List[int]:
-    """The numbers of the processes; up to R495 the calls are of the second version, and not every GPU or driver has MPS."""
+    """The numbers of the processes; up to R495 the calls are of the second version, and not every GPU or driver has MPS.
+
+    A display server holds memory as well, and is no process that computes.
+    """
     listed: List[Any] = []
-    for who in ("", "MPS"):
+    for who in ("Compute", "MPSCompute", "Graphics"):
         try:
             try:
-                listed += getattr(nvml, "nvmlDeviceGet%sComputeRunningProcesses_v3" % who)(handle)
+                listed += getattr(nvml, "nvmlDeviceGet%sRunningProcesses_v3" % who)(handle)
             except Exception as error:
                 if trouble(error)[0] != FUNCTION_NOT_FOUND:
                     raise
-                listed += getattr(nvml, "nvmlDeviceGet%sComputeRunningProcesses_v2" % who)(handle)
+                listed += getattr(nvml, "nvmlDeviceGet%sRunningProcesses_v2" % who)(handle)
         except Exception as error:
-            if not who or trouble(error)[0] not in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
+            if who == "Compute" or trouble(error)[0] not in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
                 raise
     return sorted({int(each.pid) for each in listed})
+
+
+def strange_namespace() -> bool:
+    """Whether we are in a PID namespace that is not the machine's; a tree in place of / is always the machine's."""
+    try:
+        return not os.environ.get("MUSTER_ROOT", "/").rstrip("/") and os.readlink("/proc/self/ns/pid") != FIRST_NAMESPACE
+    except OSError:
+        return False
 
 
 def process(number: int) -> Tuple[str, str]:
@@ -220,7 +236,7 @@ def process(number: int) -> Tuple[str, str]:
     its number means nothing to us, because the driver counts from outside of our PID namespace."""
     root = os.environ.get("MUSTER_ROOT", "/").rstrip("/")
     try:
-        if not root and os.readlink("/proc/self/ns/pid") != FIRST_NAMESPACE:
+        if strange_namespace():
             return "-", ""
         with open("%s/proc/%d/stat" % (root, number), "rb") as file:
             head, _, rest = file.read(1024).rpartition(b")")

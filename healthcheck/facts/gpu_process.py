@@ -11,7 +11,7 @@ from healthcheck.facts.gpu import NVML, PCI, Line, each, gone, index_of, reading
 
 @dataclass(frozen=True)
 class GpuLoad(Fact):
-    """What runs on one GPU ("GPU 3"): process numbers of those that compute on it, sorted; empty where it is idle.
+    """What runs on one GPU ("GPU 3"): process numbers of those that use it, sorted; empty where it is idle.
 
     `gone` are those that the driver lists but that no longer exist, `zombies` those that have ended and were not waited for; both are
     among `processes`. `commands` are their names as the kernel has them, in the order of `processes`, "" where they are not known.

@@ -88,7 +88,7 @@ class Binding:
         return fail(3, "Not Supported")
 
 
-def test_a_gpu_is_a_line_of_readings() -> None:
+def test_a_gpu_is_a_line_of_readings(host: None) -> None:
     head, gpu = collector_nvml.lines(binding())
     assert head == {"driver": {"ok": "535.1"}, "nvml": {"ok": "12"}, "count": {"ok": 1}}
     assert {key: value for key, value in gpu.items() if value != {"na": True}} == {
@@ -257,7 +257,23 @@ def test_in_a_pid_namespace_of_its_own_nobody_is_called_gone(monkeypatch: pytest
     assert collector_nvml.process(4194304) == ("-", "")
 
 
-def test_older_drivers_are_asked_for_processes_by_the_second_version() -> None:
+def test_in_a_pid_namespace_of_its_own_no_process_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container is shown none of the others' processes: the memory that they hold is no leak."""
+    monkeypatch.delenv("MUSTER_ROOT", raising=False)
+    monkeypatch.setattr(collector_nvml, "FIRST_NAMESPACE", "another")
+    _, gpu = collector_nvml.lines(binding())
+    assert gpu["processes"] == {"error": [-1, (
+        "RuntimeError: the collector runs in a PID namespace of its own, and is shown no process outside of it")]}
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetComputeRunningProcesses_v3=pids(7)))
+    assert gpu["processes"] == {"ok": [[7, "-", ""]]}
+
+
+def test_a_display_server_is_a_process_that_holds_memory(host: None) -> None:
+    _, gpu = collector_nvml.lines(binding(nvmlDeviceGetGraphicsRunningProcesses_v3=pids(os.getpid())))
+    assert [row[0] for row in gpu["processes"]["ok"]] == [os.getpid()]
+
+
+def test_older_drivers_are_asked_for_processes_by_the_second_version(host: None) -> None:
     _, gpu = collector_nvml.lines(binding(
         nvmlDeviceGetComputeRunningProcesses_v3=GONE, nvmlDeviceGetComputeRunningProcesses_v2=pids(),
         nvmlDeviceGetMPSComputeRunningProcesses_v3=GONE))
