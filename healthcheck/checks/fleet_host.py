@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import fleet_check
@@ -9,6 +10,7 @@ from healthcheck.checks.fleet import NoMajority, Said, outliers
 from healthcheck.facts.firmware import Firmware
 from healthcheck.facts.system import Sysctls, System
 from healthcheck.outcome import Finding
+from inventory.text import clean
 
 
 @fleet_check("fleet.os")
@@ -20,7 +22,14 @@ def fleet_os(system: Mapping[str, System]) -> Iterator[tuple[str, Finding]]:
 @fleet_check("fleet.cmdline")
 def fleet_cmdline(system: Mapping[str, System]) -> Iterator[tuple[str, Finding]]:
     """Every node's kernel was booted with the parameters of the majority; what is a node's own (root=, BOOT_IMAGE= and the like) aside."""
-    yield from outliers({node: " ".join(fact.parameters) or "none" for node, fact in system.items()}, "kernel parameters")
+    said = {node: " ".join(sorted(fact.parameters)) or "none" for node, fact in system.items()}
+    usual = Counter(said.values()).most_common(1)[0][0].split() if said else []
+    for node, found in outliers(said, "kernel parameters"):
+        own = said[node].split()
+        lacks, has = [word for word in usual if word not in own], [word for word in own if word not in usual]
+        parts = [f"{how} {' '.join(words)}" for how, words in (("without", lacks), ("with", has)) if words]
+        observed = clean("; ".join(parts) or "some of them twice", 300)
+        yield node, Finding(found.subject, observed, f"as {found.expected.rpartition(', as ')[2]}")
 
 
 @fleet_check("fleet.sysctl")
