@@ -1,12 +1,19 @@
-"""Facts of what runs on each GPU: the processes that the driver lists, and what /proc says of them."""
+"""Facts of what runs on each GPU: the processes that the driver lists, and what /proc says of them.
+
+On Grace superchips a GPU's memory is a NUMA node of the operating system, which keeps pages of its own there and of processes that have
+ended (nvidia-smi's manual page, FB Memory Usage): what is used of it says nothing of a leak.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Unmeasured, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
 from healthcheck.facts.gpu import NVML, PCI, Line, each, gone, index_of, reading
+
+_SUPERCHIP = re.compile(r"\bG[HB]\d{3}\b")     # GH200, GB200, GB300
 
 
 @dataclass(frozen=True)
@@ -15,7 +22,7 @@ class GpuLoad(Fact):
 
     `gone` are those that the driver lists but that no longer exist, `zombies` those that have ended and were not waited for; both are
     among `processes`. `commands` are their names as the kernel has them, in the order of `processes`, "" where they are not known.
-    `memory_used_bytes` leaves out what the driver reserves.
+    `memory_used_bytes` leaves out what the driver reserves, and is UNSUPPORTED where the operating system manages the GPU's memory.
     """
 
     name: str
@@ -40,6 +47,9 @@ def _load(line: Line) -> GpuLoad:
     if type(rows) is list and not all(type(row) is list and [type(part) for part in row] == [int, str, str] for row in rows):
         rows = Unmeasured("NVML: processes is not of the reader's form")
     used: Any = unread or reading(line, "memory_used_bytes", int)
+    model = reading(line, "name", str)
+    if type(used) is int and isinstance(model, str) and _SUPERCHIP.search(model):
+        used = UNSUPPORTED
     name = f"GPU {index}"
     if type(rows) is not list:
         return GpuLoad(name, index, processes=rows, gone=rows, zombies=rows, commands=rows, memory_used_bytes=used)
