@@ -517,6 +517,8 @@ class _Scrubber:
             return self.text(value, patterns=False)
         if low == "name":
             return self.text(value, patterns=False)
+        if low in ("container", "image"):
+            return self.standins.name(f"{low} name", value, low + "{}")
         # A state is one letter; what a site's programs are called may tell what it works on.
         if low == "processes" and len(value) > 1:
             return self.standins.name("process name", value, "process{}")

@@ -50,7 +50,8 @@ local libexec lib32 libx32 include doc docs man1 info1 locale icons fonts etc co
 ca certs cert rsa dsa ecdsa ed25519 authorized known ssh sshd gnupg gpg cache caches state states pid pids sock socket sockets fifo pipe
 txt json yaml yml toml xml ini csv tsv md html htm gz bz2 xz zst tar tgz zip rpm deb iso img qcow2 vmdk raw so ko la py pyc sh pl rb js go
 c h cpp hpp o a out bak old orig new tmp swp lck db sqlite sql dat bin binary rc env service timer mount automount path slice scope target
-netns user users uid gid container containers containerd docker dockerd docker.sock moby buildkit k8s k3s rke2 etcd cni crio criu pods
+netns user users uid gid container containers containerd enroot pyxis plugstack plugstack.conf spank spank_pyxis spank_pyxis.so cdi
+docker dockerd docker.sock moby buildkit k8s k3s rke2 etcd cni crio criu pods
 kubelet overlayfs snapshotter snapshotters fs io sha256 rootfs merged workdir shm mqueue hugepages hostname hosts resolv nsswitch passwd
 shadow fstab mtab crontab cron daily hourly weekly monthly logrotate rsyslog syslog journal messages auth dmesg wtmp btmp lastlog apt yum
 dnf dpkg pip conda venv virtualenv site packages dist node npm cargo rust java jdk jre python cuda cudnn nccl nvidia mellanox ofed mlnx

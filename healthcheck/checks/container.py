@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from healthcheck.checks.base import check
 from healthcheck.facts.container import Cdi, ContainerGpus, Containers, Pyxis
 from healthcheck.facts.containerd import Containerd, CriReady
-from healthcheck.facts.driver import Driver
 from healthcheck.facts.gpu import GpuPresence
+from healthcheck.facts.host import Versions
 from healthcheck.facts.pci import PciBus
 from healthcheck.outcome import Finding, Owner
 
@@ -100,10 +100,10 @@ def cdi_gpus(cdi: Cdi, pci_bus: PciBus) -> Iterator[Finding]:
 
 
 @check("cdi.driver")
-def cdi_driver(cdi: Cdi, driver: Driver) -> Iterator[Finding]:
+def cdi_driver(cdi: Cdi, versions: Versions) -> Iterator[Finding]:
     """The CDI specification mounts the libraries of the driver that is loaded: one from before an upgrade names files that are gone."""
-    if cdi.driver != driver.version:
-        yield Finding("CDI", f"libraries of {cdi.driver} in {cdi.file}", f"{driver.version}, the driver that is loaded")
+    if cdi.driver != versions.driver:
+        yield Finding("CDI", f"libraries of {cdi.driver} in {cdi.file}", f"{versions.driver}, the driver that is loaded")
 
 
 @check("containerd.answers")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from provisioning.demo import services
+from provisioning.demo import containers, services
 from provisioning.demo.h100 import GPUS, remove_pci
 from provisioning.demo.machine import Machine
 from tests.scenarios import repair
@@ -305,6 +305,7 @@ def other_driver(node: Machine) -> None:
     node.files["/sys/module/nvidia/version"] = "535.129.03\n"
     node.files["/proc/driver/nvidia/version"] = node.files["/proc/driver/nvidia/version"].replace("535.161.08", "535.129.03")
     node.scenario |= {"driver.version": "535.129.03", "nvml.version": "12.535.129.03"}
+    node.files[containers.CDI] = containers.cdi(len(GPUS), "535.129.03")
 
 
 # ---- what jobs do
