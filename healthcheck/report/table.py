@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -113,14 +114,23 @@ def _signature(report: NodeReport) -> frozenset[tuple[str, str]]:
     return frozenset((r.rule, r.status.value) for r in report.results if r.status is not Status.PASS)
 
 
+# Reasons that differ from rule to rule and say one thing: there may be dozens of such rules.
+_ALIKE = (
+    (re.compile("not supported: "), "these nodes have no such thing"),
+    (re.compile("disabled in "), "disabled in their rules files"),
+    (re.compile("the SKU .* is not judged$|there are no .*, as the SKU says$"), "the SKU says so: there is none, or it is not judged"),
+)
+
+
 def _say_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:
     """What was skipped, and what a pass does not cover: folded, but never left out."""
     said: dict[tuple[str, str], dict[str, list[str]]] = {}
     for report in reports:
         for result in report.results:
-            if result.status is Status.SKIPPED or (result.status is Status.PASS and result.reason):
-                what = "skipped" if result.status is Status.SKIPPED else "passed, but"
-                said.setdefault((what, result.reason), {}).setdefault(result.rule, []).append(report.node)
+            if result.status is Status.SKIPPED:
+                said.setdefault(("skipped", _kind(result.reason)), {}).setdefault(result.rule, []).append(report.node)
+            elif result.status is Status.PASS and result.reason:
+                said.setdefault(("passed, but", result.reason), {}).setdefault(result.rule, []).append(report.node)
     if said:
         line("")
     for (what, reason), rules in said.items():
@@ -128,7 +138,15 @@ def _say_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> No
         for rule, nodes in rules.items():
             groups.setdefault(fold(nodes), []).append(rule)
         for nodes_text, ids in groups.items():
-            line((f"{what}  {', '.join(ids)}: {reason}  {nodes_text}", "dim"))
+            if len(ids) > _MOST_BEFORE:
+                line((f"{what}  {reason}  {nodes_text}", "dim"))
+                line((f"    {len(ids)} rules: {', '.join(ids)}", "dim"))
+            else:
+                line((f"{what}  {', '.join(ids)}: {reason}  {nodes_text}", "dim"))
+
+
+def _kind(reason: str) -> str:
+    return next((kind for pattern, kind in _ALIKE if pattern.match(reason)), reason)
 
 
 def _say_not_seen(line: Line, reports: Sequence[NodeReport], fold: Fold) -> None:

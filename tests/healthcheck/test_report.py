@@ -124,3 +124,15 @@ def test_a_nodes_state_follows_the_contract(results: list[Result], state: NodeSt
 def test_the_exit_code_counts_nodes_in_service_only(states: list[tuple[str, NodeState, Status, bool]], code: int) -> None:
     reports = [NodeReport(n, state, "", (result(status, Severity.WARNING),), service) for n, state, status, service in states]
     assert exit_code(reports) == code
+
+
+def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> None:
+    results = [
+        Result(f"r{n}", "c", Status.SKIPPED, Severity.WARNING, reason=f"not supported: field {n} of thing {n}") for n in range(8)
+    ] + [Result("gone", "c", Status.SKIPPED, Severity.WARNING, reason="disabled in a.yaml")]
+    report = NodeReport("gpu001", NodeState.HEALTHY, "", tuple(results))
+    out = io.StringIO()
+    console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False, color_system=None)
+    render(console, Assessed((report,)), {}, Heading("x", 1.0, False, 9), fold)
+    assert "skipped  these nodes have no such thing  gpu001\n    8 rules: r0, r1, r2, r3, r4, r5, r6, r7\n" in out.getvalue()
+    assert "skipped  gone: disabled in their rules files  gpu001\n" in out.getvalue()
