@@ -29,7 +29,7 @@ def fleet_cmdline(system: Mapping[str, System]) -> Iterator[tuple[str, Finding]]
         lacks, has = [word for word in usual if word not in own], [word for word in own if word not in usual]
         parts = [f"{how} {' '.join(words)}" for how, words in (("without", lacks), ("with", has)) if words]
         observed = clean("; ".join(parts) or "some of them twice", 300)
-        yield node, Finding(found.subject, observed, f"as {found.expected.rpartition(', as ')[2]}")
+        yield node, Finding(found.subject, observed, f"as {str(found.expected).rpartition(', as ')[2]}")
 
 
 @fleet_check("fleet.sysctl")
