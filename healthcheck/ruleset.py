@@ -7,10 +7,11 @@ Rules are data: nothing in them is ever executed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -25,7 +26,7 @@ from healthcheck.portplan import read_ports
 from healthcheck.probes import Effect, Probe, ProbeSet
 from healthcheck.profile import Budget, Profile
 from healthcheck.rule import Number, Proven, Rule, Unsupported
-from healthcheck.sku import EMPTY_FACTS, Sku
+from healthcheck.sku import EMPTY_FACTS, LEARNERS, Sku
 from healthcheck.xidtable import XidTable
 from healthcheck.xidtableload import load_xid_table
 from inventory.errors import Mark, RulesError, UsageError
@@ -136,6 +137,7 @@ def load_ruleset(folders: Iterable[Path]) -> Ruleset:
         raise UsageError("no rule was found in any rules folder")
     known_skus = {name: _sku(name, skus, ()) for name in skus}
     loaded = tuple(_rule(rules[name], known_skus) for name in sorted(rules))
+    _all_wanted(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
     return Ruleset(loaded, known_skus, digest.hexdigest(), {name: profiling.profile(made, loaded) for name, made in profiles.items()},
                    load_xid_table(folders))
 
@@ -165,9 +167,11 @@ def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku
     if not isinstance(numbers, dict):
         raise RulesError(f"numbers: expected a map, got {kind_of(numbers)}", entry.marks["numbers"])
     for key, value in numbers.items():
+        mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
         if not isinstance(value, _NUMBER_TYPES):
-            mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
             raise RulesError(f"{key}: expected a number, true, false, text or null, got {kind_of(value)}", mark)
+        if isinstance(value, (int, float)) and not 0 <= value < inf:
+            raise RulesError(f"{key}: expected 0 or more, got {value}", mark)
     empty = entry.values.get("empty", [])
     if not isinstance(empty, list) or any(item not in EMPTY_FACTS for item in empty):
         raise RulesError(f"empty: expected a list of {', '.join(EMPTY_FACTS)}", entry.marks["empty"])
@@ -177,6 +181,16 @@ def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku
         name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty), entry.mark.file, ports=MappingProxyType(ports),
         source=" ".join(str(entry.values.get("source", "")).split()),
     )
+
+
+def _all_wanted(entries: Iterable[Entry], wanted: Set[str]) -> None:
+    """Raises RulesError for a number that no rule asks for: misspelt, it would leave the number that it was meant for as it is."""
+    for entry in entries:
+        numbers = entry.values.get("numbers", {})
+        for key in numbers:
+            if key not in wanted:
+                mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
+                raise RulesError(f"numbers: no rule asks for {key!r}{nearest(str(key), sorted(wanted))}", mark)
 
 
 def _rule(entry: Entry, skus: Mapping[str, Sku]) -> Rule:

@@ -89,6 +89,9 @@ def test_a_site_disables_a_rule_and_it_stays_visible(tmp_path: Path) -> None:
     ("sku: a\nports: {'18:00.0': {leaf: l1}}\n", "expected a map with role and rail"),
     ("sku: a\nports: {'18:00.0': {rail: x}}\n", "rail: expected a number"),
     ("sku: a\nports: {'18:00.0': {}, '0000:18:00.0': {}}\n", "0000:18:00.0 is given twice"),
+    ("sku: a\nnumbers: {gpu_conut: 4}\n", "numbers: no rule asks for 'gpu_conut'; did you mean 'gpu_count'?"),
+    ("sku: a\nnumbers: {gpu_count: -8}\n", "gpu_count: expected 0 or more, got -8"),
+    ("sku: a\nnumbers: {memory_gib: .nan}\n", "memory_gib: expected 0 or more, got nan"),
     ("sku: a\nnumbers: {gpu_count: eight}\n", "expected: expected a whole number, got 'eight' of SKU a"), ("[]\n", "expected a map"),
 ])
 def test_a_mistake_in_a_sku_is_one_line(tmp_path: Path, text: str, words: str) -> None:
