@@ -8,8 +8,8 @@ reading`; status ok, ns, and nc, cr, nr with l or u in front).
 from __future__ import annotations
 
 import re
+from calendar import monthrange, timegm
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, Unread, fact
@@ -23,7 +23,9 @@ LOG_INFO = Probe("bmc.log-info", Kind.COMMAND, argv=("ipmitool", "sel", "info"),
 SENSORS = Probe("bmc.sensors", Kind.COMMAND, argv=("ipmitool", "sdr", "elist", "full"), seconds=15.0, root=True)
 
 _ABSENT = re.compile(r"Could not open device at /dev/ipmi\S*( or /dev/ipmi\S*)*.*: No such file or directory")
-_DATES = ("%m/%d/%Y %H:%M:%S", "%m/%d/%y %H:%M:%S", "%Y-%m-%d %H:%M:%S")
+# Month first, of two digits or four the year; newer versions write 2026-11-20, and add a time zone, which is left aside.
+_DATE = re.compile(r"(?P<m>\d\d)/(?P<d>\d\d)/(?P<y>\d{4}|\d\d)|(?P<y2>\d{4})-(?P<m2>\d\d)-(?P<d2>\d\d)", re.ASCII)
+_CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d):([0-5]\d)\b.*", re.ASCII)
 _PERCENT = re.compile(r"^Percent Used\s*: (\d{1,3})%$", re.MULTILINE)
 _ROW = re.compile(r"[0-9a-fA-F]{1,4}")
 _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
@@ -31,17 +33,18 @@ _STATUS = re.compile(r"ok|ns|us|na|[lu]?(?:nc|cr|nr)|disabled", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Event:
-    """One event that was asserted and not taken back since; `time` is epoch seconds by the controller's clock, None before it knew it."""
+    """One event that was asserted and not taken back since; `time` is epoch seconds by the controller's clock, None before it knew it,
+    and `when` the same for people."""
 
     sensor: str
     text: str
     time: float | None
+    when: str
 
     @property
     def shown(self) -> str:
         """As a person would say it, with its day."""
-        when = "undated" if self.time is None else f"{datetime.fromtimestamp(self.time, timezone.utc):%Y-%m-%d %H:%M}"
-        return f"{self.text} ({when})"
+        return f"{self.text} ({self.when})"
 
 
 @dataclass(frozen=True)
@@ -93,13 +96,16 @@ def _there(captures: Captures, probe: Probe) -> bool:
     return not (capture.outcome is Outcome.DONE and capture.exit and _ABSENT.search(capture.stderr))
 
 
-def _time(date: str, clock: str) -> float | None:
-    for form in _DATES:
-        try:
-            return datetime.strptime(f"{date} {clock[:8]}", form).replace(tzinfo=timezone.utc).timestamp()
-        except ValueError:
-            continue
-    return None
+def _time(date: str, clock: str) -> tuple[float | None, str]:
+    day, at = _DATE.fullmatch(date), _CLOCK.fullmatch(clock)
+    if day is None or at is None:
+        return None, "undated"
+    year, month, number = (int(day[name] or day[name + "2"]) for name in "ymd")
+    year += 2000 if year < 100 else 0
+    if not (year >= 1970 and 1 <= month <= 12 and 1 <= number <= monthrange(year, month)[1]):
+        return None, "undated"
+    seconds = timegm((year, month, number, int(at[1]), int(at[2]), int(at[3])))
+    return float(seconds), f"{year}-{month:02}-{number:02} {at[1]}:{at[2]}"
 
 
 def events(text: str) -> tuple[Event, ...]:
@@ -121,7 +127,7 @@ def events(text: str) -> tuple[Event, ...]:
             held.pop(key, None)
         else:
             held.pop(key, None)
-            held[key] = Event(clean(columns[3], 60), clean(columns[4], 80), _time(columns[1], columns[2]))
+            held[key] = Event(clean(columns[3], 60), clean(columns[4], 80), *_time(columns[1], columns[2]))
     return tuple(held.values())
 
 
