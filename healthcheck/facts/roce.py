@@ -81,7 +81,7 @@ class Pfc(Fact):
 @fact("roce_ports", SYSFS, ROCE)
 def roce_ports(captures: Captures) -> Any:
     """Every RDMA port on Ethernet, in the ports' order."""
-    found = ports_of.ports(captures)
+    found = captures.once(ports_of.ports)
     files = captures.files(ROCE)
     if files.has(BASE):
         files.text(BASE)
