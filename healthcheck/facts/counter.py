@@ -135,5 +135,5 @@ def _of(port: Port, values: dict[str, Any], means: Means) -> list[PortCounter]:
     found = {name: value for name, value in values.items() if BY_NAME[name].means is means}
     none: dict[str, Any] = {f"{means.value} counters": UNSUPPORTED}
     return [made(PortCounter, {
-        "name": f"{port.name} {name}", "pci": port.pci, "number": port.number, "counter": name, "value": value, "caveat": "",
+        "name": f"{port.name} {name}", "pci": port.pci, "number": port.number, "counter": name, "value": value,
     }) for name, value in (found or none).items()]

@@ -193,7 +193,7 @@ def _links(line: Line) -> Iterator[NvLink]:
             "active": (state == 1 or down) if type(state) is int else state, "version": version,
             "gigabytes_per_second": speed / 1000 if type(speed) is int else speed,
             "remote_type": _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
-            "remote_pci": remote[:32] if type(remote) is str else _number(remote), "caveat": "",
+            "remote_pci": remote[:32] if type(remote) is str else _number(remote),
         })
 
 
@@ -220,13 +220,13 @@ def _errors(line: Line, kind: type, names: tuple[str, ...], start: int) -> Itera
         yield kind(**_nothing(line, "NVLinks", rows, "link", *names))
         return
     index, plain = index_of(line), _counts(flat)
-    fields = ("name", "gpu", "link", *names, "caveat")
+    fields = ("name", "gpu", "link", *names)
     for link, values in enumerate(counted):
         found = values if values and plain else [_number(value) for value in values or [-3] * len(names)]
         if kind is NvLink5Errors:
             found = [bit_error_ratio(value) if name in _BER and type(value) is int else value
                      for name, value in zip(names, found, strict=True)]
-        yield made(kind, dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *found, ""), strict=True)))
+        yield made(kind, dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *found), strict=True)))
 
 
 def bit_error_ratio(value: int) -> float:
@@ -257,7 +257,7 @@ def _pairs(line: Line) -> Iterator[GpuPair]:
             words = [_P2P[code] for code in row] if _counts(row) and max(row) < len(_P2P) else [_status(code) for code in row]
         for gpu, peer, (read, write, nvlink) in ((index, other, words[:3]), (other, index, words[3:])):
             yield made(GpuPair, {
-                "name": f"GPU {gpu} to GPU {peer}", "gpu": gpu, "peer": peer, "read": read, "write": write, "nvlink": nvlink, "caveat": ""})
+                "name": f"GPU {gpu} to GPU {peer}", "gpu": gpu, "peer": peer, "read": read, "write": write, "nvlink": nvlink})
 
 
 def _status(code: Any) -> Any:
