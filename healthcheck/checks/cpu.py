@@ -1,4 +1,4 @@
-"""CPU and NUMA checks: all CPUs there and running, at full speed, and devices that firmware has placed."""
+"""CPU checks: all CPUs there, running, and at full speed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from healthcheck.checks.base import NotMeasured, check, fleet_check, increase
 from healthcheck.checks.fleet import outliers
 from healthcheck.facts.cpu import Cpus, Governors, Microcode, Package
-from healthcheck.facts.numa import Affinity, NumaNode
 from healthcheck.outcome import Finding
 
-_GIB = 2**30
 # With hardware threads switched off the second thread of every core is offline on purpose (kernel: Documentation/admin-guide/hw-vuln).
 _THREADS_OFF = ("off", "forceoff")
 
@@ -54,34 +52,6 @@ def cpu_throttled(packages: tuple[Package, ...], previous_packages: tuple[Packag
         grown = increase(package, earlier, "throttled")
         if grown > allow:
             yield Finding(package.name, f"throttled {grown} times since the last look", f"at most {allow} times")
-
-
-@check("cpu.numa_nodes", counts=True)
-def cpu_numa_nodes(numa_nodes: tuple[NumaNode, ...], *, expected: int) -> Iterator[Finding]:
-    """There are as many NUMA nodes with CPUs as the SKU has: firmware decides (NPS, SNC)."""
-    found = sum(node.cpus > 0 for node in numa_nodes)
-    if found != expected:
-        yield Finding("NUMA", f"{found} nodes with CPUs", expected)
-
-
-@check("cpu.numa_memory", counts=True)
-def cpu_numa_memory(numa_nodes: tuple[NumaNode, ...], *, tolerance_percent: float) -> Iterator[Finding]:
-    """Every NUMA node that has CPUs has about as much memory as the one that has most."""
-    nodes = [node for node in numa_nodes if node.cpus > 0]
-    most = max((node.memory_bytes for node in nodes), default=0)
-    for node in nodes:
-        if node.memory_bytes < most * (1 - tolerance_percent / 100):
-            yield Finding(node.name, f"{node.memory_bytes / _GIB:.1f} GiB",
-                          f"about {most / _GIB:.1f} GiB, as the node that has most (within {tolerance_percent:g} %)")
-
-
-@check("cpu.numa_affinity")
-def cpu_numa_affinity(affinity: Affinity) -> Iterator[Finding]:
-    """Where there are several NUMA nodes, firmware says of every GPU and mlx5 adapter on which it sits."""
-    if affinity.nodes > 1:
-        for device, node in affinity.devices:
-            if node < 0:
-                yield Finding(device, "on no NUMA node", f"on one of {affinity.nodes}")
 
 
 @fleet_check("fleet.microcode")
