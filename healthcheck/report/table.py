@@ -192,7 +192,8 @@ def _say_result(line: Line, result: Result, rule: Rule | None) -> None:
         line(f"      and {len(result.findings) - _MOST_FINDINGS} more findings (--format json shows all)")
     if result.reason:
         line(f"      not judged: {result.reason}")
-    line(f"      remedy{_whose(result.owner)}: {result.remedy}")
+    if not result.findings or not all(finding.remedy for finding in result.findings[:_MOST_FINDINGS]):
+        line(f"      remedy{_whose(result.owner)}: {result.remedy}")
     if rule is not None:
         line((f"      source: {rule.source}", "dim"))
 
