@@ -84,8 +84,8 @@ def test_a_fault_is_named_by_its_rule_and_by_no_other(rule: str, changes: dict[s
 
 def test_every_rule_of_these_subjects_but_the_trend_ones_has_a_fault_here() -> None:
     """Those of other subjects have theirs in files of their own."""
-    here = {rule.id for rule in RULES.rules if rule.id.startswith(("docker-answers", "filesystem-space", "filesystem-inodes", "filesystem-read", "host-"))} | {"port-count", "port-state", "port-rate"}
-    assert here <= {fault[0] for fault in FAULTS}
+    here = {"docker-answers", "filesystem-space", "filesystem-inodes", "filesystem-read-only", "host-clock-synchronised", "host-memory", "host-swap"}
+    assert {"port-count", "port-state", "port-rate", *here} <= {fault[0] for fault in FAULTS} & {rule.id for rule in RULES.rules}
 
 
 @pytest.mark.parametrize("number", [13, 31, 43, 45])

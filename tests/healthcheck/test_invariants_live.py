@@ -137,7 +137,8 @@ def with_other_thresholds(folder: Path) -> Ruleset:
     for rule in RULES.rules:
         other = {key: not value if isinstance(value, bool) else value * 2 + 1
                  for key, value in rule.parameters.items() if isinstance(value, (bool, int, float))}
-        numbers = {key: 1 for key, value in rule.parameters.items() if isinstance(value, Number) and value.name not in ("docker", "ecc")}
+        kinds = {key: rule.checked.parameters[key].hint for key, value in rule.parameters.items() if isinstance(value, Number)}
+        numbers = {key: {bool: False, str: "other"}.get(kind, 1) for key, kind in kinds.items()}
         changed.append({"id": rule.id, "severity": "info", **({"with": {**other, **numbers}} if other or numbers else {})})
     (folder / "site.yaml").write_text(yaml.safe_dump(changed))
     return load_ruleset([packaged(), folder])
@@ -205,7 +206,7 @@ def hostile_rules(site: Path, text: str) -> Path:
     """Site rules in which every text that can be set is this one."""
     (site / "sku").mkdir(parents=True)
     (site / "sku" / "hgx-h100.yaml").write_text(yaml.safe_dump({
-        "sku": "hgx-h100", "title": text, "numbers": {"note": text, "memory_gib": 4096}, "source": text}))
+        "sku": "hgx-h100", "title": text, "numbers": {"gpu_model": text, "memory_gib": 4096}, "source": text}))
     changed: list[dict[str, Any]] = []
     for rule in RULES.rules:
         lists = {key: [text, f"/nowhere/{text}*"] for key, value in rule.parameters.items()
