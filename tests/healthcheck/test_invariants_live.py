@@ -206,7 +206,7 @@ def hostile_rules(site: Path, text: str) -> Path:
     """Site rules in which every text that can be set is this one."""
     (site / "sku").mkdir(parents=True)
     (site / "sku" / "hgx-h100.yaml").write_text(yaml.safe_dump({
-        "sku": "hgx-h100", "title": text, "numbers": {"gpu_model": text, "memory_gib": 4096}, "source": text}))
+        "sku": "hgx-h100", "title": text, "numbers": {"gpu_device": text, "memory_gib": 4096}, "source": text}))
     changed: list[dict[str, Any]] = []
     for rule in RULES.rules:
         lists = {key: [text, f"/nowhere/{text}*"] for key, value in rule.parameters.items()
@@ -238,7 +238,7 @@ def test_invariant_5_no_text_of_a_rule_has_an_effect(saved: Path, tmp_path: Path
     _, outcome = sweep.replay(saved, rules, (), (), None)
     memory = next(result for result in outcome.assessed.reports[0].results if result.rule == "host-memory")
     assert memory.status.value == "fail" and memory.remedy == " ".join(text.split())
-    assert f"remedy: {memory.remedy}" in page(outcome, rules)
+    assert f"remedy (vendor): {memory.remedy}" in page(outcome, rules)
     assert not controls(page(outcome, rules))
     assert not canary.exists()
 
