@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from healthcheck.checks.base import PREVIOUS, Check, NotMeasured
+from healthcheck.checks.base import PREVIOUS, Check, NotJudged, NotMeasured
 from healthcheck.facts.base import Fact, Partial, Unmeasured
 from healthcheck.guard import Guards, NotSupported, Subjects, Tracker, original, whole
 from healthcheck.outcome import Finding, Note, Origin, Owner, Result, Status
@@ -117,6 +117,8 @@ def _run(
                 verdict.unmeasured[check.name] = Unmeasured(error.reason)
         except NotSupported:
             pass
+        except NotJudged as error:
+            return Verdict(skipped=clean(str(error)))
         except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
             broken = error
         newly = (tracker.unmeasured.keys() | tracker.unsupported.keys()) - aside

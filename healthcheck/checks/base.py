@@ -30,6 +30,10 @@ class NotMeasured(Exception):
         self.reason = reason
 
 
+class NotJudged(Exception):
+    """A check has nothing to go by on this node, and that is no fault of anything; its text says why. The rule is SKIPPED."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One keyword-only parameter: its type as a phrase for messages, a test for values, and its default, if any."""

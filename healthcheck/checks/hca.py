@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from healthcheck.checks.base import check, fleet_check
+from healthcheck.checks.base import NotJudged, check, fleet_check
 from healthcheck.checks.fleet import NoMajority, Said, Uncompared
 from healthcheck.checks.fleet import odd_ones as odd_in_fleet
 from healthcheck.checks.port import INFINIBAND, judged, odd_ones
@@ -17,7 +17,7 @@ from healthcheck.facts.hca import AdapterBus, Hca
 from healthcheck.facts.kernel import KernelLine, KernelLog
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
-from healthcheck.outcome import Finding, Note, Owner
+from healthcheck.outcome import Finding, Owner
 
 
 def _ours(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> list[Hca]:
@@ -65,14 +65,13 @@ def hca_firmware(hcas: tuple[Hca, ...]) -> Iterator[Finding]:
 
 
 @check("hca.psid")
-def hca_psid(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding | Note]:
+def hca_psid(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding]:
     """The planned compute adapters of one PCI model are all of the board (PSID) that most of them are.
 
     Without a plan the adapters of storage and compute may be of one model and of two boards, and nothing is wrong with that.
     """
     if not port_plans.compute:
-        yield Note("no plan of the ports says which adapters are for compute, so none were compared")
-        return
+        raise NotJudged("no plan of the ports says which adapters are for compute")
     ours = _ours(ports, hcas, port_plans)
     for hca, usual, number, of in odd_ones(ours, lambda hca: hca.kind, lambda hca: hca.board):
         yield Finding(hca.name, hca.board, f"{usual}, as {number} of the node's {of} such adapters")

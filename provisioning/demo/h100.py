@@ -134,7 +134,8 @@ def _pci(machine: Machine) -> None:
 
 def remove_pci(machine: Machine, address: str) -> None:
     """Takes a device off the bus, as when it does not enumerate at boot."""
-    del machine.links[f"/sys/bus/pci/devices/{address}"]
+    for link in [link for link in machine.links if link.endswith(f"/{address}")]:
+        del machine.links[link]
     for path in [path for path in machine.files if path.startswith(f"{device_folder(address)}/")]:
         del machine.files[path]
 

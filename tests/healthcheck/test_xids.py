@@ -163,7 +163,7 @@ def test_a_log_that_was_cut_is_a_part_and_so_is_one_that_was_overwritten_while_r
 
 
 def test_the_newest_record_is_found_behind_lines_of_no_record() -> None:
-    assert built(machine.KMSG + "6,9,77000000,-;last\n SUBSYSTEM=pci\n DEVICE=+pci:0000\n").newest == 77
+    assert built(machine.KMSG + "6,9,777000000,-;last\n SUBSYSTEM=pci\n DEVICE=+pci:0000\n").newest == 777
 
 
 @given(st.lists(st.text(alphabet=st.sampled_from("NVRM: Xid(PC0123456789abcdf,.)<>'=\\x SXidTLnk\t\udc80;-"), max_size=80), max_size=8), st.integers(0, 6))

@@ -41,6 +41,7 @@ SPARE = (
     Spare("driver.module", "driver-*", "the driver itself said that it loads, which version it is, and that its library fits", ("denied",)),
     Spare("driver.module", "driver-peermem", "a module's file that may not be read is there all the same", ("denied",)),
     Spare("port.sysfs", "port-count", "ports are counted by their names, which were seen", ("denied",)),
+    Spare("port.sysfs", "hca-p*", "adapters are judged from files of their own; of the ports only the names are asked, which were seen", ("denied",)),
     Spare("port.sysfs", "driver-peermem", "ports are counted by their names, which were seen", ("denied",)),
     Spare("host.uptime", "*", "without it the log's newest record stands for the look, and more is judged for it, never less",
           but=frozenset({"fleet-boot-time"})),
@@ -65,7 +66,7 @@ def damaged(probe: Probe, capture: Capture, way: str) -> Capture | None:
 
 
 def _denied(probe: Probe, capture: Capture) -> Capture:
-    if probe.kind is Kind.FILES:
+    if probe.kind is Kind.FILES or probe.each:
         return replace(capture, files={
             path: replace(entry, outcome=Outcome.DENIED, text="") if entry.outcome is Outcome.DONE else entry
             for path, entry in capture.files.items()
@@ -151,9 +152,11 @@ def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) 
     what lacks it, or fails, as it says."""
     of = RULES[rule]
     sku = node.rules().skus["hgx-h100"]
-    numbers = {**sku.numbers, "imex": True, "fabric": True}
+    # What the SKU declines to judge is judged here.
+    numbers = {**{number: 8 if value is None else value for number, value in sku.numbers.items()}, "imex": True, "fabric": True}
     captures = Captures(room.healthy)
-    facts = {name: build_fact(spec, captures) for name, spec in FACTS.items()} | {PORT_PLANS: PortPlans(PORT_PLANS, {})}
+    facts = {name: build_fact(spec, captures) for name, spec in FACTS.items()}
+    facts[PORT_PLANS] = PortPlans(PORT_PLANS, dict.fromkeys(port.pci for port in facts["ports"]))
     said = []
     for name in set(of.fact_names) & FACTS.keys():
         held = facts[name]
