@@ -27,9 +27,10 @@ def document(reports: Sequence[NodeReport], *, started: str, finished: str, part
 
 
 def node(report: NodeReport) -> dict[str, Any]:
-    """One node of the document. `service` is false for a node that does not count in the exit code; `sku` is null where none was named.
+    """One node of the document. `service` is false for a node that does not count in the exit code.
 
-    `probes` is null for a node that was not reached; else how many its rules asked for, and what was not seen for want of root.
+    `sku` is null where none was named, and for a node that was not reached. `probes` is null for a node that was not reached; else how many
+    its rules asked for, and what was not seen for want of root.
     """
     seen = report.probes
     return {

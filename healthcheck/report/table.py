@@ -111,7 +111,8 @@ def _say_difference(line: Line, reports: Sequence[NodeReport], fold: Fold) -> No
 def _signature(report: NodeReport) -> frozenset[tuple[str, str]]:
     if not report.results:
         return frozenset({(f"not measured ({report.stage or 'not finished'})", "")})
-    return frozenset((r.rule, r.status.value) for r in report.results if r.status is not Status.PASS)
+    # What informs only does not make a node another than its peers.
+    return frozenset((r.rule, r.status.value) for r in report.results if r.status is not Status.PASS and r.severity is not Severity.INFO)
 
 
 # Reasons that differ from rule to rule and say one thing: there may be dozens of such rules.
