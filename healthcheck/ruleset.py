@@ -26,6 +26,7 @@ from healthcheck.portplan import read_ports
 from healthcheck.probes import Effect, Probe, ProbeSet
 from healthcheck.profile import Budget, Profile
 from healthcheck.rule import Number, Proven, Rule, Unsupported
+from healthcheck.rulesfolder import called
 from healthcheck.sku import EMPTY_FACTS, LEARNERS, Sku
 from healthcheck.xidtable import XidTable
 from healthcheck.xidtableload import load_xid_table
@@ -211,7 +212,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku]) -> Rule:
     enabled = values.get("enabled", True)
     if not isinstance(enabled, bool):
         raise RulesError(f"rule {entry.name}: enabled: expected true or false, got {kind_of(enabled)}", marks["enabled"])
-    disabled = "" if enabled else f"disabled in {entry.mark.file}"
+    disabled = "" if enabled else f"disabled in {called(marks['enabled'].file)}"
     rule = Rule(
         id=entry.name, checked=CHECKS[name], parameters=_parameters(entry, CHECKS[name], skus), severity=severity,
         unsupported=_member(Unsupported, entry, "unsupported", Unsupported.UNKNOWN),

@@ -17,6 +17,12 @@ def packaged() -> Path:
     raise UsageError("the packaged rules are missing: reinstall cluster-muster")
 
 
+def called(file: str) -> str:
+    """A rules file as documents name it: a packaged one by its name alone, for where it is installed differs from head to head."""
+    path = Path(file)
+    return f"the packaged {path.name}" if packaged() in path.parents else file
+
+
 def folders(option: str | None) -> list[Path]:
     """Where rules are read from; what comes later overrides what comes earlier, by id.
 

@@ -20,6 +20,8 @@ from tests.command import MUSTER, environment, muster
 from tests.testbed.require import require_fleet
 from tests.testbed.sshd import wait_until
 
+# By itself a sweep has no more time than lies between two, and one second is little on a busy machine.
+PATIENT = ("--timeout", "20s")
 PLANTED = {"gpu001": (), "gpu002": ("gpu-missing",), "gpu003": ("refused",)}
 
 
@@ -47,7 +49,7 @@ def watch(fleet: Fleet, home: Path, *words: str) -> Iterator[subprocess.Popen[st
 
 @pytest.fixture
 def watching(fleet: Fleet, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    with watch(fleet, tmp_path, "--every", "1s") as process:
+    with watch(fleet, tmp_path, "--every", "1s", *PATIENT) as process:
         yield process
 
 
@@ -75,7 +77,7 @@ def connected(port: int) -> bool:
 
 
 def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(fleet: Fleet, tmp_path: Path) -> None:
-    done = muster("check", "-i", str(fleet.inventory), "--every", "1s", "--count", "4", home=tmp_path)
+    done = muster("check", "-i", str(fleet.inventory), "--every", "1s", *PATIENT, "--count", "4", home=tmp_path)
     assert done.returncode == 1, done.stderr
     assert logins(fleet) == [1, 1]
     # The first page says that there is no earlier look to compare with; from the second on there is.
@@ -86,7 +88,7 @@ def test_each_node_is_logged_in_to_once_and_what_did_not_change_is_one_line(flee
 
 
 def test_json_lines_come_for_every_sweep(fleet: Fleet, tmp_path: Path) -> None:
-    done = muster("check", "gpu001", "-i", str(fleet.inventory), "--every", "1", "--count", "2", "--format", "jsonl", home=tmp_path)
+    done = muster("check", "gpu001", "-i", str(fleet.inventory), "--every", "1", *PATIENT, "--count", "2", "--format", "jsonl", home=tmp_path)
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     assert [document.get("node", document.get("schema")) for document in documents] == ["gpu001", "muster.check/1"] * 2
     assert documents[1]["started"] < documents[3]["started"]
@@ -126,7 +128,7 @@ def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: Fleet, tmp_path:
 
 @pytest.mark.parametrize("form", ["table", "jsonl"])
 def test_it_ends_when_nobody_reads_any_more(fleet: Fleet, tmp_path: Path, form: str) -> None:
-    with watch(fleet, tmp_path, "gpu001", "--every", "1s", "--format", form) as process:
+    with watch(fleet, tmp_path, "gpu001", "--every", "1s", *PATIENT, "--format", form) as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.wait(20) in (0, 1)

@@ -145,3 +145,8 @@ def test_a_sku_inherits_ports_and_refines_them_one_by_one(tmp_path: Path) -> Non
     site = load(tmp_path, "sku: ours\ninherit: dgx-h100\nports: {'dc:00.0': {role: storage}}\n", "sku/a.yaml", over_packaged=True)
     ports = site.skus["ours"].ports
     assert (ports["0000:dc:00.0"].role, ports["0000:ce:00.0"].rail, len(ports)) == ("storage", 6, 12)
+
+
+def test_a_rule_that_is_disabled_names_a_packaged_file_by_its_name_alone() -> None:
+    idle = next(rule for rule in load_ruleset([packaged()]).rules if rule.id == "gpu-idle")
+    assert idle.left_out == "disabled in the packaged gpu-process.yaml"
