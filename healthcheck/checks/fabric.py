@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotMeasured, check
+from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.fabric import FabricLog
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.service import Services
@@ -114,5 +114,7 @@ def fabric_manager_log(fabric_log: FabricLog, *, switches: int) -> Iterator[Find
 @check("fabric.imex")
 def fabric_imex(services: Services, *, expected: bool) -> Iterator[Finding]:
     """Where GPUs of several nodes share memory over NVLink, the IMEX service that exports and imports it runs."""
-    if expected and services.imex.active != "active":
+    if not expected:
+        raise NotJudged("there are no NVLinks between nodes, as the SKU says")
+    if services.imex.active != "active":
         yield Finding(services.imex.name, services.imex.shown, "active")

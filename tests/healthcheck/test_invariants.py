@@ -50,7 +50,7 @@ def passing(of: NodeReport) -> set[str]:
 
 
 # Why a rule may say nothing of a healthy idle H100 among three others; whatever else is not PASS would empty the property of meaning.
-SKIPPED = ("not supported: ", "needs a lease", "disabled in ", "a cohort of ", "fewer than ", "not busy", "the SKU ", "no plan of the ports")
+SKIPPED = ("not supported: ", "needs a lease", "disabled in ", "a cohort of ", "fewer than ", "not busy", "the SKU ", "no plan of the ports", "there are no ")
 # These never change a node's state.
 INFORMS = {rule.id for rule in RULES.rules if rule.severity is Severity.INFO}
 
@@ -64,10 +64,10 @@ def test_the_healthy_recording_passes_every_rule_so_that_the_property_means_some
 
 
 # Of a probe that serves rules which can do without it: those that cannot. With NVML's answer at hand the bus is only asked whether
-# 'no GPU' is true, and nvidia-smi nothing; persistence shows in NVML too, and an H100 node needs no IMEX daemon. Without the uptime the
+# 'no GPU' is true, and nvidia-smi nothing; persistence shows in NVML too. Without the uptime the
 # log's newest record stands for the look: more is judged for it, never less.
 ONLY: Mapping[str, set[str]] = MappingProxyType({
-    "gpu.pci": {"gpu-count"}, "gpu.smi": set(), "host.uptime": {"fleet-boot-time"}, "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon", "fabric-imex"},
+    "gpu.pci": {"gpu-count"}, "gpu.smi": set(), "host.uptime": {"fleet-boot-time"}, "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon"},
 })
 
 

@@ -45,7 +45,6 @@ SPARE = (
     Spare("port.sysfs", "driver-peermem", "ports are counted by their names, which were seen", ("denied",)),
     Spare("host.uptime", "*", "without it the log's newest record stands for the look, and more is judged for it, never less",
           but=frozenset({"fleet-boot-time"})),
-    Spare("service.nvidia", "fabric-imex", "the SKU wants no such service, so whether it runs changes nothing"),
 )
 
 
