@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotJudged, check
+from healthcheck.checks.base import NotJudged, NotMeasured, check
 from healthcheck.facts.fabric import FabricLog
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.service import Services
