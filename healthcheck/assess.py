@@ -15,6 +15,7 @@ from healthcheck import sku as skus
 from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
 from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
+from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.pci import PCI_BUS
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.fleetjudge import judge_fleet
@@ -55,6 +56,7 @@ class _View:
     rules: tuple[Rule, ...]
     facts: frozenset[str]
     previous: frozenset[str]
+    boots: bool
     learned: frozenset[str]
     probes: tuple[Probe, ...]
 
@@ -66,6 +68,7 @@ class _View:
         return cls(
             rules, frozenset(facts | {PCI_BUS} if "gpus" in facts else facts),
             frozenset(name.removeprefix(PREVIOUS) for rule in judged for name in rule.checked.facts if name.startswith(PREVIOUS)),
+            any(EARLIER_BOOT in rule.fact_names for rule in judged),
             frozenset(fact for rule in judged for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())),
             tuple({probe.id: probe for rule in judged for probe in rule.probes if probe.effect is Effect.PASSIVE}.values()),
         )
@@ -106,7 +109,7 @@ class Assessment:
     @property
     def previous_facts(self) -> bool:
         """Whether any rule that is judged compares with an earlier look."""
-        return any(view.previous for view in self._views.values())
+        return any(view.previous or view.boots for view in self._views.values())
 
     def add(self, recording: Recording, previous: Recording | None = None) -> None:
         """Judges what can be judged of one node now. `previous` is its earlier look, of whatever boot."""
@@ -129,6 +132,7 @@ class Assessment:
         if sku is not None and why is not None:
             sku = sku.contradicted(why)
         facts[PORT_PLANS] = _port_plans(node, sku)
+        facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
         facts[XID_TABLE] = self._ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
         earlier = _earlier(previous, view.previous) if _same_boot(recording, previous) else None
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes))

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from operator import is_
 from typing import Any
 
 from healthcheck.checks.base import NotMeasured
-from healthcheck.facts.base import UNSUPPORTED, Fact, Unmeasured, Unsupported
+from healthcheck.facts.base import UNSUPPORTED, Fact, Partial, Unmeasured, Unsupported
+
+MOST_SUBJECTS = 4096
 
 
 class NotSupported(Exception):
@@ -28,6 +31,11 @@ class Tracker:
 
     `wrap` makes guards that report to this tracker for good, or, made through `Guards`, until the next run begins.
     """
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was asked for in vain."""
+        return not self.unmeasured and not self.unsupported
 
     def __init__(self) -> None:
         self.unmeasured: dict[int, tuple[Fact, Unmeasured]] = {}
@@ -54,6 +62,23 @@ class Tracker:
         return self._guards.wrap(value)
 
 
+@dataclass(frozen=True)
+class Subject:
+    """One fact, or tuple of facts, as all rules of a node meet it.
+
+    `value` is what was measured of it and `guarded` the same under guard; `nothing` says why it was not measured at all, `partly` why
+    not wholly; `caveats` are what a PASS over it does not cover, each once. It is `plain` where it can be judged and none of this is.
+    """
+
+    fact: Any
+    value: Any
+    guarded: Any
+    plain: bool
+    nothing: Unmeasured | None = None
+    partly: Unmeasured | None = None
+    caveats: tuple[str, ...] = ()
+
+
 class Guards:
     """The guards of one node's facts, made when first asked for. `tracker` is that of the run that goes on."""
 
@@ -61,16 +86,33 @@ class Guards:
         self.tracker = tracker or Tracker()
         # By identity, with the value itself beside it: so no other can come to have its number.
         self._made: dict[int, tuple[Any, Any]] = {}
-        self._caveats: dict[int, tuple[Any, tuple[str, ...]]] = {}
+        self._subjects: dict[int, Subject] = {}
 
-    def caveats(self, value: Any) -> tuple[str, ...]:
-        """What a PASS over a fact, or over a tuple of them, does not cover; each caveat once."""
-        known = self._caveats.get(id(value))
+    def fresh(self) -> Tracker:
+        """A tracker for a run that begins: the last run's, where that has nothing on record."""
+        if not self.tracker.clean or self.tracker.fields:
+            self.tracker = Tracker()
+        return self.tracker
+
+    def subject(self, fact: Any) -> Subject:
+        """What is known of a fact (or Partial, or Unmeasured) before any check reads it."""
+        known = self._subjects.get(id(fact))
         if known is None:
-            facts = value if type(value) is tuple else (value,)
-            known = value, tuple(dict.fromkeys(fact.caveat for fact in facts if isinstance(fact, Fact) and fact.caveat))
-            self._caveats[id(value)] = known
-        return known[1]
+            known = self._subjects[id(fact)] = self._subject(fact)
+        return known
+
+    def _subject(self, fact: Any) -> Subject:
+        value, partly = fact, None
+        if type(value) is tuple and len(value) > MOST_SUBJECTS:
+            value = Partial(value[:MOST_SUBJECTS], f"more than {MOST_SUBJECTS}: the rest was not judged")
+        if isinstance(value, Partial):
+            value, partly = value.value, Unmeasured(value.reason)
+        if isinstance(value, Unmeasured):
+            return Subject(fact, value, value, plain=False, nothing=value)
+        items = value if type(value) is tuple else (value,)
+        caveats = tuple(dict.fromkeys(item.caveat for item in items if isinstance(item, Fact) and item.caveat))
+        plain = partly is None and not caveats and value != ()
+        return Subject(fact, value, self.wrap(value), plain, partly=partly, caveats=caveats)
 
     def wrap(self, value: Any) -> Any:
         """A fact, or a tuple of facts, with its readings guarded; facts that are whole pass as they are."""
@@ -177,4 +219,4 @@ class Subjects(tuple[Any, ...]):
         return tuple.__iter__(self)
 
 
-__all__ = ["UNSUPPORTED", "Guards", "NotMeasured", "NotSupported", "Subjects", "Tracker", "original", "whole"]
+__all__ = ["MOST_SUBJECTS", "UNSUPPORTED", "Guards", "NotMeasured", "NotSupported", "Subject", "Subjects", "Tracker", "original", "whole"]

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from healthcheck.checks.base import PREVIOUS, Check, NotJudged, NotMeasured
-from healthcheck.facts.base import Fact, Partial, Unmeasured
-from healthcheck.guard import Guards, NotSupported, Subjects, Tracker, original, whole
+from healthcheck.facts.base import Fact, Unmeasured
+from healthcheck.guard import Guards, NotSupported, Subject, Subjects, original, whole
 from healthcheck.outcome import Finding, Note, Origin, Owner, Result, Status
 from healthcheck.rule import Rule, Unsupported
 from healthcheck.sku import Sku
 from inventory.text import clean
 
 MOST_FINDINGS = 200
-MOST_SUBJECTS = 4096
 MOST_RUNS = 64
 
 Facts = Mapping[str, Any]
+_NO_FACT = Unmeasured("not captured")
 
 
 @dataclass
@@ -46,16 +46,20 @@ def judge(rule: Rule, facts: Facts, previous: Facts | None, sku: Sku | None, gua
     """
     if rule.left_out:
         return result(rule, Status.SKIPPED, reason=rule.left_out)
-    if sku is not None:
+    if sku is not None and sku.empty:
         for name in rule.fact_names:
             if name in sku.empty and facts.get(name) == ():
                 return result(rule, Status.SKIPPED, reason=f"there are no {name}, as the SKU says")
-    missing = rule.without_number(sku)
-    if missing is not None:
-        if sku is not None and sku.declines(missing):
-            return result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
-        return result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
-    return rule_on(rule, _run(rule.checked, facts, previous, rule.values(sku), sku, guards or Guards()))
+    values = rule.parameters
+    if rule.numbers:
+        missing = rule.without_number(sku)
+        if missing is not None:
+            if sku is not None and sku.declines(missing):
+                return result(rule, Status.SKIPPED, reason=f"the SKU {sku.name} says that {missing} is not judged")
+            return result(rule, Status.UNKNOWN, reason=_no_number(missing, sku), origin=Origin.MUSTER)
+        values = rule.values(sku)
+    verdict = _run(rule.checked, facts, previous, values, sku, guards or Guards())
+    return rule.passed if verdict is None else rule_on(rule, verdict)
 
 
 def _no_number(name: str, sku: Sku | None) -> str:
@@ -66,42 +70,53 @@ def _no_number(name: str, sku: Sku | None) -> str:
 
 def _run(
     check: Check, facts: Facts, previous: Facts | None, values: Mapping[str, Any], sku: Sku | None, guards: Guards,
-) -> Verdict:
-    """Runs a check, again and again without the subjects that it could not read, until it gets through; in bounded many runs."""
-    verdict = Verdict()
-    arguments: list[Any] = []
+) -> Verdict | None:
+    """Runs a check, again and again without the subjects that it could not read, until it gets through; in bounded many runs.
+
+    None says what nearly every run says: all was measured, nothing was found, and there is nothing to say beside it.
+    """
+    verdict: Verdict | None = None
+    subjects: list[Subject] = []
     for name in check.facts:
         if name.startswith(PREVIOUS):
             if previous is None or name.removeprefix(PREVIOUS) not in previous:
                 return Verdict(skipped="no earlier look at this node in this boot")
             value = previous[name.removeprefix(PREVIOUS)]
         else:
-            value = facts.get(name, Unmeasured(f"{name} was not captured"))
-        if type(value) is tuple and len(value) > MOST_SUBJECTS:
-            value = Partial(value[:MOST_SUBJECTS], f"more than {MOST_SUBJECTS}: the rest was not judged")
-        if isinstance(value, Partial):
-            verdict.unmeasured[name] = Unmeasured(value.reason)
-            value = value.value
-        if isinstance(value, Unmeasured):
-            return Verdict(unmeasured={name: value})
+            value = facts.get(name, _NO_FACT)
+        subject = guards.subject(value)
+        subjects.append(subject)
+        if subject.plain:
+            continue
+        verdict = verdict or Verdict()
+        if subject.nothing is not None:
+            return Verdict(unmeasured={name: subject.nothing if value is not _NO_FACT else Unmeasured(f"{name} was not captured")})
+        if subject.partly is not None:
+            verdict.unmeasured[name] = subject.partly
         if check.counts and verdict.unmeasured:
             return verdict
-        verdict.caveats += [caveat for caveat in guards.caveats(value) if caveat not in verdict.caveats]
-        if value == ():
+        verdict.caveats += [caveat for caveat in subject.caveats if caveat not in verdict.caveats]
+        if subject.value == ():
             if name not in verdict.unmeasured:
                 earlier = Unmeasured(f"the earlier look found no {name.removeprefix(PREVIOUS)}")
                 verdict.unmeasured[name] = earlier if name.startswith(PREVIOUS) else _nothing(name, sku)
             return verdict
-        arguments.append(value)
 
+    return _runs(check, subjects, values, guards, verdict)
+
+
+def _runs(
+    check: Check, subjects: Sequence[Subject], values: Mapping[str, Any], guards: Guards, verdict: Verdict | None,
+) -> Verdict | None:
+    """The runs of a check over what there is to judge; `verdict` holds what is known before, if that is anything."""
     aside: set[int] = set()
-    single = {id(argument) for argument in arguments if type(argument) is not tuple}
-    wrapped = [guards.wrap(argument) for argument in arguments]
+    single: set[int] = set()
+    guarded = [subject.guarded for subject in subjects]
     for run in itertools.count():
-        tracker = guards.tracker = Tracker()
+        tracker = guards.fresh()
         findings: list[Finding] = []
         notes: list[str] = []
-        guarded = [Subjects.of(argument, aside) if type(argument) is tuple else argument for argument in wrapped]
+        unread: str | None = None
         broken: Exception | None = None
         try:
             for finding in itertools.islice(check.function(*guarded, **values), MOST_FINDINGS):
@@ -114,13 +129,21 @@ def _run(
             if isinstance(fact, Fact):
                 tracker.unmeasured.setdefault(id(fact), (fact, Unmeasured(error.reason)))
             else:
-                verdict.unmeasured[check.name] = Unmeasured(error.reason)
+                unread = error.reason
         except NotSupported:
             pass
         except NotJudged as error:
             return Verdict(skipped=clean(str(error)))
         except Exception as error:  # noqa: BLE001  (a defect of a check must cost its rule, not the sweep)
             broken = error
+        if verdict is None:
+            if tracker.clean and not findings and not notes and unread is None and broken is None:
+                return None
+            verdict = Verdict()
+        if unread is not None:
+            verdict.unmeasured[check.name] = Unmeasured(unread)
+        if not run:
+            single = {id(subject.value) for subject in subjects if type(subject.value) is not tuple}
         newly = (tracker.unmeasured.keys() | tracker.unsupported.keys()) - aside
         for identity in newly:
             if identity in tracker.unmeasured:
@@ -140,18 +163,19 @@ def _run(
             break
         if run > MOST_RUNS:
             # Nobody's hardware is like that. What is left and not whole is set aside at once, for each costs a run.
-            subjects = {id(fact): fact for argument in arguments for fact in (argument if type(argument) is tuple else (argument,))}
-            for identity, fact in subjects.items():
-                if identity not in aside and identity not in single and isinstance(fact, Fact) and not whole(fact):
-                    aside.add(identity)
-                    verdict.unmeasured[fact.name] = Unmeasured("too much of this node could not be measured")
+            for subject in subjects:
+                for fact in subject.value if type(subject.value) is tuple else ():
+                    if id(fact) not in aside and isinstance(fact, Fact) and not whole(fact):
+                        aside.add(id(fact))
+                        verdict.unmeasured[fact.name] = Unmeasured("too much of this node could not be measured")
         if not newly or newly & single or broken is not None or run > 2 * MOST_RUNS:
             break
-    if aside:
+        guarded = [Subjects.of(s.guarded, aside) if type(s.guarded) is tuple else s.guarded for s in subjects]
+    if aside and verdict is not None:
         # What the present look holds, and none of what it is compared with, is what there is to judge. Where nothing is left of one of
         # its collections (counters, say), the others (their ports) were judged by nothing.
-        present = [{id(fact) for fact in a} for name, a in zip(check.facts, arguments, strict=True)
-                   if not name.startswith(PREVIOUS) and type(a) is tuple]
+        present = [{id(fact) for fact in subject.value} for name, subject in zip(check.facts, subjects, strict=True)
+                   if not name.startswith(PREVIOUS) and type(subject.value) is tuple]
         verdict.judged = not aside & single and not any(collection and aside >= collection for collection in present)
     return verdict
 

@@ -9,8 +9,11 @@ from pathlib import Path
 
 from healthcheck.checks.base import CHECKS, PREVIOUS
 from healthcheck.facts.base import FACTS
+from healthcheck.facts.boot import KEPT
+from healthcheck.facts.boot import kept as boots
 from healthcheck.files import make_folder, write_whole
 from healthcheck.recording import Outcome, Recording, RecordingError, from_json, to_json
+from inventory.model import LifecycleState
 
 
 class Looks:
@@ -31,25 +34,28 @@ class Looks:
             return None
         return recording if recording.node == node else None
 
-    def write(self, recording: Recording, previous: Recording | None) -> None:
+    def write(self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> None:
         """Keeps this look as the newest; of a probe that it did not bring, what the previous look of the same boot brought stays.
 
-        A look at a node that was not reached changes nothing. Raises OSError.
+        With it stands the node's lifecycle, and when the boot before this one was last seen (`healthcheck.facts.boot`). A look at a node
+        that was not reached changes nothing. Raises OSError.
         """
         if recording.host is None:
             return
         kept = trimmed(recording)
         captures = {name: capture for name, capture in kept.captures.items() if capture.outcome is Outcome.DONE}
         if previous is not None and previous.host is not None and previous.host.boot_id == recording.host.boot_id:
+            if not captures:
+                kept = previous     # a look for other rules: what it is compared with keeps its own time
             captures = {**trimmed(previous).captures, **captures}
-        if captures:
-            path = self._folder / f"{recording.node}.json"
-            write_whole(path, encode(replace(kept, captures=captures)), durable=False)
+        captures[KEPT] = boots(recording, previous, state)
+        path = self._folder / f"{recording.node}.json"
+        write_whole(path, encode(replace(kept, captures=captures)), durable=False)
 
 
 def trimmed(recording: Recording) -> Recording:
     """The recording with only the captures that a trend check may ask for."""
-    wanted = set(_trend_probes())
+    wanted = {KEPT, *_trend_probes()}
     return replace(recording, captures={name: value for name, value in recording.captures.items() if name in wanted})
 
 

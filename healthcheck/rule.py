@@ -10,7 +10,7 @@ from typing import Any
 
 from healthcheck.checks.base import PREVIOUS, Check
 from healthcheck.facts.base import FACTS
-from healthcheck.outcome import Owner, Severity
+from healthcheck.outcome import Owner, Result, Severity, Status
 from healthcheck.probes import Effect, Probe
 from healthcheck.sku import Sku
 
@@ -83,6 +83,11 @@ class Rule:
     def disruptive(self) -> tuple[Probe, ...]:
         """Those of its probes that must not run beside a job."""
         return tuple(probe for probe in self.probes if probe.effect is not Effect.PASSIVE)
+
+    @cached_property
+    def passed(self) -> Result:
+        """What this rule says of a node on which everything was measured and nothing found."""
+        return Result(self.id, self.checked.name, Status.PASS, self.severity)
 
     def without_number(self, sku: Sku | None) -> str | None:
         """The first number that the SKU does not give, or None when the rule can be judged."""

@@ -75,6 +75,7 @@ def live(
         looks.prepare()
     started = time.time()
     troubles: dict[str, str] = {}
+    states = {node.name: node.lifecycle.state for node in plan.nodes}
     # Under a lease nobody's job waits, and a diagnostic takes what it takes.
     seconds = max(1.0, min(bounds.node_s if lease is not None else 45.0, bounds.node_s - _WAY_BACK_S))
     probe_set = plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease, occasion=plan.profiles)
@@ -95,7 +96,7 @@ def live(
                     troubles["save"] = f"--save: {recording.node} could not be written, so nothing is saved: {error.strerror}"
                 try:
                     if looks is not None:
-                        looks.write(recording, previous)
+                        looks.write(recording, previous, states[recording.node])
                 except OSError as error:
                     troubles["looks"] = f"the newest look at {recording.node} could not be kept in the state folder: {error.strerror}"
                 progress.done(recording.node, recording.host is not None)

@@ -115,6 +115,8 @@ class Repeat:
     and `count` bursts within `hours` are a finding. What a job can cause counts only where no other GPU reports one of the same numbers
     within `alone_seconds` (then it is the workload's), and where the bursts are of at least `jobs` different processes, as far as the
     lines name them. Reports of a `sticky` number within `sticky_hours` of the last are one burst: nobody has mended the GPU in between.
+
+    One that a site does not want is there still, with `enabled` False. `file`, `line` and `overridden` say where it is from.
     """
 
     id: str
@@ -132,6 +134,10 @@ class Repeat:
     sticky: frozenset[int] = frozenset()
     sticky_hours: float = 0.0
     remedy: str = ""
+    enabled: bool = True
+    file: str = ""
+    line: int = 0
+    overridden: tuple[str, ...] = ()
 
     def covers(self, number: int) -> bool:
         """Whether this rule counts that Xid."""

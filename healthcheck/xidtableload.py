@@ -1,6 +1,7 @@
 """Reads `xid.yaml` and `sxid.yaml` of the rules folders into one table; every mistake is one line with file, line and column.
 
-A later folder overrides an earlier one by number (`repeats` by id), key by key; of the decode tables the last one given counts.
+A later folder overrides an earlier one by number (`repeats` by id), key by key: what it does not give stays, except that a remedy goes
+with its action. Of the decode tables the last one given counts.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class _Draft:
         self.remedies: dict[Action, str] = {}
         self.xids: dict[int, dict[str, Any]] = {}
         self.sxids: dict[int, dict[str, Any]] = {}
-        self.repeats: dict[str, Repeat] = {}
+        self.repeats: dict[str, dict[str, Any]] = {}
         self.registers: frozenset[Bits] = frozenset()
         self.words: frozenset[Word] = frozenset()
         self.recoveries: dict[int, Recovery] = {}
@@ -162,7 +163,8 @@ def load_xid_table(folders: Iterable[Path]) -> XidTable | None:
     return XidTable(
         XID_TABLE, draft.dated, MappingProxyType({number: _entry(number, draft.xids[number]) for number in sorted(draft.xids)}),
         MappingProxyType({number: _switch_entry(number, draft.sxids[number]) for number in sorted(draft.sxids)}), draft.sxids_dated,
-        MappingProxyType(draft.remedies), MappingProxyType(draft.sources), MappingProxyType(draft.repeats), draft.registers, draft.words,
+        MappingProxyType(draft.remedies), MappingProxyType(draft.sources),
+        MappingProxyType({name: _repeat(values) for name, values in draft.repeats.items()}), draft.registers, draft.words,
         MappingProxyType(draft.recoveries), frozenset(draft.files),
     )
 
@@ -177,10 +179,8 @@ def _read_xids(draft: _Draft, path: Path) -> None:
         draft.remedies[Action(key)] = text
     for item, mark in _items(top, "xids"):
         _lay(draft.xids, item, mark, "xid", {**_XID, "architectures": _architectures})
-    if "repeats" in top:
-        for item, mark in _items(top, "repeats"):
-            repeat = _repeat(item, mark)
-            draft.repeats[repeat.id] = repeat
+    for item, mark in _items(top, "repeats"):
+        _lay_repeat(draft.repeats, item, mark)
     if "registers" in top:
         draft.registers = frozenset(_bits(item, mark) for item, mark in _items(top, "registers"))
     if "nvlink5" in top:
@@ -244,10 +244,16 @@ def _lay(entries: dict[int, dict[str, Any]], item: Any, mark: Mark, identity: st
         if identity == "sxid" and "kind" not in values and "kind" not in old:
             raise map_.fail("kind", f"one of {', '.join(kind.value for kind in Kind)}")
         nested = {**old.get("architectures", {}), **values.get("architectures", {})}
-        overridden = (*old.get("overridden", ()), old["file"]) if old else ()
-        entries[number] = {**old, **values, "file": mark.file, "line": mark.line, "overridden": overridden}
+        entries[number] = _over(old, values, mark)
         if nested:
             entries[number]["architectures"] = nested
+
+
+def _over(old: Mapping[str, Any], values: Mapping[str, Any], mark: Mark) -> dict[str, Any]:
+    """What earlier files say with these values over it, and where that is from. Another action wants another remedy."""
+    kept = {**old, "remedy": ""} if values.get("action", old.get("action")) is not old.get("action") else old
+    overridden = (*old["overridden"], old["file"]) if old else ()
+    return {**kept, **values, "file": mark.file, "line": mark.line, "overridden": overridden}
 
 
 def _architectures(map_: _Map, key: str) -> dict[str, dict[str, Any]]:
@@ -279,25 +285,42 @@ def _switch_entry(number: int, values: Mapping[str, Any]) -> SwitchEntry:
     return SwitchEntry(number=number, **{**values, "owner": owner})
 
 
-_REPEAT = ("id", "action", "owner", "count", "hours", "why", "xids", "but", "same", "gap_seconds", "alone_seconds", "jobs", "sticky",
-           "sticky_hours", "remedy")
+def _place(map_: _Map, key: str) -> str:
+    if (same := map_.text(key)) not in ("gpu", "tpc"):
+        raise map_.fail(key, "gpu or tpc")
+    return same
 
 
-def _repeat(item: Any, mark: Mark) -> Repeat:
-    map_ = _Map(item, mark, "repeats", _REPEAT)
+def _seconds(map_: _Map, key: str) -> float:
+    return map_.number(key, 0, 31 * 86400)
+
+
+_REPEAT: Mapping[str, _Reader] = {
+    "action": _SHARED["action"], "owner": _SHARED["owner"], "why": _TEXT, "remedy": _TEXT, "same": _place, "enabled": _Map.flag,
+    "count": lambda map_, key: map_.whole(key, 2, 10_000), "hours": lambda map_, key: map_.number(key, 0.01, 24 * 366),
+    "jobs": lambda map_, key: map_.whole(key, 1, 1000), "xids": _Map.numbers, "but": _Map.numbers, "sticky": _Map.numbers,
+    "gap_seconds": _seconds, "alone_seconds": _seconds, "sticky_hours": _seconds,
+}
+_NEEDED = ("count", "hours", "action", "why")
+
+
+def _lay_repeat(repeats: dict[str, dict[str, Any]], item: Any, mark: Mark) -> None:
+    """Lays one rule of repeats over what earlier files say of it."""
+    map_ = _Map(item, mark, "repeats", ("id", *_REPEAT))
     name = map_.text("id")
     map_.what = f"repeats: {name}"
-    action = _member(map_, "action", Action)
-    same = map_.text("same") if "same" in map_ else "gpu"
-    if same not in ("gpu", "tpc"):
-        raise map_.fail("same", "gpu or tpc")
-    given: dict[str, Any] = {key: map_.numbers(key) for key in ("xids", "but", "sticky") if key in map_}
-    given |= {key: map_.number(key, 0, 31 * 86400) for key in ("gap_seconds", "alone_seconds", "sticky_hours") if key in map_}
-    given |= {"remedy": map_.text("remedy")} if "remedy" in map_ else {}
-    given |= {"jobs": map_.whole("jobs", 1, 1000)} if "jobs" in map_ else {}
-    owner = _member(map_, "owner", Owner) if "owner" in map_ else OWNERS.get(action, Owner.OPERATOR)
-    count, hours = map_.whole("count", 2, 10_000), map_.number("hours", 0.01, 24 * 366)
-    return Repeat(name, action, owner, count, hours, map_.text("why"), same=same, **given)
+    old = repeats.get(name, {})
+    if old and old["file"] == mark.file:
+        raise RulesError(f"repeats: {name} is given twice; the first is at line {old['line']}", mark)
+    values = {key: read(map_, key) for key, read in _REPEAT.items() if key in map_}
+    for key in _NEEDED:
+        if key not in values and key not in old:
+            _REPEAT[key](map_, key)    # raises that it is missing, and what it should be
+    repeats[name] = {"id": name, **_over(old, values, mark)}
+
+
+def _repeat(values: Mapping[str, Any]) -> Repeat:
+    return Repeat(**{**values, "owner": values.get("owner") or OWNERS.get(values["action"], Owner.OPERATOR)})
 
 
 def _bits(item: Any, mark: Mark) -> Bits:

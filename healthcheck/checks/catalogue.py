@@ -6,6 +6,7 @@ from importlib import metadata
 
 from healthcheck.checks import (
     bmc,
+    boot,
     container,
     counter,
     cpu,
@@ -47,13 +48,14 @@ from healthcheck.checks import (
 )
 from healthcheck.checks.base import CHECKS, PREVIOUS
 from healthcheck.facts.base import FACTS
+from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.site import PORT_PLANS
 from healthcheck.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 OURS = (
     netdev, optics, roce,
-    bmc, fleet_host, module, service, system,
+    bmc, boot, fleet_host, module, service, system,
     disk, raid,
     cpu, limits, memory, numa, pcie, process,
     container, counter, hca,
@@ -62,7 +64,7 @@ OURS = (
 )
 GROUP = "muster.checks"
 # Facts that are read from no machine: the sweep hands them in.
-HANDED_IN = (PORT_PLANS, XID_TABLE)
+HANDED_IN = (EARLIER_BOOT, PORT_PLANS, XID_TABLE)
 
 
 def load() -> None:

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from healthcheck.checks.base import check
+from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.xid import SXid, Xid, Xids
 from healthcheck.nvlinkdecode import Decoded, decode
 from healthcheck.outcome import Finding, Note, Owner
@@ -109,7 +109,12 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
 
     What a job can cause counts only where it follows one GPU from job to job.
     """
-    for repeat in xid_table.repeats.values():
+    judged = [repeat for repeat in xid_table.repeats.values() if repeat.enabled]
+    if not judged:
+        raise NotJudged("xid.yaml has no rule of repeats that is enabled")
+    if len(judged) < len(xid_table.repeats):
+        yield Note(f"disabled in xid.yaml: {_few(sorted(xid_table.repeats.keys() - {repeat.id for repeat in judged}))}")
+    for repeat in judged:
         events = [event for event in xids.events if repeat.covers(event.number) and xids.newest - event.seconds <= repeat.hours * 3600]
         others = _Others(events)
         places: dict[tuple[str, tuple[int, int] | None], list[Xid]] = {}

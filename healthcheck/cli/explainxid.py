@@ -74,13 +74,20 @@ def _repeat(repeat: Repeat) -> dict[str, Any]:
         "id": repeat.id, "says": _says(repeat), "why": repeat.why, "action": repeat.action.value, "count": repeat.count,
         "hours": repeat.hours, "same": repeat.same,
         "gap_seconds": repeat.gap_seconds, "alone_seconds": repeat.alone_seconds, "jobs": repeat.jobs,
-        "sticky": sorted(repeat.sticky), "sticky_hours": repeat.sticky_hours,
+        "sticky": sorted(repeat.sticky), "sticky_hours": repeat.sticky_hours, "enabled": repeat.enabled,
+        "file": repeat.file, "line": repeat.line, "overrides": list(repeat.overridden),
     }
 
 
 def _says(repeat: Repeat) -> str:
     where = "one GPC and TPC of a GPU" if repeat.same == "tpc" else "one GPU"
     return f"{repeat.count} bursts on {where} within {repeat.hours:g} h: {repeat.action.value}"
+
+
+def _from(document: dict[str, Any]) -> str:
+    """The place that won, and the files that it hides."""
+    hidden = f", which overrides {', '.join(map(_near, document['overrides']))}" if document["overrides"] else ""
+    return f"{_near(document['file'])}:{document['line']}{hidden}"
 
 
 def _near(path: str) -> str:
@@ -98,7 +105,7 @@ def _text(kind: str, document: dict[str, Any]) -> str:
     for name, other in document.get("architectures", {}).items():
         rows.append((name, f"{other['action']}: {other['meaning']}"))
     for repeat in document.get("repeats", ()):
-        rows.append(("repeated", f"{repeat['says']} ({repeat['id']}: {repeat['why']})"))
-    hidden = f", which overrides {', '.join(map(_near, document['overrides']))}" if document["overrides"] else ""
-    rows += [("file", f"{_near(document['file'])}:{document['line']}{hidden}"), ("dated", document["dated"])]
+        says = repeat["says"] if repeat["enabled"] else f"not judged, {repeat['id']} is disabled"
+        rows += [("repeated", f"{says} ({repeat['id']}: {repeat['why']})"), ("", _from(repeat))]
+    rows += [("file", _from(document)), ("dated", document["dated"])]
     return "\n".join([title, "", f"  {document['meaning']}", "", *(f"  {key:<12}{value}" for key, value in rows if value)])

@@ -131,7 +131,7 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
         def prepare(self) -> None:
             pass
 
-        def write(self, recording: Recording, previous: Recording | None) -> None:
+        def write(self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> None:
             pass
 
     class Kept(Saver):

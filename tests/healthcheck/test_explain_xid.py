@@ -27,6 +27,16 @@ def test_a_sites_own_table_is_named_with_what_it_overrides(tmp_path: Path) -> No
     assert "reset, by kernel-xid" in told.stdout and "xid.yaml:2, which overrides " in told.stdout
 
 
+def test_a_sites_own_repeat_rule_is_named_with_what_it_overrides(tmp_path: Path) -> None:
+    (tmp_path / "xid.yaml").write_text("repeats:\n- {id: same-tpc, hours: 48}\n- {id: five-bursts, enabled: false}\n")
+    told = muster("explain", "xid", "13", "--rules", str(tmp_path), home=tmp_path).stdout
+    assert "repeated    2 bursts on one GPC and TPC of a GPU within 48 h: inspect (same-tpc: " in told
+    assert "repeated    not judged, five-bursts is disabled (five-bursts: " in told
+    assert f"{tmp_path}/xid.yaml:2, which overrides " in told and f"{tmp_path}/xid.yaml:3, which overrides " in told
+    (same, five) = json.loads(muster("explain", "xid", "13", "--rules", str(tmp_path), "--format", "json", home=tmp_path).stdout)["repeats"]
+    assert (same["hours"], same["enabled"], same["line"], five["enabled"]) == (48, True, 2, False) and len(five["overrides"]) == 1
+
+
 def test_without_a_number_all_are_listed_as_text_and_as_json(tmp_path: Path) -> None:
     assert len(muster("explain", "xid", home=tmp_path).stdout.splitlines()) == 173
     listed = json.loads(muster("explain", "sxid", "--format", "json", home=tmp_path).stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,40 @@ def test_a_site_overrides_a_repeat_rule_by_id_and_an_sxid_by_number(tmp_path: Pa
     assert table.sxids[20009].action is Action.INSPECT and table.sxids[20009].kind is Kind.NON_FATAL
 
 
+def test_a_site_changes_one_window_of_a_repeat_rule_adds_one_and_disables_one(tmp_path: Path) -> None:
+    text = ("repeats:\n- {id: same-tpc, hours: 48}\n- {id: ours, xids: 63, count: 3, hours: 1, action: monitor, why: because}\n"
+            "- {id: five-bursts, enabled: false}\n")
+    table = load_xid_table(site(tmp_path, xid=text))
+    assert table is not None and list(table.repeats) == [*TABLE.repeats, "ours"]
+    mine, theirs = str(tmp_path / "xid.yaml"), str(packaged() / "xid.yaml")
+    changed, old = table.repeats["same-tpc"], TABLE.repeats["same-tpc"]
+    assert changed == replace(old, hours=48, file=mine, line=2, overridden=(theirs,)) and (old.hours, old.file) == (24, theirs)
+    assert table.repeats["mmu-same-gpu"] == TABLE.repeats["mmu-same-gpu"]
+    added, gone = table.repeats["ours"], table.repeats["five-bursts"]
+    assert (added.xids, added.enabled, added.overridden, added.line) == ({63}, True, (), 3)
+    assert gone == replace(TABLE.repeats["five-bursts"], enabled=False, file=mine, line=4, overridden=(theirs,))
+
+
+def test_a_repeat_rule_is_laid_over_by_each_folder_in_turn(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder, text in ((one, "enabled: false, count: 3"), (two, "enabled: true")):
+        folder.mkdir()
+        (folder / "xid.yaml").write_text(f"repeats:\n- {{id: same-tpc, {text}}}\n")
+    table = load_xid_table([packaged(), one, two])
+    assert table is not None
+    repeat = table.repeats["same-tpc"]
+    assert (repeat.enabled, repeat.count, repeat.overridden) == (True, 3, (str(packaged() / "xid.yaml"), str(one / "xid.yaml")))
+
+
+@pytest.mark.parametrize(("action", "remedy", "owner"), [("replace", "", Owner.VENDOR), ("app", "", Owner.USER)])
+def test_another_action_takes_its_own_owner_and_leaves_the_old_remedy_behind(tmp_path: Path, action: str, remedy: str, owner: Owner) -> None:
+    table = load_xid_table(site(tmp_path, xid=f"xids:\n- {{xid: 119, action: {action}}}\nrepeats:\n- {{id: same-tpc, action: {action}}}\n"))
+    assert table is not None and TABLE.xid(119).remedy
+    assert [(said.remedy, said.owner) for said in (table.xid(119), table.repeats["same-tpc"])] == [(remedy, owner)] * 2
+    same = load_xid_table(site(tmp_path, xid="xids:\n- {xid: 119, action: reset}\n"))
+    assert same is not None and same.xid(119).remedy == TABLE.xid(119).remedy
+
+
 def test_the_bytes_of_both_tables_are_in_the_digest_of_the_rules(tmp_path: Path) -> None:
     plain = load_ruleset([packaged(), tmp_path]).digest
     one = load_ruleset(site(tmp_path, xid="xids: []\n")).digest
@@ -140,6 +175,10 @@ MISTAKES = [
     ("repeats:\n- {id: x, count: 1, hours: 2, action: app, why: y}\n", "repeats: x: count: expected a whole number from 2 to 10000, got 1"),
     ("repeats:\n- {id: x, count: 2, hours: 0, action: app, why: y}\n", "repeats: x: hours: expected a number from 0.01 to 8784, got 0"),
     ("repeats:\n- {id: x, count: 2, hours: 2, same: card, action: app, why: y}\n", "same: expected gpu or tpc, got 'card'"),
+    ("repeats:\n- {id: x, hours: 2, action: app, why: y}\n", "repeats: x: count is missing: expected a whole number from 2 to 10000"),
+    ("repeats:\n- {id: same-tpc, enabled: perhaps}\n", "xid.yaml:2:26: repeats: same-tpc: enabled: expected true or false, got 'perhaps'"),
+    ("repeats:\n- {id: same-tpc, hous: 2}\n", "repeats: unknown key 'hous'; did you mean 'hours'?"),
+    ("repeats:\n- {id: same-tpc, hours: 2}\n- {id: same-tpc, count: 3}\n", "xid.yaml:3:3: repeats: same-tpc is given twice; the first is at line 2"),
     ("registers:\n- {register: 7, bits: 1, action: app, meaning: y}\n", "registers: register: expected a whole number from 0 to 6, got 7"),
     ("registers:\n- {register: 1, bits: 32, action: app, meaning: y}\n", "bits: expected numbers up to 31"),
     ("registers:\n- {register: 1, bits: 3, action: app, meaning: y, alone: maybe}\n", "alone: expected true or false, got 'maybe'"),

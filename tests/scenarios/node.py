@@ -19,11 +19,12 @@ from pathlib import Path
 
 from healthcheck import recording as recordings
 from healthcheck.assess import Assessment
+from healthcheck.facts import boot
 from healthcheck.outcome import NodeReport
 from healthcheck.recording import Recording
 from healthcheck.ruleset import Ruleset, load_ruleset
 from healthcheck.rulesfolder import packaged
-from inventory.model import Node
+from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.demo import build, h100
 from provisioning.demo.machine import Machine, write
 from tests.testbed import collector
@@ -75,9 +76,16 @@ def earlier(seen: Recording, seconds: float = BETWEEN_S) -> Recording:
     return replace(seen, received=seen.received - seconds, host=replace(seen.host, time=seen.host.time - seconds))
 
 
-def judged(seen: Recording, previous: Recording, peers: Sequence[Recording]) -> NodeReport:
+def kept(seen: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> Recording:
+    """A look with what the state folder adds to it: what the node was meant for, and of its boots."""
+    return replace(seen, captures={**seen.captures, boot.KEPT: boot.kept(seen, previous, state)})
+
+
+def judged(
+    seen: Recording, previous: Recording, peers: Sequence[Recording], state: LifecycleState = LifecycleState.SERVICE,
+) -> NodeReport:
     """The node's report in a sweep with healthy peers."""
-    assessment = Assessment((NODE, *PEERS), rules())
+    assessment = Assessment((replace(NODE, lifecycle=Lifecycle(state)), *PEERS), rules())
     assessment.add(seen, previous)
     for peer in peers:
         assessment.add(peer, earlier(peer))

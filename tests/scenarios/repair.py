@@ -80,6 +80,7 @@ def reboot(node: Machine) -> None:
     release = "/proc/sys/kernel/osrelease"
     node.files[release] = healthy.files[release]
     node.files["/proc/sys/kernel/random/boot_id"] = f"{uuid.UUID(int=random.Random('another boot').getrandbits(128), version=4)}\n"
+    node.files["/proc/uptime"] = "312.40 60104.77\n"
     node.files |= {path: text for path, text in healthy.files.items() if path.startswith("/.muster/")}
 
 

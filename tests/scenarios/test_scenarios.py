@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from healthcheck.outcome import NodeReport, NodeState, Result, Status
+from inventory.model import LifecycleState
 from tests.scenarios import node
 from tests.scenarios.conftest import Room
 from tests.scenarios.expect import EXPECTED as OF_GPUS
@@ -47,14 +48,18 @@ def story(name: str, room: Room) -> Story:
         plant = PLANTS[name]
         machine = node.machine()
         plant.before(machine)
-        before = node.earlier(node.look(machine, room.folder))
+        before = node.kept(node.earlier(node.look(machine, room.folder)), None)
         plant.break_it(machine)
         sick = node.look(machine, room.folder)
         plant.mend_it(machine)
         mended = node.look(machine, room.folder)
+        # Who repairs a node takes it out of service for that, and back after a look.
+        out = LifecycleState.MAINTENANCE
+        with_it = node.kept(node.earlier(sick), before)
+        without_it = node.kept(node.earlier(mended), with_it, out)
         _STORIES[name] = Story(
-            node.judged(sick, before, room.peers), node.judged(mended, node.earlier(sick), room.peers),
-            node.judged(mended, node.earlier(mended), room.peers),
+            node.judged(sick, before, room.peers), node.judged(mended, with_it, room.peers, out),
+            node.judged(mended, without_it, room.peers),
         )
     return _STORIES[name]
 

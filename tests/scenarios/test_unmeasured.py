@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, build_fact
+from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.judge import judge
 from healthcheck.outcome import NodeReport, Status
@@ -155,6 +156,7 @@ def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) 
     numbers = {**{number: 8 if value is None else value for number, value in sku.numbers.items()}, "imex": True, "fabric": True}
     captures = Captures(room.healthy)
     facts = {name: build_fact(spec, captures) for name, spec in FACTS.items()}
+    facts[EARLIER_BOOT] = earlier_boot(room.healthy, node.earlier(room.healthy), LifecycleState.SERVICE)
     facts[PORT_PLANS] = PortPlans(PORT_PLANS, dict.fromkeys(port.pci for port in facts["ports"]))
     said = []
     for name in set(of.fact_names) & FACTS.keys():

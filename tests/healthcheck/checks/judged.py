@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.judge import judge
 from healthcheck.outcome import Result
@@ -14,6 +15,7 @@ from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
+from inventory.model import LifecycleState
 from tests.healthcheck import machine
 
 RULESET = load_ruleset([packaged()])
@@ -47,13 +49,15 @@ def verdict(rule: str, now: Recording, earlier: Recording | None = None, *, sku:
     """What the rule, enabled, says of the recording; `numbers` replace those of the SKU."""
     known = RULESET.skus[sku]
     chosen = replace(RULES[rule], left_out="")
-    return judge(chosen, _facts(chosen, now), _facts(chosen, earlier) if earlier else None,
+    return judge(chosen, _facts(chosen, now, earlier), _facts(chosen, earlier) if earlier else None,
                  replace(known, numbers={**known.numbers, **numbers}))
 
 
-def _facts(rule: Rule, recording: Recording) -> dict[str, Any]:
+def _facts(rule: Rule, recording: Recording, earlier: Recording | None = None) -> dict[str, Any]:
     names = {name.removeprefix("previous_") for name in rule.checked.facts}
     handed: dict[str, Any] = {PORT_PLANS: PortPlans("port plans", {})} if PORT_PLANS in names else {}
+    if EARLIER_BOOT in names:
+        handed[EARLIER_BOOT] = earlier_boot(recording, earlier, LifecycleState.SERVICE)
     return handed | {name: build_fact(FACTS[name], Captures(recording)) for name in names if name not in handed}
 
 

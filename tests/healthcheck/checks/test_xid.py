@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -170,6 +171,20 @@ def test_what_comes_again_is_a_finding_where_it_says_more_than_one_of_it_does(li
     assert not words or words in f"{result.findings[0].subject} {result.findings[0].observed}"
 
 
+def test_a_repeat_rule_that_a_site_disabled_is_not_judged_and_said() -> None:
+    bursts = kmsg(*((n * 4 * HOUR, xid(119)) for n in range(1, 6)))
+
+    def under(*disabled: str) -> Result:
+        repeats = {name: replace(repeat, enabled=name not in disabled) for name, repeat in TABLE.repeats.items()}
+        assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), replace(RULES, xids=replace(TABLE, repeats=repeats)))
+        assessment.add(machine.recording(kernel_log=bursts))
+        return next(result for result in assessment.finish().reports[0].results if result.rule == "kernel-xid-repeat")
+
+    assert under().status is Status.FAIL
+    assert (under("five-bursts").status, under("five-bursts").reason) == (Status.PASS, "disabled in xid.yaml: five-bursts")
+    assert under(*TABLE.repeats).status is Status.SKIPPED and "no rule of repeats that is enabled" in under(*TABLE.repeats).reason
+
+
 def test_a_crash_loop_of_a_job_on_all_gpus_accuses_its_user_only() -> None:
     lines = [(n * 300 + m / 10, tpc(f"0000:{0x18 + m:02x}:00", n * 10 + m)) for n in range(1, 30) for m in range(8)]
     found = failing(kmsg(*lines))
@@ -320,8 +335,6 @@ def test_an_access_port_is_told_from_a_trunk_port_by_the_gpus_that_report_with_i
 
 
 def test_without_a_table_the_rules_are_unknown_and_it_is_our_fault() -> None:
-    from dataclasses import replace
-
     assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), replace(RULES, xids=None))
     assessment.add(machine.recording())
     found = [result for result in assessment.finish().reports[0].results if result.rule in OURS]
