@@ -176,7 +176,7 @@ MISTAKES = [
     ("repeats:\n- {id: x, count: 2, hours: 0, action: app, why: y}\n", "repeats: x: hours: expected a number from 0.01 to 8784, got 0"),
     ("repeats:\n- {id: x, count: 2, hours: 2, same: card, action: app, why: y}\n", "same: expected gpu or tpc, got 'card'"),
     ("repeats:\n- {id: x, hours: 2, action: app, why: y}\n", "repeats: x: count is missing: expected a whole number from 2 to 10000"),
-    ("repeats:\n- {id: same-tpc, enabled: perhaps}\n", "xid.yaml:2:26: repeats: same-tpc: enabled: expected true or false, got 'perhaps'"),
+    ("repeats:\n- {id: same-tpc, enabled: perhaps}\n", "xid.yaml:2:27: repeats: same-tpc: enabled: expected true or false, got 'perhaps'"),
     ("repeats:\n- {id: same-tpc, hous: 2}\n", "repeats: unknown key 'hous'; did you mean 'hours'?"),
     ("repeats:\n- {id: same-tpc, hours: 2}\n- {id: same-tpc, count: 3}\n", "xid.yaml:3:3: repeats: same-tpc is given twice; the first is at line 2"),
     ("registers:\n- {register: 7, bits: 1, action: app, meaning: y}\n", "registers: register: expected a whole number from 0 to 6, got 7"),
