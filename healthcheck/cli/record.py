@@ -123,6 +123,7 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
     from healthcheck.report.progress import progress
     from healthcheck.saved import Saver
     from inventory.locate import state_dir
+    from inventory.model import LifecycleState
     from inventory.transport.base import Transport
 
     class Earlier(Looks):

@@ -15,6 +15,7 @@ from healthcheck.outcome import NodeReport, Status
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Capture, Outcome, Recording
 from healthcheck.rule import Rule, Unsupported
+from inventory.model import LifecycleState
 from tests.scenarios import node
 from tests.scenarios.conftest import Room
 

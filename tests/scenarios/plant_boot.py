@@ -1,0 +1,17 @@
+"""Plants reboots that nobody meant, as a node that came back by itself shows them: another boot_id, a short uptime, a log from its start."""
+
+from __future__ import annotations
+
+from provisioning.demo.machine import Machine
+from tests.scenarios.plant import planted
+from tests.scenarios.repair import reboot
+
+
+def _look_after_it(node: Machine) -> None:
+    """Somebody has read the old log; the node itself is as it was."""
+
+
+@planted(_look_after_it)
+def rebooted_by_itself(node: Machine) -> None:
+    """A watchdog, or a lost supply: the node is up again, and nothing in it is wrong."""
+    reboot(node)
