@@ -48,11 +48,22 @@ def overlay(entries: dict[str, Entry], new: Entry, identity: str) -> None:
         return
     if old.mark.file == new.mark.file:
         raise RulesError(f"{identity} {new.name} is defined twice; the first is at line {old.mark.line}", new.mark)
-    nested = {key: {**old.values[key], **new.values[key]} for key in ("with", "numbers", "ports")
-              if isinstance(old.values.get(key), dict) and isinstance(new.values.get(key), dict)}
+    nested = {key: _merged(old.values[key], new.values[key]) for key in ("with", "numbers", "ports")
+              if isinstance(old.values.get(key), LocatedMap) and isinstance(new.values.get(key), LocatedMap)}
     entries[new.name] = Entry(
         new.name, {**old.values, **new.values, **nested}, {**old.marks, **new.marks}, new.mark, (*old.overridden, old.mark.file),
     )
+
+
+def _merged(old: LocatedMap, new: LocatedMap) -> LocatedMap:
+    """Both, where each key keeps the place that it came from."""
+    both = LocatedMap(new.mark)
+    for one in (old, new):
+        both.update(one)
+        both.key_marks |= one.key_marks
+        both.value_marks |= one.value_marks
+        both.written |= one.written
+    return both
 
 
 def kind_of(value: Any) -> str:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from healthcheck import profile as profiling
 from healthcheck.checks import catalogue
-from healthcheck.checks.base import CHECKS, Check
+from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.entry import Entry, entry_of, kind_of, nearest, overlay
 from healthcheck.lease import Lease
 from healthcheck.outcome import Owner, Result, Severity
@@ -137,7 +137,7 @@ def load_ruleset(folders: Iterable[Path]) -> Ruleset:
     if not rules:
         raise UsageError("no rule was found in any rules folder")
     known_skus = {name: _sku(name, skus, ()) for name in skus}
-    loaded = tuple(_rule(rules[name], known_skus) for name in sorted(rules))
+    loaded = tuple(_rule(rules[name], known_skus, skus) for name in sorted(rules))
     _all_wanted(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
     return Ruleset(loaded, known_skus, digest.hexdigest(), {name: profiling.profile(made, loaded) for name, made in profiles.items()},
                    load_xid_table(folders))
@@ -171,6 +171,8 @@ def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku
         mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
         if not isinstance(value, _NUMBER_TYPES):
             raise RulesError(f"{key}: expected a number, true, false, text or null, got {kind_of(value)}", mark)
+        if key == "gpu_device" and not isinstance(value, (str, type(None))):    # no rule asks for it, which would say so
+            raise RulesError(f"{key}: expected the PCI vendor and device, such as '10de:2330', got {kind_of(value)}", mark)
         if isinstance(value, (int, float)) and not 0 <= value < inf:
             raise RulesError(f"{key}: expected 0 or more, got {value}", mark)
     empty = entry.values.get("empty", [])
@@ -194,7 +196,29 @@ def _all_wanted(entries: Iterable[Entry], wanted: Set[str]) -> None:
                 raise RulesError(f"numbers: no rule asks for {key!r}{nearest(str(key), sorted(wanted))}", mark)
 
 
-def _rule(entry: Entry, skus: Mapping[str, Sku]) -> Rule:
+def _given(number: str, name: str, entries: Mapping[str, Entry]) -> Mark:
+    """Where the number of this SKU stands: in its own file, or in that of the nearest one above it that gives it."""
+    numbers = entries[name].values.get("numbers", {})
+    if number not in numbers:
+        return _given(number, entries[name].values["inherit"], entries)
+    return numbers.value_marks[number] if isinstance(numbers, LocatedMap) else entries[name].mark
+
+
+def _fitting(number: str, parameter: Parameter, rule: str, mark: Mark, skus: Mapping[str, Sku], entries: Mapping[str, Entry]) -> None:
+    """Raises RulesError where a SKU gives a number that the rule's parameter does not take: at the SKU's own line, unless several SKUs
+    give it and none of them suits, for then it is the rule that asks for the wrong number, at `mark`."""
+    given = [sku for sku in skus.values() if sku.numbers.get(number) is not None]
+    refused = [sku for sku in given if not parameter.accepts(sku.numbers[number])]
+    if not refused:
+        return
+    value, place = refused[0].numbers[number], _given(number, refused[0].name, entries)
+    if len(refused) == len(given) and len({_given(number, sku.name, entries) for sku in given}) > 1:
+        said = f"${number}, which is {value!r} in SKU {refused[0].name}"
+        raise RulesError(f"rule {rule}: {parameter.name}: expected {parameter.phrase}, got {said}", mark)
+    raise RulesError(f"{number}: expected {parameter.phrase}, got {kind_of(value)} (rule {rule} takes it for {parameter.name})", place)
+
+
+def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry]) -> Rule:
     values, marks = entry.values, entry.marks
     for key in ("check", "severity", "remedy", "source", "proven"):
         if key not in values:
@@ -214,7 +238,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku]) -> Rule:
         raise RulesError(f"rule {entry.name}: enabled: expected true or false, got {kind_of(enabled)}", marks["enabled"])
     disabled = "" if enabled else f"disabled in {called(marks['enabled'].file)}"
     rule = Rule(
-        id=entry.name, checked=CHECKS[name], parameters=_parameters(entry, CHECKS[name], skus), severity=severity,
+        id=entry.name, checked=CHECKS[name], parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
         unsupported=_member(Unsupported, entry, "unsupported", Unsupported.UNKNOWN),
         effect=_member(Effect, entry, "effect", Effect.PASSIVE), remedy=" ".join(values["remedy"].split()),
         source=" ".join(values["source"].split()), proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
@@ -228,7 +252,7 @@ def _rule(entry: Entry, skus: Mapping[str, Sku]) -> Rule:
     return rule
 
 
-def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku]) -> dict[str, Any]:
+def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry]) -> dict[str, Any]:
     given = entry.values.get("with", {})
     if not isinstance(given, dict):
         raise RulesError(f"rule {entry.name}: with: expected a map, got {kind_of(given)}", entry.marks["with"])
@@ -246,10 +270,7 @@ def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku]) -> dict[str
             if not any(number in sku.numbers for sku in skus.values()):
                 known = sorted({name for sku in skus.values() for name in sku.numbers})
                 raise RulesError(f"rule {entry.name}: {key}: no SKU gives the number {value}{nearest(number, known)}", mark)
-            for sku in skus.values():
-                if sku.numbers.get(number) is not None and not parameter.accepts(sku.numbers[number]):
-                    said = f"{sku.numbers[number]!r} of SKU {sku.name}"
-                    raise RulesError(f"rule {entry.name}: {key}: expected {parameter.phrase}, got {said}", mark)
+            _fitting(number, parameter, entry.name, mark, skus, sku_entries)
             result[key] = Number(number)
         elif parameter.accepts(value):
             result[key] = tuple(value) if isinstance(value, list) else value

@@ -91,13 +91,43 @@ def test_a_site_disables_a_rule_and_it_stays_visible(tmp_path: Path) -> None:
     ("sku: a\nports: {'18:00.0': {}, '0000:18:00.0': {}}\n", "0000:18:00.0 is given twice"),
     ("sku: a\nnumbers: {gpu_conut: 4}\n", "numbers: no rule asks for 'gpu_conut'; did you mean 'gpu_count'?"),
     ("sku: a\nnumbers: {gpu_count: -8}\n", "gpu_count: expected 0 or more, got -8"),
+    ("sku: a\nnumbers: {gpu_device: 2330}\n", "a.yaml:2:23: gpu_device: expected the PCI vendor and device, such as '10de:2330', got 2330"),
     ("sku: a\nnumbers: {memory_gib: .nan}\n", "memory_gib: expected 0 or more, got nan"),
-    ("sku: a\nnumbers: {gpu_count: eight}\n", "expected: expected a whole number, got 'eight' of SKU a"), ("[]\n", "expected a map"),
+    ("sku: a\nnumbers: {gpu_count: eight}\n", "sku/a.yaml:2:22: gpu_count: expected a whole number, got 'eight' (rule gpu-count takes it for expected)"), ("[]\n", "expected a map"),
 ])
 def test_a_mistake_in_a_sku_is_one_line(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(RulesError) as error:
         load(tmp_path, text, "sku/a.yaml", over_packaged=True)
     assert words in str(error.value) and "\n" not in str(error.value)
+
+
+WRONG = [
+    # the first folder's SKUs, those of the second over them, and where the mistake is said to be
+    ({"a": "numbers:\n  gpu_count: 8\n  memory_gib: much"}, {}, "one/sku/a.yaml:4:15: memory_gib: expected a number, got 'much' (rule host-memory takes"),
+    ({"a": "numbers: {docker: 1}", "b": "inherit: a"}, {}, "one/sku/a.yaml:2:19: docker: expected true or false, got 1 (rule docker-answers takes"),
+    ({"a": "numbers: {gpu_count: 8}", "b": "inherit: a\nnumbers: {gpu_count: 8.5}"}, {}, "one/sku/b.yaml:3:22: gpu_count: expected a whole number, got 8.5"),
+    ({"a": "numbers: {gpu_count: x}"}, {"a": "numbers: {mig: false}"}, "one/sku/a.yaml:2:22: gpu_count: expected a whole number, got 'x'"),
+    ({"a": "numbers: {gpu_count: 8}"}, {"a": "numbers: {mig: 0, gpu_count: 7}"}, "two/sku/a.yaml:2:16: mig: expected true or false, got 0"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "words"), WRONG)
+def test_a_number_of_a_wrong_type_is_reported_where_its_sku_gives_it(
+    tmp_path: Path, first: dict[str, str], second: dict[str, str], words: str,
+) -> None:
+    for folder, files in (("one", first), ("two", second)):
+        (tmp_path / folder / "sku").mkdir(parents=True)
+        for name, text in files.items():
+            (tmp_path / folder / "sku" / f"{name}.yaml").write_text(f"sku: {name}\n{text}\n")
+    with pytest.raises(RulesError) as error:
+        load_ruleset([packaged(), tmp_path / "one", tmp_path / "two"])
+    assert f"{tmp_path}/{words}" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_rule_that_asks_for_the_wrong_number_is_reported_at_its_own_line(tmp_path: Path) -> None:
+    with pytest.raises(RulesError) as error:
+        load(tmp_path, "- id: gpu-count\n  with: {expected: $gpu_model}\n", over_packaged=True)
+    assert "site.yaml:2:20: rule gpu-count: expected: expected a whole number, got $gpu_model, which is 'A100-SXM' in SKU" in str(error.value)
 
 
 def test_a_sku_inherits_numbers_and_may_decline_one(tmp_path: Path) -> None:
