@@ -13,7 +13,7 @@ from healthcheck.checks.fleet import odd_ones as odd_in_fleet
 from healthcheck.checks.port import odd_ones
 from healthcheck.checks.trend import rate
 from healthcheck.facts.look import Look
-from healthcheck.facts.netdev import Bond, NetDev
+from healthcheck.facts.netdev import NO_PARTNER, Bond, NetDev
 from healthcheck.outcome import Finding
 
 
@@ -136,16 +136,13 @@ def bond_members(bonds: tuple[Bond, ...], *, at_least: int) -> Iterator[Finding]
                 yield Finding(f"{bond.name} {slave.interface}", "no link", "a link")
 
 
-_NOBODY = "00:00:00:00:00:00"
-
-
 @check("bond.lacp")
-def bond_lacp(bonds: tuple[Bond, ...]) -> Iterator[Finding]:
+def bond_lacp(lacp_bonds: tuple[Bond, ...]) -> Iterator[Finding]:
     """Every 802.3ad bond has a partner at the switch, and all members with a link are in the one aggregator that carries traffic."""
-    for bond in bonds:
+    for bond in lacp_bonds:
         if not bond.lacp:
             continue
-        if bond.partner == _NOBODY:
+        if bond.partner == NO_PARTNER:
             yield Finding(bond.name, "no LACP partner answers", "the switch's address as partner")
             continue
         for slave in bond.slaves:

@@ -2,6 +2,7 @@
 
 Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of all interfaces are in
 /proc/net/dev (net/core/net-procfs.c). /proc/net/bonding: Documentation/networking/bonding.rst and drivers/net/bonding/bond_procfs.c.
+The kernel shows what LACP agreed on to CAP_NET_ADMIN only, so root reads these files once more.
 An interface that belongs to no PCI device (a bridge, one of a container) is nobody's hardware, and a virtual function is none either.
 """
 
@@ -25,6 +26,7 @@ _NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate",
 NETDEV = Probe(
     "netdev.sysfs", Kind.FILES, limit=1 * MIB, paths=(_COUNTS, f"{_BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
 )
+LACP = Probe("netdev.lacp", Kind.FILES, root=True, paths=(f"{_BONDING}/*",))
 _ETHERNET = "1"     # ARPHRD_ETHER
 _UP = 0x1           # IFF_UP
 NONE = "Ethernet interfaces"
@@ -70,9 +72,9 @@ class Slave:
 
 @dataclass(frozen=True)
 class Bond(Fact):
-    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it, UNSUPPORTED in other modes and for others.
+    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes there is none.
 
-    A node without bonds has one of which nothing is supported.
+    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one of which nothing is supported.
     """
 
     name: str
@@ -198,7 +200,16 @@ def _members(files: Files) -> Mapping[str, str] | Unmeasured:
 @fact("bonds", NETDEV)
 def bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name."""
-    files = captures.files(NETDEV)
+    return _bonds(captures.files(NETDEV))
+
+
+@fact("lacp_bonds", LACP)
+def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
+    """Every bond, by name, as root sees it."""
+    return _bonds(captures.files(LACP))
+
+
+def _bonds(files: Files) -> tuple[Bond, ...]:
     if files.has(_BONDING):
         files.text(_BONDING)
     found = tuple(_bond(files, path) for path in sorted(files) if path.startswith(f"{_BONDING}/"))
@@ -213,14 +224,23 @@ def _bond(files: Files, path: str) -> Bond:
     return bond
 
 
+NO_PARTNER = "00:00:00:00:00:00"
+_NO_AGGREGATOR = re.compile(r"(?m)^bond \S{1,64} has no active aggregator$")
+
+
 def parse_bond(name: str, text: str) -> Bond:
     """One file of /proc/net/bonding; raises ValueError for what is none, and for one that is cut."""
     head, *parts = re.split(r"(?m)^Slave Interface: ", text)
     top = _pairs(head)
     mode = top["Bonding Mode"]
     lacp = "802.3ad" in mode
-    partner: Any = top.get("Partner Mac Address", UNSUPPORTED) if lacp else UNSUPPORTED
-    active: Any = top.get("Aggregator ID", UNSUPPORTED) if lacp else UNSUPPORTED
+    partner: Any = UNSUPPORTED
+    active: Any = UNSUPPORTED
+    if lacp:
+        hidden = Unmeasured(f"what {_BONDING}/{name} says of LACP needs root (CAP_NET_ADMIN)")
+        partner, active = top.get("Partner Mac Address", hidden), top.get("Aggregator ID", hidden)
+        if _NO_AGGREGATOR.search(head):
+            partner, active = NO_PARTNER, ""
     slaves = []
     for part in parts:
         interface, _, rest = part.partition("\n")

@@ -185,5 +185,5 @@ def mlxlink(**texts: str) -> Capture:
 
 def captures() -> dict[str, Capture]:
     """The healthy machine: a bond, InfiniBand, and no mlxlink."""
-    return {"netdev.sysfs": netdev(), "roce.sysfs": infiniband(), "roce.ethtool": ethtool(), "optics.hwmon": hwmon(),
+    return {"netdev.sysfs": netdev(), "netdev.lacp": capture({"/proc/net/bonding/bond0": BOND}), "roce.sysfs": infiniband(), "roce.ethtool": ethtool(), "optics.hwmon": hwmon(),
             "optics.mlxlink": Capture(Outcome.MISSING)}

@@ -18,7 +18,7 @@ from healthcheck.facts.roce import parse_statistics
 from healthcheck.recording import FileCapture, Outcome
 from tests.healthcheck import machine, network
 
-MINE = ("netdevs", "bonds", "roce_ports", "pfcs", "sensors", "optics")
+MINE = ("netdevs", "bonds", "lacp_bonds", "roce_ports", "pfcs", "sensors", "optics")
 
 
 @given(st.text(max_size=400))

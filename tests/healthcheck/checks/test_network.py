@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -22,7 +23,15 @@ def judge(rule: str, now: Recording, earlier: Recording | None = None) -> tuple[
 
 
 def ether(bond: str = network.BOND, rows: dict[str, str] | None = None, **changes: Any) -> Recording:
-    return machine.recording(netdev_sysfs=netdev(bond, rows, **changes))
+    lacp = network.capture({"/proc/net/bonding/bond0": bond} if bond else {})
+    return machine.recording(netdev_sysfs=netdev(bond, rows, **changes), netdev_lacp=lacp)
+
+
+def unprivileged(bond: str) -> str:
+    """The same file as the kernel shows it to everybody: bond_procfs.c leaves out what LACP agreed on."""
+    of_bond, *of_members = bond.split("\nSlave Interface:")
+    seen = [of_bond.partition("System priority:")[0], *(part.partition("Actor Churn State:")[0] for part in of_members)]
+    return "\nSlave Interface:".join(seen)
 
 
 # ---- Ethernet, one look
@@ -65,8 +74,11 @@ NO_LINK = {"operstate": "down\n", "speed": EINVAL, "duplex": EINVAL}
     ("bond-lacp", ether("Partner Churn State: churned".join(network.BOND.rsplit("Partner Churn State: none", 1))), FAIL,
      "bond0 eno2: LACP churned, expected in synchronisation"),
     ("bond-lacp", ether(network.BOND.replace("IEEE 802.3ad Dynamic link aggregation", "fault-tolerance (active-backup)")), PASS, ""),
-    # What only root sees is left out of the file.
-    ("bond-lacp", ether(network.BOND.replace("\tPartner Mac Address: 02:01:00:00:01:01\n", "")), SKIPPED, "not supported: partner of bond0"),
+    ("bond-lacp", ether(unprivileged(network.BOND)), UNKNOWN, "bond0: what /proc/net/bonding/bond0 says of LACP needs root (CAP_NET_ADMIN)"),
+    ("bond-members", ether(unprivileged(network.BOND)), PASS, ""),
+    ("bond-lacp", ether(re.sub("(?s)Active Aggregator Info:.*?\n\n", "bond bond0 has no active aggregator\n\n", network.BOND)), FAIL,
+     "bond0: no LACP partner answers, expected the switch's address as partner"),
+    ("bond-lacp", ether(""), SKIPPED, "not supported: lacp of bonds"),
 ])
 def test_an_ethernet_fault_is_named(rule: str, now: Recording, status: Status, words: str) -> None:
     assert judge(rule, now) == (status, words)
@@ -107,11 +119,13 @@ def test_a_new_interface_has_no_rate_yet() -> None:
 
 @pytest.mark.parametrize("rule", sorted(name for name in ids("netdev.yaml") if name.startswith(("netdev-", "bond-"))))
 def test_a_machine_without_ethernet_on_pci_is_skipped_and_one_that_cannot_be_listed_unknown(rule: str) -> None:
-    nothing = machine.recording(netdev_sysfs=network.capture({"/proc/net/dev": network.counts()}))
+    nothing = machine.recording(netdev_sysfs=network.capture({"/proc/net/dev": network.counts()}), netdev_lacp=network.capture({}))
     assert verdict(rule, nothing, nothing).status is SKIPPED
-    closed = machine.recording(netdev_sysfs=network.capture({"/sys/class/net": DENIED, "/proc/net/bonding": DENIED}))
+    closed = machine.recording(netdev_sysfs=network.capture({"/sys/class/net": DENIED, "/proc/net/bonding": DENIED}),
+                               netdev_lacp=network.capture({"/proc/net/bonding": DENIED}))
     assert verdict(rule, closed, nothing).status is UNKNOWN
-    late = machine.recording(netdev_sysfs=Capture(Outcome.WEDGED, note="wedged since noon"))
+    wedged = Capture(Outcome.WEDGED, note="wedged since noon")
+    late = machine.recording(netdev_sysfs=wedged, netdev_lacp=wedged)
     assert verdict(rule, late, nothing).status is UNKNOWN
 
 
