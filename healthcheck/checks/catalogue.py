@@ -41,6 +41,7 @@ from healthcheck.checks import (
     process,
     raid,
     roce,
+    scsi,
     service,
     site,
     system,
@@ -56,7 +57,7 @@ from inventory.errors import UsageError
 OURS = (
     netdev, optics, roce,
     bmc, boot, fleet_host, module, service, system,
-    disk, raid,
+    disk, raid, scsi,
     cpu, limits, memory, numa, pcie, process,
     container, counter, hca,
     dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,

@@ -9,6 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from healthcheck.checks.base import fleet_check
+from healthcheck.facts.boot import EarlierBoot
 from healthcheck.facts.host import Uptime, Versions
 from healthcheck.outcome import Finding
 
@@ -114,17 +115,22 @@ def fleet_driver(versions: Mapping[str, Versions]) -> Iterator[tuple[str, Findin
 
 
 @fleet_check("fleet.boot_time")
-def fleet_boot_time(uptime: Mapping[str, Uptime], *, recent_hours: float, settled_hours: float) -> Said:
+def fleet_boot_time(
+    uptime: Mapping[str, Uptime], earlier_boot: Mapping[str, EarlierBoot], *, recent_hours: float, settled_hours: float,
+) -> Said:
     """No node has booted lately while its peers have long been up: such a reboot was hardly planned, and somebody should know why.
 
-    Where more than a quarter have booted lately, that is somebody's maintenance.
+    Where more than a quarter have booted lately, that is somebody's maintenance. Where an earlier look tells of the reboot,
+    host.rebooted knows more of it.
     """
     usual = median(fact.hours for fact in uptime.values())
     recent = {node: fact.hours for node, fact in uptime.items() if fact.hours < recent_hours}
     if usual < settled_hours:
         return
     for node, hours in recent.items():
-        if _MOST_OUTLIERS * len(recent) > len(uptime):
+        if earlier_boot[node].looked:
+            yield node, Uncompared("boot", "an earlier look tells of this reboot, which is host-rebooted's matter")
+        elif _MOST_OUTLIERS * len(recent) > len(uptime):
             yield node, Uncompared("boot", "many of its peers have booted lately as well")
         else:
             expected = f"as long ago as its peers': {usual / 24:.0f} days, the median of {len(uptime)} nodes"

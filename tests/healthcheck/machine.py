@@ -340,7 +340,7 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
         "raid.md": done(**{f"/sys/block/md0/md/{name}": changes.get(f"md0.{name}", text) for name, text in md.items()}),
         "filesystem.plan": done(**{"/etc/fstab": FSTAB}),
         "filesystem.lustre": done(**{"/sys/fs/lustre/health_check": "healthy\n"}),
-        "disk.smart": smart(count),
+        "disk.smart": smart(count), "disk.scsi": done(),
     }
 
 

@@ -16,6 +16,7 @@ from healthcheck.checks.base import NotMeasured
 from healthcheck.checks.fleet import NoMajority, Reading, Uncompared, far_off, odd_ones
 from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Unmeasured, build_fact
 from healthcheck.facts.gpu import Gpu
+from healthcheck.facts.boot import EARLIER_BOOT, EarlierBoot
 from healthcheck.facts.look import Look
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
 from healthcheck.fleetjudge import judge_fleet
@@ -231,6 +232,17 @@ def test_a_node_that_booted_lately_among_settled_peers_is_named() -> None:
     assert (results["n0"].status, results["dumb"].status) == (Status.PASS, Status.UNKNOWN)
 
 
+def test_a_node_whose_earlier_look_tells_of_the_reboot_is_not_accused_twice() -> None:
+    assessment = Assessment([Node(name=f"n{i}", sku="hgx-h100") for i in range(8)], RULES)
+    for i in range(8):
+        seen = machine.recording(f"n{i}", host_uptime=machine.done(**{"/proc/uptime": f"{(3.5 if i > 5 else 960.0) * 3600:.2f} 99.0\n"}))
+        before = replace(seen, host=replace(seen.host, boot_id="an earlier one"), received=seen.received - 960 * 3600) if i == 7 and seen.host else None
+        assessment.add(seen, before)
+    results = {r.node: next(one for one in r.results if one.rule == "fleet-boot-time") for r in assessment.finish().reports}
+    assert (results["n6"].status, results["n7"].status) == (Status.FAIL, Status.SKIPPED)
+    assert results["n7"].reason == "an earlier look tells of this reboot, which is host-rebooted's matter"
+
+
 def test_a_wave_of_reboots_and_a_young_fleet_accuse_nobody() -> None:
     wave = assessed({f"n{i}": 2.0 if i < 3 else 960.0 for i in range(9)})
     assert (wave["n0"].status, wave["n8"].status) == (Status.SKIPPED, Status.PASS)
@@ -363,7 +375,8 @@ def test_all_fleet_rules_over_512_nodes_take_no_more_than_a_moment_of_processor_
     names = {name.removeprefix("previous_") for known in FLEET for name in known.checked.facts}
     cohort = {}
     for number in range(512):
-        facts = {prefix + name: build_fact(FACTS[name], look) for prefix in ("", "previous_") for name in names}
+        facts: dict[str, Any] = {prefix + name: build_fact(FACTS[name], look) for prefix in ("", "previous_") for name in names & FACTS.keys()}
+        facts[EARLIER_BOOT] = EarlierBoot("node", known=True, looked=0.0, now=1000.0, out="")
         cohort[f"n{number}"] = facts | {"previous_look": Look("look", facts["look"].time - 3600)}
     guards, began = Guards(), time.process_time()
     for known in FLEET:

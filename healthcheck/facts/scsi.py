@@ -1,0 +1,85 @@
+"""SCSI, SAS and SATA disks (sd*) as the kernel has them: whether it still talks to each, and how its commands ended.
+
+Forms: drivers/scsi/scsi_sysfs.c (state by its words; counters in hexadecimal, 32 bits, from 0 when the disk was found). What they count:
+scsi_lib.c, scsi_complete(): each command's end is in iodone_cnt, and every end that was not plain success in ioerr_cnt as well. That is
+not only faults: what a disk declines (a discard, a page that it does not have), a full queue, and each ATA command that smartctl passes
+through and wants the registers of. scsi_error.c counts commands that were never answered in iotmo_cnt (Linux 6.0).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, fact
+from healthcheck.facts.port import natural
+from healthcheck.probes import MIB, Kind, Probe
+from inventory.text import clean
+
+BASE = "/sys/block"
+_DEVICE = ("state", "model", "iodone_cnt", "ioerr_cnt", "iotmo_cnt")
+SCSI = Probe(
+    "disk.scsi", Kind.FILES, limit=1 * MIB, paths=(f"{BASE}/sd*/removable", *(f"{BASE}/sd*/device/{name}" for name in _DEVICE)),
+)
+NO_DISK = "SCSI disks (none here)"
+# scsi_sysfs.c, sdev_states.
+_STATES = ("created", "running", "cancel", "deleted", "quiesce", "offline", "transport-offline", "blocked", "created-blocked")
+
+
+@dataclass(frozen=True)
+class ScsiDisk(Fact):
+    """One disk ("sda (SAMSUNG MZ7LH480)"). `done` counts commands that ended, `errors` those that failed, since it was found.
+
+    `timeouts` is UNSUPPORTED before Linux 6.0. One with a removable medium (a BMC's virtual drive) is not among them. A node without
+    any has one entry of which nothing is supported.
+    """
+
+    name: str
+    state: str
+    done: int
+    errors: int
+    timeouts: int
+
+
+def state(text: str) -> str:
+    """A disk's state; raises ValueError for what the kernel does not say."""
+    if text not in _STATES:
+        raise ValueError(text)
+    return text
+
+
+def counter(text: str) -> int:
+    """A counter of 32 bits, "0x1f"; raises ValueError."""
+    if re.fullmatch(r"0x[0-9a-f]{1,8}", text) is None:
+        raise ValueError(text)
+    return int(text, 16)
+
+
+def _removable(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError(text)
+    return text == "1"
+
+
+@fact("scsi_disks", SCSI)
+def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
+    """Every disk that has a place of its own, in natural order."""
+    files = captures.files(SCSI)
+    if files.has(BASE):
+        files.text(BASE)    # an entry of its own: it could not be listed
+    form = re.compile(re.escape(BASE) + r"/(sd[a-z]{1,4})/(?:removable|device/\w+)")
+    names = sorted({found[1] for path in files if (found := form.fullmatch(path))}, key=natural)
+    disks = tuple(_disk(files, name) for name in names if files.read(f"{BASE}/{name}/removable", _removable) is not True)
+    no: Any = UNSUPPORTED
+    return disks or (ScsiDisk(NO_DISK, *(no,) * 4),)
+
+
+def _disk(files: Files, name: str) -> ScsiDisk:
+    at = f"{BASE}/{name}/device"
+    model = files.read(f"{at}/model", lambda text: clean(text, 40))
+    timeouts: Any = files.optional(f"{at}/iotmo_cnt", counter)
+    return ScsiDisk(
+        f"{name} ({model})" if isinstance(model, str) and model else name, files.read(f"{at}/state", state),
+        files.read(f"{at}/iodone_cnt", counter), files.read(f"{at}/ioerr_cnt", counter), timeouts,
+    )
