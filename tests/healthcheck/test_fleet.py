@@ -15,8 +15,8 @@ from healthcheck.assess import Assessment
 from healthcheck.checks.base import NotMeasured
 from healthcheck.checks.fleet import NoMajority, Reading, Uncompared, far_off, odd_ones
 from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Unmeasured, build_fact
-from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.boot import EARLIER_BOOT, EarlierBoot
+from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
 from healthcheck.fleetjudge import judge_fleet
