@@ -14,7 +14,7 @@ FUTURE = "from __future__ import annotations\n"
 # The package `healthcheck.collector`, each module after those that it needs.
 COLLECTOR = tuple(
     Path(__file__).with_name("collector") / f"{name}.py"
-    for name in ("__init__", "system", "folder", "child", "devices", "rooted", "nvidia", "reader", "answer", "run")
+    for name in ("__init__", "system", "folder", "child", "devices", "rooted", "nvidia", "config", "reader", "answer", "run")
 )
 # What the root-owned helper has in addition.
 HELPER = (*COLLECTOR, Path(__file__).with_name("collector_helper.py"))

@@ -21,6 +21,7 @@ class Kind(Enum):
     MOUNTS = "mounts"      # read /proc/self/mountinfo, then statvfs each mount point that is not of a skipped type
     CLOCK = "clock"        # adjtimex(2), read only: is the kernel clock disciplined?
     PROCESSES = "processes"    # one pass over /proc: counts by state, and those that sleep for good or were not waited for
+    CONFIG = "config"      # registers of PCI devices' configuration space (`healthcheck.collector.config`), and of the ports above them
     NVML = "nvml"          # the NVML reader, in a child of its own
 
 
@@ -44,9 +45,9 @@ class Probe:
     """One thing to capture, with limits: `seconds` for the probe, `each_s` for one file or mount, `limit` bytes for its text.
 
     `tail`: past the limit keep the end rather than the beginning (logs). `root` says that without root it may be denied; it
-    is then reported so, never guessed, and the root-owned helper knows it (`healthcheck.helper`). `paths` are
-    glob patterns for FILES; `argv` is for COMMAND, and for PROCESSES the names of those whose limits are wanted; `skip` are file
-    system types for MOUNTS.
+    is then reported so, never guessed, and the root-owned helper knows it (`healthcheck.helper`). `paths` are glob patterns for
+    FILES, and for CONFIG those of the devices' links in their drivers' folders; `argv` is for COMMAND, and for PROCESSES the names
+    of those whose limits are wanted; `skip` are file system types for MOUNTS.
 
     `each` are glob patterns for a COMMAND that is run once for each device: `{name}` in argv stands for the last part of the
     path that matches, where that is a plain name (letters, digits, `_.:-`), of at most `most` paths, one after another, each

@@ -10,6 +10,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Set, Tuple
 
 from healthcheck.collector.child import Child
+from healthcheck.collector.config import registers
 from healthcheck.collector.system import BLOCK, ENTRIES, ROOT, capture, clock, failure, text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ RESPAWNS = 8            # readers that may hang before we stop trying
 MOST_MOUNTS = 4096
 MOST_TASKS = 200        # tasks that are looked at closely, of each state
 KMSG = os.makedev(1, 11)
+FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # of a PCI device, as sysfs names it
 
 
 class Enough(Exception):
@@ -136,7 +138,8 @@ class Reader(Child):
             self.cut = any(entry[0] == "truncated" for entry in self.run.captures.get(state.probe["id"], {}).get("files", {}).values())
             self.end = min(state.started + state.probe["seconds"], self.run.end)
             try:
-                kinds = {"files": self.files, "mounts": self.mounts, "clock": self.clock, "processes": self.processes}
+                kinds = {"files": self.files, "mounts": self.mounts, "clock": self.clock, "processes": self.processes,
+                         "config": self.config}
                 kinds[state.probe["kind"]](state.probe)
                 outcome = "truncated" if self.cut else "done"
             except Enough as enough:
@@ -276,6 +279,42 @@ class Reader(Child):
 
     def readable(self, found: os.stat_result) -> bool:
         return stat.S_ISREG(found.st_mode) or (stat.S_ISCHR(found.st_mode) and found.st_rdev == KMSG)
+
+    def config(self, probe: Dict[str, Any]) -> None:
+        for pattern in probe["paths"]:
+            for path, _ in self.expand("", pattern.strip("/").split("/"), True):
+                if self.begin(path):
+                    self.function(path)
+                else:
+                    self.give_up(path)
+
+    def function(self, path: str) -> None:
+        """Registers of the device that this link in its driver's folder leads to, and of every port above it, each under its own folder.
+
+        A virtual function has no settings of its own, and calls itself all ones.
+        """
+        try:
+            folder = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(ROOT + path)))
+            if os.path.lexists(ROOT + folder + "/physfn"):
+                return
+        except OSError as error:
+            outcome, name = failure(error)
+            self.put(path, outcome, name.encode())
+            return
+        parts = folder.split("/")
+        for end in range(1, len(parts)):
+            if FUNCTION.fullmatch(parts[end - 1]):
+                self.entry("/".join(parts[:end]) + "/config", self.space_of)
+        driver = ("driver %s\n" % path.split("/")[-2]).encode()
+        self.entry(folder + "/config", lambda at: self.space_of(at, driver))
+
+    def space_of(self, path: str, before: bytes = b"") -> Tuple[str, bytes]:
+        fd = os.open(ROOT + path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            outcome, data = registers(fd)
+            return outcome, before + data if outcome == "done" else data
+        finally:
+            os.close(fd)
 
     def mounts(self, probe: Dict[str, Any]) -> None:
         info = "/proc/self/mountinfo"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import uuid
 
-from provisioning.demo import bootlog, containers, disks, host, hostfiles, network, services
+from provisioning.demo import bootlog, containers, disks, host, hostfiles, network, pciconfig, services
 from provisioning.demo.machine import Machine, Mount
 
 UP_SECONDS = 3463201.37
@@ -114,7 +114,11 @@ def meminfo(total_kb: int, rng: random.Random) -> str:
 
 
 def device_folder(address: str) -> str:
-    """Where sysfs keeps a PCI device: below the root port of its bus."""
+    """Where sysfs keeps a PCI device: below the root port of its bus; a GPU and the adapter beside it below two ports of one switch."""
+    for adapter, gpu in zip(HCAS, GPUS, strict=True):
+        if address in (adapter, gpu):
+            root, up, down = (f"0000:{int(adapter[5:7], 16) - above:02x}" for above in (3, 2, 1))
+            return f"/sys/devices/pci{root}/{root}:01.0/{up}:00.0/{down}:{int(address == gpu):02x}.0/{address}"
     return f"/sys/devices/pci{address[:7]}/{address[:7]}:01.0/{address}"
 
 
@@ -129,6 +133,8 @@ def _pci(machine: Machine) -> None:
                 f"MODALIAS={alias}\n"
             )
             machine.files[f"{device_folder(address)}/uevent"] = uevent
+            if driver in ("nvidia", "mlx5_core"):
+                pciconfig.install(machine, device_folder(address), ident, int(kind, 16))
             machine.links[f"/sys/bus/pci/devices/{address}"] = f"../../../{device_folder(address).removeprefix('/sys/')}"
 
 
@@ -136,8 +142,9 @@ def remove_pci(machine: Machine, address: str) -> None:
     """Takes a device off the bus, as when it does not enumerate at boot."""
     for link in [link for link in machine.links if link.endswith(f"/{address}")]:
         del machine.links[link]
-    for path in [path for path in machine.files if path.startswith(f"{device_folder(address)}/")]:
-        del machine.files[path]
+    for held in (machine.files, machine.blobs):
+        for path in [path for path in held if path.startswith(f"{device_folder(address)}/")]:
+            del held[path]
 
 
 def hca_folder(index: int) -> str:

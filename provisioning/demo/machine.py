@@ -67,13 +67,14 @@ class Mount:
 class Machine:
     """One node before it is written. Paths are as on the node, from the root.
 
-    `files` holds contents, `links` the targets of symbolic links, `tools` the shell scripts in /usr/bin, `scenario` and
-    `clock` the raw values of NVML and adjtimex(2), `log` the records of /dev/kmsg. `login` is shell text that runs before
-    the command of whoever logs in. `programs` are this machine's programs that the node has, by name.
+    `files` holds contents, `blobs` those that are no text, `links` the targets of symbolic links, `tools` the shell scripts in
+    /usr/bin, `scenario` and `clock` the raw values of NVML and adjtimex(2), `log` the records of /dev/kmsg. `login` is shell text
+    that runs before the command of whoever logs in. `programs` are this machine's programs that the node has, by name.
     """
 
     name: str
     files: dict[str, str] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
@@ -120,6 +121,8 @@ def write(machine: Machine, tree: Path, programs: dict[str, str]) -> None:
 
     for path, content in machine.files.items():
         place(path).write_text(content, encoding="utf-8")
+    for path, data in machine.blobs.items():
+        place(path).write_bytes(data)
     for path, target in machine.links.items():
         place(path).symlink_to(target)
     for name, script in machine.tools.items():

@@ -250,6 +250,22 @@ def aer(kind: str, count: int = 0) -> str:
     return f"Undefined 0\nData Link Protocol {count}\nTOTAL_ERR_{ {'correctable': 'COR'}.get(kind, kind.upper()) } {count}\n"
 
 
+PCIE = "/sys/devices/pci0000:15/0000:15:01.0"
+
+
+def pcie_settings(**texts: str | None) -> Capture:
+    """A GPU and an adapter below two ports of one switch; `texts` by "p17:01.0" are in place of a function's words, None for none."""
+    switch = f"{PCIE}/0000:16:00.0"
+    held = {
+        PCIE: "flags 0042\ndevcap 00008022\ndevctl 214f\nacs 005f 001d\n", switch: "flags 0052\ndevcap 00008022\ndevctl 214f\n",
+        **{f"{switch}/0000:17:{port}": "flags 0062\ndevcap 00008022\ndevctl 214f\nacs 005f 0000\n" for port in ("00.0", "01.0")},
+        f"{switch}/0000:17:00.0/0000:18:00.0": "driver mlx5_core\nflags 0002\ndevcap 00008022\ndevctl 514f\n",
+        f"{switch}/0000:17:01.0/0000:1b:00.0": "driver nvidia\nflags 0002\ndevcap 00008022\ndevctl 514f\n",
+    }
+    said = {f"{path}/config": texts.get(f"p{path[-7:]}", text) for path, text in held.items()}
+    return done(**{path: text for path, text in said.items() if text is not None})
+
+
 def tasks(*kept: list[Any], states: dict[str, int] | None = None, waits: dict[str, str] | None = None, **limits: str) -> Capture:
     """What the reader says of processes; `kept` are rows of pid, state, start, switches, name; `limits` texts by daemon."""
     held = limits or {"slurmd": LIMITS}
@@ -295,6 +311,7 @@ def _host_depths() -> dict[str, Capture]:
             "/proc/sys/kernel/threads-max": "16506944\n", "/proc/sys/fs/file-nr": "7200\t0\t9223372036854775807\n",
         }),
         "pcie.aer": done(**meminfo, **links),
+        "pcie.config": pcie_settings(),
         "pcie.iommu": done(**meminfo, **{f"{DRIVERS}/{driver}/{address}/iommu_group/type": "identity\n" for driver, address, _ in devices}),
     }
 

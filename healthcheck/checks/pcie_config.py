@@ -1,0 +1,78 @@
+"""Checks of PCI Express settings: whether switches let peers reach each other (ACS), and the sizes of payloads and read requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from healthcheck.checks.base import check, fleet_check
+from healthcheck.checks.fleet import NoMajority, Said, Uncompared, outliers
+from healthcheck.facts.pcie_config import PcieConfig
+from healthcheck.outcome import Finding
+
+# ACS Control (PCI_ACS_RR, PCI_ACS_CR, PCI_ACS_DT of pci_regs.h).
+_REDIRECTS = {0x04: "requests", 0x08: "completions"}
+_DIRECT_TRANSLATED = 0x40
+
+
+@check("pcie.acs")
+def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
+    """No port of a PCI Express switch above a GPU or an mlx5 adapter sends what is for its neighbour up to the root complex (ACS).
+
+    Root ports are not judged: what comes to them is there already. Nor are ports that let translated requests through
+    (DirectTrans): somebody has set them so for virtual machines.
+    """
+    held: dict[str, list[str]] = {}
+    for port in pcie_config.switch_ports:
+        redirected = [word for bit, word in _REDIRECTS.items() if port.acs & bit]
+        if redirected and not port.acs & _DIRECT_TRANSLATED:
+            held.setdefault(" and ".join(redirected), []).append(port.place)
+    for what, places in held.items():
+        yield Finding(_several(places), f"ACS sends {what} between peers up to the root complex", "no redirection")
+
+
+@check("pcie.max_payload")
+def pcie_max_payload(pcie_config: PcieConfig) -> Iterator[Finding]:
+    """No device and no port sends larger payloads than the port above it takes, and none that could take as much is set to less.
+
+    The first loses what it sends (a malformed packet is a fatal error), the second costs bandwidth.
+    """
+    known = {one.address: one for one in pcie_config.functions}
+    for one in pcie_config.functions:
+        above = known.get(one.above)
+        if above and (one.payload > above.payload or one.payload < min(above.payload, one.payload_supported)):
+            yield Finding(one.place, f"payloads of up to {one.payload} bytes", f"{above.payload} bytes, as port {above.address} above it")
+
+
+@check("pcie.max_read_request")
+def pcie_max_read_request(pcie_config: PcieConfig, *, at_least: int) -> Iterator[Finding]:
+    """Every mlx5 adapter may read as many bytes with one request as the rule says; less costs it bandwidth."""
+    held: dict[int, list[str]] = {}
+    for one in pcie_config.adapters:
+        if one.read_request < at_least:
+            held.setdefault(one.read_request, []).append(one.place)
+    for size, places in held.items():
+        yield Finding(_several(places), f"reads of up to {size} bytes", f"at least {at_least}")
+
+
+@fleet_check("fleet.pcie_config")
+def fleet_pcie_config(pcie_config: Mapping[str, PcieConfig]) -> Said:
+    """Every GPU and mlx5 adapter has the sizes of payload and read request that the one at the same address has on most nodes."""
+    slots: dict[str, dict[str, str]] = {}
+    for node, fact in pcie_config.items():
+        for one in fact.functions:
+            if one.driver:
+                slots.setdefault(one.place, {})[node] = f"payloads of {one.payload} bytes, reads of {one.read_request}"
+    odd: dict[tuple[str, str, str], list[str]] = {}
+    for place, said in slots.items():
+        try:
+            for node, found in outliers(said, place):
+                odd.setdefault((node, str(found.observed), str(found.expected)), []).append(place)
+        except NoMajority as split:
+            for node in said:
+                yield node, Uncompared(place, str(split))
+    for (node, observed, expected), places in odd.items():
+        yield node, Finding(_several(places), observed, expected)
+
+
+def _several(places: list[str]) -> str:
+    return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"

@@ -1,0 +1,123 @@
+"""Settings in the PCI Express configuration space of GPUs, mlx5 adapters and the ports above them: payload and read request sizes, ACS.
+
+Registers and their fields: PCI Express Base Specification, Device Control and ACS Control; include/uapi/linux/pci_regs.h.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, fact
+from healthcheck.facts.pcie import BASE, DIRECT
+from healthcheck.probes import Kind, Probe
+
+CONFIG = Probe("pcie.config", Kind.CONFIG, paths=tuple(f"{BASE}/{driver}/*:*" for driver in DIRECT), root=True)
+ADAPTER = "mlx5_core"
+
+_WORDS = re.compile(
+    r"(?:driver ([a-z0-9_-]{1,32})\n)?"
+    r"(?:conventional|flags ([0-9a-f]{4})\ndevcap ([0-9a-f]{8})\ndevctl ([0-9a-f]{4})(?:\nacs [0-9a-f]{4} ([0-9a-f]{4}))?)"
+)
+_PATH = re.compile(r"/sys/devices/[^\n]{0,400}/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/config")
+_ROOT, _SWITCH_DOWN = 4, 6
+_LARGEST = 5    # 128 << 5: 4096 bytes
+
+
+@dataclass(frozen=True)
+class Function:
+    """One device or port. `driver` is empty for a port; `place` is for people: "mlx5_core 0000:18:00.0", "port 0000:17:00.0 above
+    mlx5_core 0000:18:00.0". `above` is the address of the port that it hangs from, empty where that is none of PCI Express.
+
+    Sizes are in bytes: the largest payload that it sends and takes, the largest that it could, and the largest read that it asks for.
+    `acs` is the ACS Control register, 0 where there is none; `switch` says whether it is a port of a switch that looks down.
+    """
+
+    address: str
+    driver: str
+    place: str
+    above: str
+    payload: int
+    payload_supported: int
+    read_request: int
+    acs: int
+    switch: bool
+
+
+@dataclass(frozen=True)
+class PcieConfig(Fact):
+    """GPUs, mlx5 adapters and the ports above them, in the order of their paths; `switch_ports` and `adapters` are some of them.
+
+    Each is UNSUPPORTED where it was wholly read and there is none.
+    """
+
+    name: str
+    functions: tuple[Function, ...]
+    switch_ports: tuple[Function, ...]
+    adapters: tuple[Function, ...]
+
+
+def _size(code: int) -> int:
+    if code > _LARGEST:
+        raise ValueError(code)
+    return 128 << code
+
+
+def words(text: str) -> tuple[str, tuple[int, int, int, int] | None]:
+    """The driver's name, and flags, Device Capabilities, Device Control and ACS Control; None for what is none of PCI Express."""
+    match = _WORDS.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    driver, flags, devcap, devctl, acs = match.groups()
+    if flags is None:
+        return driver or "", None
+    if (int(flags, 16) >> 4 & 0xF in (_ROOT, _SWITCH_DOWN)) != (acs is not None):
+        raise ValueError(text)
+    return driver or "", (int(flags, 16), int(devcap, 16), int(devctl, 16), int(acs or "0", 16))
+
+
+def _function(path: str, text: str) -> tuple[str, Function | None]:
+    driver, held = words(text)
+    if held is None:
+        return driver, None
+    flags, devcap, devctl, acs = held
+    address = path.split("/")[-2]
+    return driver, Function(
+        address, driver, f"{driver} {address}" if driver else f"port {address}", "", _size(devctl >> 5 & 7), _size(devcap & 7),
+        _size(devctl >> 12 & 7), acs, flags >> 4 & 0xF == _SWITCH_DOWN)
+
+
+@fact("pcie_config", CONFIG)
+def pcie_config(captures: Captures) -> Any:
+    """Every function that could be read; where one could not, the rest is Partial."""
+    files = captures.files(CONFIG)
+    found: dict[str, Function] = {}
+    unread = ""
+    for path in files:
+        if _PATH.fullmatch(path):
+            held = files.read(path, lambda text, path=path: _function(path, text))      # type: ignore[misc]
+            if isinstance(held, Unmeasured):
+                unread = unread or held.reason
+            elif held[1] is not None:
+                found[path.rpartition("/")[0]] = held[1]
+    unread = unread or files.unseen() or ""
+    functions = tuple(_placed(folder, found) for folder in found)
+
+    def some(chosen: tuple[Function, ...]) -> Any:
+        return chosen if chosen or unread else UNSUPPORTED
+
+    made = PcieConfig(
+        "PCI Express settings", some(functions), some(tuple(one for one in functions if one.switch)),
+        some(tuple(one for one in functions if one.driver == ADAPTER)))
+    return Partial(made, unread) if unread else made
+
+
+def _placed(folder: str, found: dict[str, Function]) -> Function:
+    """The function with what it hangs from, and a port with the first device below it."""
+    held = found[folder]
+    parent = found.get(folder.rpartition("/")[0])
+    below = "" if held.driver else next((one.place for at, one in found.items() if one.driver and at.startswith(f"{folder}/")), "")
+    return Function(
+        held.address, held.driver, f"{held.place} above {below}" if below else held.place, parent.address if parent else "", held.payload,
+        held.payload_supported, held.read_request, held.acs, held.switch)
