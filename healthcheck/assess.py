@@ -23,6 +23,7 @@ from healthcheck.guard import Guards
 from healthcheck.judge import Facts, judge
 from healthcheck.judge import result as result_of
 from healthcheck.lease import NEEDED
+from healthcheck.leftout import LeftOut, addresses, left_out, noted
 from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status, state_of
 from healthcheck.probes import Effect, Needs, Probe
 from healthcheck.recording import Recording
@@ -47,6 +48,7 @@ class _Waiting:
     shows: Mapping[str, Any] = field(default_factory=dict)
     empty: Mapping[str, bool] = field(default_factory=dict)
     probes: Coverage | None = None
+    left_out: LeftOut = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -125,17 +127,18 @@ class Assessment:
 
     def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> None:
         sku = self._sku_of(node)
+        left = left_out(recording.captures)
         view = self._views[node.profile]
         names = view.facts | (view.learned if sku is None else frozenset())
         facts: dict[str, Any] = _facts(recording, names)
         why = skus.contradiction(sku, facts) if sku is not None else None
         if sku is not None and why is not None:
             sku = sku.contradicted(why)
-        facts[PORT_PLANS] = _port_plans(node, sku)
+        facts[PORT_PLANS] = _port_plans(node, sku, addresses(left))
         facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
         facts[XID_TABLE] = self._ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
         earlier = _earlier(previous, view.previous) if _same_boot(recording, previous) else None
-        waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes))
+        waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes), left_out=left)
         kept: set[str] = set()
         guards = Guards()
         held = recording.captures.keys()
@@ -225,7 +228,7 @@ class Assessment:
         if node.name not in self._waiting:
             return NodeReport(node.name, NodeState.UNKNOWN, unfinished, (), node.in_service)
         waiting = self._waiting[node.name]
-        results = tuple(waiting.results[rule.id] for rule in self._ruleset.rules)
+        results = tuple(noted(waiting.results[rule.id], rule, waiting.left_out) for rule in self._ruleset.rules)
         state = state_of(results)
         named = waiting.sku.name if waiting.sku else None
         return NodeReport(node.name, state, _reason(state, results), results, node.in_service, probes=waiting.probes, sku=named)
@@ -261,7 +264,7 @@ def _machine(recording: Recording) -> tuple[str, str]:
     return (recording.host.hostname, recording.host.boot_id) if recording.host else ("", "")
 
 
-def _port_plans(node: Node, sku: Sku | None) -> PortPlans:
+def _port_plans(node: Node, sku: Sku | None, unread: frozenset[str]) -> PortPlans:
     plans = dict(sku.ports if sku is not None else {})
     for pci, said in node.ports.items():
         below = plans.get(pci, PortPlan("compute"))
@@ -270,7 +273,8 @@ def _port_plans(node: Node, sku: Sku | None) -> PortPlans:
         plans[pci] = PortPlan(role, rail, expect=said.expect)
     compute = {pci: plan.rail for pci, plan in plans.items() if plan.role == "compute"}
     down = frozenset(pci for pci in compute if plans[pci].expect == "down")
-    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute), others=frozenset(plans.keys() - compute.keys()), down=down)
+    others = frozenset(plans.keys() - compute.keys())
+    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute), others=others, down=down, unread=unread)
 
 
 def _unreached(node: Node, recording: Recording) -> NodeReport:

@@ -23,6 +23,9 @@ MAX_NAMED = 1_000_000   # names that all entries together may spell out, so that
 
 _TOP_KEYS = ("version", "defaults", "groups", "nodes")
 _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.([0-7])")
+# A name or an address of a network device, or a pattern of them, and how many a node may have.
+_DEVICE = re.compile(r"[A-Za-z0-9*?][A-Za-z0-9_.:*?-]{0,63}")
+_MOST_UNREAD = 64
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -316,6 +319,7 @@ class _Reader:
             "nvlink_domain": _Spot.text,
             "power": _Spot.text,
             "bmc": self._bmc,
+            "unread": _unread,
         }
         self._keys = (*self._readers, "become", "ports", "labels")
 
@@ -388,6 +392,16 @@ def _boolean(spot: _Spot) -> bool:
     if not isinstance(spot.value, bool):
         raise spot.wrong("true or false")
     return spot.value
+
+
+def _unread(spot: _Spot) -> tuple[str, ...]:
+    """Patterns of network devices; they come to stand on a command line."""
+    expected = 'names or PCI addresses of network devices, such as [mlx5_4, "0000:05:00.*"]'
+    found = tuple(item.text(expected) for item in spot.items())
+    if len(found) > _MOST_UNREAD or any(_DEVICE.fullmatch(text) is None or not text.strip("*?") for text in found):
+        raise spot.wrong(expected)
+    # sysfs writes addresses in lower case.
+    return tuple(pci_address(text) or (text.lower() if ":" in text else text) for text in found)
 
 
 def _whole(spot: _Spot, low: int, high: int, expected: str) -> int:

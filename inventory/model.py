@@ -71,7 +71,8 @@ class Node:
     """One machine. `name` is its identity; a field that is None was not given, and ssh_config or a default decides.
 
     `address` and `port` are what to connect to (None: ssh_config's HostName and Port, else the name itself and 22).
-    `ports` is keyed by PCI address in full form, "0000:18:00.0".
+    `ports` is keyed by PCI address in full form, "0000:18:00.0". `unread` are network devices of which nothing is read, by name or PCI
+    address, with * and ? as in file names.
     """
 
     name: str
@@ -94,6 +95,12 @@ class Node:
     power: str | None = None
     bmc: Bmc | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    unread: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What the program is told of this node alone, on its command line: everything else is the same for all nodes."""
+        return (*(("helper",) if self.helper else ()), *(f"without={pattern}" for pattern in self.unread))
 
     @property
     def become(self) -> bool:

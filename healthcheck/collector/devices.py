@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from healthcheck.collector.child import Child, Command, search_path
-from healthcheck.collector.system import ROOT, capture, clock, held, text
+from healthcheck.collector.system import LEFT_OUT, ROOT, capture, clock, held, text, unread
 
 if TYPE_CHECKING:
     from healthcheck.collector.run import Run
@@ -27,10 +27,13 @@ class Devices(Child):
         import glob
         root = glob.escape(ROOT)
         found = {path[len(ROOT):] for pattern in self.probe["each"] for path in glob.glob(root + pattern)}
+        said = {path: unread(path, self.run.without) for path in found}
+        found = {path for path in found if not said[path]}
+        notes = sorted(LEFT_OUT + name for name in set(said.values()) if name)
         folders = search_path().split(":")
         if found and not any(os.access(os.path.join(folder, self.probe["argv"][0]), os.X_OK) for folder in folders):
             return NO_TOOL
-        os.write(self.out, "\0".join(sorted(found)).encode("utf-8", "surrogateescape"))
+        os.write(self.out, "\0".join(sorted(found) + notes).encode("utf-8", "surrogateescape"))
         return 0
 
     def ended(self, trouble: str) -> None:
@@ -44,18 +47,20 @@ class Devices(Child):
             run.captures[probe["id"]] = capture("crashed", clock() - self.began, note="the devices cannot be listed: " + noise)
         else:
             data, _ = held(self.out, 1 << 20, False)
-            paths = [path for path in text(data).split("\0") if path]
-            run.devices.append(Turns(run, probe, self.began, paths))
+            words = [word for word in text(data).split("\0") if word]
+            paths = [word for word in words if word[0] == "/"]
+            run.devices.append(Turns(run, probe, self.began, paths, "; ".join(word for word in words if word[0] != "/")))
 
 
 class Turns:
     """The devices of one probe. Each has a command of its own, one after another, until the probe's time is over."""
 
-    def __init__(self, run: Run, probe: Dict[str, Any], began: float, paths: List[str]) -> None:
+    def __init__(self, run: Run, probe: Dict[str, Any], began: float, paths: List[str], note: str) -> None:
         self.run = run
         self.probe = probe
         self.began = began
         self.end = min(began + probe["seconds"], run.end)
+        self.note = note
         self.cut = len(paths) > probe["most"]
         self.left = paths[:probe["most"]]
         self.limit = probe["limit"] // max(1, len(self.left))
@@ -100,7 +105,7 @@ class Turns:
             self.files[path] = ["timeout", "its turn never came"]
         outcome = "timeout" if self.late else "truncated" if self.cut else "done"
         size = sum(len(entry[1]) for entry in self.files.values())
-        self.run.captures[self.probe["id"]] = capture(outcome, clock() - self.began, size, files=self.files)
+        self.run.captures[self.probe["id"]] = capture(outcome, clock() - self.began, size, files=self.files, note=self.note)
 
 
 class Device(Command):

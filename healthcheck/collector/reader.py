@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Set, Tupl
 
 from healthcheck.collector.child import Child
 from healthcheck.collector.config import registers
-from healthcheck.collector.system import BLOCK, ENTRIES, ROOT, capture, clock, failure, text
+from healthcheck.collector.system import BLOCK, ENTRIES, FUNCTION, LEFT_OUT, NETWORK, ROOT, capture, clock, failure, text, unread
 
 if TYPE_CHECKING:
     from healthcheck.collector.run import Run
@@ -20,8 +20,7 @@ RESPAWNS = 8            # readers that may hang before we stop trying
 MOST_MOUNTS = 4096
 MOST_TASKS = 200        # tasks that are looked at closely, of each state
 KMSG = os.makedev(1, 11)
-FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # of a PCI device, as sysfs names it
-
+PCI_
 
 class Enough(Exception):
     """The probe ends here, with this outcome."""
@@ -228,6 +227,12 @@ class Reader(Child):
             outcome, name = failure(error)
             if outcome != "missing":
                 self.put(directory, outcome, name.encode())
+        if directory in NETWORK and self.run.without:
+            for name in list(found):
+                said = unread(directory + "/" + name, self.run.without)
+                if said:
+                    found.remove(name)
+                    self.send("note", LEFT_OUT + said)
         if pattern != "*":
             import fnmatch
             found = [name for name in found if fnmatch.fnmatchcase(name, pattern)]
@@ -303,7 +308,7 @@ class Reader(Child):
             return
         parts = folder.split("/")
         for end in range(1, len(parts)):
-            if FUNCTION.fullmatch(parts[end - 1]):
+            if PCI_FUNCTION.fullmatch(parts[end - 1]):
                 self.entry("/".join(parts[:end]) + "/config", self.space_of)
         driver = ("driver %s\n" % path.split("/")[-2]).encode()
         self.entry(folder + "/config", lambda at: self.space_of(at, driver))

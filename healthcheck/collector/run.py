@@ -20,7 +20,7 @@ from healthcheck.collector.folder import Folder
 from healthcheck.collector.nvidia import Detect, Nvml, unneeded
 from healthcheck.collector.reader import Reader, Reading
 from healthcheck.collector.rooted import Helper
-from healthcheck.collector.system import BLOCK, ROOT, SIGNALS, capture, clock, failure, first_line, slay
+from healthcheck.collector.system import BLOCK, NETWORK, ROOT, SIGNALS, capture, clock, failure, first_line, slay
 
 LAST = 5.0              # seconds beyond the set's own for building and delivering the answer
 COMMANDS = 2            # at a time
@@ -40,6 +40,7 @@ class Run:
         self.exhausted = False  # a child was ended for what was left of it
         self.late: Optional[List[str]] = None   # once the budget is spent: the probes that were late before that
         self.live: List[Child] = []
+        self.without: List[str] = []    # patterns of network devices of which nothing is read
         self.captures: Dict[str, Dict[str, Any]] = {}
         self.lifeline = -1      # the helper's
         self.incoming, self.outgoing = bytearray(), bytearray()
@@ -110,6 +111,9 @@ class Run:
             stuck = self.folder.stuck.get("the helper" if rooting else "probe " + probe["id"])
             if stuck:
                 self.captures[probe["id"]] = capture("wedged", note=("the helper is " if rooting else "") + "wedged " + stuck)
+            elif rooting and self.without and any(path.startswith(NETWORK) for path in probe["each"] + probe["paths"]):
+                note = "the root-owned helper cannot be told what to leave out"
+                self.captures[probe["id"]] = capture("denied", note=note)
             elif rooting:
                 rooted.append(probe)
             elif probe["kind"] == "nvml" or probe["needs"]:
@@ -283,8 +287,10 @@ def main(nonce: str, probes: bytes, stdin: BinaryIO) -> None:
     step_aside()
     run = Run(nonce, json.loads(probes.decode()), stdin.fileno())
     try:
-        # The probe set is the same for all nodes; by which privilege this one looks is the last word on the command line.
-        run.collect(helper=sys.argv[2:] == ["helper"] and os.geteuid() != 0)
+        # The probe set is the same for all nodes; what holds for this one alone are the last words on the command line.
+        words = sys.argv[2:]
+        run.without = [word[8:] for word in words if word.startswith("without=")]
+        run.collect(helper="helper" in words and os.geteuid() != 0)
         run.answer()
     finally:
         slay([child.pid for child in run.live])

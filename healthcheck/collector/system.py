@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import time
 from typing import Any, Dict, Sequence, Tuple
@@ -13,6 +14,11 @@ ENTRIES = 16384         # files of one probe, names of one directory
 STDERR = 4096
 BLOCK = 16384           # above the kernel's longest log record (8192)
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+
+# Whose files make a network device's driver ask its firmware.
+LEFT_OUT = "left out: "
+NETWORK = ("/sys/class/infiniband", "/sys/class/net")
+FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # of a PCI device, as sysfs names it
 
 ROOT = os.environ.get("MUSTER_ROOT", "/").rstrip("/")
 clock = time.monotonic
@@ -87,3 +93,33 @@ def first_line(path: str) -> str:
             return text(file.readline(256)).strip()
     except OSError:
         return ""
+
+
+def unread(path: str, patterns: Sequence[str]) -> str:
+    """How the network device that this path is, or is below, calls itself, if one of the patterns is of it; else nothing.
+
+    By its links alone: none of its files is opened.
+    """
+    if not patterns:
+        return ""
+    import fnmatch
+    parts = path.split("/")
+    for end in range(4, len(parts)):
+        # "/sys/class/net/eth0", and "/sys/class/infiniband/mlx5_0/device/net/eth0".
+        if "/".join(parts[:end]) in NETWORK or (parts[end - 1] == "net" and parts[1:3] == ["sys", "class"]):
+            name, address = parts[end], function("/".join(parts[:end + 1]))
+            if any(fnmatch.fnmatchcase(word, pattern) for word in (name, address) if word for pattern in patterns):
+                return name + (" (%s)" % address if address else "")
+    return ""
+
+
+def function(path: str) -> str:
+    """The PCI address of the device that this link leads to; empty where it leads to none."""
+    for link in (path, path + "/device"):
+        try:
+            found = [part for part in os.readlink(ROOT + link).split("/") if FUNCTION.fullmatch(part)]
+        except OSError:
+            continue
+        if found:
+            return found[-1]
+    return ""

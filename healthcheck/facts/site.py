@@ -15,10 +15,12 @@ class PortPlans(Fact):
     """What the node's ports are for, as its inventory entry says, and where that is silent its SKU, by PCI address.
 
     `compute` gives each compute port's rail (None: not said), `others` are those for storage, management or a DPU. Both are empty where
-    nothing is planned. `down` are the compute ports that are to have no link (not cabled, say).
+    nothing is planned. `down` are the compute ports that are to have no link (not cabled, say), `unread` the adapters that the look left
+    out, because the inventory says so.
     """
 
     name: str
     compute: Mapping[str, int | None]
     others: frozenset[str] = frozenset()
     down: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()

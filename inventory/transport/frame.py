@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from inventory.transport.base import Program
@@ -151,14 +151,14 @@ class Framer:
                 yield Broken("the answer's checksum does not hold: it was changed on the way")
 
 
-def shell_command(program: Program, python: str, *, become: bool, helper: bool = False) -> str:
+def shell_command(program: Program, python: str, *, become: bool, words: Sequence[str] = ()) -> str:
     """The command line for the node's login shell: says `login`, then becomes Python (through sudo, if asked).
 
-    With `helper` the program is told, by a last word, to leave what needs root to the root-owned helper.
+    `words` are the node's own (`Node.words`): to leave what needs root to the root-owned helper, and what not to read.
 
     It holds no quote, newline or dollar sign from us besides shlex's quoting, so sh, bash, dash, zsh, csh and fish run it alike.
     """
-    words = [python, "-I", "-S", "-c", program.loader, program.nonce, *(("helper",) if helper else ())]
+    command = [python, "-I", "-S", "-c", program.loader, program.nonce, *words]
     if become:
-        words = ["sudo", "-n", "--", *words]
-    return f"echo muster:{program.nonce}:login; exec {shlex.join(words)}"
+        command = ["sudo", "-n", "--", *command]
+    return f"echo muster:{program.nonce}:login; exec {shlex.join(command)}"

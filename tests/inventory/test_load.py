@@ -98,6 +98,17 @@ def test_ports_merge_by_pci_address_however_it_is_spelt(load: Load) -> None:
     assert found.nodes["a2"].ports["0000:18:00.0"] == PortPlan(rail=0)
 
 
+def test_devices_that_are_not_to_be_read_are_names_addresses_and_patterns_of_them(load: Load) -> None:
+    found = load(nodes('a[1-2]: {unread: [mlx5_4, 05:00.0, "0000:3B:*"]}\na1: {unread: "eth?"}'))
+    assert found.nodes["a1"].unread == ("eth?",)
+    assert found.nodes["a2"].unread == ("mlx5_4", "0000:05:00.0", "0000:3b:*")
+
+
+@pytest.mark.parametrize("value", ['"*"', '"a b"', "-x", "''", "{a: 1}", "[[a]]", '"$(id)"', f"[{', '.join(['a'] * 65)}]", "a" + "b" * 64])
+def test_what_is_no_name_of_a_device_is_refused(refused: Refused, value: str) -> None:
+    assert "expected names or PCI addresses of network devices" in refused(nodes(f"a1: {{unread: {value}}}"))
+
+
 def test_two_sets_that_disagree_are_an_error_that_names_both_lines(refused: Refused) -> None:
     assert refused(nodes("a[1-4]: {rack: r1}\na[4-8]: {rack: r2}")) == (
         "m.yaml:4:12: two sets disagree on rack of a4: 'r1' at m.yaml:3:12, 'r2' here"
