@@ -20,7 +20,7 @@ RESPAWNS = 8            # readers that may hang before we stop trying
 MOST_MOUNTS = 4096
 MOST_TASKS = 200        # tasks that are looked at closely, of each state
 KMSG = os.makedev(1, 11)
-PCI_
+
 
 class Enough(Exception):
     """The probe ends here, with this outcome."""
@@ -308,7 +308,7 @@ class Reader(Child):
             return
         parts = folder.split("/")
         for end in range(1, len(parts)):
-            if PCI_FUNCTION.fullmatch(parts[end - 1]):
+            if FUNCTION.fullmatch(parts[end - 1]):
                 self.entry("/".join(parts[:end]) + "/config", self.space_of)
         driver = ("driver %s\n" % path.split("/")[-2]).encode()
         self.entry(folder + "/config", lambda at: self.space_of(at, driver))
