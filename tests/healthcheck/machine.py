@@ -298,7 +298,8 @@ def _host_depths() -> dict[str, Capture]:
             for name, text in (("cpulist", f"{56 * n}-{56 * n + 55}\n"), ("meminfo", f"Node {n} MemTotal:       1056000000 kB\n"))
         }}),
         "numa.devices": done(**{f"{NUMA}/online": "0-1\n", **{
-            f"{DRIVERS}/{driver}/{address}/numa_node": f"{n}\n" for n, (driver, address, _) in enumerate(devices)
+            f"{DRIVERS}/{driver}/0000:{first + n:02x}:00.0/numa_node": f"{n // 4}\n"
+            for driver, first in (("nvidia", 0x18), ("mlx5_core", 0x40)) for n in range(8)
         }}),
         "memory.edac": done(**meminfo, **{
             f"{EDAC}/mc0/{name}": text for name, text in (
