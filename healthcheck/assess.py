@@ -14,7 +14,7 @@ from typing import Any
 from healthcheck import sku as skus
 from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
-from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Unmeasured
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.pci import PCI_BUS
 from healthcheck.facts.site import PORT_PLANS, PortPlans
@@ -29,6 +29,7 @@ from healthcheck.probes import Effect, Needs, Probe
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
+from healthcheck.shared import Shared
 from healthcheck.sku import Sku
 from healthcheck.xidtable import XID_TABLE
 from inventory.model import Node, PortPlan
@@ -56,6 +57,8 @@ class _View:
     """The rules for nodes of one profile, and what those that are judged need."""
 
     rules: tuple[Rule, ...]
+    judged: tuple[Rule, ...]
+    left_out: Mapping[str, Result]
     facts: frozenset[str]
     previous: frozenset[str]
     boots: bool
@@ -64,11 +67,12 @@ class _View:
 
     @classmethod
     def of(cls, rules: tuple[Rule, ...]) -> _View:
-        judged = [rule for rule in rules if not rule.left_out]
+        judged = tuple(rule for rule in rules if not rule.left_out)
         facts = {name for rule in judged for name in rule.fact_names if name in FACTS}
         # What GPUs there are is asked of the bus as well, whose probe comes with them.
         return cls(
-            rules, frozenset(facts | {PCI_BUS} if "gpus" in facts else facts),
+            rules, judged, {rule.id: result_of(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
+            frozenset(facts | {PCI_BUS} if "gpus" in facts else facts),
             frozenset(name.removeprefix(PREVIOUS) for rule in judged for name in rule.checked.facts if name.startswith(PREVIOUS)),
             any(EARLIER_BOOT in rule.fact_names for rule in judged),
             frozenset(fact for rule in judged for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())),
@@ -106,6 +110,8 @@ class Assessment:
         self._default_sku = default_sku
         self._waiting: dict[str, _Waiting] = {}
         self._unreached: dict[str, NodeReport] = {}
+        self._shared = Shared()
+        self._xids = self._shared.given(ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER))
         self._views = {name: _View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
 
     @property
@@ -129,31 +135,44 @@ class Assessment:
         sku = self._sku_of(node)
         left = left_out(recording.captures)
         view = self._views[node.profile]
-        names = view.facts | (view.learned if sku is None else frozenset())
-        facts: dict[str, Any] = _facts(recording, names)
+        names = view.facts | view.learned if sku is None else view.facts
+        same = previous if previous is not None and _same_boot(recording, previous) else None
+        facts, earlier = self._facts(recording, names, same, view.previous)
         why = skus.contradiction(sku, facts) if sku is not None else None
         if sku is not None and why is not None:
             sku = sku.contradicted(why)
-        facts[PORT_PLANS] = _port_plans(node, sku, addresses(left))
+        facts[PORT_PLANS] = self._shared.given(_port_plans(node, sku, addresses(left)))
         facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
-        facts[XID_TABLE] = self._ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
-        earlier = _earlier(previous, view.previous) if _same_boot(recording, previous) else None
+        facts[XID_TABLE] = self._xids
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes), left_out=left)
         kept: set[str] = set()
-        guards = Guards()
-        held = recording.captures.keys()
-        for rule in view.rules:
-            if rule.disruptive and not rule.left_out and not {probe.id for probe in rule.disruptive} & (self._asked | held):
-                waiting.results[rule.id] = result_of(rule, Status.SKIPPED, reason=NEEDED)
+        guards = self._shared.guards()
+        captured = self._asked.union(recording.captures)
+        results = waiting.results
+        results.update(view.left_out)
+        for rule in view.judged:
+            if rule.disruptive and captured.isdisjoint(probe.id for probe in rule.disruptive):
+                results[rule.id] = result_of(rule, Status.SKIPPED, reason=NEEDED)
             elif self._must_wait(rule, sku):
                 kept.update(rule.fact_names)
             else:
-                waiting.results[rule.id] = judge(rule, facts, earlier, sku, guards)
+                results[rule.id] = self._shared.result(rule, sku, facts, earlier, guards)
         if sku is None:
             waiting.shows = skus.learn(facts)
             waiting.empty = skus.emptiness(facts)
         waiting.facts = {name: facts[name] for name in kept if name in facts}
         self._waiting[node.name] = waiting
+
+    def _facts(
+        self, recording: Recording, names: Iterable[str], previous: Recording | None, before: Iterable[str],
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The facts of a look, and of the earlier one if there is one: without those that it did not look for, being for other rules."""
+        if previous is None:
+            return self._shared.facts([(recording, names)])[0], None
+        held = previous.captures
+        looked = [name for name in before if all(p.id in held for p in FACTS[name].probes if p.needs is not Needs.NVIDIA_UNANSWERED)]
+        facts, earlier = self._shared.facts([(recording, names), (previous, looked)])
+        return facts, earlier
 
     def finish(self, unfinished: str = "not finished") -> Assessed:
         """The reports of all nodes; one that was never added is unknown, with `unfinished` as its reason."""
@@ -190,8 +209,6 @@ class Assessment:
                     del self._waiting[name]
 
     def _must_wait(self, rule: Rule, sku: Sku | None) -> bool:
-        if rule.left_out:
-            return False
         if rule.checked.fleet:
             return True
         return sku is None and bool(rule.numbers or set(rule.fact_names) & {*skus.EMPTY_FACTS, *skus.OF_GPUS, *skus.OF_PORTS})
@@ -238,20 +255,6 @@ def _asked(rule: Rule, waiting: _Waiting) -> Facts:
     """What a fleet rule asks of one node, by the names that its check uses; facts of an earlier look are there if there was one."""
     earlier = {PREVIOUS + name: value for name, value in (waiting.previous or {}).items()}
     return {name: value for name, value in (*waiting.facts.items(), *earlier.items()) if name in rule.checked.facts}
-
-
-def _facts(recording: Recording | None, names: Iterable[str]) -> dict[str, Any]:
-    if recording is None or recording.host is None:
-        return {}
-    captures = Captures(recording)
-    return {name: build_fact(FACTS[name], captures) for name in names}
-
-
-def _earlier(previous: Recording | None, names: Iterable[str]) -> dict[str, Any]:
-    """The facts of an earlier look, without those that it did not look for: it may have been for other rules."""
-    held = previous.captures if previous is not None else {}
-    looked = (name for name in names if all(p.id in held for p in FACTS[name].probes if p.needs is not Needs.NVIDIA_UNANSWERED))
-    return _facts(previous, looked)
 
 
 def _same_boot(now: Recording, before: Recording | None) -> bool:

@@ -10,7 +10,7 @@ not there is looked up the slow way, through the tracker. Guards are made once p
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import is_
@@ -82,8 +82,10 @@ class Subject:
 class Guards:
     """The guards of one node's facts, made when first asked for. `tracker` is that of the run that goes on."""
 
-    def __init__(self, tracker: Tracker | None = None) -> None:
+    def __init__(self, tracker: Tracker | None = None, common: Mapping[int, Subject] | None = None) -> None:
+        """`common` holds subjects by the identity of facts that several nodes have, and that whoever gives it keeps."""
         self.tracker = tracker or Tracker()
+        self._common: Mapping[int, Subject] = {} if common is None else common
         # By identity, with the value itself beside it: so no other can come to have its number.
         self._made: dict[int, tuple[Any, Any]] = {}
         self._subjects: dict[int, Subject] = {}
@@ -96,7 +98,7 @@ class Guards:
 
     def subject(self, fact: Any) -> Subject:
         """What is known of a fact (or Partial, or Unmeasured) before any check reads it."""
-        known = self._subjects.get(id(fact))
+        known = self._subjects.get(id(fact)) or self._common.get(id(fact))
         if known is None:
             known = self._subjects[id(fact)] = self._subject(fact)
         return known
@@ -155,10 +157,10 @@ class _Guarded(_Held):
     """Stands for a fact; reads of what is no plain value go through the tracker. The fact's properties and methods see it as self."""
 
     def __init__(self, fact: Fact, guards: Guards) -> None:
-        held = _held(self)
-        held.update(vars(fact))
-        for name, value in vars(fact).items():
-            if type(value) not in _PLAIN and isinstance(value, _NO_VALUE):
+        held, values = _held(self), vars(fact)
+        held.update(values)
+        for name, kind in zip(values, map(type, values.values()), strict=True):
+            if kind not in _PLAIN and isinstance(values[name], _NO_VALUE):
                 del held[name]
         # No field has such names.
         held["the fact"] = fact

@@ -5,11 +5,14 @@ One JSON document (`muster.recording/1`), the same for a live sweep, a saved swe
 
 from __future__ import annotations
 
+import itertools
+import marshal
 import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -81,6 +84,22 @@ class Recording:
     host: Host | None
     failure: Failure | None
     captures: Mapping[str, Capture] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class Entries(dict[str, FileCapture]):
+    """The entries of a capture that was read from JSON; those of equal text that were lately read are one object, with one `serial`.
+
+    A fleet's nodes, and a node at two times, say much the same: so it is decoded once, and whoever builds facts of it sees that at once.
+    """
+
+    __slots__ = ("serial",)
+
+    def __init__(self, entries: Mapping[str, FileCapture]) -> None:
+        super().__init__(entries)
+        self.serial = next(_serials)
+
+
+_serials = itertools.count()
 
 
 class RecordingError(ValueError):
@@ -157,14 +176,36 @@ def _capture(name: str, value: Any) -> Capture:
     return Capture(
         outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
         bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
-        files={path: _file(name, path, entry) for path, entry in files.items()}, note=_typed(value, "note", str, ""),
+        files=_entries(name, files) if files else _NO_FILES, note=_typed(value, "note", str, ""),
     )
+
+
+_NO_FILES: Mapping[str, FileCapture] = MappingProxyType({})
+_LARGE = 64 * 1024
+
+
+def _entries(name: str, files: dict[str, Any]) -> Entries:
+    # Version 2 of marshal's format writes equal values alike, wherever they are in memory.
+    text = marshal.dumps(files, 2)
+    return _decoded(name, text) if len(text) <= _LARGE else _decoded.__wrapped__(name, text)
+
+
+@lru_cache(maxsize=512)
+def _decoded(name: str, text: bytes) -> Entries:
+    return Entries({path: _file(name, path, entry) for path, entry in marshal.loads(text).items()})  # noqa: S302  (we wrote it above)
 
 
 def _file(name: str, path: str, entry: Any) -> FileCapture:
     if not (isinstance(entry, list) and 1 <= len(entry) <= 2 and all(isinstance(part, str) for part in entry)):
         raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
-    return FileCapture(_outcome(name, entry[0]), entry[1] if len(entry) == 2 else "")
+    outcome, text = _outcome(name, entry[0]), entry[1] if len(entry) == 2 else ""
+    return _small(outcome, text) if len(text) < 64 else FileCapture(outcome, text)
+
+
+@lru_cache(maxsize=8192)
+def _small(outcome: Outcome, text: str) -> FileCapture:
+    """The capture of a short file ("0", "4: ACTIVE"): there are hundreds on a node, and few that differ."""
+    return FileCapture(outcome, text)
 
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}

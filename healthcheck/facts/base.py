@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
 
 from healthcheck.outcome import Origin
 from healthcheck.probes import Kind, Probe
@@ -102,7 +103,7 @@ _DONE, _MISSING = Outcome.DONE, Outcome.MISSING
 
 
 class Files:
-    """The entries of a FILES or MOUNTS capture; remembers which were asked for, so that nothing goes unseen."""
+    """The entries of a FILES or MOUNTS capture; remembers which it could not give, so that nothing goes unseen."""
 
     def __init__(self, entries: Mapping[str, FileCapture]) -> None:
         self._entries = entries
@@ -125,11 +126,13 @@ class Files:
 
         With `part`, what was kept of a truncated file will do: the builder then answers with Partial.
         """
-        self._asked.add(path)
         entry = self._entries.get(path)
+        if entry is not None and entry.outcome is _DONE:
+            return entry.text.strip()
+        self._asked.add(path)
         if entry is None:
             raise Unread(f"{path} was not captured")
-        if entry.outcome is not Outcome.DONE and not (part and entry.outcome is Outcome.TRUNCATED):
+        if not (part and entry.outcome is Outcome.TRUNCATED):
             detail = f" ({entry.text.strip()[:60]})" if entry.outcome is Outcome.CRASHED and entry.text else ""
             raise Unread(f"{path}: {_FILE_WHY[entry.outcome]}{detail}")
         return entry.text.strip()
@@ -137,18 +140,18 @@ class Files:
     def read(self, path: str, parse: Callable[[str], T]) -> Any:
         """`parse` of the file's text; Unmeasured when it is not there or is not what `parse` takes (ValueError, IndexError)."""
         entry = self._entries.get(path)
-        if entry is not None and entry.outcome is _DONE:    # nearly always, and there are hundreds
-            self._asked.add(path)
-            text = entry.text.strip()
-        else:
-            try:
-                text = self.text(path)
-            except Unread as error:
-                return Unmeasured(str(error))
         try:
-            return parse(text)
+            # Nearly always, and there are hundreds.
+            return parse(entry.text.strip() if entry is not None and entry.outcome is _DONE else self.text(path))
+        except Unread as error:
+            return Unmeasured(str(error))
         except (ValueError, IndexError, KeyError):
-            return Unmeasured(f"{path} holds {text[:40]!r}, which is not of the documented form")
+            return Unmeasured(f"{path} holds {self.text(path)[:40]!r}, which is not of the documented form")
+
+    def optional(self, path: str, parse: Callable[[str], T]) -> Any:
+        """As `read`; UNSUPPORTED where there is no such file."""
+        entry = self._entries.get(path)
+        return UNSUPPORTED if entry is None or entry.outcome is _MISSING else self.read(path, parse)
 
     def unseen(self) -> str | None:
         """Why an entry that nobody asked for is unusable (an unlistable directory, say), or None."""
@@ -181,25 +184,99 @@ def said(path: str, entry: FileCapture) -> Said | Unmeasured:
 
 
 Builder = Callable[["Captures"], Any]
+Mark = tuple[Any, ...]
+NOTHING = object()
+
+
+class Store(Protocol):
+    """Where what was built is kept for other captures that say the same (healthcheck.shared)."""
+
+    def find(self, key: Mark) -> Any:
+        """What was made of such captures, or NOTHING."""
+
+    def keep(self, key: Mark, value: Any) -> Any:
+        """Takes what was made of them; gives it back, or what is equal to it and known already."""
+
+
+def _mark(capture: Capture | None) -> Mark | None:
+    """What is equal for equal captures and for no others; None where that cannot be told (they were not read from JSON)."""
+    if capture is None:
+        return ()
+    serial = getattr(capture.files, "serial", None) if capture.files else -1
+    if serial is None:
+        return None
+    # Of an enum's member the name is cheap to hash, and the member is not.
+    return serial, capture.outcome._name_, capture.exit, capture.text, capture.stderr, capture.note
 
 
 class Captures:
-    """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had."""
+    """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had.
 
-    def __init__(self, recording: Recording) -> None:
+    `personal` becomes true when a builder asks for what no capture holds: such a fact is this look's alone, whatever the captures say.
+    """
+
+    def __init__(self, recording: Recording, store: Store | None = None) -> None:
         if recording.host is None:
             raise ValueError("a node that was not reached has no facts")
-        self.host: Host = recording.host
-        self.node = recording.node          # as the inventory calls it
-        self.received = recording.received  # by the head's clock
+        self._recording = recording
+        self._host: Host = recording.host
         self._captures = recording.captures
-        self._built: dict[Builder, Any] = {}
+        self._store = store
+        self._built: dict[Builder, tuple[Any, bool]] = {}
+        self._marks: dict[str, Mark | None] = {}
+        self.personal = False
+
+    @property
+    def host(self) -> Host:
+        """What the collector says of the machine."""
+        self.personal = True
+        return self._host
+
+    @property
+    def node(self) -> str:
+        """The node as the inventory calls it."""
+        self.personal = True
+        return self._recording.node
+
+    @property
+    def received(self) -> float:
+        """When the answer was complete, by the head's clock."""
+        self.personal = True
+        return self._recording.received
 
     def once(self, build: Builder) -> Any:
         """What `build` makes of these captures, made at most once for all the facts that share it; what it raises is not kept."""
-        if build not in self._built:
-            self._built[build] = build(self)
-        return self._built[build]
+        known = self._built.get(build)
+        if known is None:
+            known = self._built[build] = self._build(build)
+        self.personal = self.personal or known[1]
+        return known[0]
+
+    def _build(self, build: Builder) -> tuple[Any, bool]:
+        """What a builder makes, and whether that is this look's alone; from the store where equal captures have brought it before."""
+        key = self._key(BY_BUILDER[build]) if self._store is not None and build in BY_BUILDER else None
+        if key is not None and self._store is not None and (stored := self._store.find(key)) is not NOTHING:
+            return stored, False
+        before, self.personal = self.personal, False
+        try:
+            value, personal = build(self), self.personal
+        finally:
+            self.personal = before
+        if key is not None and self._store is not None and not personal:
+            value = self._store.keep(key, value)
+        return value, personal
+
+    def _key(self, spec: FactSpec) -> Mark | None:
+        """What tells these captures of the fact's probes from all others, if anything does."""
+        marks = [self._mark(probe.id) for probe in spec.everything]
+        return None if None in marks else (spec.name, *marks)
+
+    def _mark(self, probe: str) -> Mark | None:
+        try:
+            return self._marks[probe]
+        except KeyError:
+            mark = self._marks[probe] = _mark(self._captures.get(probe))
+            return mark
 
     def capture(self, probe: Probe) -> Capture | None:
         """The raw capture, whatever its outcome."""
@@ -239,8 +316,14 @@ class FactSpec:
     build: Builder
     besides: tuple[Probe, ...] = ()
 
+    @cached_property
+    def everything(self) -> tuple[Probe, ...]:
+        """All probes that may take part in it; a builder reads the captures of no other."""
+        return tuple(dict.fromkeys((*self.probes, *self.besides)))
+
 
 FACTS: dict[str, FactSpec] = {}
+BY_BUILDER: dict[Builder, FactSpec] = {}
 
 
 def fact(name: str, *probes: Probe, besides: tuple[Probe, ...] = ()) -> Callable[[Builder], Builder]:
@@ -249,7 +332,7 @@ def fact(name: str, *probes: Probe, besides: tuple[Probe, ...] = ()) -> Callable
     def register(build: Builder) -> Builder:
         if name in FACTS and FACTS[name].build.__module__ != build.__module__:
             raise ValueError(f"the fact {name} is defined in {FACTS[name].build.__module__} already")
-        FACTS[name] = FactSpec(name, probes, build, besides)
+        FACTS[name] = BY_BUILDER[build] = FactSpec(name, probes, build, besides)
         return build
 
     return register

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, fact, made
@@ -113,27 +114,33 @@ def port_job_counters(captures: Captures) -> Any:
     return _of_kind(captures, Means.JOB)
 
 
+_NAMES = {means: tuple(counter.name for counter in TABLE if counter.means is means) for means in Means}
+
+
 def _read(captures: Captures) -> tuple[list[tuple[Port, dict[str, Any]]], str | None]:
     """Every port with those of the table's counters that its driver has, in the table's order; and why some were not seen, if so."""
     found = captures.once(ports)
     files = captures.files(COUNTERS)
-    read = []
-    for port in found.value if isinstance(found, Partial) else found:
-        at = f"{BASE}/{port.device}/ports/{port.number}"
-        read.append((port, {counter.name: files.read(path, _value)
-                            for counter in TABLE if files.has(path := f"{at}/{counter.folder}/{counter.name}")}))
+    read = [(port, {name: files.read(path, _value) for name, path in _paths(port.device, port.number) if files.has(path)})
+            for port in (found.value if isinstance(found, Partial) else found)]
     return read, found.reason if isinstance(found, Partial) else files.unseen()
+
+
+@lru_cache(maxsize=1024)
+def _paths(device: str, number: int) -> tuple[tuple[str, str], ...]:
+    return tuple((counter.name, f"{BASE}/{device}/ports/{number}/{counter.folder}/{counter.name}") for counter in TABLE)
 
 
 def _of_kind(captures: Captures, means: Means) -> Any:
     read, unseen = captures.once(_read)
-    result = tuple(counter for port, values in read for counter in _of(port, values, means))
+    result = tuple(counter for port, values in read for counter in _of(
+        port.name, port.pci, port.number, means, tuple((name, values[name]) for name in _NAMES[means] if name in values)))
     return Partial(result, unseen) if unseen else result
 
 
-def _of(port: Port, values: dict[str, Any], means: Means) -> list[PortCounter]:
-    found = {name: value for name, value in values.items() if BY_NAME[name].means is means}
-    none: dict[str, Any] = {f"{means.value} counters": UNSUPPORTED}
-    return [made(PortCounter, {
-        "name": f"{port.name} {name}", "pci": port.pci, "number": port.number, "counter": name, "value": value,
-    }) for name, value in (found or none).items()]
+@lru_cache(maxsize=4096)
+def _of(port: str, pci: str, number: int, means: Means, found: tuple[tuple[str, Any], ...]) -> tuple[PortCounter, ...]:
+    """A port's counters of one kind; for ports of one name that count the same (nothing, mostly) the same facts."""
+    return tuple(made(PortCounter, {
+        "name": f"{port} {name}", "pci": pci, "number": number, "counter": name, "value": value,
+    }) for name, value in found or ((f"{means.value} counters", UNSUPPORTED),))

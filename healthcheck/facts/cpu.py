@@ -147,7 +147,7 @@ def packages(captures: Captures) -> tuple[Package, ...]:
 
 def _throttled(files: Files, cpu: str) -> Any:
     path = f"{CPU}/cpu{cpu}/thermal_throttle/package_throttle_count"
-    return files.read(path, _number) if files.has(path) else UNSUPPORTED
+    return files.optional(path, _number)
 
 
 @fact("microcode", MICROCODE)
@@ -156,7 +156,7 @@ def microcode(captures: Captures) -> Microcode:
     files = captures.files(MICROCODE)
     files.text(f"{CPU}/online")
     path = f"{CPU}/cpu0/microcode/version"
-    revision: Any = files.read(path, _revision) if files.has(path) else UNSUPPORTED
+    revision: Any = files.optional(path, _revision)
     return Microcode("microcode", revision)
 
 

@@ -201,8 +201,8 @@ def driver(captures: Captures) -> Driver:
     module: Any = UNSUPPORTED
     if files.has(MODULE) or files.has(PROC):
         module = files.read(MODULE, _version) if files.has(MODULE) else files.read(PROC, _proc_version)
-    open_module: Any = files.read(PROC, _open) if files.has(PROC) else UNSUPPORTED
-    gsp: Any = files.read(PARAMS, _gsp) if files.has(PARAMS) else UNSUPPORTED
+    open_module: Any = files.optional(PROC, _open)
+    gsp: Any = files.optional(PARAMS, _gsp)
     told: dict[str, Any] = {
         key: reading(word.head, key, str) if word.head else Unmeasured(word.trouble) for key in ("driver", "nvml", "cuda")
     }

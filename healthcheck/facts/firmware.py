@@ -62,7 +62,7 @@ def _line(text: str) -> str:
 def firmware(captures: Captures) -> Firmware:
     """The DMI strings."""
     files = captures.files(DMI)
-    found: list[Any] = [files.read(path, _line) if files.has(path) else UNSUPPORTED for path in DMI.paths]
+    found: list[Any] = [files.optional(path, _line) for path in DMI.paths]
     return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3], board=found[4])
 
 

@@ -297,8 +297,11 @@ def _gpu(line: Line, source: str = "NVML") -> Gpu:
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], **nothing)
     values: dict[str, Any] = {"name": f"GPU {index}", "index": index, "caveat": ""}
     for field, key, kind, convert in _PLAN:
-        told = line.get(key)
-        if type(told) is dict and len(told) == 1 and type(value := told.get("ok")) is kind:
+        try:
+            value = line[key]["ok"]         # nearly always, and there are hundreds
+        except (KeyError, TypeError):
+            value = None
+        if type(value) is kind:
             values[field] = value if convert is None else convert(value)
         else:
             values[field] = reading(line, key, kind, source)

@@ -121,7 +121,7 @@ def _hca(files: Files, name: str, users: dict[str, list[Any]]) -> Hca:
 
 
 def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
-    return files.read(path, parse) if files.has(path) else UNSUPPORTED
+    return files.optional(path, parse)
 
 
 def _best(files: Files, at: str, name: str, parse: Callable[[str], Any]) -> Any:

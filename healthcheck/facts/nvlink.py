@@ -5,8 +5,9 @@ A GPU that was not read, or that has no such links or counters at all, is one su
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact, made
@@ -174,27 +175,39 @@ def nvlinks(captures: Captures) -> Any:
     return each(captures, _links)
 
 
-def _links(line: Line) -> Iterator[NvLink]:
+def _links(line: Line) -> tuple[NvLink, ...]:
     rows = _rows(line)
     if type(rows) is not list or not rows:
         empty = UNSUPPORTED if rows == [] else rows
-        yield NvLink(**_nothing(
-            line, "NVLinks", empty, "link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci"))
-        return
-    index = index_of(line)
-    numbers: list[Any] = [row[:_BEFORE - 1] for row in rows]
-    if not _counts([number for row in numbers for number in row]):
-        numbers = [map(_number, row) for row in numbers]
-    down: Any = _DIVIDED if _divided(line) else False
-    for link, (state, version, speed, kind) in enumerate(numbers):
-        remote = rows[link][_BEFORE - 1]
-        yield made(NvLink, {
+        return (NvLink(**_nothing(
+            line, "NVLinks", empty, "link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci")),)
+    index, down = index_of(line), _DIVIDED if _divided(line) else False
+    numbers = [row[:_BEFORE - 1] for row in rows]
+    if _counts([number for row in numbers for number in row]) and set(map(type, ends := [row[_BEFORE - 1] for row in rows])) == {str}:
+        return _sound_links(index, tuple(map(tuple, numbers)), tuple(ends), down)
+    return _each_link(index, numbers, [row[_BEFORE - 1] for row in rows], down, _number)
+
+
+@lru_cache(maxsize=1024)
+def _sound_links(index: int, numbers: tuple[tuple[int, ...], ...], ends: tuple[str, ...], down: Any) -> tuple[NvLink, ...]:
+    """The links of a GPU, all of them read; of all GPUs in one place whose links say the same these are the same facts."""
+    return _each_link(index, numbers, ends, down, lambda value: value)
+
+
+def _each_link(
+    index: int, numbers: Iterable[Sequence[Any]], ends: Iterable[Any], down: Any, meaning: Callable[[Any], Any],
+) -> tuple[NvLink, ...]:
+    found = []
+    for link, (row, remote) in enumerate(zip(numbers, ends, strict=True)):
+        state, version, speed, kind = map(meaning, row)
+        found.append(made(NvLink, {
             "name": f"GPU {index} NVLink {link}", "gpu": index, "link": link,
             "active": (state == 1 or down) if type(state) is int else state, "version": version,
             "gigabytes_per_second": speed / 1000 if type(speed) is int else speed,
             "remote_type": _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
             "remote_pci": remote[:32] if type(remote) is str else _number(remote),
-        })
+        }))
+    return tuple(found)
 
 
 @fact("nvlink_errors", NVML, PCI)
@@ -209,24 +222,35 @@ def nvlink5_errors(captures: Captures) -> Any:
     return each(captures, lambda line: _errors(line, NvLink5Errors, _COUNTERS5, _SHORT))
 
 
-def _errors(line: Line, kind: type, names: tuple[str, ...], start: int) -> Iterator[Any]:
+def _errors(line: Line, kind: type, names: tuple[str, ...], start: int) -> tuple[Any, ...]:
     rows = _rows(line)
-    counted = [row[start:start + len(names)] for row in rows] if type(rows) is list else []
+    counted = [tuple(row[start:start + len(names)]) for row in rows] if type(rows) is list else []
     flat = [value for values in counted for value in values]
     # What no link of a GPU counts is told of the GPU and not of each link.
     if type(rows) is list and flat.count(-3) == len(flat):
         rows = UNSUPPORTED
     if type(rows) is not list:
-        yield kind(**_nothing(line, "NVLinks", rows, "link", *names))
-        return
-    index, plain = index_of(line), _counts(flat)
+        return (kind(**_nothing(line, "NVLinks", rows, "link", *names)),)
+    if _counts(flat) and all(counted):
+        return _sound_errors(kind, names, index_of(line), tuple(counted))
+    return _each_errors(kind, names, index_of(line), (tuple(map(_number, values or (-3,) * len(names))) for values in counted))
+
+
+@lru_cache(maxsize=1024)
+def _sound_errors(kind: type, names: tuple[str, ...], index: int, counted: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
+    """The counters of a GPU's links, all of them read; for GPUs in one place that count the same (nothing, mostly) the same facts."""
+    return _each_errors(kind, names, index, counted)
+
+
+def _each_errors(kind: type, names: tuple[str, ...], index: int, counted: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
     fields = ("name", "gpu", "link", *names)
+    found: list[Any] = []
     for link, values in enumerate(counted):
-        found = values if values and plain else [_number(value) for value in values or [-3] * len(names)]
         if kind is NvLink5Errors:
-            found = [bit_error_ratio(value) if name in _BER and type(value) is int else value
-                     for name, value in zip(names, found, strict=True)]
-        yield made(kind, dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *found), strict=True)))
+            values = tuple(bit_error_ratio(value) if name in _BER and type(value) is int else value
+                           for name, value in zip(names, values, strict=True))
+        found.append(made(kind, dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *values), strict=True))))
+    return tuple(found)
 
 
 def bit_error_ratio(value: int) -> float:
@@ -243,21 +267,30 @@ def gpu_pairs(captures: Captures) -> Any:
     return found
 
 
-def _pairs(line: Line) -> Iterator[GpuPair]:
+def _pairs(line: Line) -> tuple[GpuPair, ...]:
     index = index_of(line)
     rows = gone(line) or reading(line, "p2p", list)
     if type(rows) is not list or len(rows) != index:
-        if index:
-            why = Unmeasured("NVML: p2p is not of the reader's form") if type(rows) is list else rows
-            yield GpuPair(**_nothing(line, "and those before it", why, "peer", "read", "write", "nvlink"))
-        return
-    for other, row in enumerate(rows):
-        words: list[Any] = [Unmeasured("NVML: the other GPU was not read")] * 6
-        if type(row) is list and len(row) == 6:
-            words = [_P2P[code] for code in row] if _counts(row) and max(row) < len(_P2P) else [_status(code) for code in row]
-        for gpu, peer, (read, write, nvlink) in ((index, other, words[:3]), (other, index, words[3:])):
-            yield made(GpuPair, {
-                "name": f"GPU {gpu} to GPU {peer}", "gpu": gpu, "peer": peer, "read": read, "write": write, "nvlink": nvlink})
+        if not index:
+            return ()
+        why = Unmeasured("NVML: p2p is not of the reader's form") if type(rows) is list else rows
+        return (GpuPair(**_nothing(line, "and those before it", why, "peer", "read", "write", "nvlink")),)
+    if all(type(row) is list and len(row) == 6 and _counts(row) and max(row) < len(_P2P) for row in rows):
+        return _sound_pairs(index, tuple(map(tuple, rows)))
+    return _each_pair(index, ([_status(code) for code in row] if type(row) is list and len(row) == 6
+                              else [Unmeasured("NVML: the other GPU was not read")] * 6 for row in rows))
+
+
+@lru_cache(maxsize=1024)
+def _sound_pairs(index: int, rows: tuple[tuple[int, ...], ...]) -> tuple[GpuPair, ...]:
+    return _each_pair(index, ([_P2P[code] for code in row] for row in rows))
+
+
+def _each_pair(index: int, rows: Iterable[list[Any]]) -> tuple[GpuPair, ...]:
+    return tuple(
+        made(GpuPair, {"name": f"GPU {gpu} to GPU {peer}", "gpu": gpu, "peer": peer, "read": read, "write": write, "nvlink": nvlink})
+        for other, words in enumerate(rows)
+        for gpu, peer, (read, write, nvlink) in ((index, other, words[:3]), (other, index, words[3:])))
 
 
 def _status(code: Any) -> Any:

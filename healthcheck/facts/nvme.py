@@ -107,7 +107,7 @@ def _limit(text: str) -> float:
 
 
 def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
-    return files.read(path, parse) if files.has(path) else UNSUPPORTED
+    return files.optional(path, parse)
 
 
 def _devices(files: Files) -> list[str]:

@@ -96,7 +96,7 @@ def _sensor(files: Files, device: str, path: str) -> Sensor:
     label: Any = files.read(stem + "label", str) if files.has(stem + "label") else Unmeasured(f"{stem}label is not there")
     words = clean(label, 40) if isinstance(label, str) else stem.rpartition("/")[2].rstrip("_")
     pci = files.read(f"{BASE}/{device}/device/uevent", slot)
-    critical: Any = files.read(stem + "crit", _milli) if files.has(stem + "crit") else UNSUPPORTED
+    critical: Any = files.optional(stem + "crit", _milli)
     return Sensor(
         name=f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
         module=label.lower().startswith("module") if isinstance(label, str) else label,

@@ -151,8 +151,8 @@ def _port(files: Files, device_name: str, number: int) -> Port:
     rate = f"{at}/rate"
     gids = _table(files, f"{at}/gids", _gid)
     board: Any = f"{BASE}/{device_name}/board_id"
-    board = files.read(board, str) if files.has(board) else UNSUPPORTED
-    downed: Any = files.read(counter, count) if files.has(counter) else UNSUPPORTED
+    board = files.optional(board, str)
+    downed: Any = files.optional(counter, count)
     return Port(
         name=f"{device_name}/{number} ({pci})" if isinstance(pci, str) else f"{device_name}/{number}",
         device=device_name,

@@ -95,7 +95,7 @@ def _array(files: Files, name: str) -> Array:
     at = f"{_BLOCK}/{name}/md"
 
     def optional(file: str, parse: Any) -> Any:
-        return files.read(f"{at}/{file}", parse) if files.has(f"{at}/{file}") else UNSUPPORTED
+        return files.optional(f"{at}/{file}", parse)
 
     level = files.read(f"{at}/level", _word)
     members = {path.split("/")[-2].removeprefix("dev-"): files.read(path, _flags) for path in files

@@ -95,7 +95,7 @@ def roce_ports(captures: Captures) -> Any:
 def _port(files: Files, port: Port) -> RocePort:
     at = f"{BASE}/{port.device}/ports/{port.number}"
     values: dict[str, Any] = {
-        name: files.read(f"{at}/hw_counters/{name}", count) if files.has(f"{at}/hw_counters/{name}") else UNSUPPORTED for name in COUNTERS}
+        name: files.optional(f"{at}/hw_counters/{name}", count) for name in COUNTERS}
     sizes = [files.read(path, count) for path in files
              if path.startswith(f"{BASE}/{port.device}/device/net/") and path.endswith("/mtu")]
     wrong = [size for size in sizes if isinstance(size, Unmeasured)]

@@ -1,0 +1,121 @@
+"""What is made of equal answers is made once: facts of captures that say the same, and what rules say of such facts.
+
+A fleet is built of the same parts, so most of what its nodes answer is equal to the letter (what the bus holds, which modules are loaded,
+how Docker is set), and of one node two looks differ in its counters and temperatures alone. A fact is a pure function of the captures of
+its probes, and a result of its rule, its SKU and the facts it takes: equal ones need no second making. What two nodes were not seen to
+have in common is not kept, so that a fleet's own facts do not stay in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from healthcheck.checks.base import PREVIOUS
+from healthcheck.facts.base import FACTS, NOTHING, Captures, Mark, build_fact
+from healthcheck.guard import Guards, Subject
+from healthcheck.judge import Facts, judge
+from healthcheck.outcome import Result
+from healthcheck.recording import Recording
+from healthcheck.rule import Rule
+from healthcheck.sku import Sku
+
+# Facts and results that are kept at most; a fleet of one SKU needs some hundreds.
+_MOST = 8192
+# Below this many a tuple of facts is not looked up by the facts in it.
+_MANY = 8
+# Facts that the inventory gives (port plans): as many as there are kinds of nodes.
+_MOST_GIVEN = 64
+
+
+class Shared:
+    """Facts by what they are made of, and results by the facts they are of; for one sweep."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._facts: dict[Mark, Any] = {}
+        self._beside: dict[Mark, Any] = {}              # of the node that is looked at, whose two looks say much the same
+        self._results: dict[Mark, Result] = {}
+        self._subjects: dict[int, Subject] = {}
+        self._given: list[Any] = [None]                 # None: that there is no such fact is what nodes have in common, too
+        self._common = self._of_given()
+
+    def facts(self, recordings: Sequence[tuple[Recording, Iterable[str]]]) -> list[dict[str, Any]]:
+        """Of recordings of one node the facts of the names given with each."""
+        self._beside.clear()
+        return [{name: build_fact(FACTS[name], captures) for name in names}
+                for captures, names in ((Captures(recording, self), names) for recording, names in recordings)]
+
+    def find(self, key: Mark) -> Any:
+        """What was made of captures that say the same, of this node or of others."""
+        found = self._beside.get(key, NOTHING)
+        return found if found is not NOTHING else self._facts.get(key, NOTHING)
+
+    def keep(self, key: Mark, value: Any) -> Any:
+        """Takes what was made; the same is known already where it is of the very same facts (of devices that say the same)."""
+        if type(value) is tuple and len(value) >= _MANY:
+            value = self._equal(key[0], value)
+        self._beside[key] = value
+        if self._twice(key):
+            self._hold(key, value)
+        return value
+
+    def _equal(self, name: str, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The tuple of the very same facts that is already known, if there is one: builders share facts of devices that say the same."""
+        key = (name, *map(id, value))
+        known: tuple[Any, ...] | None = self._facts.get(key)
+        if known is not None:
+            return known
+        if self._twice(key):
+            self._hold(key, value)
+        return value
+
+    def _twice(self, key: Mark) -> bool:
+        number = hash(key)
+        if number in self._seen:
+            return True
+        self._seen.add(number)
+        return False
+
+    def _hold(self, key: Mark, value: Any) -> None:
+        if len(self._facts) >= _MOST or len(self._results) >= _MOST:
+            self._facts.clear()
+            self._common = self._of_given()
+            self._results.clear()
+            self._subjects.clear()
+        self._facts[key] = self._common[id(value)] = value
+        subject = Guards().subject(value)
+        if subject.guarded is subject.value:            # whole: no guard, which would be one node's
+            self._subjects[id(value)] = subject
+
+    def _of_given(self) -> dict[int, Any]:
+        """Common facts by identity, which is safe as long as they are held here."""
+        return {id(fact): fact for fact in self._given}
+
+    def guards(self) -> Guards:
+        """Guards for one node's facts."""
+        return Guards(common=self._subjects)
+
+    def given(self, fact: Any) -> Any:
+        """A fact that no capture holds, or an equal one that was given before."""
+        for known in self._given:
+            if known == fact:
+                return known
+        if len(self._given) < _MOST_GIVEN:
+            self._given.append(fact)
+            self._common[id(fact)] = fact
+        return fact
+
+    def result(self, rule: Rule, sku: Sku | None, facts: Facts, previous: Facts | None, guards: Guards) -> Result:
+        """What the rule says of a node; made once where its facts are what nodes have in common. The SKU lives as long as this does."""
+        common, identities = self._common, []
+        for name in rule.checked.facts:
+            fact = facts.get(name) if not name.startswith(PREVIOUS) else previous.get(name.removeprefix(PREVIOUS)) if previous else None
+            if id(fact) not in common:
+                return judge(rule, facts, previous, sku, guards)
+            identities.append(id(fact))
+        key = (id(rule), id(sku), *identities)
+        known = self._results.get(key)
+        if known is None:
+            known = self._results[key] = judge(rule, facts, previous, sku, guards)
+        return known

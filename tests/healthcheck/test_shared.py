@@ -1,0 +1,154 @@
+"""What is made of equal answers is made once (healthcheck.shared), and says what it would say if it were made each time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck.assess import Assessment, _View
+from healthcheck.facts.base import FACTS, Captures, Unread, build_fact
+from healthcheck.outcome import NodeReport
+from healthcheck.probes import Probe
+from healthcheck.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.shared import Shared
+from inventory.model import Node
+from tests.healthcheck import machine
+
+RULES = load_ruleset([packaged()])
+VIEW = _View.of(RULES.rules)
+PROBES = sorted(machine.captures())
+
+
+def sent(recording: Recording) -> Recording:
+    """The recording as it comes from a node or from disk."""
+    return from_json(json.loads(json.dumps(to_json(recording))))
+
+
+def named(node: str, **changes: Capture) -> Recording:
+    return replace(machine.recording(node, **changes), host=replace(machine.HOST, hostname=node, boot_id=f"boot of {node}"))
+
+
+def earlier(look: Recording) -> Recording:
+    assert look.host is not None
+    return replace(look, host=replace(look.host, time=look.host.time - 60), received=look.received - 60)
+
+
+def assessed(looks: Iterable[tuple[Recording, Recording | None]], only: str = "") -> dict[str, NodeReport]:
+    pairs = list(looks)
+    assessment = Assessment([Node(now.node, sku="hgx-h100") for now, _ in pairs], RULES)
+    for now, before in pairs:
+        assessment.add(now, before)
+    return {report.node: report for report in assessment.finish().reports if not only or report.node == only}
+
+
+def of_nodes(report: NodeReport) -> list[Any]:
+    """Results of the rules that look at one node alone."""
+    fleet = {rule.id for rule in RULES.rules if rule.checked.fleet}
+    return [result for result in report.results if result.rule not in fleet]
+
+
+DAMAGE = st.sampled_from(["missing", "denied", "timeout", "truncated", "cut", "digits", "gone"])
+
+
+def damaged(capture: Capture, how: str) -> Capture | None:
+    if how == "gone":
+        return None
+    if how in ("missing", "denied", "timeout", "truncated"):
+        return replace(capture, outcome=Outcome(how))
+    if how == "cut":
+        return replace(capture, text=capture.text[:-3], files={path: replace(entry, text=entry.text[:-3]) for path, entry in capture.files.items()})
+    other = str.maketrans("0123456789", "1234567890")
+    return replace(capture, text=capture.text.translate(other),
+                   files={path: replace(entry, text=entry.text.translate(other)) for path, entry in capture.files.items()})
+
+
+@settings(max_examples=60, deadline=None)
+@given(changes=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.sampled_from(PROBES), DAMAGE), max_size=6))
+def test_a_node_is_judged_among_others_as_it_is_judged_alone(changes: list[tuple[int, bool, str, str]]) -> None:
+    looks = [[named(f"n{number}"), earlier(named(f"n{number}"))] for number in range(4)]
+    for number, before, probe, how in changes:
+        look = looks[number][before]
+        captures = dict(look.captures)
+        if probe in captures:
+            changed = damaged(captures.pop(probe), how)
+            looks[number][before] = replace(look, captures=captures if changed is None else {**captures, probe: changed})
+    together = assessed((sent(now), sent(before)) for now, before in looks)
+    for now, before in looks:
+        # By hand, and not from JSON: of such recordings nothing is shared.
+        alone = assessed([(now, before)])
+        assert of_nodes(together[now.node]) == of_nodes(alone[now.node])
+
+
+def test_what_nodes_have_in_common_is_made_once() -> None:
+    shared = Shared()
+    first, second, third, odd = (sent(named(name)) for name in ("n1", "n2", "n3", "odd"))
+    odd = sent(replace(odd, captures={**odd.captures, "host.sysctl": replace(odd.captures["host.sysctl"], files={})}))
+    made = [shared.facts([(look, ("sysctls", "hcas", "look"))])[0] for look in (first, second, third, odd)]
+    assert made[1]["hcas"] is made[2]["hcas"] is made[3]["hcas"] and made[0]["hcas"] == made[1]["hcas"]
+    assert made[2]["sysctls"] is made[1]["sysctls"] and made[3]["sysctls"] != made[2]["sysctls"]
+    assert made[2]["look"] is not made[1]["look"]
+
+
+def test_two_looks_at_one_node_share_what_did_not_change_between_them() -> None:
+    now, before = sent(named("n1")), sent(earlier(named("n1", port_counters=machine.counters(**{"mlx5_0.symbol_error": "7\n"}))))
+    (new, old) = Shared().facts([(now, ("ports", "port_rate_counters", "look")), (before, ("ports", "port_rate_counters", "look"))])
+    assert new["ports"] is old["ports"] and new["port_rate_counters"] != old["port_rate_counters"]
+    assert (new["look"].time - old["look"].time, new["look"].received - old["look"].received) == (60, 60)
+
+
+def test_a_fact_that_asks_for_the_look_itself_is_never_anothers() -> None:
+    shared = Shared()
+    names = [shared.facts([(sent(named(name)), ("host_name",))])[0]["host_name"].own for name in ("n1", "n2", "n3")]
+    assert names == ["n1", "n2", "n3"]
+
+
+def test_no_more_is_kept_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("healthcheck.shared._MOST", 20)
+    shared = Shared()
+    for number in range(6):
+        for _ in range(2):
+            shared.facts([(sent(named("n1", host_swap=machine.done(**{"/proc/swaps": f"{number}\n"}))), VIEW.facts)])
+            assert len(shared._facts) <= 20 and len(shared._common) <= 21 + len(shared._given)
+
+
+def test_every_fact_is_made_of_the_probes_that_it_declares_and_of_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = [machine.recording(), machine.recording(gpu_nvml=Capture(Outcome.MISSING)), machine.recording(port_sysfs=Capture(Outcome.TIMEOUT)),
+             machine.recording(gpu_nvml=replace(machine.nvml(), outcome=Outcome.TIMEOUT)), machine.recording(docker_info=Capture(Outcome.DENIED))]
+    asked: set[str] = set()
+    for way in ("capture", "text", "files", "devices"):
+        def noted(self: Captures, probe: Probe, real: Any = getattr(Captures, way)) -> Any:
+            asked.add(probe.id)
+            return real(self, probe)
+        monkeypatch.setattr(Captures, way, noted)
+    for look in looks:
+        for spec in FACTS.values():
+            asked.clear()
+            build_fact(spec, Captures(look))
+            assert asked <= {probe.id for probe in spec.everything}, spec.name
+
+
+def test_equal_files_of_two_recordings_are_decoded_once_and_changed_ones_are_not() -> None:
+    first, second = sent(named("n1")), sent(named("n2"))
+    assert first.captures["hca.sysfs"].files is second.captures["hca.sysfs"].files
+    path = next(iter(first.captures["hca.sysfs"].files))
+    held = named("n3").captures["hca.sysfs"]
+    third = sent(named("n3", hca_sysfs=replace(held, files={**held.files, path: FileCapture(Outcome.DONE, "28.39.9999\n")})))
+    assert third.captures["hca.sysfs"].files != first.captures["hca.sysfs"].files
+    assert third.captures["hca.sysfs"].files[path].text == "28.39.9999\n"
+
+
+def test_what_a_builder_raises_is_not_kept() -> None:
+    shared = Shared()
+    denied = replace(machine.captures()["host.sysctl"], outcome=Outcome.DENIED)
+    found = [shared.facts([(sent(named(name, host_sysctl=denied)), ("sysctls",))])[0]["sysctls"] for name in ("n1", "n2", "n3")]
+    assert len({value.reason for value in found}) == 1
+    with pytest.raises(Unread):
+        FACTS["sysctls"].build(Captures(sent(named("n1", host_sysctl=denied))))
