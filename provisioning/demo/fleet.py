@@ -23,7 +23,7 @@ from provisioning.demo.keys import KeyPair
 from provisioning.demo.machine import Access, HostKey, Machine, login_script, write
 
 ADDRESS = "127.0.0.1"
-SKU = "hgx-h100"
+SKU = "dgx-h100"
 _KEEPER = Path(__file__).with_name("keeper.py")
 _RACK = 8                   # nodes
 _SEPARATION = Path("/run/sshd")

@@ -14,12 +14,13 @@ from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from inventory.model import Node, PortPlan
 from tests.healthcheck import machine
+from tests.healthcheck.servers import SITE, with_site
 
-RULES = load_ruleset([packaged()])
+RULES = with_site(load_ruleset([packaged()]))
 
 
 def results(node: Node | None = None, **changes: Capture) -> dict[str, Result]:
-    node = node or Node(name="gpu001", sku="hgx-h100")
+    node = node or Node(name="gpu001", sku=SITE)
     assessment = Assessment((node,), RULES)
     assessment.add(machine.recording(**changes))
     return {result.rule: result for result in assessment.finish().reports[0].results}

@@ -131,7 +131,7 @@ def test_a_rule_that_asks_for_the_wrong_number_is_reported_at_its_own_line(tmp_p
 
 
 def test_a_sku_inherits_numbers_and_may_decline_one(tmp_path: Path) -> None:
-    site = load(tmp_path, "sku: h100-small\ninherit: hgx-h100\nnumbers: {memory_gib: 1024, docker: null}\n", "sku/a.yaml", over_packaged=True)
+    site = load(tmp_path, "sku: h100-small\ninherit: dgx-h100\nnumbers: {memory_gib: 1024, docker: null}\n", "sku/a.yaml", over_packaged=True)
     sku = site.skus["h100-small"]
     assert (sku.numbers["gpu_count"], sku.numbers["memory_gib"], sku.declines("docker")) == (8, 1024, True)
 

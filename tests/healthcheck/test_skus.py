@@ -87,6 +87,31 @@ def test_no_two_skus_with_as_many_gpus_take_each_others_model() -> None:
         assert {other for other, product in products.items() if skus.is_model(product, sku.numbers["gpu_model"])} == {name}
 
 
+OF_THE_SERVER = ("memory_gib", "docker", "cpu_count", "numa_nodes", "dimm_count", "nvme_count")
+
+
+@pytest.mark.parametrize("sku", [sku for name, sku in RULES.skus.items() if name.startswith("hgx-")], ids=lambda sku: sku.name)
+def test_a_sku_of_a_baseboard_judges_nothing_that_only_the_server_around_it_has(sku: skus.Sku) -> None:
+    assert [number for number in OF_THE_SERVER if not sku.declines(number)] == []
+
+
+@pytest.mark.parametrize(("sku", "state", "failed"), [
+    ("hgx-h100", NodeState.HEALTHY, set()), ("dgx-h100", NodeState.UNHEALTHY, {"host-memory"}),
+])
+def test_a_sound_server_of_half_the_memory_and_without_docker_is_healthy_around_the_same_board(
+    sku: str, state: NodeState, failed: set[str],
+) -> None:
+    other = {"host_memory": machine.done(**{"/proc/meminfo": machine.MEMINFO.replace("MemTotal:       2113000000", "MemTotal: 1056000000").replace("2040000000", "1020000000")}),
+             **dict.fromkeys(("docker_info", "docker_ps", "docker_images"), Capture(Outcome.MISSING))}
+    (report,) = swept(machine.recording(**other), sku=sku)
+    found = results(report)
+    assert {rule for rule in ("host-memory", "docker-answers") if found[rule].status is Status.FAIL} == failed
+    assert report.state is state, [result for result in report.results if result.status in (Status.FAIL, Status.UNKNOWN)]
+    if state is NodeState.HEALTHY:
+        assert found["host-memory"].reason == "the SKU hgx-h100 says that memory_gib is not judged"
+        assert found["docker-answers"].reason == "the SKU hgx-h100 says that docker is not judged"
+
+
 # A node that is plainly another machine
 
 def test_a_node_of_another_model_is_unknown_for_every_number_of_its_sku_and_says_what_to_correct() -> None:
@@ -256,7 +281,9 @@ def test_nodes_like_a_known_sku_are_proposed_as_that_with_what_differs_and_how_s
     text = as_yaml(proposal, "ours", "a test")
     assert "power_limit_watts: 500  # 3 of 4 nodes, not odd (600)" in text
     assert any(line.startswith("power_limit_watts: 500, there 700 (") for line in differences(proposal))
-    assert yaml.safe_load(text)["inherit"] == "hgx-h100"
+    ours = yaml.safe_load(text)
+    # What the board does not say is learned from the nodes.
+    assert (ours["inherit"], ours["numbers"]["memory_gib"], ours["numbers"]["docker"], ours["numbers"]["cpu_count"]) == ("hgx-h100", 2015, True, 224)
 
 
 def test_a_proposal_loads_and_a_healthy_node_is_well_under_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One simulated HGX H100 on disk, looked at by the real collector and judged by the packaged rules among healthy peers.
+"""One simulated DGX H100 on disk, looked at by the real collector and judged by the packaged rules among healthy peers.
 
 No network: the program runs here, under the node's tree, against the simulated driver. What a look brought is kept in the folder that
 MUSTER_SCENARIO_LOOKS names, if it is set, so that judging can be repeated without looking again.
@@ -29,8 +29,8 @@ from provisioning.demo import build, h100
 from provisioning.demo.machine import Machine, write
 from tests.testbed import collector
 
-NODE = Node(name="gpu001", sku="hgx-h100")
-PEERS = tuple(Node(name=f"gpu{number:03d}", sku="hgx-h100") for number in range(2, 9))
+NODE = Node(name="gpu001", sku="dgx-h100")
+PEERS = tuple(Node(name=f"gpu{number:03d}", sku="dgx-h100") for number in range(2, 9))
 # Between two looks: what a timer's period is, and enough for rates by the second and by the hour.
 BETWEEN_S = 600.0
 

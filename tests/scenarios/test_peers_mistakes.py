@@ -19,12 +19,13 @@ from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine
 from tests.healthcheck.checks import test_dcgm as dcgm
+from tests.healthcheck.servers import SITE, with_site
 from tests.scenarios import node as simulated
 
 
-def report(sku: str | None = "hgx-h100", before: Capture | None = None, **changes: Capture) -> NodeReport:
+def report(sku: str | None = SITE, before: Capture | None = None, **changes: Capture) -> NodeReport:
     """The healthy node with these captures instead; `before` is NVML's answer ten minutes earlier."""
-    assessment = Assessment((Node(name="gpu001", sku=sku),), simulated.rules())
+    assessment = Assessment((Node(name="gpu001", sku=sku),), with_site(simulated.rules()))
     earlier = machine.recording(**({} if before is None else {"gpu_nvml": before}))
     assessment.add(machine.recording(**changes), simulated.earlier(earlier))
     return assessment.finish().reports[0]

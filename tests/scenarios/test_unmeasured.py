@@ -152,7 +152,7 @@ def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) 
     """Each reading of each fact in turn is one that this hardware, or every second part of it, does not have. A rule that reads it skips
     what lacks it, or fails, as it says."""
     of = RULES[rule]
-    sku = node.rules().skus["hgx-h100"]
+    sku = node.rules().skus[node.NODE.sku or ""]
     # What the SKU declines to judge is judged here.
     numbers = {**{number: 8 if value is None else value for number, value in sku.numbers.items()}, "imex": True, "fabric": True}
     captures = Captures(room.healthy)
