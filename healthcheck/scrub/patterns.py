@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from healthcheck.scrubwords import TLDS
+from healthcheck.scrub.words import TLDS
 
+LONGEST = 32_768           # characters of a line that are worked on together
 PLACE = 0xF0000            # a piece that is done is one character of plane 15 while the others are worked on
 PLACES = 0xFFF0
 BEGIN = re.compile(r"(?<![a-z])[a-z]|(?<=\\x[0-9a-f]{2})[a-z]|(?<![0-9a-z])[^a-z]")
@@ -180,3 +181,7 @@ IDENTITY = re.compile(
     r"/(?:[\w-]*serial(?:_number)?|[\w-]*uuid|machine-id|boot_id|[\w-]*guid|nguid|eui|wwid|[\w-]*asset_tag|subsysnqn|hostnqn|hostid)$")
 HOST_FILE = re.compile(r"/(?:hostname|domainname|nodename)$")
 VERSION_FILE = re.compile(r"/(?:osrelease|version|ostype|fw_ver|hca_type|rate|state|phys_state|link_layer)$")
+# Keys of JSON that hold one identity.
+ID_KEYS = frozenset((
+    "uuid", "serial", "id", "serial_number", "part_number", "board_part_number", "board_serial", "guid", "nodeid", "board_id",
+))

@@ -1,0 +1,99 @@
+"""What is scrubbed as a whole: a recording, each capture by what it holds, and the node's place in the inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
+from healthcheck.scrub import objects, paths
+from healthcheck.scrub import patterns as forms
+from healthcheck.scrub.engine import NODE, Scrubber
+from inventory.model import Node, PortPlan
+from inventory.transport.base import Failure
+
+
+def own_name(node: Node) -> str:
+    """The first label of the node's name, in small letters."""
+    return node.name.lower().partition(".")[0]
+
+
+def recording(scrubber: Scrubber, look: Recording) -> Recording:
+    """The look with all text scrubbed; outcomes, exits, sizes and times stay."""
+    failure = look.failure
+    if failure is not None:
+        failure = Failure(failure.stage, scrubber.text(failure.reason))
+    host = look.host
+    if host is not None:
+        host = Host(scrubber.host(host.hostname), scrubber.opaque("boot id", host.boot_id), host.time, host.uid, scrubber.text(host.python),
+                    host.machine, host.cpu_s)
+    captures = {name: _capture(scrubber, name, capture) for name, capture in look.captures.items()}
+    return Recording(NODE, look.received, host, failure, captures)
+
+
+def _capture(scrubber: Scrubber, name: str, capture: Capture) -> Capture:
+    cut = capture.outcome in (Outcome.TRUNCATED, Outcome.TIMEOUT)
+    text = _whole(capture.text) if cut else capture.text
+    files: dict[str, FileCapture] = {}
+    mounts = any(path.endswith("/mountinfo") for path in capture.files)
+    for path, entry in capture.files.items():
+        held = _whole(entry.text) if entry.outcome in (Outcome.TRUNCATED, Outcome.TIMEOUT) else entry.text
+        if mounts and not path.endswith("/mountinfo"):      # a mount point, and what statvfs says of it
+            files[paths.scrubbed(scrubber, path)] = FileCapture(entry.outcome, held)
+        else:
+            files[scrubber.text(path)] = FileCapture(entry.outcome, _file(scrubber, path, held))
+    if name == "docker.info" or text.lstrip().startswith("{"):
+        text = "\n".join(objects.scrubbed(scrubber, line) for line in text.split("\n"))
+    else:
+        text = scrubber.text(text)
+    return replace(capture, text=text, stderr=scrubber.text(capture.stderr), files=files, note=scrubber.text(capture.note))
+
+
+def _file(scrubber: Scrubber, path: str, text: str) -> str:
+    if path.endswith("/mountinfo"):
+        return paths.mountinfo(scrubber, text)
+    if forms.IDENTITY.search(path):
+        return "\n".join(scrubber.opaque("serial number", line) if line.strip() else line for line in text.split("\n"))
+    if forms.HOST_FILE.search(path):
+        return "\n".join(scrubber.host(line) if line.strip("() \t") not in ("", "none") else line for line in text.split("\n"))
+    if path == "/proc/cmdline":
+        return paths.command_line(scrubber, text)
+    if path == "/proc/swaps":
+        return "\n".join(paths.swap(scrubber, line) for line in text.split("\n"))
+    return scrubber.text(text, patterns=forms.VERSION_FILE.search(path) is None)
+
+
+def node(scrubber: Scrubber, node: Node) -> Node:
+    """What replay takes of the inventory: ports by PCI address with role and rail; places and labels by stand-ins."""
+
+    def place(kind: str, value: str | None) -> str | None:
+        return None if value is None else scrubber.standins.name(kind, value.lower(), f"{kind.split()[0]}{{}}")
+
+    ports = {pci: PortPlan(plan.role, plan.rail, place("leaf name", plan.leaf)) for pci, plan in node.ports.items()}
+    labels = {str(place("label", key)): str(place("label", value)) for key, value in node.labels.items()}
+    sku, profile = (None if name is None else scrubber.text(name, patterns=False) for name in (node.sku, node.profile))
+    return Node(
+        name=NODE, sku=sku, profile=profile, lifecycle=replace(node.lifecycle, owner=None, until=None), rack=place("rack", node.rack),
+        leaf=tuple(str(place("leaf name", leaf)) for leaf in node.leaf), ports=ports, labels=labels,
+        nvlink_domain=place("NVLink domain", node.nvlink_domain), power=place("power domain", node.power),
+    )
+
+
+def _whole(text: str) -> str:
+    """A text that was cut, without the piece of a word at either end: a part of a name would not be known for what it is."""
+    first, newline, rest = text.partition("\n")
+    if newline and not forms.RECORD.match(first) and forms.RECORD.match(rest):
+        text = rest
+    return text if text.endswith("\n") else text[: max(text.rfind(" "), text.rfind("\n"), text.rfind(",")) + 1]
+
+
+def texts(look: Recording) -> Iterable[str]:
+    """Every text of the look that may hold a name."""
+    if look.failure is not None:
+        yield look.failure.reason
+    if look.host is not None:
+        yield from (look.host.hostname, look.host.boot_id)
+    for capture in look.captures.values():
+        yield from (capture.text, capture.stderr, capture.note)
+        for path, entry in capture.files.items():
+            yield from (path, entry.text)

@@ -1,0 +1,69 @@
+"""What a piece of text is, told by its form alone: an address, a volume, a secret of the command line, a line of mountinfo."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from healthcheck.scrub import patterns as forms
+from healthcheck.scrub.words import PARAMETERS, PUBLIC
+
+
+def is_ip(text: str) -> bool:
+    """Whether it is an address of IPv4 or IPv6."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_public(name: str) -> bool:
+    """Whether everybody's machines name this host or domain (small letters)."""
+    return name in PUBLIC or any(name.endswith(f".{public}") for public in PUBLIC)
+
+
+def is_volume(path: str) -> bool:
+    """Whether it is a logical volume, /dev/GROUP/VOLUME."""
+    return path.startswith("/dev/") and path.count("/") == 3 and forms.DEV_FOLDERS.match(path) is None
+
+
+def parameters(text: str) -> Iterable[tuple[str, str]]:
+    """The words KEY=VALUE of a kernel's command line."""
+    for word in text.split():
+        key, equals, value = word.partition("=")
+        if equals:
+            yield key, value
+
+
+_PLAIN = re.compile(
+    r"(?i)(?:on|off|auto|yes|no|none|force|nomodeset|strict|full|lazy|pt|debug|info|quiet|[yn]|[0-9.,:-]{1,11}[kmgt]?|0x[0-9a-f]{1,8})")
+
+
+def is_secret(key: str, value: str) -> bool:
+    """Whether a parameter of the kernel's command line has a value that nobody but its owner can make sense of."""
+    name = key.lower().strip("\"'").replace("-", "_")
+    if not value or value.startswith(("/", "UUID=", "PARTUUID=", "LABEL=", "PARTLABEL=")) or (":/" in value and "://" not in value):
+        return False
+    return not (name in PARAMETERS or name.partition(".")[0] in PARAMETERS or _PLAIN.fullmatch(value.rstrip("\"'")))
+
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def unescape(text: str) -> str:
+    """A word of mountinfo, fstab or swaps without its octal escapes."""
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def escape(text: str) -> str:
+    """The reverse of `unescape`."""
+    return re.sub(r"[ \t\n\\]", lambda match: f"\\{ord(match[0]):03o}", text)
+
+
+def mount_fields(line: str) -> tuple[list[str], list[str]] | None:
+    """The words of a line of mountinfo (proc(5)) before and after the dash; None for any other line."""
+    before, dash, after = line.partition(" - ")
+    left, right = before.split(" "), after.split(" ")
+    return (left, right) if dash and len(left) >= 6 and len(right) >= 3 else None
