@@ -307,6 +307,14 @@ def fabric(nvml: Any, handle: Any) -> Any:
     return [named(FABRIC_STATES, found.state), found.status, found.cliqueId, cluster, getattr(found, "healthMask", None)]
 
 
+def call(function: str, *more: int) -> Read:
+    """Reads what this function says of a GPU."""
+    def read(nvml: Any, handle: Any) -> Any:
+        return getattr(nvml, function)(handle, *more)
+
+    return read
+
+
 def reasons(nvml: Any, handle: Any) -> Any:
     """Why the clocks are what they are; the call had another name up to R530."""
     try:
@@ -339,40 +347,40 @@ DRIVER: Dict[str, Read] = {
 # Thresholds of heat: from Ada on nvml.h prefers margins to them (T.Limit), and a driver may cease to give them. They are UNSUPPORTED
 # then, and `temperature_margin_c`, the distance to the nearest slowdown, says what they said.
 GPU: Dict[str, Read] = {
-    "name": lambda nvml, handle: nvml.nvmlDeviceGetName(handle),
-    "uuid": lambda nvml, handle: nvml.nvmlDeviceGetUUID(handle),
-    "serial": lambda nvml, handle: nvml.nvmlDeviceGetSerial(handle),
+    "name": call("nvmlDeviceGetName"),
+    "uuid": call("nvmlDeviceGetUUID"),
+    "serial": call("nvmlDeviceGetSerial"),
     "pci": lambda nvml, handle: address(nvml.nvmlDeviceGetPciInfo(handle)),
     "architecture": lambda nvml, handle: named(ARCHITECTURES, nvml.nvmlDeviceGetArchitecture(handle)),
-    "minor": lambda nvml, handle: nvml.nvmlDeviceGetMinorNumber(handle),
-    "part_number": lambda nvml, handle: nvml.nvmlDeviceGetBoardPartNumber(handle),
-    "vbios": lambda nvml, handle: nvml.nvmlDeviceGetVbiosVersion(handle),
-    "inforom": lambda nvml, handle: nvml.nvmlDeviceGetInforomImageVersion(handle),
-    "gsp_firmware": lambda nvml, handle: nvml.nvmlDeviceGetGspFirmwareVersion(handle),
-    "persistence": lambda nvml, handle: nvml.nvmlDeviceGetPersistenceMode(handle),
+    "minor": call("nvmlDeviceGetMinorNumber"),
+    "part_number": call("nvmlDeviceGetBoardPartNumber"),
+    "vbios": call("nvmlDeviceGetVbiosVersion"),
+    "inforom": call("nvmlDeviceGetInforomImageVersion"),
+    "gsp_firmware": call("nvmlDeviceGetGspFirmwareVersion"),
+    "persistence": call("nvmlDeviceGetPersistenceMode"),
     "compute_mode": lambda nvml, handle: named(COMPUTE_MODES, nvml.nvmlDeviceGetComputeMode(handle)),
     "ecc_uncorrected": ecc("UNCORRECTED", "VOLATILE"),
     "ecc_corrected": ecc("CORRECTED", "VOLATILE"),
     "ecc_uncorrected_lifetime": ecc("UNCORRECTED", "AGGREGATE"),
     "ecc_corrected_lifetime": ecc("CORRECTED", "AGGREGATE"),
-    "pcie_generation": lambda nvml, handle: nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
-    "pcie_generation_max": lambda nvml, handle: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
-    "pcie_width": lambda nvml, handle: nvml.nvmlDeviceGetCurrPcieLinkWidth(handle),
-    "pcie_width_max": lambda nvml, handle: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
-    "pcie_replays": lambda nvml, handle: nvml.nvmlDeviceGetPcieReplayCounter(handle),
-    "temperature_c": lambda nvml, handle: nvml.nvmlDeviceGetTemperature(handle, 0),
-    "temperature_shutdown_c": lambda nvml, handle: nvml.nvmlDeviceGetTemperatureThreshold(handle, 0),
-    "temperature_slowdown_c": lambda nvml, handle: nvml.nvmlDeviceGetTemperatureThreshold(handle, 1),
-    "temperature_memory_max_c": lambda nvml, handle: nvml.nvmlDeviceGetTemperatureThreshold(handle, 2),
-    "temperature_gpu_max_c": lambda nvml, handle: nvml.nvmlDeviceGetTemperatureThreshold(handle, 3),
-    "temperature_margin_c": lambda nvml, handle: nvml.nvmlDeviceGetMarginTemperature(handle),
-    "power_mw": lambda nvml, handle: nvml.nvmlDeviceGetPowerUsage(handle),
-    "power_limit_mw": lambda nvml, handle: nvml.nvmlDeviceGetPowerManagementLimit(handle),
-    "power_limit_default_mw": lambda nvml, handle: nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle),
-    "clock_sm_mhz": lambda nvml, handle: nvml.nvmlDeviceGetClockInfo(handle, 1),
-    "clock_sm_max_mhz": lambda nvml, handle: nvml.nvmlDeviceGetMaxClockInfo(handle, 1),
-    "clock_memory_mhz": lambda nvml, handle: nvml.nvmlDeviceGetClockInfo(handle, 2),
-    "clock_memory_max_mhz": lambda nvml, handle: nvml.nvmlDeviceGetMaxClockInfo(handle, 2),
+    "pcie_generation": call("nvmlDeviceGetCurrPcieLinkGeneration"),
+    "pcie_generation_max": call("nvmlDeviceGetMaxPcieLinkGeneration"),
+    "pcie_width": call("nvmlDeviceGetCurrPcieLinkWidth"),
+    "pcie_width_max": call("nvmlDeviceGetMaxPcieLinkWidth"),
+    "pcie_replays": call("nvmlDeviceGetPcieReplayCounter"),
+    "temperature_c": call("nvmlDeviceGetTemperature", 0),
+    "temperature_shutdown_c": call("nvmlDeviceGetTemperatureThreshold", 0),
+    "temperature_slowdown_c": call("nvmlDeviceGetTemperatureThreshold", 1),
+    "temperature_memory_max_c": call("nvmlDeviceGetTemperatureThreshold", 2),
+    "temperature_gpu_max_c": call("nvmlDeviceGetTemperatureThreshold", 3),
+    "temperature_margin_c": call("nvmlDeviceGetMarginTemperature"),
+    "power_mw": call("nvmlDeviceGetPowerUsage"),
+    "power_limit_mw": call("nvmlDeviceGetPowerManagementLimit"),
+    "power_limit_default_mw": call("nvmlDeviceGetPowerManagementDefaultLimit"),
+    "clock_sm_mhz": call("nvmlDeviceGetClockInfo", 1),
+    "clock_sm_max_mhz": call("nvmlDeviceGetMaxClockInfo", 1),
+    "clock_memory_mhz": call("nvmlDeviceGetClockInfo", 2),
+    "clock_memory_max_mhz": call("nvmlDeviceGetMaxClockInfo", 2),
     "clock_reasons": reasons,
     "utilization_percent": lambda nvml, handle: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
 }
@@ -380,9 +388,9 @@ GPU: Dict[str, Read] = {
 # What one call says of several readings at once; None among its values is a reading that this driver has not.
 TOGETHER: Dict[Tuple[str, ...], Read] = {
     ("memory_bytes", "memory_used_bytes"): memory,
-    ("ecc_mode", "ecc_pending"): lambda nvml, handle: nvml.nvmlDeviceGetEccMode(handle),
-    ("mig", "mig_pending"): lambda nvml, handle: nvml.nvmlDeviceGetMigMode(handle),
-    ("rows_corrected", "rows_uncorrected", "rows_pending", "rows_failed"): lambda nvml, handle: nvml.nvmlDeviceGetRemappedRows(handle),
+    ("ecc_mode", "ecc_pending"): call("nvmlDeviceGetEccMode"),
+    ("mig", "mig_pending"): call("nvmlDeviceGetMigMode"),
+    ("rows_corrected", "rows_uncorrected", "rows_pending", "rows_failed"): call("nvmlDeviceGetRemappedRows"),
     ("banks_max", "banks_high", "banks_partial", "banks_low", "banks_none"): banks,
     ("sram_uncorrected_lifetime", "sram_threshold_exceeded"): sram,
     ("fabric_state", "fabric_status", "fabric_clique", "fabric_cluster", "fabric_health"): fabric,

@@ -209,6 +209,17 @@ static nvmlReturn_t enter_gpu(const char *function, nvmlDevice_t device)
     return error ? (nvmlReturn_t)atoi(error) : SUCCESS;
 }
 
+/* As enter_gpu, for a structure that says of which version it is. */
+static nvmlReturn_t enter_versioned(const char *function, nvmlDevice_t device, const unsigned int *version, unsigned int known)
+{
+    nvmlReturn_t result = enter_gpu(function, device);
+    if (result != SUCCESS)
+        return result;
+    if (!version)
+        return INVALID_ARGUMENT;
+    return *version == known ? SUCCESS : ARGUMENT_VERSION_MISMATCH;
+}
+
 static nvmlReturn_t copy_text(const char *value, char *out, unsigned int length)
 {
     nvmlReturn_t result = refusal(value);
@@ -626,14 +637,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *o
 
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
-    if (result != SUCCESS)
-        return result;
-    if (!out)
-        return INVALID_ARGUMENT;
-    if (out->version != MEMORY_V2)
-        return ARGUMENT_VERSION_MISMATCH;
-    return memory(device, out);
+    nvmlReturn_t result = enter_versioned(__func__, device, out ? &out->version : NULL, MEMORY_V2);
+    return result == SUCCESS ? memory(device, out) : result;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
@@ -724,13 +729,9 @@ _Static_assert(sizeof(nvmlEccSramErrorStatus_t) == 104, "nvmlEccSramErrorStatus_
 
 EXPORT nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErrorStatus_t *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
+    nvmlReturn_t result = enter_versioned(__func__, device, out ? &out->version : NULL, (unsigned int)sizeof *out | 1u << 24);
     if (result != SUCCESS)
         return result;
-    if (!out)
-        return INVALID_ARGUMENT;
-    if (out->version != ((unsigned int)sizeof *out | 1u << 24))
-        return ARGUMENT_VERSION_MISMATCH;
     u64 parity, secded, corrected, now, now_corrected, exceeded;
     if ((result = value_number(device, "ecc.sram.parity", 0, &parity)) != SUCCESS
         || (result = ecc_count(device, 1, 1, ".sram", &secded)) != SUCCESS
@@ -808,13 +809,9 @@ _Static_assert(sizeof(nvmlMarginTemperature_t) == 8, "nvmlMarginTemperature_t");
 
 EXPORT nvmlReturn_t nvmlDeviceGetMarginTemperature(nvmlDevice_t device, nvmlMarginTemperature_t *out)
 {
-    nvmlReturn_t result = enter_gpu(__func__, device);
+    nvmlReturn_t result = enter_versioned(__func__, device, out ? &out->version : NULL, (unsigned int)sizeof *out | 1u << 24);
     if (result != SUCCESS)
         return result;
-    if (!out)
-        return INVALID_ARGUMENT;
-    if (out->version != ((unsigned int)sizeof *out | 1u << 24))
-        return ARGUMENT_VERSION_MISMATCH;
     const char *value = find_gpu(device, "temperature.margin");
     if (value && (result = refusal(value)) != SUCCESS)
         return result;
