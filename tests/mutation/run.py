@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import select
 import signal
 import sys
 import time
@@ -138,17 +139,21 @@ class Runs:
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
                 name = waiting.pop(0)
-                running[self._fork(name or "all", jobs[name])] = (name, time.monotonic() + limit)
-            for pid, (name, end) in list(running.items()):
-                ended, _ = os.waitpid(pid, os.WNOHANG)
-                if ended or time.monotonic() > end:
-                    if not ended:
-                        os.killpg(pid, signal.SIGKILL)
-                        os.waitpid(pid, 0)
-                    del running[pid]
-                    answer = self.folder / f"{name or 'all'}.json"
-                    done[name] = json.loads(answer.read_text()) if ended and answer.exists() else None
-            time.sleep(0.02)
+                pid = self._fork(name or "all", jobs[name])
+                running[os.pidfd_open(pid)] = (name, pid, time.monotonic() + limit)
+            soonest = min(end for _, _, end in running.values())
+            ended, _, _ = select.select(list(running), (), (), max(0.0, soonest - time.monotonic()))
+            for descriptor, (name, pid, end) in list(running.items()):
+                over = descriptor in ended
+                if not over and time.monotonic() < end:
+                    continue
+                if not over:
+                    os.killpg(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                os.close(descriptor)
+                del running[descriptor]
+                answer = self.folder / f"{name or 'all'}.json"
+                done[name] = json.loads(answer.read_text()) if over and answer.exists() else None
         return done
 
     def _fork(self, name: str, job: Callable[[], dict[str, Any]]) -> int:
