@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from hypothesis import strategies as st
+
 from healthcheck.recording import FileCapture, Outcome, Recording
 from tests.healthcheck import machine
 
@@ -20,3 +22,12 @@ def files(probe: str, texts: Mapping[str, str | Outcome | None]) -> Recording:
             else:
                 found[path] = FileCapture(text) if isinstance(text, Outcome) else FileCapture(Outcome.DONE, text)
     return machine.recording(**{probe: replace(held, files=found)})
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, probe: str) -> Recording:
+    """One file of the probe, any of them, says anything else, or ends anywhere."""
+    held = machine.captures()[probe].files
+    path = draw(st.sampled_from(sorted(held)))
+    whole = held[path].text
+    return files(probe, {path: draw(st.one_of(st.text(max_size=60), st.integers(0, len(whole)).map(lambda end: whole[:end])))})

@@ -130,17 +130,22 @@ def test_a_report_within_the_window_is_accused_and_an_older_one_is_said(rule: st
 # name, lines (seconds, text), whether kernel-xid-repeat fails, a word of what it says
 REPEATS: list[tuple[str, list[tuple[float, str]], str]] = [
     ("one 13", [(50, tpc(A, 1))], ""),
-    ("13 on one TPC in two jobs", [(50, tpc(A, 1)), (500, tpc(A, 2))], "GPC 2 TPC 0, Xid 13"),
+    ("13 on one TPC in two jobs", [(50, tpc(A, 1)), (5000, tpc(A, 2))], "GPC 2 TPC 0, Xid 13"),
     ("13 on one TPC twice in one burst", [(50, tpc(A, 1)), (60, tpc(A, 2))], ""),
     ("13 on one TPC twice in one job", [(50, tpc(A, 1)), (500, tpc(A, 1))], ""),
-    ("13 on one TPC by jobs that are not named", [(50, tpc(A, 0).replace("pid=0, name=python, ", "")), (500, tpc(A, 0).replace("pid=0, name=python, ", ""))],
+    ("13 on one TPC by jobs that are not named", [(50, tpc(A, 0).replace("pid=0, name=python, ", "")), (5000, tpc(A, 0).replace("pid=0, name=python, ", ""))],
      "GPC 2 TPC 0"),
     ("13 on two TPCs", [(50, tpc(A, 1)), (500, tpc(A, 2, tpc=1))], ""),
     ("13 on two GPCs", [(50, tpc(A, 1)), (500, tpc(A, 2, gpc=3))], ""),
     ("13 on two GPUs", [(50, tpc(A, 1)), (500, tpc(B, 2))], ""),
     ("13 on one TPC of two GPUs at once, twice", [(50, tpc(A, 1)), (51, tpc(B, 2)), (500, tpc(A, 3)), (501, tpc(B, 4))], ""),
     ("13 on one TPC, a day apart", [(50, tpc(A, 1)), (51 + 24 * HOUR, tpc(A, 2))], ""),
-    ("31 on one GPU in two jobs", [(50, xid(31, A, 1)), (500, xid(31, A, 2))], "Xid 31"),
+    ("13 by processes that are not named, in quick succession", [(n * 300, tpc(A, 0).replace("pid=0, name=python, ", "")) for n in range(1, 9)], ""),
+    ("31 on one GPU in two jobs", [(50, xid(31, A, 1)), (650, xid(31, A, 2))], "2 bursts in 24 h (python 1, python 2), the first 50 s"),
+    ("31 on one GPU in one job that was started again", [(50, xid(31, A, 1)), (649, xid(31, A, 2)), (1248, xid(31, A, 3))], ""),
+    ("31 on one GPU in one job that went on", [(50, xid(31, A, 1)), (5000, xid(31, A, 1))], ""),
+    ("31 on one GPU in one job by threads of other names", [(50, xid(31, A, 1)), (5000, xid(31, A, 1, name="pt_main_thread"))], ""),
+    ("31 on one GPU in two jobs, the pid of the first come back", [(50, xid(31, A, 1)), (5000, xid(31, A, 2)), (9999, xid(31, A, 1))], "3 bursts"),
     ("31 on one GPU in one job", [(50, xid(31, A, 1)), (500, xid(31, A, 1))], ""),
     ("31 on two GPUs", [(50, xid(31, A, 1)), (500, xid(31, A, 2)), (5000, xid(31, B, 3))], ""),
     ("31 once", [(50, xid(31, A, 1))], ""),
@@ -155,8 +160,8 @@ REPEATS: list[tuple[str, list[tuple[float, str]], str]] = [
     ("five bursts on different GPUs", [(n * 300, xid(62, (A, B, C)[n % 3])) for n in range(1, 6)], ""),
     ("five bursts of 45", [(n * 300, xid(45, pid=n)) for n in range(1, 9)], ""),
     ("five bursts of 43 in one job", [(n * 300, xid(43)) for n in range(1, 9)], ""),
-    ("five bursts of 43 in five jobs", [(n * 300, xid(43, pid=n)) for n in range(1, 6)], "Xid 43"),
-    ("five bursts of 43 by two programs", [(n * 300, xid(43, pid=7, name=("a", "b")[n % 2])) for n in range(1, 6)], "Xid 43"),
+    ("five bursts of 43 in five jobs", [(n * 900, xid(43, pid=n)) for n in range(1, 6)], "Xid 43"),
+    ("five bursts of 43 in a job that is started again and again", [(n * 300, xid(43, pid=n)) for n in range(1, 9)], ""),
     ("five bursts of 43 on two GPUs alike", [(n * 300 + m, xid(43, g, pid=n)) for n in range(1, 9) for m, g in enumerate((A, B))], ""),
     ("five bursts of 79 on two GPUs alike", [(n * 4 * HOUR + m, xid(79, g)) for n in range(1, 6) for m, g in enumerate((A, B))], "Xid 79"),
     ("test messages", [(n * 300, xid(106)) for n in range(1, 9)], ""),
@@ -221,6 +226,66 @@ def test_the_newest_word_for_each_gpu_counts_and_none_clears_it() -> None:
     assert not failing(kmsg((50, wants(1, "GPU Reset Required")), (60, wants(0, "None"))))
     found = failing(kmsg((50, wants(0, "None")), (55, wants(2, "Node Reboot Required", B)), (60, wants(1, "GPU Reset Required"))))
     assert [f.subject for f in found["kernel-xid-recovery"].findings] == [f"GPU at PCI {A}, Xid 154", f"GPU at PCI {B}, Xid 154"]
+
+
+def wanting(**actions: str | None) -> Capture:
+    """NVML's answer in which the driver wants this of some GPUs (gpu0 is A, gpu1 B); None: the driver knows no such thing."""
+    return machine.nvml(**{gpu: {"recovery_action": {"na": True} if action is None else {"ok": action}} for gpu, action in actions.items()})
+
+
+ASKED = wants(1, "GPU Reset Required")
+WRITTEN = "muster: GPU 0000:18:00.0 was reset"
+LINK = link({2: 1 << 16})
+SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+# lines, what NVML has the driver want of A now, and which rules fail
+RESETS: list[tuple[str, list[tuple[float, str]], str | None, set[str]]] = [
+    ("a fault, nothing asked", [(50, xid(119))], "none", {"kernel-xid"}),
+    ("asked, and not reset", [(50, xid(119)), (51, ASKED)], "gpu_reset", {"kernel-xid", "kernel-xid-recovery"}),
+    ("asked, and nothing is wanted now", [(50, xid(119)), (51, ASKED)], "none", set()),
+    ("asked by a driver that cannot be asked", [(50, xid(119)), (51, ASKED)], None, {"kernel-xid", "kernel-xid-recovery"}),
+    ("asked, and a fault after it", [(50, xid(119)), (51, ASKED), (52, xid(119))], "none", {"kernel-xid"}),
+    ("drained and reset", [(50, xid(119)), (51, wants(4, "Drain and Reset"))], "none", set()),
+    ("peer-to-peer drained, which is no reset", [(50, xid(119)), (51, wants(3, "Drain P2P"))], "none", {"kernel-xid"}),
+    ("a reboot asked", [(50, xid(119)), (51, wants(2, "Node Reboot Required"))], "none", {"kernel-xid", "kernel-xid-recovery"}),
+    ("a word that nobody knows", [(50, xid(119)), (51, wants(9, "Dance"))], "none", {"kernel-xid", "kernel-xid-recovery"}),
+    ("another GPU asked", [(50, xid(119)), (51, wants(1, "GPU Reset Required", B))], "none", {"kernel-xid"}),
+    ("a fault that wants more than a reset", [(50, xid(79)), (51, ASKED)], "none", {"kernel-xid"}),
+    ("written", [(50, xid(119)), (51, WRITTEN)], "none", set()),
+    ("written, on an older driver", [(50, xid(119)), (51, WRITTEN)], None, set()),
+    ("written, and the driver asks all the same", [(50, xid(119)), (51, WRITTEN)], "gpu_reset", {"kernel-xid"}),
+    ("written, and a fault after it", [(50, xid(119)), (51, WRITTEN), (52, xid(119))], "none", {"kernel-xid"}),
+    ("written of another GPU", [(50, xid(119)), (51, WRITTEN.replace(":18:", ":19:"))], "none", {"kernel-xid"}),
+    ("written of all", [(50, xid(119)), (50, xid(119, B)), (51, "muster: all GPUs were reset")], "none", set()),
+    ("written of all, and the driver asks all the same", [(50, xid(119, B)), (51, "muster: all GPUs were reset")], "gpu_reset", {"kernel-xid"}),
+    ("written by a process of that name", [(50, xid(119)), (51, xid(43, name=WRITTEN))], "none", {"kernel-xid", "kernel-xid-job"}),
+    ("written with more than that", [(50, xid(119)), (51, f"{WRITTEN} not")], "none", {"kernel-xid"}),
+    ("a fault that wants more, written", [(50, xid(79)), (51, WRITTEN)], "none", {"kernel-xid"}),
+    ("an NVLink error that wants a reset", [(50, LINK), (51, WRITTEN)], "none", set()),
+    ("an NVLink error after it", [(50, LINK), (51, WRITTEN), (52, LINK)], "none", {"kernel-xid-nvlink"}),
+    ("an NVLink error that wants the vendor", [(50, link({0: 1 << 1})), (51, WRITTEN)], "none", {"kernel-xid-nvlink"}),
+    ("a switch, with all GPUs", [(50, SWITCH), (51, "muster: all GPUs were reset")], "none", set()),
+    ("a switch, with one GPU", [(50, SWITCH), (51, WRITTEN)], "none", {"kernel-sxid"}),
+]
+
+
+@pytest.mark.parametrize(("lines", "wanted", "rules"), [case[1:] for case in RESETS], ids=[case[0] for case in RESETS])
+def test_a_reset_that_was_shown_ends_what_it_ends_and_no_more(lines: list[tuple[float, str]], wanted: str | None, rules: set[str]) -> None:
+    assert set(failing(kmsg(*lines, newest=600), gpu_nvml=wanting(gpu0=wanted, gpu1="none"))) == rules
+
+
+def test_what_a_reset_ended_is_said_beside_the_pass() -> None:
+    found = judged(kmsg((50, xid(119)), (51, ASKED)), gpu_nvml=wanting(gpu0="none"))
+    assert found["kernel-xid"].reason == f"over, for the GPU was reset since: Xid 119 at PCI {A}"
+    assert found["kernel-xid-recovery"].reason == f"no longer asked for, by NVML: GPU at PCI {A}, Xid 154"
+    both = judged(kmsg((50, LINK), (50, SWITCH), (51, "muster: all GPUs were reset")))
+    assert both["kernel-xid-nvlink"].reason == f"over, for the GPU was reset since: Xid 74 at PCI {A}"
+    assert both["kernel-sxid"].reason == "over, for the GPU was reset since: SXid 20034 at PCI 0000:05:00"
+
+
+@pytest.mark.parametrize("silent", [Capture(Outcome.MISSING), Capture(Outcome.TIMEOUT), machine.lines({"count": {"error": [999, "x"]}}), machine.lines(3)])
+def test_without_nvml_the_log_is_judged_by_itself(silent: Capture) -> None:
+    assert set(failing(kmsg((50, xid(119)), (51, ASKED)), gpu_nvml=silent)) == {"kernel-xid", "kernel-xid-recovery"}
+    assert not failing(kmsg((50, xid(119)), (51, WRITTEN)), gpu_nvml=silent)
 
 
 def test_a_154_without_the_drivers_words_is_said_and_not_guessed() -> None:
