@@ -113,8 +113,9 @@ class Repeat:
 
     Reports of one GPU (`same: gpu`), or of one GPC and TPC of it (`same: tpc`), that are less than `gap_seconds` apart are one burst,
     and `count` bursts within `hours` are a finding. What a job can cause counts only where no other GPU reports one of the same numbers
-    within `alone_seconds` (then it is the workload's), and where the bursts are of at least `jobs` different processes, as far as the
-    lines name them. Reports of a `sticky` number within `sticky_hours` of the last are one burst: nobody has mended the GPU in between.
+    within `alone_seconds` (then it is the workload's), and where the bursts are of at least `jobs` jobs. The log names processes and no
+    jobs: a burst is of another job than the one before if it is `apart_seconds` later and of other processes. Reports of a `sticky`
+    number within `sticky_hours` of the last are one burst: nobody has mended the GPU in between.
 
     One that a site does not want is there still, with `enabled` False. `file`, `line` and `overridden` say where it is from.
     """
@@ -131,6 +132,7 @@ class Repeat:
     gap_seconds: float = 0.0
     alone_seconds: float = 0.0
     jobs: int = 1
+    apart_seconds: float = 0.0
     sticky: frozenset[int] = frozenset()
     sticky_hours: float = 0.0
     remedy: str = ""

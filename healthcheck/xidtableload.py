@@ -299,7 +299,7 @@ _REPEAT: Mapping[str, _Reader] = {
     "action": _SHARED["action"], "owner": _SHARED["owner"], "why": _TEXT, "remedy": _TEXT, "same": _place, "enabled": _Map.flag,
     "count": lambda map_, key: map_.whole(key, 2, 10_000), "hours": lambda map_, key: map_.number(key, 0.01, 24 * 366),
     "jobs": lambda map_, key: map_.whole(key, 1, 1000), "xids": _Map.numbers, "but": _Map.numbers, "sticky": _Map.numbers,
-    "gap_seconds": _seconds, "alone_seconds": _seconds, "sticky_hours": _seconds,
+    "gap_seconds": _seconds, "alone_seconds": _seconds, "apart_seconds": _seconds, "sticky_hours": _seconds,
 }
 _NEEDED = ("count", "hours", "action", "why")
 

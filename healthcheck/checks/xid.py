@@ -2,7 +2,8 @@
 that it belongs to.
 
 Only what is within `hours` before the look is accused; what is older is said beside the result, for by now the GPU's own
-state tells more (gpu-* rules).
+state tells more (gpu-* rules). So is what a reset ends, once the GPU was reset: the driver asked for the reset after it (Xid 154) and
+asks for nothing now, which the mark in the GPU that makes it ask does not allow without one; or root wrote so to the log.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ _BESIDE_SECONDS = 60.0      # a companion, such as the 45 after a 79, comes with
 _PORT_SECONDS = 10.0        # GPUs report their side of a link that an NVSwitch lost within that
 _TORN_DOWN = 45
 _NVLINK = 74
+# NVML's word where the driver wants nothing of a GPU, and the recovery actions that a mark in the GPU itself asks for until it is reset:
+# GPU reset, drain and reset, bus reset.
+_NOTHING = "none"
+_HELD_BY_THE_GPU = (1, 4, 6)
 _NO_COMPANIONS = (_NVLINK, _TORN_DOWN, 154)
 
 Said = Iterator[Finding | Note]
@@ -32,9 +37,13 @@ E = TypeVar("E", Xid, SXid)
 def kernel_xid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
     """The GPU driver reported no Xid that calls for a reset, a reboot, an inspection or the vendor, nor one that is in no table."""
     recent, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action in SERIOUS)
-    for event, group in _by_number(recent):
+    resets = _Resets(xids, xid_table)
+    ended = [event for event in recent if _entry(event, xid_table).action is Action.RESET and resets.after(event)]
+    over = set(map(id, ended))
+    for event, group in _by_number(event for event in recent if id(event) not in over):
         entry = _entry(event, xid_table)
         yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner)
+    yield from _ended(ended)
     yield from _older(old, xids, hours)
 
 
@@ -74,7 +83,8 @@ def kernel_xid_job(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
 def kernel_xid_recovery(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
     """By its newest word (Xid 154), the driver asks for no recovery of any GPU."""
     newest = {event.pci: event for event in xids.events if _entry(event, xid_table).action is Action.OBEY}
-    old = []
+    wanted = dict(xids.wanted)
+    old, met = [], []
     for _, event in sorted(newest.items()):
         said = event.recovery
         known = xid_table.recoveries.get(said[0]) if said is not None else None
@@ -83,18 +93,27 @@ def kernel_xid_recovery(xids: Xids, xid_table: XidTable, *, hours: float) -> Sai
         if xids.newest - event.seconds > hours * 3600:
             old.append(event)
             continue
+        # A reboot is asked for by the driver's own memory, which goes when it is loaded anew; the rest by the GPU or its fabric.
+        if known is not None and known.action is not Action.REBOOT and wanted.get(event.pci) == _NOTHING:
+            met.append(event)
+            continue
         recovery = known or Recovery(-1, "", Action.SUPPORT, xid_table.remedy(Action.SUPPORT))
         meaning = f"the driver asks for: {recovery.says}" if known else "the driver asks for what no table holds"
         owner = OWNERS.get(recovery.action, Owner.OPERATOR)
         yield Finding(_subject(event), _told([event]), "no recovery action", _sentences(meaning, recovery.remedy), owner)
+    if met:
+        yield Note(f"no longer asked for, by NVML: {_few([_subject(event) for event in met])}")
     yield from _older(old, xids, hours)
 
 
 @check("kernel.xid_nvlink")
 def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
     """The GPU driver reported no NVLink error (Xid 74; 144 to 150 on NVLink 5) that its own words, decoded, do not excuse."""
+    resets = _Resets(xids, xid_table)
     for subject, group, decoded in _decoded(xids, xid_table, hours):
-        if decoded.action in SERIOUS:
+        if decoded.action is Action.RESET and all(map(resets.after, group)):
+            yield from _ended(group)
+        elif decoded.action in SERIOUS:
             owner = decoded.owner or OWNERS.get(decoded.action, Owner.OPERATOR)
             yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner)
         elif decoded.action is Action.IGNORE:
@@ -127,7 +146,7 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
             if len(bursts) >= repeat.count:
                 where = f"GPU at PCI {pci}" + (f", GPC {tpc[0]} TPC {tpc[1]}" if tpc else "")
                 numbers = ", ".join(str(number) for number in sorted({event.number for burst in bursts for event in burst}))
-                observed = f"{len(bursts)} bursts in {repeat.hours:g} h, {_told([burst[0] for burst in bursts], count=False)}"
+                observed = f"{len(bursts)} bursts in {repeat.hours:g} h{_processes(bursts)}, {_told([b[0] for b in bursts], count=False)}"
                 remedy = _sentences(repeat.why, repeat.remedy or xid_table.remedy(repeat.action))
                 yield Finding(f"{where}, Xid {numbers}", observed, f"fewer than {repeat.count} bursts", remedy, repeat.owner)
 
@@ -136,10 +155,14 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
 def kernel_sxid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
     """No NVSwitch reported an error (SXid) that is fatal to partitions, nor one that is neither in the table nor called non-fatal."""
     recent, old = _by_age(xids.switch_events, xids, hours, lambda event: _fatal(event, xid_table))
+    resets = _Resets(xids, xid_table)
     for subject, group in _by_switch(recent):
         entry = xid_table.sxid(group[0].number)
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}"
         action = entry.action if entry and entry.action in SERIOUS else Action.RESET if entry else Action.SUPPORT
+        if action is Action.RESET and all(map(resets.after, group)):
+            yield from _ended(group)
+            continue
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
         owner = entry.owner if entry else Owner.VENDOR
         yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, _reach(entry, group, xids.events), remedy), owner)
@@ -202,6 +225,26 @@ def _decoded(xids: Xids, table: XidTable, hours: float) -> Iterator[tuple[str, l
         alone = beside is None or not beside.any(pci, group)
         subject = _subject(group[0]) + (f", link {link}" if link >= 0 else "")
         yield subject, group, decode(number, group, table, alone=alone)
+
+
+class _Resets:
+    """Answers whether a GPU was reset after an event of it; for an NVSwitch, whether all GPUs were, which resets the switches, too."""
+
+    def __init__(self, xids: Xids, table: XidTable) -> None:
+        wanted = dict(xids.wanted)
+        self._last: dict[str, float] = {}
+        for reset in xids.resets:
+            # Where the driver still wants something, whatever was written did not help.
+            if wanted.get(reset.pci, _NOTHING) == _NOTHING and (reset.pci or set(wanted.values()) <= {_NOTHING}):
+                self._last[reset.pci] = max(reset.seconds, self._last.get(reset.pci, reset.seconds))
+        for pci, event in {event.pci: event for event in xids.events if _entry(event, table).action is Action.OBEY}.items():
+            known = table.recoveries.get(event.recovery[0]) if event.recovery is not None else None
+            if known is not None and known.code in _HELD_BY_THE_GPU and wanted.get(pci) == _NOTHING:
+                self._last[pci] = max(event.seconds, self._last.get(pci, event.seconds))
+
+    def after(self, event: Xid | SXid) -> bool:
+        of = ("",) if isinstance(event, SXid) else (event.pci, "")
+        return any(pci in self._last and event.seconds <= self._last[pci] for pci in of)
 
 
 class _Companions:
@@ -267,11 +310,27 @@ def _counted(repeat: Repeat, events: Sequence[Xid], others: _Others, table: XidT
             counted.append(burst)
         elif not others.beside(burst, repeat.alone_seconds):
             of_jobs.append(burst)
-    named = {(event.pid, event.process) for burst in of_jobs for event in burst if event.pid or event.process}
-    unnamed = sum(not any(event.pid or event.process for event in burst) for burst in of_jobs)
-    if len(named) + unnamed >= repeat.jobs:
+    if _jobs(of_jobs, repeat.apart_seconds) >= repeat.jobs:
         counted += of_jobs
     return sorted(counted, key=lambda burst: burst[0].seconds)
+
+
+def _jobs(bursts: Iterable[Sequence[Xid]], apart_seconds: float) -> int:
+    """How many jobs the bursts are of at least: another one is some time after the last and of other processes."""
+    jobs, last = 0, 0.0
+    pids: set[str] = set()
+    for burst in bursts:
+        own = {event.pid for event in burst if event.pid}
+        if not jobs or (burst[0].seconds - last >= apart_seconds and not own & pids):
+            jobs, pids = jobs + 1, set()
+        pids |= own
+        last = burst[-1].seconds
+    return jobs
+
+
+def _processes(bursts: Iterable[Sequence[Xid]]) -> str:
+    named = dict.fromkeys(f"{event.process or 'process'} {event.pid}" for burst in bursts for event in burst if event.pid)
+    return f" ({_few(list(named))})" if named else ""
 
 
 def _bursts(repeat: Repeat, events: Sequence[Xid]) -> list[list[Xid]]:
@@ -332,12 +391,22 @@ def _sentences(*parts: str) -> str:
     return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
 
 
+def _ended(events: Sequence[Xid] | Sequence[SXid]) -> Iterator[Note]:
+    """What was over with a reset."""
+    what = dict.fromkeys(map(_named, events))
+    if what:
+        yield Note(f"over, for the GPU was reset since: {_few(list(what))}")
+
+
+def _named(event: Xid | SXid) -> str:
+    return f"{'SXid' if isinstance(event, SXid) else 'Xid'} {event.number} at PCI {event.pci}"
+
+
 def _older(events: Sequence[Xid] | Sequence[SXid], xids: Xids, hours: float) -> Iterator[Note]:
     if events:
         groups: dict[str, float] = {}
         for event in events:
-            what = f"{'SXid' if isinstance(event, SXid) else 'Xid'} {event.number} at PCI {event.pci}"
-            groups[what] = (xids.newest - event.seconds) / 3600
+            groups[_named(event)] = (xids.newest - event.seconds) / 3600
         yield Note(f"older than {hours:g} h and not judged: {_few([f'{what}, {age:.0f} h ago' for what, age in groups.items()])}")
 
 

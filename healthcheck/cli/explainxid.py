@@ -74,6 +74,7 @@ def _repeat(repeat: Repeat) -> dict[str, Any]:
         "id": repeat.id, "says": _says(repeat), "why": repeat.why, "action": repeat.action.value, "count": repeat.count,
         "hours": repeat.hours, "same": repeat.same,
         "gap_seconds": repeat.gap_seconds, "alone_seconds": repeat.alone_seconds, "jobs": repeat.jobs,
+        "apart_seconds": repeat.apart_seconds,
         "sticky": sorted(repeat.sticky), "sticky_hours": repeat.sticky_hours, "enabled": repeat.enabled,
         "file": repeat.file, "line": repeat.line, "overrides": list(repeat.overridden),
     }

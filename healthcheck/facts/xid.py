@@ -7,18 +7,25 @@
     nvidia-nvswitch0: SXid (PCI:0000:00:00.0): 20034, Fatal, Link 30 LTSSM Fault Up
 
 Forms: NVIDIA's Xid documentation and Fabric Manager User Guide. What the numbers mean is `healthcheck.xidtable`'s to say.
+
+Of a GPU's reset the driver logs nothing: it makes its object of the GPU anew and takes the recovery action without a word
+(open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu.c, gpuRefreshRecoveryAction). So NVML is asked what the driver wants now, and
+who has reset a GPU may say so in the kernel log, which only root can write:
+
+    muster: GPU 0000:3b:00.0 was reset
+    muster: all GPUs were reset
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact
-from healthcheck.facts.gpu import NVIDIA_VENDOR, PCI
+from healthcheck.facts.base import FACTS, Captures, Fact, Partial, Unmeasured, Unread, build_fact, fact
+from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, kernel_log
 
@@ -48,6 +55,7 @@ _NVLINK5 = re.compile(
 )
 _RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]{1,8} \([^)\n]{0,60}\) to 0x([0-9a-fA-F]{1,8}) \(([^)\n]{0,60})\)")
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,5})\b")
+_RESET = re.compile(r"muster: (?:GPU (?P<pci>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])? was|all GPUs were) reset")
 _PCI_ID = re.compile(rf"^PCI_ID={NVIDIA_VENDOR}:([0-9A-Fa-f]{{4}})$", re.MULTILINE)
 
 # PCI device ids of data-centre GPUs by generation, first and last (pci.ids, vendor 10de). A card outside them has no generation here.
@@ -138,14 +146,28 @@ class SXid:
 
 
 @dataclass(frozen=True)
+class Reset:
+    """Root wrote to the log that this GPU (no address: that each of them) was reset."""
+
+    seconds: float
+    pci: str
+
+
+@dataclass(frozen=True)
 class Xids(Fact):
-    """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant."""
+    """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant.
+
+    `wanted` is the recovery action that NVML has the driver want of each GPU now, by PCI address; a GPU of which that is not known, or
+    whose driver knows no such thing, is not among them.
+    """
 
     name: str
     newest: float
     events: tuple[Xid, ...]
     switch_events: tuple[SXid, ...] = ()
     caveat: str = ""
+    resets: tuple[Reset, ...] = ()
+    wanted: tuple[tuple[str, str], ...] = ()
 
 
 def architecture(device: int) -> str:
@@ -153,14 +175,17 @@ def architecture(device: int) -> str:
     return next((name for first, last, name in _GENERATIONS if first <= device <= last), "")
 
 
-@fact("xids", LOG, besides=(PCI, UPTIME))
+@fact("xids", LOG, besides=(PCI, UPTIME, NVML))
 def xids(captures: Captures) -> Any:
-    """What the kernel log says; where the PCI bus was not captured, only the generation of the GPUs is not known."""
+    """What the kernel log says. Where the PCI bus was not captured, only the generation of the GPUs is not known; where NVML was not,
+    what the log says of them stays said."""
     found = kernel_log(captures)
     if isinstance(found, Unmeasured):
         return found
     log: KernelLog = found.value if isinstance(found, Partial) else found
     value, unread = read_xids(log, lambda: _architectures(captures))
+    if value.events or value.switch_events:
+        value = replace(value, wanted=_wanted(captures))
     reasons = [found.reason] if isinstance(found, Partial) else []
     if unread:
         reasons.append(f"{len(unread)} lines about Xids are not of a documented form, the first {unread[0].text[:120]!r}")
@@ -186,7 +211,10 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
     if "fallen off the bus" in log.text:
         known = architectures() if known is None else known
         events = sorted([*events, *_falls(log, events, known)], key=lambda event: event.seconds)
-    return Xids("kernel log", log.newest, tuple(events), tuple(_told(switches)), log.caveat), unread
+    resets: tuple[Reset, ...] = ()
+    if ";muster: " in log.text and (events or switches):
+        resets = tuple(_resets(log))
+    return Xids("kernel log", log.newest, tuple(events), tuple(_told(switches)), log.caveat, resets), unread
 
 
 def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xid:
@@ -246,6 +274,21 @@ def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> l
             insort(beside, line.seconds)
             found.append(Xid(line.seconds, pci, OFF_THE_BUS, line.text, architecture=known.get(pci, "")))
     return found
+
+
+def _resets(log: KernelLog) -> Iterator[Reset]:
+    for line in log.matching(_RESET):
+        if match := _RESET.fullmatch(line.text.strip()):
+            yield Reset(line.seconds, _bare(match["pci"] or ""))
+
+
+def _wanted(captures: Captures) -> tuple[tuple[str, str], ...]:
+    found = build_fact(FACTS["gpus"], captures)
+    found = found.value if isinstance(found, Partial) else found
+    if not isinstance(found, tuple):
+        return ()
+    known = [gpu for gpu in found if isinstance(gpu.pci, str) and isinstance(gpu.recovery_action, str)]
+    return tuple((_bare(gpu.pci[-12:]), gpu.recovery_action) for gpu in known)    # some write the domain with eight digits
 
 
 def _bare(address: str) -> str:

@@ -113,6 +113,13 @@ def test_without_a_pci_bus_the_rules_are_judged_all_the_same() -> None:
     assert found["kernel-xid"].status is Status.FAIL and found["kernel-xid-watch"].status is Status.PASS
 
 
+def wanting(**actions: str | None) -> Capture:
+    """NVML's answer in which the driver wants this of some GPUs (gpu0 is A, gpu1 B); None: the driver knows no such thing."""
+    return machine.nvml(**{gpu: {"recovery_action": {"na": True} if action is None else {"ok": action}} for gpu, action in actions.items()})
+
+
+# A driver that cannot be asked what it wants.
+SILENT = wanting(gpu0=None, gpu1=None)
 OLD = [
     ("kernel-xid", xid(79)), ("kernel-xid-watch", xid(63)), ("kernel-xid-nvlink", link({2: 1 << 13})), ("kernel-sxid", "nvidia-nvswitch0: SXid "
      "(PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"), ("kernel-sxid-watch", "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20009, Non-fatal, Link 3 x"),
@@ -122,8 +129,8 @@ OLD = [
 
 @pytest.mark.parametrize(("rule", "line"), OLD)
 def test_a_report_within_the_window_is_accused_and_an_older_one_is_said(rule: str, line: str) -> None:
-    assert judged(kmsg((50, line), newest=50 + 24 * HOUR))[rule].status is Status.FAIL
-    later = judged(kmsg((50, line), newest=51 + 24 * HOUR))[rule]
+    assert judged(kmsg((50, line), newest=50 + 24 * HOUR), gpu_nvml=SILENT)[rule].status is Status.FAIL
+    later = judged(kmsg((50, line), newest=51 + 24 * HOUR), gpu_nvml=SILENT)[rule]
     assert later.status is Status.PASS and "older than 24 h and not judged: " in later.reason and "24 h ago" in later.reason
 
 
@@ -218,19 +225,14 @@ RECOVERIES = [
 
 @pytest.mark.parametrize(("code", "words", "remedy"), RECOVERIES)
 def test_the_drivers_word_is_obeyed_whatever_it_calls_it(code: int, words: str, remedy: str) -> None:
-    (finding,) = failing(kmsg((50, wants(code, words))))["kernel-xid-recovery"].findings
+    (finding,) = failing(kmsg((50, wants(code, words))), gpu_nvml=SILENT)["kernel-xid-recovery"].findings
     assert remedy in finding.remedy and finding.subject == f"GPU at PCI {A}, Xid 154"
 
 
 def test_the_newest_word_for_each_gpu_counts_and_none_clears_it() -> None:
-    assert not failing(kmsg((50, wants(1, "GPU Reset Required")), (60, wants(0, "None"))))
-    found = failing(kmsg((50, wants(0, "None")), (55, wants(2, "Node Reboot Required", B)), (60, wants(1, "GPU Reset Required"))))
+    assert not failing(kmsg((50, wants(1, "GPU Reset Required")), (60, wants(0, "None"))), gpu_nvml=SILENT)
+    found = failing(kmsg((50, wants(0, "None")), (55, wants(2, "Node Reboot Required", B)), (60, wants(1, "GPU Reset Required"))), gpu_nvml=SILENT)
     assert [f.subject for f in found["kernel-xid-recovery"].findings] == [f"GPU at PCI {A}, Xid 154", f"GPU at PCI {B}, Xid 154"]
-
-
-def wanting(**actions: str | None) -> Capture:
-    """NVML's answer in which the driver wants this of some GPUs (gpu0 is A, gpu1 B); None: the driver knows no such thing."""
-    return machine.nvml(**{gpu: {"recovery_action": {"na": True} if action is None else {"ok": action}} for gpu, action in actions.items()})
 
 
 ASKED = wants(1, "GPU Reset Required")
