@@ -42,7 +42,7 @@ def root_probes() -> tuple[Probe, ...]:
     from healthcheck.facts.base import FACTS
 
     catalogue.load()
-    known = {probe.id: probe for spec in FACTS.values() for probe in spec.probes}
+    known = {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides)}
     rooted = [probe for probe in known.values() if probe.root and probe.kind is not Kind.NVML and probe.effect is Effect.PASSIVE]
     return ProbeSet.of(rooted).probes
 

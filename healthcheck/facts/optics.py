@@ -4,7 +4,8 @@ Temperatures are files: mlx5 registers the sensors "asic" and "Module0" with hwm
 Documentation/hwmon/sysfs-interface.rst). All else needs root and one command for each port: `mlxlink -d DEV -m -c --json`,
 whose keys and forms are those of Mellanox/mstflint, mlxlink/modules/mlxlink_commander.cpp: "1.9,2.0,2.3,2.0 [-10.4..6]" for lanes and
 their thresholds, "54 [-5..75]" for a temperature, {"values": ["0", ...]} for flags, "15E-255" for a ratio of errors that is none. Copper
-cables say "N/A", or 0 with the thresholds [0..0].
+cables say "N/A", or 0 with the thresholds [0..0]. On a node without mlxlink, `ethtool -m` is asked (`healthcheck.facts.transceiver`),
+which tells no bit errors; whether the link is up is then the port's own word.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Said, Unmeasured, fact
-from healthcheck.facts.port import BASE, natural, slot
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Said, Unmeasured, Unread, fact
+from healthcheck.facts.port import BASE, SYSFS, natural, ports, slot
+from healthcheck.facts.transceiver import read_module
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean
@@ -32,6 +35,11 @@ HWMON = Probe(
 MLXLINK = Probe(
     "optics.mlxlink", Kind.COMMAND, argv=("mlxlink", "-d", "{name}", "-m", "-c", "--json"), each=(f"{BASE}/mlx5_*",), most=32,
     each_s=10.0, seconds=60.0, limit=2 * MIB, root=True,
+)
+# A module answers slowly: some tenths of a second for each of its pages.
+MODULES = Probe(
+    "optics.ethtool", Kind.COMMAND, argv=("ethtool", "-m", "{name}"), each=(f"{BASE}/*/device/net/*",), most=32, each_s=5.0, seconds=40.0,
+    limit=1 * MIB, root=True,
 )
 
 
@@ -50,10 +58,11 @@ class Sensor(Fact):
 
 @dataclass(frozen=True)
 class Optics(Fact):
-    """What mlxlink says of one port, "mlx5_0". Lanes are in dBm, `_low` and `_high` are the module's own alarm thresholds.
+    """What mlxlink says of one port, "mlx5_0", or ethtool of its interface, "mlx5_0 eth2".
 
-    `faults` are the module's words for what is wrong ("Rx LOS lane 2"), empty where nothing is. `effective_ber` is what is left
-    after error correction. A copper cable's powers are UNSUPPORTED, and on a node without mlxlink everything is.
+    Lanes are in dBm, `_low` and `_high` are the module's own alarm thresholds. `faults` are the module's words for what is wrong
+    ("Rx LOS lane 2"), empty where nothing is. `effective_ber` is what is left after error correction, which ethtool does not tell. A
+    copper cable's powers are UNSUPPORTED, and on a node without either tool everything is.
     """
 
     name: str
@@ -105,15 +114,57 @@ def _sensor(files: Files, device: str, path: str) -> Sensor:
     )
 
 
-@fact("optics", MLXLINK)
+@fact("optics", MLXLINK, besides=(MODULES, SYSFS))
 def optics(captures: Captures) -> tuple[Optics, ...]:
-    """What mlxlink says of each RDMA device of mlx5, in natural order."""
+    """What mlxlink says of each RDMA device of mlx5, and where it is not installed ethtool of each one's interface, in natural order."""
     no: Any = UNSUPPORTED
     capture = captures.capture(MLXLINK)
     if capture is not None and capture.outcome is Outcome.MISSING:
-        return (Optics("mlxlink", *(no,) * 12),)
+        return _modules(captures)
     answers = sorted(captures.devices(MLXLINK).items(), key=lambda at: natural(at[0].rpartition("/")[2]))
     return tuple(_optics(path.rpartition("/")[2], answer) for path, answer in answers) or (Optics("mlx5 adapters", *(no,) * 12),)
+
+
+def _modules(captures: Captures) -> tuple[Optics, ...]:
+    no: Any = UNSUPPORTED
+    capture = captures.capture(MODULES)
+    if capture is None or capture.outcome is Outcome.MISSING:
+        return (Optics("mlxlink and ethtool", *(no,) * 12),)
+    answers = sorted(captures.devices(MODULES).items(), key=lambda at: natural(at[0]))
+    links = _links(captures)
+    return tuple(_module(path, answer, links) for path, answer in answers) or (Optics("interfaces of adapters", *(no,) * 12),)
+
+
+def _links(captures: Captures) -> Mapping[str, Any]:
+    """Whether a port of each RDMA device has a link."""
+    try:
+        found = captures.once(ports)
+    except Unread:
+        return {}
+    links: dict[str, Any] = {}
+    for port in found.value if isinstance(found, Partial) else found:
+        state: Any = port.phys_state
+        links[port.device] = state if isinstance(state, Unmeasured) else links.get(port.device) is True or state == "LinkUp"
+    return links
+
+
+def _module(path: str, answer: Said | Unmeasured, links: Mapping[str, Any]) -> Optics:
+    device, interface = path.removeprefix(f"{BASE}/").partition("/")[0], path.rpartition("/")[2]
+    name = f"{device} {interface}"
+    if isinstance(answer, Unmeasured):
+        return _unread(name, answer.reason)
+    no: Any = UNSUPPORTED
+    if answer.exit:
+        # A virtual function, an interface that has no module, or a driver that cannot ask it.
+        if "not supported" in answer.complaint:
+            return Optics(name, *(no,) * 12)
+        return _unread(name, f"ethtool -m {interface}: exit status {answer.exit}, {clean(answer.complaint, 150)}")
+    try:
+        readings = read_module(answer.text)
+    except ValueError as error:
+        return _unread(name, f"ethtool -m {interface}: {error}")
+    up: Any = links.get(device, Unmeasured(f"{device} has no port whose state was read"))
+    return Optics(name=name, up=up, effective_ber=no, raw_ber=no, **readings)
 
 
 def _optics(name: str, answer: Said | Unmeasured) -> Optics:

@@ -183,7 +183,34 @@ def mlxlink(**texts: str) -> Capture:
     return capture({f"{RDMA}/mlx5_{n}": texts.get(f"mlx5_{n}", f"exit 0\n{link()}") for n in range(8)})
 
 
+def transceiver(lanes: int = 4, **changes: str) -> str:
+    """`ethtool -m` of a QSFP28 module (SFF-8636) as qsfp.c prints it; `changes` by a name's words joined by "_" replace a value."""
+    rows: list[tuple[str, str]] = [
+        ("Identifier", "0x11 (QSFP28)"), ("Extended identifier", "0xcc"), ("Vendor name", "FINISAR CORP"), ("Vendor SN", "XYH0RPZ"),
+        ("Rx loss of signal", "None"), ("Tx loss of signal", "None"), ("Rx loss of lock", "None"), ("Tx loss of lock", "None"), ("Tx fault", "None"),
+        ("Module temperature", "45.22 degrees C / 113.39 degrees F"), ("Module voltage", "3.3359 V"), ("Alarm/warning flags implemented", "Yes"),
+    ]
+    channels = range(1, lanes + 1)
+    rows += [(f"Laser tx bias current (Channel {n})", "8.162 mA") for n in channels]
+    rows += [(f"Transmit avg optical power (Channel {n})", "1.0391 mW / 0.17 dBm") for n in channels]
+    rows += [(f"Rcvr signal avg optical power(Channel {n})", "0.9603 mW / -0.18 dBm") for n in channels]
+    rows += [(f"Laser bias current {side} (Chan {n})", "Off") for n in channels for side in ("high alarm  ", "low alarm   ", "high warning")]
+    rows += [(f"Module {what} {side} alarm", "Off") for what in ("temperature", "voltage") for side in ("high", "low")]
+    rows += [(f"Laser {way} power {side}(Channel {n})", "Off") for n in channels for way in ("tx", "rx") for side in ("high alarm   ", "low alarm    ")]
+    for what, high, low in (("Laser output power", "3.4673 mW / 5.40 dBm", "0.0724 mW / -11.40 dBm"),
+                            ("Module temperature", "80.00 degrees C / 176.00 degrees F", "-10.00 degrees C / 14.00 degrees F"),
+                            ("Laser rx power", "3.4673 mW / 5.40 dBm", "0.0467 mW / -13.31 dBm")):
+        rows += [(f"{what} high alarm threshold", high), (f"{what} low alarm threshold", low)]
+    replaced = {name: changes.get("_".join(name.replace("(", " ").replace(")", "").split()), value) for name, value in rows}
+    return "".join(f"\t{name:<41} : {value}\n" for name, value in replaced.items())
+
+
+def modules(**texts: str) -> Capture:
+    """What ethtool said of the interface of each of eight adapters; by device."""
+    return capture({f"{RDMA}/mlx5_{n}/device/net/eth{n}": texts.get(f"mlx5_{n}", f"exit 0\n{transceiver()}") for n in range(8)})
+
+
 def captures() -> dict[str, Capture]:
     """The healthy machine: a bond, InfiniBand, and no mlxlink."""
     return {"netdev.sysfs": netdev(), "netdev.lacp": capture({"/proc/net/bonding/bond0": BOND}), "roce.sysfs": infiniband(), "roce.ethtool": ethtool(), "optics.hwmon": hwmon(),
-            "optics.mlxlink": Capture(Outcome.MISSING)}
+            "optics.mlxlink": Capture(Outcome.MISSING), "optics.ethtool": Capture(Outcome.MISSING)}

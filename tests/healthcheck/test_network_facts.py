@@ -15,6 +15,7 @@ from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Said, Unmeasure
 from healthcheck.facts.netdev import parse_bond, parse_counts
 from healthcheck.facts.optics import parse_link
 from healthcheck.facts.roce import parse_statistics
+from healthcheck.facts.transceiver import read_module
 from healthcheck.recording import FileCapture, Outcome
 from tests.healthcheck import machine, network
 
@@ -23,7 +24,8 @@ MINE = ("netdevs", "bonds", "lacp_bonds", "roce_ports", "pfcs", "sensors", "opti
 
 @given(st.text(max_size=400))
 def test_no_text_upsets_a_parser(text: str) -> None:
-    for parse in (parse_counts, parse_statistics, lambda said: parse_bond("bond0", said), lambda said: parse_link("mlx5_0", said)):
+    for parse in (parse_counts, parse_statistics, lambda said: parse_bond("bond0", said), lambda said: parse_link("mlx5_0", said),
+                  read_module, lambda said: read_module(f"\tIdentifier : 0x11 (QSFP28)\n{said}\n")):
         with suppress(ValueError, KeyError):
             parse(text)
 
@@ -106,3 +108,45 @@ def test_a_probe_that_did_not_end_well_is_never_a_whole_fact(name: str, outcome:
 def test_the_probe_of_mlxlink_is_passive_needs_root_and_names_only_devices() -> None:
     assert optics.MLXLINK.root
     assert optics.MLXLINK.argv == ("mlxlink", "-d", "{name}", "-m", "-c", "--json")
+
+
+# As cmis.c prints an OSFP or QSFP-DD module: all flags in one place, channels beyond four, a state of its own.
+CMIS = (
+    "\tIdentifier                                : 0x18 (QSFP-DD Double Density 8X Pluggable Transceiver (INF-8628))\n"
+    "\tVendor OUI                                : 00:90:65\n"
+    "\tRx loss of signal                         : [ Yes, Yes, No, No, No, No, No, No ]\n\tTx fault                                  : None\n"
+    "\tModule State                              : 0x05 (ModuleFault)\n\tModule temperature                        : 37.53 degrees C / 99.55 degrees F\n"
+    "\tTransmit avg optical power (Channel 8)    : 0.0001 mW / -40.00 dBm\n\tRcvr signal avg optical power(Channel 8)  : 1.3222 mW / 1.21 dBm\n"
+)
+# As sfpdiag.c prints an SFP module (SFF-8472): one lane, other names.
+SFP = (
+    "\tIdentifier                                : 0x03 (SFP)\n\tTransceiver type                          : 10G Ethernet: 10G Base-LR\n"
+    "\tTransceiver type                          : FC: intermediate distance (I)\n\tLaser bias current                        : 39.580 mA\n"
+    "\tLaser output power                        : 0.7754 mW / -1.10 dBm\n\tReceiver signal average optical power     : 0.6724 mW / -1.72 dBm\n"
+    "\tModule temperature                        : 41.25 degrees C / 106.25 degrees F\n\tLaser output power high alarm             : Off\n"
+    "\tLaser rx power low alarm                  : On\n\tLaser output power high alarm threshold   : 3.5481 mW / 5.50 dBm\n"
+    "\tLaser output power low alarm threshold    : 0.4074 mW / -3.90 dBm\n"
+)
+
+
+def test_modules_of_other_kinds_are_read_too() -> None:
+    cmis, sfp = read_module(CMIS), read_module(SFP)
+    assert cmis["faults"] == ("Rx loss of signal channel 1", "Rx loss of signal channel 2", "0x05 (ModuleFault)")
+    assert (cmis["rx_dbm"], cmis["tx_dbm"], cmis["celsius"], cmis["rx_low"]) == ((1.21,), (-40.0,), 37.53, UNSUPPORTED)
+    assert (sfp["rx_dbm"], sfp["tx_dbm"], sfp["tx_low"], sfp["tx_high"]) == ((-1.72,), (-1.1,), -3.9, 5.5)
+    assert sfp["faults"] == ("Laser rx power low alarm",)
+
+
+def test_a_module_cut_anywhere_is_no_answer_or_holds_no_other_number() -> None:
+    whole = network.transceiver(Laser_rx_power_low_alarm_Channel_2="On")
+    truth = read_module(whole)
+    for end in range(len(whole)):
+        try:
+            found = read_module(whole[:end])
+        except ValueError:
+            continue
+        for name, value in found.items():
+            if isinstance(value, tuple):
+                assert value == truth[name][:len(value)]
+            else:
+                assert value in (truth[name], UNSUPPORTED)

@@ -246,7 +246,7 @@ def module(**changes: Any) -> str:
      "not supported: rx_dbm of mlx5_0; rx_dbm of mlx5_1; rx_dbm of mlx5_2; and 5 more"),
     ("optics-rx-power", optics(mlx5_3=module(**{"Rx Power Current [dBm]": "bright"})), UNKNOWN,
      "mlx5_3: mlxlink's Rx power is bright, which is not of the known form"),
-    ("optics-rx-power", machine.recording(), SKIPPED, "not supported: up of mlxlink"),
+    ("optics-rx-power", machine.recording(), SKIPPED, "not supported: up of mlxlink and ethtool"),
     ("optics-tx-power", optics(mlx5_3=module(**{"Tx Power Current [dBm]": "1,1,1,5.5 [-8.508..5]"})), FAIL,
      "mlx5_3 lane 3: sends 5.5 dBm, expected -8.508 to 5 dBm"),
     ("optics-alarm", optics(), PASS, ""),
@@ -277,3 +277,67 @@ def test_what_costs_a_command_a_port_and_root_is_asked_for_by_bringup_alone() ->
 def test_no_rule_that_is_only_simulated_is_critical() -> None:
     for name in ids("netdev.yaml") | ids("roce.yaml") | ids("optics.yaml"):
         assert RULES[name].proven.value != "simulated" or RULES[name].severity is not Severity.CRITICAL
+
+
+# ---- Optics without mlxlink
+
+LIGHT = ("optics-rx-power", "optics-tx-power", "optics-alarm")
+
+
+def seen_by_ethtool(text: str = "", *, ports: dict[str, str] | None = None, whole: str = "") -> Recording:
+    """The machine without mlxlink; `text` is what ethtool printed of the fourth adapter, `whole` the command's whole word."""
+    said_of = network.modules(mlx5_3=whole or f"exit 0\n{text or network.transceiver()}")
+    return machine.recording(optics_ethtool=said_of, port_sysfs=machine.ports(**(ports or {})))
+
+
+@pytest.mark.parametrize(("rule", "now", "status", "words"), [
+    *((rule, seen_by_ethtool(), PASS, "") for rule in LIGHT),
+    ("optics-rx-power", seen_by_ethtool(network.transceiver(Rcvr_signal_avg_optical_power_Channel_3="0.0467 mW / -13.31 dBm")), PASS, ""),
+    ("optics-rx-power", seen_by_ethtool(network.transceiver(Rcvr_signal_avg_optical_power_Channel_3="0.0449 mW / -13.48 dBm")), FAIL,
+     "mlx5_3 eth3 lane 2: receives -13.48 dBm, expected -13.31 to 5.4 dBm"),
+    ("optics-rx-power", seen_by_ethtool(network.transceiver(Rcvr_signal_avg_optical_power_Channel_1="0.0000 mW / -inf dBm")), FAIL,
+     "mlx5_3 eth3 lane 0: receives -40 dBm, expected -13.31 to 5.4 dBm"),
+    ("optics-tx-power", seen_by_ethtool(network.transceiver(Transmit_avg_optical_power_Channel_4="3.5000 mW / 5.44 dBm")), FAIL,
+     "mlx5_3 eth3 lane 3: sends 5.44 dBm, expected -11.4 to 5.4 dBm"),
+    ("optics-alarm", seen_by_ethtool(network.transceiver(Laser_rx_power_low_alarm_Channel_2="On")), FAIL,
+     "mlx5_3 eth3: Laser rx power low alarm channel 2, expected no such flag"),
+    ("optics-alarm", seen_by_ethtool(network.transceiver(Laser_bias_current_high_alarm_Chan_4="On")), FAIL,
+     "mlx5_3 eth3: Laser bias current high alarm channel 4, expected no such flag"),
+    ("optics-alarm", seen_by_ethtool(network.transceiver(Laser_bias_current_high_warning_Chan_4="On")), PASS, ""),
+    ("optics-alarm", seen_by_ethtool(network.transceiver(Module_voltage_low_alarm="On")), FAIL,
+     "mlx5_3 eth3: Module voltage low alarm, expected no such flag"),
+    ("optics-alarm", seen_by_ethtool(network.transceiver(Rx_loss_of_lock="[ No, Yes, No, Yes ]")), FAIL,
+     "mlx5_3 eth3: Rx loss of lock channel 2, expected no such flag; mlx5_3 eth3: Rx loss of lock channel 4, expected no such flag"),
+    ("optics-alarm", seen_by_ethtool(network.transceiver(Module_temperature="80.00 degrees C / 176.00 degrees F")), PASS, ""),
+    ("optics-alarm", seen_by_ethtool(network.transceiver(Module_temperature="80.50 degrees C / 176.90 degrees F")), FAIL,
+     "mlx5_3 eth3: module at 80.5 C, expected at most 80 C, its own threshold"),
+    # An empty port in the rack is nobody's fault: the port's own rules speak of its link.
+    ("optics-alarm", seen_by_ethtool(network.transceiver(Rx_loss_of_signal="[ Yes, Yes, Yes, Yes ]"), ports={"mlx5_3.phys_state": "2: Polling\n"}),
+     PASS, ""),
+    ("optics-alarm", seen_by_ethtool(ports={"mlx5_3.phys_state": "bright\n"}), UNKNOWN,
+     "mlx5_3 eth3: /sys/class/infiniband/mlx5_3/ports/1/phys_state holds 'bright', which is not of the documented form"),
+    # A module that has no thresholds gives zeroes; one of copper gives none of it.
+    ("optics-rx-power", seen_by_ethtool(network.transceiver(Laser_rx_power_high_alarm_threshold="0.0000 mW / -inf dBm",
+                                                            Laser_rx_power_low_alarm_threshold="0.0000 mW / -inf dBm")), PASS,
+     "not supported: rx_low of mlx5_3 eth3"),
+    ("optics-alarm", seen_by_ethtool("\tIdentifier                                : 0x11 (QSFP28)\n\tVendor name : Mellanox\n"), PASS,
+     "not supported: faults of mlx5_3 eth3"),
+    ("optics-rx-power", seen_by_ethtool(whole="exit 1: netlink error: Operation not supported\n"), PASS, "not supported: up of mlx5_3 eth3"),
+    ("optics-rx-power", seen_by_ethtool(whole="exit 1: netlink error: Input/output error\n"), UNKNOWN,
+     "mlx5_3 eth3: ethtool -m eth3: exit status 1, netlink error: Input/output error"),
+    ("optics-rx-power", seen_by_ethtool(network.transceiver(Rcvr_signal_avg_optical_power_Channel_1="bright")), UNKNOWN,
+     "mlx5_3 eth3: ethtool's power is bright, which is not of the known form"),
+    ("optics-alarm", seen_by_ethtool(whole="exit 0\nOffset\t\tValues\n"), UNKNOWN,
+     "mlx5_3 eth3: ethtool -m eth3: the answer has no Identifier, or is cut"),
+    ("port-ber", seen_by_ethtool(), SKIPPED,
+     "not supported: effective_ber of mlx5_0 eth0; effective_ber of mlx5_1 eth1; effective_ber of mlx5_2 eth2; and 5 more"),
+    ("optics-alarm", machine.recording(optics_ethtool=network.capture({})), SKIPPED, "not supported: up of interfaces of adapters"),
+    ("optics-alarm", machine.recording(optics_ethtool=Capture(Outcome.DENIED)), UNKNOWN, "optics: ethtool: permission denied (needs root)"),
+])
+def test_a_module_is_judged_by_ethtool_where_mlxlink_is_not_installed(rule: str, now: Recording, status: Status, words: str) -> None:
+    assert judge(rule, now) == (status, words)
+
+
+def test_where_mlxlink_is_installed_its_word_is_taken() -> None:
+    dark = network.modules(mlx5_3=f"exit 0\n{network.transceiver(Laser_rx_power_low_alarm_Channel_2='On')}")
+    assert judge("optics-alarm", machine.recording(optics_mlxlink=mlxlink(), optics_ethtool=dark)) == (PASS, "")
