@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from inventory.entry import ROLES, pci_address
 from inventory.errors import Mark, RulesError
-from inventory.load import ROLES, pci_address
 from inventory.located import LocatedMap
 from inventory.model import PortPlan
 

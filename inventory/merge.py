@@ -15,9 +15,10 @@ from types import MappingProxyType
 from typing import Any
 
 from inventory.edit import Document, flow, read_document, render
+from inventory.entry import pci_address
 from inventory.errors import InventoryError
 from inventory.importers.base import Imported
-from inventory.load import LoadedInventory, parse_with_origins, pci_address
+from inventory.load import LoadedInventory, parse_with_origins
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import fold
 from inventory.place import MAX_KEY, NOTHING, Path, Want, change, sets_of

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inventory.edit import Document, read_document, rewrite, same
+from inventory.entry import pci_address
 from inventory.errors import InventoryError
-from inventory.load import LoadedInventory, parse_with_origins, pci_address
+from inventory.load import LoadedInventory, parse_with_origins
 from inventory.model import Inventory, Node
 from inventory.nodeset import expand, fold, natural
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from inventory.entry import check_entry
 from inventory.errors import ConfigError, InventoryError, Mark
-from inventory.load import check_entry
 from inventory.located import MAX_BYTES, LocatedList, LocatedMap
 from inventory.nodeset import MAX_MENTIONS, MAX_NAME, MAX_NODES, NAME, fold
 from inventory.text import clean, short
@@ -25,7 +25,7 @@ class Imported:
     """What a source says, under our keys: names, values and groups are such that an inventory of them loads.
 
     `source` is a phrase for messages, such as "hosts.ini". `nodes` holds for each node, in the source's order, plain values that
-    YAML can write, under keys that `inventory.load` knows. `groups` are expanded. `notes` say, one line each and at most
+    YAML can write, under keys that `inventory.entry` knows. `groups` are expanded. `notes` say, one line each and at most
     `MAX_NOTES`, what the source says and we do not take.
     """
 

@@ -13,8 +13,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from inventory.entry import host, pci_address
 from inventory.errors import ConfigError, InventoryError, Mark
-from inventory.load import host, load_inventory, load_with_origins, pci_address
+from inventory.load import load_inventory, load_with_origins
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan, Privilege
 
 EXAMPLE = """\

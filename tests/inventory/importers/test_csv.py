@@ -12,10 +12,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inventory.entry import check_entry
 from inventory.errors import InventoryError, MusterError, UsageError
 from inventory.importers import csv_
 from inventory.importers.base import MAX_BYTES, Imported, decode, read
-from inventory.load import check_entry, load_inventory
+from inventory.load import load_inventory
 from inventory.located import parse_yaml
 
 
