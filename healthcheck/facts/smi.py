@@ -1,19 +1,19 @@
 """nvidia-smi as the second source of GPU facts: its XML log, read into the lines that the NVML reader would have said.
 
-The elements and words are those of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13) and of nvidia-smi's manual page. nvidia-smi
-says one of three things where it has no value: that the device has no such thing ("N/A", "[Not Supported]"), that it could not tell
-("[Unknown Error]", "ERR!"), or that the GPU is gone ("[GPU is lost]"); they stay three things here.
+The document is that of `nvidia-smi -q -x` (DTDs nvsmi_device_v11 to v13), the exit statuses those of nvidia-smi's manual page. What the
+elements of one GPU say is in `smivalues`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from xml.parsers import expat
 
 from healthcheck.facts.base import Captures, Unread, why
+from healthcheck.facts.smivalues import NVML_WORDS, head, line
 from healthcheck.probes import MIB, Kind, Needs, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean
@@ -35,18 +35,6 @@ STATUSES: Mapping[int, str] = {
 NO_DEVICES = 6
 # With 14 the whole log is there: a corrupted infoROM is a warning at its end.
 _WHOLE_WITH = (0, 14)
-
-# NVML's words for its statuses (nvmlErrorString), as far as nvidia-smi puts them in a value's place.
-_NVML_WORDS: Mapping[str, int] = {
-    "success": 0, "invalid argument": 2, "not supported": 3, "insufficient permissions": 4, "not found": 6, "insufficient size": 7,
-    "insufficient external power": 8, "driver not loaded": 9, "timeout": 10, "gpu is lost": 15, "gpu requires reset": 16,
-    "driver/library version mismatch": 18, "in use by another client": 19, "insufficient memory": 20, "no data": 21,
-    "insufficient resources": 23, "requested functionality has been deprecated": 26, "not ready": 27, "invalid state": 29,
-    "unknown error": 999, "err!": 999,
-}
-_NOTHING = ("n/a", "not supported", "not available", "")
-_UNTOLD = {"insufficient permissions", "timeout", "gpu is lost", "gpu requires reset", "in use by another client", "no data",
-           "requested functionality has been deprecated", "not ready", "unknown error", "err!", "not found"}
 
 
 @dataclass(frozen=True)
@@ -138,9 +126,9 @@ def parse(text: str) -> SmiLog:
     if not reader.ended and not reader.head and not reader.gpus:
         raise Unread(f"nvidia-smi's log cannot be read: {cut}")
     # What came after the break is the tool's last word, and often the reason.
-    lost = [{"index": len(reader.gpus), "error": [_NVML_WORDS.get(said.lower(), 999), said]} for said in _unreachable(text)]
-    gpus = [_line(index, gpu) for index, gpu in enumerate(reader.gpus)]
-    return SmiLog(_head(reader.head), tuple(gpus + lost[:1]), f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
+    lost = [{"index": len(reader.gpus), "error": [NVML_WORDS.get(said.lower(), 999), said]} for said in _unreachable(text)]
+    gpus = [line(index, gpu) for index, gpu in enumerate(reader.gpus)]
+    return SmiLog(head(reader.head), tuple(gpus + lost[:1]), f"nvidia-smi's log cannot be read to its end: {cut}" if cut else "")
 
 
 _UNREACHABLE = re.compile(r"Unable to determine the device handle for [Gg][Pp][Uu][ \d]{0,5}[0-9A-Fa-f:.]{5,20}: ([^\n.<]{3,60})")
@@ -190,316 +178,3 @@ def log(captures: Captures) -> SmiLog:
     if capture.exit not in _WHOLE_WITH:
         return SmiLog(found.head, found.gpus, f"nvidia-smi: {STATUSES.get(capture.exit or 0, 'ended')} (exit status {capture.exit})")
     return found
-
-
-# ---- one value ----
-
-Read = Callable[[Mapping[str, str]], dict[str, Any]]
-
-
-def _value(gpu: Mapping[str, str], paths: tuple[str, ...], convert: Callable[[str], Any]) -> dict[str, Any]:
-    """The value at the first of these paths that the log has, in the NVML reader's form."""
-    for path in paths:
-        found = gpu.get(path)
-        if found is None:
-            # "N/A" in the place of a whole block.
-            above = path
-            while found is None and "/" in above:
-                above = above.rpartition("/")[0]
-                found = gpu[above] if _word(gpu.get(above, "?")) in ("n/a", "not supported") else None
-        if found is not None:
-            return _reading(found, convert, paths[0])
-    return {"error": [-1, f"it does not print {paths[0]}"]}
-
-
-def _word(text: str) -> str:
-    return text.strip().strip("[]").strip().lower()
-
-
-def _reading(text: str, convert: Callable[[str], Any], what: str) -> dict[str, Any]:
-    word = _word(text)
-    if word in _NOTHING:
-        return {"na": True}
-    if word in _UNTOLD:
-        return {"error": [_NVML_WORDS[word], text.strip("[] ")]}
-    try:
-        return {"ok": convert(text.strip())}
-    except (ValueError, KeyError, OverflowError):
-        return {"error": [-1, f"{what} is {clean(text, 40)!r}, which is not of the documented form"]}
-
-
-def _whole(text: str) -> int:
-    if not re.fullmatch(r"-?[0-9]{1,20}", text):
-        raise ValueError(text)
-    return int(text)
-
-
-def _unit(unit: str, factor: int = 1) -> Callable[[str], int]:
-    def convert(text: str) -> int:
-        number, _, word = text.partition(" ")
-        if word.strip() != unit:
-            raise ValueError(text)
-        return _whole(number) * factor
-
-    return convert
-
-
-def _milliwatts(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})? W", text):
-        raise ValueError(text)
-    return round(float(text[:-2]) * 1000)
-
-
-def _width(text: str) -> int:
-    if not text.endswith("x"):
-        raise ValueError(text)
-    return _whole(text[:-1])
-
-
-def _choice(**words: Any) -> Callable[[str], Any]:
-    table = {name.replace("_", " "): value for name, value in words.items()}
-    return lambda text: table[text.lower().replace("_", " ")]
-
-
-_ON = _choice(enabled=1, disabled=0)
-_YES = _choice(yes=1, no=0, true=1, false=0)
-
-
-def _lower(text: str) -> str:
-    return re.sub(r"[ -]+", "_", text.lower())
-
-
-def pci_address(text: str) -> str:
-    """The kernel's form of NVIDIA's PCI address: "00000000:1A:00.0" is 0000:1a:00.0."""
-    match = re.fullmatch(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])", text)
-    if match is None:
-        raise ValueError(text)
-    return f"{int(match[1], 16):04x}:{match[2].lower()}"
-
-
-def _sum(*parts: tuple[str, ...]) -> Read:
-    """The sum of counters; what the device has none of counts nothing, and where it has none at all, neither has the sum."""
-
-    def read(gpu: Mapping[str, str]) -> dict[str, Any]:
-        values = [_value(gpu, paths, _whole) for paths in parts]
-        broken = [value for value in values if "error" in value]
-        known = [value["ok"] for value in values if "ok" in value]
-        return broken[0] if broken else {"ok": sum(known)} if known else {"na": True}
-
-    return read
-
-
-def _either(first: Read, second: Read) -> Read:
-    """The second, where this nvidia-smi does not print the first."""
-
-    def read(gpu: Mapping[str, str]) -> dict[str, Any]:
-        value = first(gpu)
-        return second(gpu) if value.get("error", [0])[0] == -1 else value
-
-    return read
-
-
-def _at(convert: Callable[[str], Any], *paths: str) -> Read:
-    return lambda gpu: _value(gpu, paths, convert)
-
-
-def _ecc(block: str, kind: str, old: str) -> Read:
-    """Totals of one kind: SRAM and DRAM together; drivers before Turing print a total."""
-    sram: Read = _at(_whole, f"ecc_errors/{block}/sram_{kind}")
-    if kind == "uncorrectable":
-        sram = _either(sram, _sum((f"ecc_errors/{block}/sram_uncorrectable_parity",), (f"ecc_errors/{block}/sram_uncorrectable_secded",)))
-
-    def total(gpu: Mapping[str, str]) -> dict[str, Any]:
-        values = [sram(gpu), _value(gpu, (f"ecc_errors/{block}/dram_{kind}",), _whole)]
-        broken = [value for value in values if "error" in value]
-        known = [value["ok"] for value in values if "ok" in value]
-        return broken[0] if broken else {"ok": sum(known)} if known else {"na": True}
-
-    return _either(total, _at(_whole, f"ecc_errors/{block}/{old}/total"))
-
-
-def _memory_used(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """Before driver 510 nvidia-smi printed no reserved memory and counted it as used."""
-    if "fb_memory_usage/reserved" not in gpu:
-        return {"error": [-1, "it counts the driver's own memory as used"]}
-    return _value(gpu, ("fb_memory_usage/used",), _unit("MiB", MIB))
-
-
-# nvml.h's nvmlClocksEventReason bits, by the last part of the element's name.
-_REASONS = {
-    "gpu_idle": 0x1, "applications_clocks_setting": 0x2, "sw_power_cap": 0x4, "hw_slowdown": 0x8, "sync_boost": 0x10,
-    "sw_thermal_slowdown": 0x20, "hw_thermal_slowdown": 0x40, "hw_power_brake_slowdown": 0x80, "display_clocks_setting": 0x100,
-}
-_ACTIVE = _choice(active=1, not_active=0)
-
-
-def _clock_reasons(gpu: Mapping[str, str]) -> dict[str, Any]:
-    bits, known = 0, False
-    for name, bit in _REASONS.items():
-        found = _value(gpu, tuple(f"clocks_{word}_reasons/clocks_{word}_reason_{name}" for word in ("event", "throttle")), _ACTIVE)
-        if found.get("error", [0])[0] == -1 and name in ("display_clocks_setting", "applications_clocks_setting"):
-            continue    # not every version has them
-        if "error" in found:
-            return found
-        if "ok" in found:
-            known = True
-            bits |= bit * int(found["ok"])
-    return {"ok": bits} if known else {"na": True}
-
-
-_RECOVERY = _choice(
-    none="none", reset="gpu_reset", gpu_reset="gpu_reset", reboot="node_reboot", node_reboot="node_reboot", drain_p2p="drain_p2p",
-    drain_and_reset="drain_and_reset", recover_imex_domain="recover_imex_domain",
-)
-
-
-def _recovery(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """Before driver 570 there were two flags in its place."""
-    found = _value(gpu, ("gpu_recovery_action",), _RECOVERY)
-    if "gpu_recovery_action" in gpu:
-        return found
-    reset = _value(gpu, ("gpu_reset_status/reset_required",), _YES)
-    drain = _value(gpu, ("gpu_reset_status/drain_and_reset_recommended",), _YES)
-    if drain.get("ok"):
-        return {"ok": "drain_and_reset"}
-    if reset.get("ok"):
-        return {"ok": "gpu_reset"}
-    return {"ok": "none"} if "ok" in reset and "ok" in drain else reset if "ok" not in reset else drain
-
-
-def _fabric_status(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """Here NVML's words are the value: of the probe that made the GPU known to its fabric."""
-    word = _word(gpu.get("fabric/status", ""))
-    if "fabric/status" in gpu and word in _NVML_WORDS:
-        return {"ok": _NVML_WORDS[word]}
-    return _value(gpu, ("fabric/status",), lambda text: _NVML_WORDS[text])
-
-
-# Each part of the fabric's health: its element, where it stands in nvml.h's mask (NVML_GPU_FABRIC_HEALTH_MASK_*), and its words.
-_FLAG = {"true": 1, "false": 2}
-_HEALTH: tuple[tuple[str, int, Mapping[str, int]], ...] = (
-    ("bandwidth", 0, {"degraded": 1, "full": 2}),
-    ("route_recovery_in_progress", 2, _FLAG),
-    ("route_unhealthy", 4, _FLAG),
-    ("access_timeout_recovery", 6, _FLAG),
-    ("incorrect_configuration", 8, {
-        "none": 1, "incorrect systemguid": 2, "incorrect sysguid": 2, "incorrect chassis serial number": 3, "no partition": 4,
-        "insufficient nvlinks": 5, "insufficient nvlink resources": 5, "incompatible gpu firmware": 6, "invalid location": 7,
-        "gpu state invalid": 8,
-    }),
-    ("partition_assigned", 12, _FLAG),
-)
-
-
-def _fabric_health(gpu: Mapping[str, str]) -> dict[str, Any]:
-    """The mask that NVML would have given. A part that this version does not print is one that is not supported."""
-    if "fabric/health" not in gpu and "fabric" not in gpu:
-        return {"error": [-1, "it does not print fabric/health"]}
-    mask = 0
-    for name, shift, words in _HEALTH:
-        found = _value(gpu, (f"fabric/health/{name}",), lambda text, words=words: words[text.lower()])  # type: ignore[misc]
-        if "ok" in found:
-            mask |= int(found["ok"]) << shift
-        elif "error" in found and f"fabric/health/{name}" in gpu:
-            return found
-    return {"ok": mask} if mask else {"na": True}
-
-
-_TEMPERATURE = _unit("C")
-_MHZ = _unit("MHz")
-_BANKS = _unit("bank(s)")
-_NS = _unit("us", 1000)
-_COUNTERS = "clocks_event_reasons_counters/clocks_event_reasons_counters_"
-_ROWS = "remapped_rows/"
-_HISTOGRAM = "remapped_rows/row_remapper_histogram/row_remapper_histogram_"
-_LINK = "pci/pci_gpu_link_info/"
-
-# By the NVML reader's keys (`facts/gpu.py`, READINGS): how nvidia-smi says the same.
-_READS: Mapping[str, Read] = {
-    "pci": _at(pci_address, "pci/pci_bus_id", "@id"),
-    "uuid": _at(str, "uuid"),
-    "serial": _at(str, "serial"),
-    "name": _at(str, "product_name"),
-    "architecture": _at(lambda text: _lower(text).removesuffix("_lovelace"), "product_architecture"),
-    "minor": _at(_whole, "minor_number"),
-    "part_number": _at(str, "board_part_number"),
-    "vbios": _at(str, "vbios_version"),
-    "inforom": _at(str, "inforom_version/img_version"),
-    "gsp_firmware": _at(str, "gsp_firmware_version"),
-    "recovery_action": _recovery,
-    "persistence": _at(_ON, "persistence_mode"),
-    "mig": _at(_ON, "mig_mode/current_mig"),
-    "mig_pending": _at(_ON, "mig_mode/pending_mig"),
-    "compute_mode": _at(_lower, "compute_mode"),
-    "memory_bytes": _at(_unit("MiB", MIB), "fb_memory_usage/total"),
-    "memory_used_bytes": _memory_used,
-    "ecc_mode": _at(_ON, "ecc_mode/current_ecc"),
-    "ecc_pending": _at(_ON, "ecc_mode/pending_ecc"),
-    "ecc_corrected": _ecc("volatile", "correctable", "single_bit"),
-    "ecc_uncorrected": _ecc("volatile", "uncorrectable", "double_bit"),
-    "ecc_corrected_lifetime": _ecc("aggregate", "correctable", "single_bit"),
-    "ecc_uncorrected_lifetime": _ecc("aggregate", "uncorrectable", "double_bit"),
-    "sram_uncorrected_lifetime": _either(
-        _at(_whole, "ecc_errors/aggregate/sram_uncorrectable"),
-        _sum(("ecc_errors/aggregate/sram_uncorrectable_parity",), ("ecc_errors/aggregate/sram_uncorrectable_secded",)),
-    ),
-    "sram_threshold_exceeded": _at(_YES, "ecc_errors/aggregate/sram_threshold_exceeded"),
-    "rows_corrected": _at(_whole, _ROWS + "remapped_row_corr"),
-    "rows_uncorrected": _at(_whole, _ROWS + "remapped_row_unc"),
-    "rows_pending": _at(_YES, _ROWS + "remapped_row_pending"),
-    "rows_failed": _at(_YES, _ROWS + "remapped_row_failure"),
-    **{f"banks_{name}": _at(_BANKS, _HISTOGRAM + name) for name in ("max", "high", "partial", "low", "none")},
-    "pages_retired_corrected": _at(_whole, "retired_pages/multiple_single_bit_retirement/retired_count"),
-    "pages_retired_uncorrected": _at(_whole, "retired_pages/double_bit_retirement/retired_count"),
-    "pages_pending": _at(_YES, "retired_pages/pending_retirement"),
-    "pcie_generation": _at(_whole, _LINK + "pcie_gen/current_link_gen"),
-    "pcie_generation_max": _at(_whole, _LINK + "pcie_gen/max_link_gen"),
-    "pcie_width": _at(_width, _LINK + "link_widths/current_link_width"),
-    "pcie_width_max": _at(_width, _LINK + "link_widths/max_link_width"),
-    "pcie_replays": _at(_whole, "pci/replay_counter"),
-    "temperature_c": _at(_TEMPERATURE, "temperature/gpu_temp"),
-    "temperature_memory_c": _at(_TEMPERATURE, "temperature/memory_temp"),
-    "temperature_slowdown_c": _at(_TEMPERATURE, "temperature/gpu_temp_slow_threshold"),
-    "temperature_shutdown_c": _at(_TEMPERATURE, "temperature/gpu_temp_max_threshold"),
-    "temperature_memory_max_c": _at(_TEMPERATURE, "temperature/gpu_temp_max_mem_threshold"),
-    "temperature_gpu_max_c": _at(_TEMPERATURE, "temperature/gpu_temp_max_gpu_threshold"),
-    "temperature_margin_c": _at(_TEMPERATURE, "temperature/gpu_temp_tlimit"),
-    "power_mw": _at(
-        _milliwatts, "gpu_power_readings/power_draw", "gpu_power_readings/average_power_draw", "gpu_power_readings/instant_power_draw",
-        "power_readings/power_draw",
-    ),
-    "power_limit_mw": _at(
-        _milliwatts, "gpu_power_readings/current_power_limit", "gpu_power_readings/enforced_power_limit",
-        "power_readings/enforced_power_limit",
-    ),
-    "power_limit_default_mw": _at(_milliwatts, "gpu_power_readings/default_power_limit", "power_readings/default_power_limit"),
-    "clock_sm_mhz": _at(_MHZ, "clocks/sm_clock"),
-    "clock_sm_max_mhz": _at(_MHZ, "max_clocks/sm_clock"),
-    "clock_memory_mhz": _at(_MHZ, "clocks/mem_clock"),
-    "clock_memory_max_mhz": _at(_MHZ, "max_clocks/mem_clock"),
-    "clock_reasons": _clock_reasons,
-    "slowdown_power_ns": _at(_NS, _COUNTERS + "sw_power_cap"),
-    "slowdown_hw_thermal_ns": _at(_NS, _COUNTERS + "hw_therm_slowdown"),
-    "slowdown_hw_power_brake_ns": _at(_NS, _COUNTERS + "hw_power_brake"),
-    "slowdown_sw_thermal_ns": _at(_NS, _COUNTERS + "sw_therm_slowdown"),
-    "utilization_percent": _at(_unit("%"), "utilization/gpu_util"),
-    "fabric_state": _at(_lower, "fabric/state"),
-    "fabric_status": _fabric_status,
-    "fabric_clique": _at(_whole, "fabric/cliqueId"),
-    "fabric_cluster": _at(str.lower, "fabric/clusterUuid"),
-    "fabric_health": _fabric_health,
-}
-# What NVML tells and nvidia-smi -q does not.
-NOT_PRINTED = ("slowdown_thermal_ns",)
-
-
-def _line(index: int, gpu: Mapping[str, str]) -> dict[str, Any]:
-    return {"index": index, **{key: read(gpu) for key, read in _READS.items()}}
-
-
-def _head(found: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "driver": _value(found, ("driver_version",), str),
-        "cuda": _value(found, ("cuda_version",), str),
-        "count": _value(found, ("attached_gpus",), _whole),
-    }

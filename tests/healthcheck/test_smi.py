@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from healthcheck.facts import smi
 from healthcheck.facts.base import UNSUPPORTED, Captures, Partial, Unmeasured, Unread
 from healthcheck.facts.gpu import NVML, READINGS, Gpu, gpu_presence, gpus
+from healthcheck.facts.smivalues import NOT_PRINTED
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Capture, Outcome
 from provisioning.demo.build import build
@@ -60,7 +61,7 @@ def test_nvidia_smi_fills_every_field_that_it_has_just_as_nvml_does() -> None:
     (said,) = gpus(Captures(machine.recording(gpu_nvml=machine.nvml(1))))
     gpu = one(LOG)
     other = {field.name for field in fields(Gpu) if getattr(gpu, field.name) != getattr(said, field.name)}
-    assert other == {"caveat", *(name for name, (key, _, _) in READINGS.items() if key in smi.NOT_PRINTED)}
+    assert other == {"caveat", *(name for name, (key, _, _) in READINGS.items() if key in NOT_PRINTED)}
     assert gpu.caveat == "read by nvidia-smi (gpu.nvml crashed (signal 11))"
 
 
