@@ -22,7 +22,7 @@ NAME = "name"
 GROUPS = "groups"
 _NAMES = ("name", "node", "hostname", "host")
 _PLAIN = ("address", "port", "user", "transport", "privilege", "become", "identity_file", "known_hosts_file", "proxy_jump", "python", "sku",
-          "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc", "profile")
+          "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc", "profile", "unread")
 _NESTED = ("bmc.address", "bmc.user", "lifecycle.state", "lifecycle.owner", "lifecycle.until")
 KEYS = (NAME, GROUPS, *_PLAIN, *_NESTED)
 _LABEL = re.compile(r"labels\.[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
@@ -33,7 +33,7 @@ _BOOLEAN = {"true": True, "yes": True, "1": True, "false": False, "no": False, "
 
 
 def parse(text: str, source: str, mapping: Mapping[str, str] | None = None) -> Imported:
-    """The nodes of a table; `mapping` says for a column's name which key it is. `leaf` may hold several names, as may `groups`.
+    """The nodes of a table; `mapping` says for a column's name which key it is. `leaf`, `unread` and `groups` may hold several names.
 
     The delimiter is a comma, a semicolon or a tab: the one that the first row holds most of. Raises InventoryError with file, line
     and column (of the table) for what is no such table, and UsageError for a mapping of a column that is not there or to no key.
@@ -165,6 +165,6 @@ def _value(key: str, text: str) -> Any:
         return int(text)
     if key == "become":
         return _BOOLEAN.get(text.lower(), text)
-    if key == "leaf" and len(names := text.split()) > 1:
+    if key in ("leaf", "unread") and len(names := text.split()) > 1:
         return names
     return text

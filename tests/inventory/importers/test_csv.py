@@ -48,6 +48,10 @@ def test_other_columns_are_mapped_or_passed_over() -> None:
     assert plain(found) == {"gpu1": {"rack": "r01", "labels": {"zone": "z1"}}}
 
 
+def test_several_devices_of_which_nothing_is_read_stand_in_one_cell() -> None:
+    assert csv_.parse("name,unread\na,mlx5_4 0000:3b:*\nb,eth?\n", "x").nodes == {"a": {"unread": ["mlx5_4", "0000:3b:*"]}, "b": {"unread": "eth?"}}
+
+
 def test_every_key_that_an_inventory_knows_can_be_a_column() -> None:
     with pytest.raises(InventoryError) as caught:
         check_entry(parse_yaml("qqqqqqqq: 1\n", "x"))
