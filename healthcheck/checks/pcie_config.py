@@ -18,8 +18,8 @@ _DIRECT_TRANSLATED = 0x40
 def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
     """No port of a PCI Express switch above a GPU or an mlx5 adapter sends what is for its neighbour up to the root complex (ACS).
 
-    Root ports are not judged: what comes to them is there already. Nor are ports that let translated requests through
-    (DirectTrans): somebody has set them so for virtual machines.
+    Root ports are not judged: what comes to them is there already. Nor are switches with a single such port, below which there are no
+    peers, nor ports that let translated requests through (DirectTrans): somebody has set them so for virtual machines.
     """
     held: dict[str, list[str]] = {}
     for port in pcie_config.switch_ports:

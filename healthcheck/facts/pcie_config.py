@@ -6,7 +6,10 @@ Registers and their fields: PCI Express Base Specification, Device Control and A
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, fact
@@ -49,7 +52,8 @@ class Function:
 class PcieConfig(Fact):
     """GPUs, mlx5 adapters and the ports above them, in the order of their paths; `switch_ports` and `adapters` are some of them.
 
-    Each is UNSUPPORTED where it was wholly read and there is none.
+    `switch_ports` are those that look down from a switch with two or more such ports: below a single one (of the switch within a
+    BlueField, say) there are no peers. Each is UNSUPPORTED where it was wholly read and there is none.
     """
 
     name: str
@@ -93,31 +97,37 @@ def pcie_config(captures: Captures) -> Any:
     """Every function that could be read; where one could not, the rest is Partial."""
     files = captures.files(CONFIG)
     found: dict[str, Function] = {}
+    hanging: Counter[str] = Counter()   # from each folder, whether they could be read or not
     unread = ""
     for path in files:
         if _PATH.fullmatch(path):
-            held = files.read(path, lambda text, path=path: _function(path, text))      # type: ignore[misc]
+            folder = _parent(path)
+            hanging[_parent(folder)] += 1
+            held = files.read(path, partial(_function, path))
             if isinstance(held, Unmeasured):
                 unread = unread or held.reason
             elif held[1] is not None:
-                found[path.rpartition("/")[0]] = held[1]
+                found[folder] = held[1]
     unread = unread or files.unseen() or ""
-    functions = tuple(_placed(folder, found) for folder in found)
+    functions = {folder: _placed(folder, found) for folder in found}
 
-    def some(chosen: tuple[Function, ...]) -> Any:
-        return chosen if chosen or unread else UNSUPPORTED
+    def some(chosen: Iterable[Function]) -> Any:
+        return tuple(chosen) or (() if unread else UNSUPPORTED)
 
     made = PcieConfig(
-        "PCI Express settings", some(functions), some(tuple(one for one in functions if one.switch)),
-        some(tuple(one for one in functions if one.driver == ADAPTER)))
+        "PCI Express settings", some(functions.values()),
+        some(one for folder, one in functions.items() if one.switch and hanging[_parent(folder)] > 1),
+        some(one for one in functions.values() if one.driver == ADAPTER))
     return Partial(made, unread) if unread else made
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def _placed(folder: str, found: dict[str, Function]) -> Function:
     """The function with what it hangs from, and a port with the first device below it."""
     held = found[folder]
-    parent = found.get(folder.rpartition("/")[0])
+    above = found.get(_parent(folder))
     below = "" if held.driver else next((one.place for at, one in found.items() if one.driver and at.startswith(f"{folder}/")), "")
-    return Function(
-        held.address, held.driver, f"{held.place} above {below}" if below else held.place, parent.address if parent else "", held.payload,
-        held.payload_supported, held.read_request, held.acs, held.switch)
+    return replace(held, place=f"{held.place} above {below}" if below else held.place, above=above.address if above else "")
