@@ -14,6 +14,13 @@ from inventory.text import short
 
 _RULES = {Action.APP: "kernel-xid-job", Action.OBEY: "kernel-xid-recovery", Action.DECODE: "kernel-xid-nvlink", Action.IGNORE: ""}
 
+# A reset leaves no line of the driver's own.
+_ONCE_RESET = {
+    "xid": "over, where the driver asked for the reset (Xid 154) and asks no more; else when root writes to /dev/kmsg: "
+           "muster: GPU 0000:3b:00.0 was reset",
+    "sxid": "over, when root writes to /dev/kmsg: muster: all GPUs were reset",
+}
+
 
 def explain_xid(kind: str, number: str | None, table: XidTable | None, form: str) -> None:
     """Prints one entry, or all without a number; raises UsageError for a number that the table does not hold."""
@@ -102,6 +109,7 @@ def _text(kind: str, document: dict[str, Any]) -> str:
     rows: list[tuple[str, str | None]] = [("action", f"{document['action']}, by {document['rule'] or 'no rule: it is ignored'}")]
     rows += [("kind", document["kind"].replace("_", " "))] if kind == "sxid" else []
     rows += [("why", document["why"]), ("remedy", document["remedy"]), ("owner", document["owner"])]
+    rows += [("once reset", _ONCE_RESET[kind])] if document["action"] == Action.RESET.value else []
     rows += [("NVIDIA", " / ".join(document.get("nvidia", ()))), ("gpud", document["gpud"]), ("DCGM", document.get("dcgm"))]
     for name, other in document.get("architectures", {}).items():
         rows.append((name, f"{other['action']}: {other['meaning']}"))

@@ -13,7 +13,8 @@ from tests.command import muster
 @pytest.mark.parametrize(("words", "said"), [
     (["xid", "79"], ["Xid 79  RC_GPU_HAS_FALLEN_OFF_THE_BUS", "reboot, by kernel-xid", "RESTART_BM / CONTACT_SUPPORT", "five-bursts", "xid.yaml:"]),
     (["xid", "64"], ["volta       inspect: an ECC page retirement"]), (["xid", "13"], ["same-tpc", "owner       user"]),
-    (["sxid", "20034"], ["SXid 20034", "reset, by kernel-sxid", "potentially fatal", "sxid.yaml:"]),
+    (["xid", "119"], ["once reset  over, where the driver asked for the reset (Xid 154)", "muster: GPU 0000:3b:00.0 was reset"]),
+    (["sxid", "20034"], ["once reset  over, when root writes to /dev/kmsg: muster: all GPUs were reset", "SXid 20034", "reset, by kernel-sxid", "potentially fatal", "sxid.yaml:"]),
     (["kernel-xid"], ["check       kernel.xid", "hours: 24"]),
 ])
 def test_a_number_and_a_rule_are_explained(words: list[str], said: list[str], tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from tests.scenarios.expect import Expected, only, together
 
 EXPECTED: Mapping[str, Expected] = {
-    "cpu-taken-away": only("cpu-offline", "CPUs", "2 offline: 17, 129|all 224 online", "bring it back|vendor", "warning"),
+    "cpu-taken-away": together(
+        only("cpu-offline", "CPUs", "2 offline: 17, 129|all 224 online", "bring it back|vendor", "warning"),
+        only("cpu-count", "CPUs", "222 of 224 online|224", "compare lscpu", owner="vendor")),
     "cpu-throttled-for-heat": only("cpu-throttled", "CPU package 1", "throttled 212 times", "fans|heat sink", "warning", "datacentre"),
     "cpu-saves-power": only("cpu-governor", "CPU frequency", "powersave on 8 of 8|performance", "cpupower", "info"),
     "dimm-lost": together(

@@ -28,14 +28,16 @@ EXPECTED: Mapping[str, Expected] = {
     "left-the-partition": only("port-pkey", "mlx5_7/1", "0x7fff|full membership", "partitions", owner="network"),
     "no-device-for-users": only("port-devices", "mlx5_1 (", "no uverbs device", "modprobe ib_uverbs"),
     "adapter-without-rdma": together(
-        only("port-count", "ports", "7|at least 8", "power-cycle|mlx5_core", owner="datacentre"),
+        only("port-count", "port at 0000:5e:00.0 (rail 3)", "not there|there", "power-cycle|mlx5_core", owner="datacentre"),
         only("hca-present", "adapter at 0000:5e:00.0", "driver mlx5_core, no RDMA device", "kernel log|power-cycle"), blind=True),
     "adapter-in-half-its-lanes": only("hca-pcie-width", "mlx5_4 (0000:9a:00.0)", "x8|x16", "drain|reseat", owner="datacentre"),
     "adapter-a-generation-back": only("hca-pcie-speed", "mlx5_0 (0000:18:00.0)", "8 GT/s|32 GT/s", "drain|power-cycle", owner="datacentre"),
     "adapter-of-other-firmware": together(
         only("hca-firmware", "mlx5_6 (", "28.36.1010|28.39.1002, as 7 of the node's 8", "flint", "warning"),
         only("fleet-hca-firmware", "mlx5_6 (", "28.36.1010|as on 63 of 64", "mlxfwmanager", "warning")),
-    "adapter-of-another-board": only("fleet-hca-psid", "mlx5_2 (", "DEL0000000036|as on 7 of 8 nodes", "asset list", "warning", "vendor"),
+    "adapter-of-another-board": together(
+        only("fleet-hca-psid", "mlx5_2 (", "DEL0000000036|as on 7 of 8 nodes", "asset list", "warning", "vendor"),
+        only("hca-psid", "mlx5_2 (", "DEL0000000036|as 7 of the node's 8", "asset list", "warning", "vendor")),
     "adapter-stopped-answering": only("hca-log-fatal", "adapter at 0000:c0:00.0", "s after boot", "drain|firmware dump|replace", owner="vendor"),
     "module-too-hot": only("hca-log", "adapter at 0000:40:00.0", "module too hot|High Temperature", "temperature|fans", "warning", "datacentre"),
     "slot-gives-too-little-power": only(

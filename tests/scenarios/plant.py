@@ -61,6 +61,11 @@ def _a_day_later(node: Machine) -> None:
 _reset = _both(repair.reset_gpu, _a_day_later)
 
 
+def _reset_and_said(node: Machine) -> None:
+    repair.reset_gpu(node)
+    node.say("muster: all GPUs were reset", 4)
+
+
 def _replace(gpu: int) -> Change:
     return lambda node: repair.replace_gpu(node, gpu)
 
@@ -138,7 +143,7 @@ def contained_memory_error(node: Machine) -> None:
     _xid(node, 1, 94, "Contained: DRAM (0x0,0x0). RST: No, D-RST: Yes")
 
 
-@_plant(_reset)
+@_plant(_reset_and_said)
 def uncontained_memory_error(node: Machine) -> None:
     """GPU 7 met an uncorrectable error whose reach is not known (Xid 95), and counts it."""
     _xid(node, 7, 95, "Uncontained: LTC TAG (0x2,0x0). RST: Yes, D-RST: No")
@@ -263,7 +268,7 @@ def mig_on(node: Machine) -> None:
 # ---- driver and firmware
 
 
-@_plant(_reset)
+@_plant(_reset_and_said)
 def firmware_timeout(node: Machine) -> None:
     """The firmware on GPU 4 (GSP) did not answer the driver (Xid 119)."""
     _xid(node, 4, 119, "Timeout after 6s of waiting for RPC response from GPU4 GSP! Expected function 76 (GSP_RM_CONTROL) (0x2080014b 0x5).")
@@ -286,7 +291,7 @@ def driver_not_loaded(node: Machine) -> None:
         node.files[path] = node.files[path].replace("DRIVER=nvidia\n", "")
 
 
-@_plant(_reset)
+@_plant(repair.reset_gpu)
 def reset_wanted(node: Machine) -> None:
     """The driver itself wants GPU 1 reset: field 230, and Xid 154 in the log."""
     node.scenario["gpu.1.field.230"] = "1"
