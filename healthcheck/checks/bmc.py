@@ -70,18 +70,17 @@ def bmc_sel_full(bmc_log_use: BmcLogUse, *, most_percent: int) -> Iterator[Findi
 @check("bmc.sensors")
 def bmc_sensors(bmc_sensors: BmcSensors) -> Iterator[Finding]:
     """No temperature, voltage or power is beyond its critical threshold; fans have a rule of their own."""
-    for sensor in bmc_sensors.sensors:
-        if sensor.critical and not _is_fan(sensor.name, sensor.reading):
-            yield Finding(sensor.name, f"{sensor.reading} ({sensor.state})", "within its critical thresholds")
+    yield from _critical(bmc_sensors, fans=False)
 
 
 @check("bmc.fan")
 def bmc_fan(bmc_sensors: BmcSensors) -> Iterator[Finding]:
     """No fan turns slower, or faster, than its critical threshold."""
+    yield from _critical(bmc_sensors, fans=True)
+
+
+def _critical(bmc_sensors: BmcSensors, *, fans: bool) -> Iterator[Finding]:
     for sensor in bmc_sensors.sensors:
-        if sensor.critical and _is_fan(sensor.name, sensor.reading):
+        fan = sensor.reading.endswith("RPM") or "fan" in sensor.name.casefold()
+        if sensor.critical and fan == fans:
             yield Finding(sensor.name, f"{sensor.reading} ({sensor.state})", "within its critical thresholds")
-
-
-def _is_fan(name: str, reading: str) -> bool:
-    return reading.endswith("RPM") or "fan" in name.casefold()

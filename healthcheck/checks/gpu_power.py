@@ -15,7 +15,6 @@ from healthcheck.outcome import Finding
 
 # nvmlClocksEventReasons of nvml.h.
 IDLE = 0x1
-SW_POWER_CAP = 0x4
 HW_SLOWDOWN = 0x8
 SW_THERMAL = 0x20
 HW_THERMAL = 0x40

@@ -123,10 +123,8 @@ def events(text: str) -> tuple[Event, ...]:
         if len(columns) < 6 or columns[3].startswith("OEM record"):
             continue
         key = columns[3], columns[4]
-        if columns[5] == "Deasserted":
-            held.pop(key, None)
-        else:
-            held.pop(key, None)
+        held.pop(key, None)
+        if columns[5] != "Deasserted":
             held[key] = Event(clean(columns[3], 60), clean(columns[4], 80), *_time(columns[1], columns[2]))
     return tuple(held.values())
 
