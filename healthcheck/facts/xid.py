@@ -58,10 +58,12 @@ _CAUSE = re.compile(r"caused by previous Xid (\d{1,5})\b")
 _RESET = re.compile(r"muster: (?:GPU (?P<pci>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])? was|all GPUs were) reset")
 _PCI_ID = re.compile(rf"^PCI_ID={NVIDIA_VENDOR}:([0-9A-Fa-f]{{4}})$", re.MULTILINE)
 
-# PCI device ids of data-centre GPUs by generation, first and last (pci.ids, vendor 10de). A card outside them has no generation here.
+# PCI device ids of data-centre GPUs by generation, first and last: the PCI ID database of 2026-08-22, vendor 10de, by the names of the
+# chips (GP, GV, TU, GA, GH, AD, GB). What else has an id between them (NVSwitches, bridges) reports no Xid. A card outside has no
+# generation here.
 _GENERATIONS = (
     (0x15F0, 0x15FF, "pascal"), (0x1B30, 0x1B3F, "pascal"), (0x1BB0, 0x1BBF, "pascal"), (0x1D80, 0x1DFF, "volta"),
-    (0x1E00, 0x1FFF, "turing"), (0x2080, 0x20FF, "ampere"), (0x2200, 0x22FF, "ampere"), (0x2300, 0x23FF, "hopper"),
+    (0x1E00, 0x1FFF, "turing"), (0x2080, 0x20FF, "ampere"), (0x2200, 0x22FF, "ampere"), (0x2400, 0x25FF, "ampere"), (0x2300, 0x23FF, "hopper"),
     (0x2680, 0x28FF, "ada"), (0x2900, 0x2FFF, "blackwell"), (0x3180, 0x31FF, "blackwell"),
 )
 

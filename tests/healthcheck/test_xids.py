@@ -132,7 +132,7 @@ def test_the_generation_of_a_gpu_is_that_of_its_device_id() -> None:
     (event,) = read("NVRM: Xid (PCI:0000:18:00): 74, x").events
     (stranger,) = read("NVRM: Xid (PCI:0000:99:00): 74, x").events
     assert (event.architecture, stranger.architecture) == ("hopper", "")
-    known = {0x1DB6: "volta", 0x1EB8: "turing", 0x20B2: "ampere", 0x2235: "ampere", 0x2330: "hopper", 0x26B9: "ada", 0x2901: "blackwell", 0x3182: "blackwell"}
+    known = {0x1DB6: "volta", 0x1EB8: "turing", 0x20B2: "ampere", 0x2235: "ampere", 0x25B6: "ampere", 0x2330: "hopper", 0x26B9: "ada", 0x2901: "blackwell", 0x2941: "blackwell", 0x3182: "blackwell"}
     assert {device: architecture(device) for device in known} == known and architecture(0x0DE0) == ""
 
 
