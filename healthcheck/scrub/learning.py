@@ -37,7 +37,8 @@ def learned(looks: Sequence[Recording], node: Node, hosts: Iterable[str], users:
         names.learn("user name", user or "")
     for place in (node.rack, *node.leaf, node.power, node.nvlink_domain, *node.labels.values()):
         names.learn("site name", place or "")
-    for line in {whole[at: at + forms.LONGEST] for whole in haystack.splitlines() for at in range(0, len(whole), forms.LONGEST)}:
+    pieces = (whole[at: at + forms.LONGEST] for whole in haystack.splitlines() for at in range(0, len(whole), forms.LONGEST))
+    for line in dict.fromkeys(pieces):
         _phrases(names, line)
         _digits(names, line)
     names.index()
