@@ -182,21 +182,30 @@ class Runs:
 def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
     """From now on `seen` holds what each check meets."""
     names = {check.function: name for name, check in checks.items()}
+    ran: Callable[..., Verdict | None] = judge._run
     word: Callable[[Rule, Verdict], Result] = judge.rule_on
+
+    def met(check: Check, *cases: str) -> None:
+        name = names.get(check.function)
+        if name is not None:
+            seen[name].tests.append(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
+            seen[name].cases.update(cases)
+
+    def _run(check: Check, *given: Any) -> Verdict | None:
+        verdict = ran(check, *given)
+        if verdict is None:
+            met(check, PASSING)
+        return verdict
 
     def rule_on(rule: Rule, verdict: Verdict) -> Result:
         found = word(rule, verdict)
-        name = names.get(rule.checked.function)
-        if name is not None and not verdict.skipped:
-            of = seen[name]
-            of.tests.append(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
-            for case, there in ((FAILING, verdict.findings), (UNMEASURED, verdict.unmeasured), (UNSUPPORTED, verdict.unsupported)):
-                if there:
-                    of.cases.add(case)
-            if found.status.value == "pass":
-                of.cases.add(PASSING)
+        if not verdict.skipped:
+            cases = ((FAILING, verdict.findings), (UNMEASURED, verdict.unmeasured), (UNSUPPORTED, verdict.unsupported),
+                     (PASSING, found.status.value == "pass"))
+            met(rule.checked, *(case for case, there in cases if there))
         return found
 
+    judge._run = _run
     judge.rule_on = fleetjudge.rule_on = rule_on
 
 

@@ -18,7 +18,7 @@ class Room:
 
     folder: Path
     healthy: Recording
-    peers: tuple[Recording, ...]
+    peers: node.Peers
 
     def __repr__(self) -> str:
         return "Room()"     # a failure's report need not print eight recordings
@@ -28,5 +28,5 @@ class Room:
 def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
     require_fleet()
     folder = tmp_path_factory.mktemp("room")
-    peers = tuple(node.look(node.machine(peer.name), folder) for peer in node.PEERS)
+    peers = node.Peers([node.look(node.machine(peer.name), folder) for peer in node.PEERS])
     return Room(folder, node.look(node.machine(), folder), peers)

@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -47,10 +48,29 @@ def machine(name: str = NODE.name) -> Machine:
 
 
 def look(node: Machine, folder: Path) -> Recording:
-    """What the real collector says of this machine, under a tree in `folder`; the tree is removed again."""
-    kept = _kept(node)
-    if kept is not None and kept.exists():
-        return recordings.from_json(json.loads(kept.read_text()))
+    """What the real collector says of this machine, under a tree in `folder`; the tree is removed again.
+
+    A machine that is made of the very same files, programs and driver's values says the same, so it is looked at once; later looks differ
+    in their time only.
+    """
+    told = repr(replace(node, programs=set())) + repr(sorted(node.programs))     # a set has no order that lasts
+    name = f"{node.name}-{hashlib.sha256(told.encode()).hexdigest()[:24]}"
+    if name not in _LOOKS:
+        kept = Path(os.environ["MUSTER_SCENARIO_LOOKS"], f"{name}.json") if os.environ.get("MUSTER_SCENARIO_LOOKS") else None
+        if kept is not None and kept.exists():
+            _LOOKS[name] = recordings.from_json(json.loads(kept.read_text()))
+        else:
+            _LOOKS[name] = _look(node, folder)
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(recordings.to_json(_LOOKS[name])))
+    return at(_LOOKS[name], time.time())
+
+
+_LOOKS: dict[str, Recording] = {}
+
+
+def _look(node: Machine, folder: Path) -> Recording:
     tree = folder / "tree"
     libraries = build.build()
     write(node, tree, {name: shutil.which(name) or sys.executable for name in ("python3", "cat", "sleep")})
@@ -63,17 +83,18 @@ def look(node: Machine, folder: Path) -> Recording:
     finally:
         shutil.rmtree(tree)
     assert seen.host is not None
-    seen = replace(seen, node=node.name, received=seen.host.time)
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(recordings.to_json(seen)))
-    return seen
+    return replace(seen, node=node.name, received=seen.host.time)
 
 
 def earlier(seen: Recording, seconds: float = BETWEEN_S) -> Recording:
     """The same look, so long before."""
+    return at(seen, seen.received - seconds)
+
+
+def at(seen: Recording, moment: float) -> Recording:
+    """The same look at another time."""
     assert seen.host is not None
-    return replace(seen, received=seen.received - seconds, host=replace(seen.host, time=seen.host.time - seconds))
+    return replace(seen, received=moment, host=replace(seen.host, time=moment))
 
 
 def kept(seen: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> Recording:
@@ -81,20 +102,24 @@ def kept(seen: Recording, previous: Recording | None, state: LifecycleState = Li
     return replace(seen, captures={**seen.captures, boot.KEPT: boot.kept(seen, previous, state)})
 
 
-def judged(
-    seen: Recording, previous: Recording, peers: Sequence[Recording], state: LifecycleState = LifecycleState.SERVICE,
-) -> NodeReport:
+class Peers:
+    """The healthy nodes among which one is judged. They are judged once themselves, and only compared with it each time."""
+
+    def __init__(self, looks: Sequence[Recording]) -> None:
+        self._judged = Assessment((NODE, *PEERS), rules())
+        for look in looks:
+            self._judged.add(look, earlier(look))
+
+    def beside(self, node: Node) -> Assessment:
+        """An assessment of this node that holds its peers already."""
+        assessment = Assessment((node, *PEERS), rules())
+        assessment._waiting.update({
+            name: replace(waiting, results=dict(waiting.results)) for name, waiting in self._judged._waiting.items()})
+        return assessment
+
+
+def judged(seen: Recording, previous: Recording, peers: Peers, state: LifecycleState = LifecycleState.SERVICE) -> NodeReport:
     """The node's report in a sweep with healthy peers."""
-    assessment = Assessment((replace(NODE, lifecycle=Lifecycle(state)), *PEERS), rules())
+    assessment = peers.beside(replace(NODE, lifecycle=Lifecycle(state)))
     assessment.add(seen, previous)
-    for peer in peers:
-        assessment.add(peer, earlier(peer))
     return assessment.finish().reports[0]
-
-
-def _kept(node: Machine) -> Path | None:
-    folder = os.environ.get("MUSTER_SCENARIO_LOOKS")
-    if not folder:
-        return None
-    told = repr(replace(node, programs=set())) + repr(sorted(node.programs))     # a set has no order that lasts
-    return Path(folder) / f"{node.name}-{hashlib.sha256(told.encode()).hexdigest()[:24]}.json"
