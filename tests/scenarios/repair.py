@@ -89,8 +89,9 @@ def reseat(node: Machine) -> None:
     healthy = machine(node.name)
     node.links.update(healthy.links)
     for path, text in healthy.files.items():
-        if path.endswith("/uevent"):
+        if path.endswith("/uevent") or (path.startswith("/sys/devices/") and path not in node.files):
             node.files[path] = text
+    node.blobs = {**healthy.blobs, **node.blobs}
     kept = {key: value for key, value in node.scenario.items() if not key.startswith("gpu.")}
     node.scenario = kept | {key: value for key, value in healthy.scenario.items() if key.startswith("gpu.")}
     reboot(node)
