@@ -231,20 +231,22 @@ class _Resets:
     """Answers whether a GPU was reset after an event of it; for an NVSwitch, whether all GPUs were, which resets the switches, too."""
 
     def __init__(self, xids: Xids, table: XidTable) -> None:
-        wanted = dict(xids.wanted)
+        self._wanted = wanted = dict(xids.wanted)
         self._last: dict[str, float] = {}
         for reset in xids.resets:
-            # Where the driver still wants something, whatever was written did not help.
-            if wanted.get(reset.pci, _NOTHING) == _NOTHING and (reset.pci or set(wanted.values()) <= {_NOTHING}):
-                self._last[reset.pci] = max(reset.seconds, self._last.get(reset.pci, reset.seconds))
+            self._last[reset.pci] = max(reset.seconds, self._last.get(reset.pci, reset.seconds))
         for pci, event in {event.pci: event for event in xids.events if _entry(event, table).action is Action.OBEY}.items():
             known = table.recoveries.get(event.recovery[0]) if event.recovery is not None else None
             if known is not None and known.code in _HELD_BY_THE_GPU and wanted.get(pci) == _NOTHING:
                 self._last[pci] = max(event.seconds, self._last.get(pci, event.seconds))
 
     def after(self, event: Xid | SXid) -> bool:
-        of = ("",) if isinstance(event, SXid) else (event.pci, "")
-        return any(pci in self._last and event.seconds <= self._last[pci] for pci in of)
+        """Where the driver still wants something, or cannot be asked, whatever was written did not help."""
+        alone = isinstance(event, Xid)
+        wants = [self._wanted.get(event.pci)] if alone else list(self._wanted.values())
+        of = (event.pci, "") if alone else ("",)
+        met = bool(wants) and all(want in (_NOTHING, "") for want in wants)
+        return met and any(pci in self._last and event.seconds <= self._last[pci] for pci in of)
 
 
 class _Companions:

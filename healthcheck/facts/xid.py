@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.facts.base import FACTS, Captures, Fact, Partial, Unmeasured, Unread, build_fact, fact
+from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Fact, Partial, Unmeasured, Unread, build_fact, fact
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, kernel_log
@@ -159,8 +159,8 @@ class Reset:
 class Xids(Fact):
     """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant.
 
-    `wanted` is the recovery action that NVML has the driver want of each GPU now, by PCI address; a GPU of which that is not known, or
-    whose driver knows no such thing, is not among them.
+    `wanted` is the recovery action that NVML has the driver want of each GPU now, by PCI address: empty where the driver knows no such
+    thing. A GPU of which it was not measured is not among them.
     """
 
     name: str
@@ -289,8 +289,9 @@ def _wanted(captures: Captures) -> tuple[tuple[str, str], ...]:
     found = found.value if isinstance(found, Partial) else found
     if not isinstance(found, tuple):
         return ()
-    known = [gpu for gpu in found if isinstance(gpu.pci, str) and isinstance(gpu.recovery_action, str)]
-    return tuple((_bare(gpu.pci[-12:]), gpu.recovery_action) for gpu in known)    # some write the domain with eight digits
+    known = [gpu for gpu in found if isinstance(gpu.pci, str) and not isinstance(gpu.recovery_action, Unmeasured)]
+    # Some write the domain with eight digits.
+    return tuple((_bare(gpu.pci[-12:]), "" if gpu.recovery_action is UNSUPPORTED else gpu.recovery_action) for gpu in known)
 
 
 def _bare(address: str) -> str:

@@ -67,6 +67,8 @@ def test_the_healthy_recording_passes_every_rule_so_that_the_property_means_some
 # 'no GPU' is true, and nvidia-smi nothing; persistence shows in NVML too. Without the uptime the
 # log's newest record stands for the look: more is judged for it, never less.
 ONLY: Mapping[str, set[str]] = MappingProxyType({
+    # Without NVML no Xid is over, and more is accused, never less.
+    "gpu.nvml": {rule for rule in BY_PROBE["gpu.nvml"] if "xid" not in rule},
     "gpu.pci": {"gpu-count"}, "gpu.smi": set(), "host.uptime": {"fleet-boot-time", "host-rebooted"},
     "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon"},
 })

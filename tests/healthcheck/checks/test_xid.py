@@ -113,9 +113,12 @@ def test_without_a_pci_bus_the_rules_are_judged_all_the_same() -> None:
     assert found["kernel-xid"].status is Status.FAIL and found["kernel-xid-watch"].status is Status.PASS
 
 
+_SAID: dict[str | None, dict[str, object]] = {None: {"na": True}, "unread": {"error": [999, "Unknown Error"]}}
+
+
 def wanting(**actions: str | None) -> Capture:
     """NVML's answer in which the driver wants this of some GPUs (gpu0 is A, gpu1 B); None: the driver knows no such thing."""
-    return machine.nvml(**{gpu: {"recovery_action": {"na": True} if action is None else {"ok": action}} for gpu, action in actions.items()})
+    return machine.nvml(**{gpu: {"recovery_action": _SAID.get(action) or {"ok": action}} for gpu, action in actions.items()})
 
 
 # A driver that cannot be asked what it wants.
@@ -256,9 +259,10 @@ RESETS: list[tuple[str, list[tuple[float, str]], str | None, set[str]]] = [
     ("written, on an older driver", [(50, xid(119)), (51, WRITTEN)], None, set()),
     ("written, and the driver asks all the same", [(50, xid(119)), (51, WRITTEN)], "gpu_reset", {"kernel-xid"}),
     ("written, and a fault after it", [(50, xid(119)), (51, WRITTEN), (52, xid(119))], "none", {"kernel-xid"}),
+    ("written, and the driver's wish could not be read", [(50, xid(119)), (51, WRITTEN)], "unread", {"kernel-xid"}),
     ("written of another GPU", [(50, xid(119)), (51, WRITTEN.replace(":18:", ":19:"))], "none", {"kernel-xid"}),
     ("written of all", [(50, xid(119)), (50, xid(119, B)), (51, "muster: all GPUs were reset")], "none", set()),
-    ("written of all, and the driver asks all the same", [(50, xid(119, B)), (51, "muster: all GPUs were reset")], "gpu_reset", {"kernel-xid"}),
+    ("written of all, and the driver asks all the same", [(50, xid(119)), (50, SWITCH), (51, "muster: all GPUs were reset")], "gpu_reset", {"kernel-xid", "kernel-sxid"}),
     ("written by a process of that name", [(50, xid(119)), (51, xid(43, name=WRITTEN))], "none", {"kernel-xid", "kernel-xid-job"}),
     ("written with more than that", [(50, xid(119)), (51, f"{WRITTEN} not")], "none", {"kernel-xid"}),
     ("a fault that wants more, written", [(50, xid(79)), (51, WRITTEN)], "none", {"kernel-xid"}),
@@ -287,7 +291,8 @@ def test_what_a_reset_ended_is_said_beside_the_pass() -> None:
 @pytest.mark.parametrize("silent", [Capture(Outcome.MISSING), Capture(Outcome.TIMEOUT), machine.lines({"count": {"error": [999, "x"]}}), machine.lines(3)])
 def test_without_nvml_the_log_is_judged_by_itself(silent: Capture) -> None:
     assert set(failing(kmsg((50, xid(119)), (51, ASKED)), gpu_nvml=silent)) == {"kernel-xid", "kernel-xid-recovery"}
-    assert not failing(kmsg((50, xid(119)), (51, WRITTEN)), gpu_nvml=silent)
+    assert set(failing(kmsg((50, xid(119)), (51, WRITTEN)), gpu_nvml=silent)) == {"kernel-xid"}
+    assert set(failing(kmsg((50, SWITCH), (51, "muster: all GPUs were reset")), gpu_nvml=silent)) == {"kernel-sxid"}
 
 
 def test_a_154_without_the_drivers_words_is_said_and_not_guessed() -> None:
