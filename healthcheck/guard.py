@@ -210,7 +210,8 @@ class Subjects(tuple[Any, ...]):
     @classmethod
     def of(cls, items: tuple[Any, ...], without: Collection[int]) -> Subjects:
         """The collection without the facts whose identities are given."""
-        subjects = cls([item for item in items if id(original(item)) not in without] if without else items)
+        left = [item for item in items if id(_held(item)["the fact"] if type(item) is _Guarded else item) not in without]
+        subjects = cls(left)
         subjects.everything = len(items)
         return subjects
 

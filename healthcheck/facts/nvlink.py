@@ -230,10 +230,15 @@ def _errors(line: Line, kind: type, names: tuple[str, ...], start: int) -> tuple
     if type(rows) is list and flat.count(-3) == len(flat):
         rows = UNSUPPORTED
     if type(rows) is not list:
-        return (kind(**_nothing(line, "NVLinks", rows, "link", *names)),)
+        return _no_errors(kind, names, index_of(line), rows)
     if _counts(flat) and all(counted):
         return _sound_errors(kind, names, index_of(line), tuple(counted))
     return _each_errors(kind, names, index_of(line), (tuple(map(_number, values or (-3,) * len(names))) for values in counted))
+
+
+@lru_cache(maxsize=1024)
+def _no_errors(kind: type, names: tuple[str, ...], index: int, why: Any) -> tuple[Any, ...]:
+    return (kind(name=f"GPU {index} NVLinks", gpu=index, **dict.fromkeys(("link", *names), why)),)
 
 
 @lru_cache(maxsize=1024)
