@@ -42,8 +42,6 @@ SPARE = (
     Spare("service.nvidia", "driver-persistence-daemon", "persistence mode is on, so nobody needs the daemon"),
     Spare("driver.module", "driver-*", "the driver itself said that it loads, which version it is, and that its library fits", ("denied",)),
     Spare("driver.module", "driver-peermem", "a module's file that may not be read is there all the same", ("denied",)),
-    Spare("port.sysfs", "port-count", "ports are counted by their names, which were seen", ("denied",)),
-    Spare("port.sysfs", "hca-p*", "adapters are judged from files of their own; of the ports only the names are asked, which were seen", ("denied",)),
     Spare("port.sysfs", "driver-peermem", "ports are counted by their names, which were seen", ("denied",)),
     Spare("gpu.nvml", "kernel-*xid*", "NVML only shows that what the log says is over; without it nothing is, and more is accused, never less"),
     Spare("host.uptime", "*", "without it the log's newest record stands for the look, and more is judged for it, never less",
