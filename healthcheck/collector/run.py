@@ -143,8 +143,10 @@ class Run:
                 if turns.over():
                     self.devices.remove(turns)
                     turns.done()
-            if not self.live and not self.wanted and not (queue and clock() < self.end):
-                break
+            if not self.live and not self.wanted:
+                if not (queue and clock() < self.end):
+                    break
+                continue    # the last devices have had their turn just now, and commands wait for their place
             self.wait(min([child.due for child in self.live] + ([self.wanted_until] if self.wanted else [])))
             for child in list(self.live):
                 child.check()
