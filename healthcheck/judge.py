@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from healthcheck.checks.base import PREVIOUS, Check, NotJudged, NotMeasured
 from healthcheck.facts.base import Fact, Unmeasured
-from healthcheck.guard import Guards, NotSupported, Subject, Subjects, original, whole
+from healthcheck.guard import MOST_SUBJECTS, Guards, NotSupported, Subject, Subjects, original, whole
 from healthcheck.outcome import Finding, Note, Origin, Owner, Result, Status
 from healthcheck.rule import Rule, Unsupported
 from healthcheck.sku import Sku
@@ -161,13 +162,15 @@ def _runs(
         if check.counts and newly:
             verdict.findings = []
             break
-        if run > MOST_RUNS:
-            # Nobody's hardware is like that. What is left and not whole is set aside at once, for each costs a run.
-            for subject in subjects:
-                for fact in subject.value if type(subject.value) is tuple else ():
-                    if id(fact) not in aside and isinstance(fact, Fact) and not whole(fact):
-                        aside.add(id(fact))
-                        verdict.unmeasured[fact.name] = Unmeasured("too much of this node could not be measured")
+        if run == MOST_RUNS and newly:
+            # Nobody's hardware is like that, and each subject costs a run over all the others: now each is asked alone.
+            for lacking, told in _alone(check, guarded, values, guards, frozenset(aside)):
+                newly.add(id(lacking))
+                aside.add(id(lacking))
+                if isinstance(told, Unmeasured):
+                    verdict.unmeasured[lacking.name] = told
+                else:
+                    verdict.unsupported.append(f"{told} of {lacking.name}")
         if not newly or newly & single or broken is not None or run > 2 * MOST_RUNS:
             break
         guarded = [Subjects.of(s.guarded, aside) if type(s.guarded) is tuple else s.guarded for s in subjects]
@@ -178,6 +181,33 @@ def _runs(
                    if not name.startswith(PREVIOUS) and type(subject.value) is tuple]
         verdict.judged = not aside & single and not any(collection and aside >= collection for collection in present)
     return verdict
+
+
+def _alone(
+    check: Check, guarded: Sequence[Any], values: Mapping[str, Any], guards: Guards, aside: Collection[int],
+) -> Iterator[tuple[Fact, Unmeasured | str]]:
+    """Of the subjects that are not whole those that cannot answer this check when it is run over each of them alone, and why.
+
+    Where even that is too dear, because a second collection is gone through for each, all of them are taken for unmeasured.
+    """
+    collections = [argument for argument in guarded if isinstance(argument, tuple)]
+    dear = math.prod(map(len, collections)) > MOST_SUBJECTS * MOST_RUNS
+    for place, collection in enumerate(guarded):
+        for one in collection if isinstance(collection, tuple) else ():
+            fact = original(one)
+            if not isinstance(fact, Fact) or id(fact) in aside or whole(fact):
+                continue
+            if dear:
+                yield fact, Unmeasured("too much of this node could not be measured")
+                continue
+            tracker = guards.fresh()
+            with suppress(Exception):       # why it ended is on record, or is found by the next run over all
+                for _ in itertools.islice(check.function(*guarded[:place], (one,), *guarded[place + 1:], **values), MOST_FINDINGS):
+                    pass
+            if id(fact) in tracker.unmeasured:
+                yield fact, tracker.unmeasured[id(fact)][1]
+            elif id(fact) in tracker.unsupported:
+                yield fact, tracker.unsupported[id(fact)][1]
 
 
 def _nothing(name: str, sku: Sku | None) -> Unmeasured:

@@ -22,8 +22,12 @@ from healthcheck.sku import Sku
 
 # Facts and results that are kept at most; a fleet of one SKU needs some hundreds.
 _MOST = 8192
-# Below this many a tuple of facts is not looked up by the facts in it.
-_MANY = 8
+# From this many a tuple of facts is compared by the identity of the facts in it, for comparing values would cost more than it spares.
+_MANY = 64
+# So many different values of a fact that cannot be hashed are compared one by one.
+_ALIKE = 4
+# So many different values of a fact, and it is taken for one that differs between nodes.
+_TRIES = 16
 # Facts that the inventory gives (port plans): as many as there are kinds of nodes.
 _MOST_GIVEN = 64
 
@@ -35,6 +39,8 @@ class Shared:
         self._seen: set[int] = set()
         self._facts: dict[Mark, Any] = {}
         self._beside: dict[Mark, Any] = {}              # of the node that is looked at, whose two looks say much the same
+        self._vain: dict[str, int] = {}
+        self._unhashable: dict[str, list[Any]] = {}
         self._results: dict[Mark, Result] = {}
         self._subjects: dict[int, Subject] = {}
         self._given: list[Any] = [None]                 # None: that there is no such fact is what nodes have in common, too
@@ -52,22 +58,44 @@ class Shared:
         return found if found is not NOTHING else self._facts.get(key, NOTHING)
 
     def keep(self, key: Mark, value: Any) -> Any:
-        """Takes what was made; the same is known already where it is of the very same facts (of devices that say the same)."""
-        if type(value) is tuple and len(value) >= _MANY:
-            value = self._equal(key[0], value)
+        """Takes what was made; gives back what is equal to it and known already, where there is such a thing."""
+        value = self._equal(key[0], value)
         self._beside[key] = value
         if self._twice(key):
             self._hold(key, value)
         return value
 
-    def _equal(self, name: str, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The tuple of the very same facts that is already known, if there is one: builders share facts of devices that say the same."""
-        key = (name, *map(id, value))
-        known: tuple[Any, ...] | None = self._facts.get(key)
-        if known is not None:
-            return known
-        if self._twice(key):
-            self._hold(key, value)
+    def _equal(self, name: str, value: Any) -> Any:
+        """The equal fact that is known already, if there is one: answers differ in what no fact holds (an address, a serial number)."""
+        if type(value) is tuple and len(value) >= _MANY:
+            # Of many facts only whether they are the very same: builders share those of devices that say the same.
+            key: Mark = (name, *map(id, value))
+        elif self._vain.get(name, 0) < _TRIES:
+            key = (name, value)
+        else:
+            return value
+        try:
+            known = self._facts.get(key, NOTHING)
+            if known is not NOTHING:
+                return known
+            if self._twice(key):
+                self._hold(key, value)
+            else:
+                self._vain[name] = self._vain.get(name, 0) + 1
+        except TypeError:       # it holds a mapping
+            return self._listed(name, value)
+        return value
+
+    def _listed(self, name: str, value: Any) -> Any:
+        alike = self._unhashable.setdefault(name, [])
+        for known in alike:
+            if known == value:
+                return known
+        if len(alike) < _ALIKE:
+            alike.append(value)
+            self._common[id(value)] = value
+        else:
+            self._vain[name] = _TRIES
         return value
 
     def _twice(self, key: Mark) -> bool:
@@ -80,6 +108,7 @@ class Shared:
     def _hold(self, key: Mark, value: Any) -> None:
         if len(self._facts) >= _MOST or len(self._results) >= _MOST:
             self._facts.clear()
+            self._unhashable.clear()
             self._common = self._of_given()
             self._results.clear()
             self._subjects.clear()

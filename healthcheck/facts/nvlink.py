@@ -5,12 +5,13 @@ A GPU that was not read, or that has no such links or counters at all, is one su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import marshal
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact, made
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, fact, made
 from healthcheck.facts.gpu import NVML, PCI, Line, each, gone, index_of, reading
 
 
@@ -136,126 +137,115 @@ def _rows(line: Line) -> Any:
     return rows
 
 
-def _nothing(line: Line, what: str, value: Any, *names: str) -> dict[str, Any]:
-    """The fields of the one subject that stands for all links, or all pairs, of a GPU."""
-    index = index_of(line)
-    return {"name": f"GPU {index} {what}", "gpu": index, **dict.fromkeys(names, value)}
-
-
 # Which a fault looks like, and which it may hide: DCGM's health watch leaves the links of such a GPU out as well.
 _DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives nvlink_count: null)")
 
 
-def _divided(line: Line) -> bool:
-    """Whether the GPU is divided into instances."""
-    return line.get("mig") == {"ok": 1}
+class _OfOneGpu(NamedTuple):
+    """What one GPU's rows make of each of the facts."""
+
+    gpu_links: tuple[GpuLinks, ...]
+    nvlinks: tuple[NvLink, ...]
+    nvlink_errors: tuple[NvLinkErrors, ...]
+    nvlink5_errors: tuple[NvLink5Errors, ...]
 
 
 @fact("gpu_links", NVML, PCI)
 def gpu_links(captures: Captures) -> Any:
     """Of each GPU how many links it has."""
-    return each(captures, lambda line: (_gpu_links(line),))
-
-
-def _gpu_links(line: Line) -> GpuLinks:
-    index, rows = index_of(line), _rows(line)
-    links = active = rows
-    if type(rows) is list:
-        states = [row[0] for row in rows]
-        unread = [] if _counts(states) else [state for state in map(_number, states) if isinstance(state, Unmeasured)]
-        links, active = len(rows), unread[0] if unread else states.count(1)
-        if active == 0 and states and _divided(line):
-            active = _DIVIDED
-    return GpuLinks(name=f"GPU {index}", index=index, links=links, active=active)
+    return _of_all(captures, 0)
 
 
 @fact("nvlinks", NVML, PCI)
 def nvlinks(captures: Captures) -> Any:
     """Every NVLink of every GPU."""
-    return each(captures, _links)
-
-
-def _links(line: Line) -> tuple[NvLink, ...]:
-    rows = _rows(line)
-    if type(rows) is not list or not rows:
-        empty = UNSUPPORTED if rows == [] else rows
-        return (NvLink(**_nothing(
-            line, "NVLinks", empty, "link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci")),)
-    index, down = index_of(line), _DIVIDED if _divided(line) else False
-    numbers = [row[:_BEFORE - 1] for row in rows]
-    if _counts([number for row in numbers for number in row]) and set(map(type, ends := [row[_BEFORE - 1] for row in rows])) == {str}:
-        return _sound_links(index, tuple(map(tuple, numbers)), tuple(ends), down)
-    return _each_link(index, numbers, [row[_BEFORE - 1] for row in rows], down, _number)
-
-
-@lru_cache(maxsize=1024)
-def _sound_links(index: int, numbers: tuple[tuple[int, ...], ...], ends: tuple[str, ...], down: Any) -> tuple[NvLink, ...]:
-    """The links of a GPU, all of them read; of all GPUs in one place whose links say the same these are the same facts."""
-    return _each_link(index, numbers, ends, down, lambda value: value)
-
-
-def _each_link(
-    index: int, numbers: Iterable[Sequence[Any]], ends: Iterable[Any], down: Any, meaning: Callable[[Any], Any],
-) -> tuple[NvLink, ...]:
-    found = []
-    for link, (row, remote) in enumerate(zip(numbers, ends, strict=True)):
-        state, version, speed, kind = map(meaning, row)
-        found.append(made(NvLink, {
-            "name": f"GPU {index} NVLink {link}", "gpu": index, "link": link,
-            "active": (state == 1 or down) if type(state) is int else state, "version": version,
-            "gigabytes_per_second": speed / 1000 if type(speed) is int else speed,
-            "remote_type": _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
-            "remote_pci": remote[:32] if type(remote) is str else _number(remote),
-        }))
-    return tuple(found)
+    return _of_all(captures, 1)
 
 
 @fact("nvlink_errors", NVML, PCI)
 def nvlink_errors(captures: Captures) -> Any:
     """The error counters of every NVLink up to the fourth generation."""
-    return each(captures, lambda line: _errors(line, NvLinkErrors, _COUNTERS, _BEFORE))
+    return _of_all(captures, 2)
 
 
 @fact("nvlink5_errors", NVML, PCI)
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
-    return each(captures, lambda line: _errors(line, NvLink5Errors, _COUNTERS5, _SHORT))
+    return _of_all(captures, 3)
 
 
-def _errors(line: Line, kind: type, names: tuple[str, ...], start: int) -> tuple[Any, ...]:
-    rows = _rows(line)
-    counted = [tuple(row[start:start + len(names)]) for row in rows] if type(rows) is list else []
-    flat = [value for values in counted for value in values]
-    # What no link of a GPU counts is told of the GPU and not of each link.
-    if type(rows) is list and flat.count(-3) == len(flat):
-        rows = UNSUPPORTED
-    if type(rows) is not list:
-        return _no_errors(kind, names, index_of(line), rows)
-    if _counts(flat) and all(counted):
-        return _sound_errors(kind, names, index_of(line), tuple(counted))
-    return _each_errors(kind, names, index_of(line), (tuple(map(_number, values or (-3,) * len(names))) for values in counted))
+def _of_all(captures: Captures, which: int) -> Any:
+    found = captures.once(_read)
+    every: tuple[_OfOneGpu, ...] = found.value if isinstance(found, Partial) else found
+    facts = tuple(fact for gpu in every for fact in gpu[which])
+    return Partial(facts, found.reason) if isinstance(found, Partial) else facts
 
 
-@lru_cache(maxsize=1024)
-def _no_errors(kind: type, names: tuple[str, ...], index: int, why: Any) -> tuple[Any, ...]:
-    return (kind(name=f"GPU {index} NVLinks", gpu=index, **dict.fromkeys(("link", *names), why)),)
+def _read(captures: Captures) -> Any:
+    return each(captures, lambda line: (_of_line(line),))
 
 
-@lru_cache(maxsize=1024)
-def _sound_errors(kind: type, names: tuple[str, ...], index: int, counted: tuple[tuple[int, ...], ...]) -> tuple[Any, ...]:
-    """The counters of a GPU's links, all of them read; for GPUs in one place that count the same (nothing, mostly) the same facts."""
-    return _each_errors(kind, names, index, counted)
+def _of_line(line: Line) -> _OfOneGpu:
+    index, rows, divided = index_of(line), _rows(line), line.get("mig") == {"ok": 1}
+    # Of GPUs in one place whose rows say the same these are the same facts. Version 2 of marshal's format writes equal rows alike.
+    return _of_rows(index, marshal.dumps(rows, 2), divided) if type(rows) is list else _of_none(index, rows)
 
 
-def _each_errors(kind: type, names: tuple[str, ...], index: int, counted: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+@lru_cache(maxsize=2048)
+def _of_none(index: int, why: Any) -> _OfOneGpu:
+    """What there is where no rows are: the GPU is its links' one subject."""
+    one: dict[str, Any] = {"name": f"GPU {index} NVLinks", "gpu": index}
+    return _OfOneGpu(
+        (GpuLinks(name=f"GPU {index}", index=index, links=why, active=why),),
+        (NvLink(**one, **dict.fromkeys(("link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci"), why)),),
+        (NvLinkErrors(**one, **dict.fromkeys(("link", *_COUNTERS), why)),),
+        (NvLink5Errors(**one, **dict.fromkeys(("link", *_COUNTERS5), why)),))
+
+
+@lru_cache(maxsize=2048)
+def _of_rows(index: int, text: bytes, divided: bool) -> _OfOneGpu:
+    rows = marshal.loads(text)  # noqa: S302  (written by the line above)
+    none = _of_none(index, UNSUPPORTED)
+    return _OfOneGpu(
+        (_gpu_links(index, rows, divided),), tuple(_links(index, rows, divided)) or none.nvlinks,
+        tuple(_errors(index, rows, NvLinkErrors, _COUNTERS, _BEFORE)) or none.nvlink_errors,
+        tuple(_errors(index, rows, NvLink5Errors, _COUNTERS5, _SHORT)) or none.nvlink5_errors)
+
+
+def _gpu_links(index: int, rows: list[list[Any]], divided: bool) -> GpuLinks:
+    states = [_number(row[0]) for row in rows]
+    unread = [state for state in states if isinstance(state, Unmeasured)]
+    active: Any = unread[0] if unread else states.count(1)
+    if active == 0 and states and divided:
+        active = _DIVIDED
+    return GpuLinks(name=f"GPU {index}", index=index, links=len(rows), active=active)
+
+
+def _links(index: int, rows: list[list[Any]], divided: bool) -> Iterator[NvLink]:
+    down: Any = _DIVIDED if divided else False
+    for link, (*numbers, remote) in enumerate(row[:_BEFORE] for row in rows):
+        state, version, speed, kind = map(_number, numbers)
+        yield made(NvLink, {
+            "name": f"GPU {index} NVLink {link}", "gpu": index, "link": link,
+            "active": (state == 1 or down) if type(state) is int else state, "version": version,
+            "gigabytes_per_second": speed / 1000 if type(speed) is int else speed,
+            "remote_type": _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
+            "remote_pci": remote[:32] if type(remote) is str else _number(remote),
+        })
+
+
+def _errors(index: int, rows: list[list[Any]], kind: type, names: tuple[str, ...], start: int) -> Iterator[Any]:
+    """The counters of each link; nothing where no link of the GPU counts any: that is told of the GPU and not of each link."""
+    counted = [row[start:start + len(names)] for row in rows]
+    if all(value == -3 for values in counted for value in values):
+        return
     fields = ("name", "gpu", "link", *names)
-    found: list[Any] = []
     for link, values in enumerate(counted):
+        found = [_number(value) for value in values or [-3] * len(names)]
         if kind is NvLink5Errors:
-            values = tuple(bit_error_ratio(value) if name in _BER and type(value) is int else value
-                           for name, value in zip(names, values, strict=True))
-        found.append(made(kind, dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *values), strict=True))))
-    return tuple(found)
+            found = [bit_error_ratio(value) if name in _BER and type(value) is int else value
+                     for name, value in zip(names, found, strict=True)]
+        yield made(kind, dict(zip(fields, (f"GPU {index} NVLink {link}", index, link, *found), strict=True)))
 
 
 def bit_error_ratio(value: int) -> float:
@@ -268,8 +258,14 @@ def gpu_pairs(captures: Captures) -> Any:
     """Every pair of GPUs, in both orders."""
     found = each(captures, _pairs)
     if found == ():
-        return each(captures, lambda line: (GpuPair(**_nothing(line, "alone", UNSUPPORTED, "peer", "read", "write", "nvlink")),))
+        return each(captures, lambda line: (_no_pair(line, "alone", UNSUPPORTED),))
     return found
+
+
+def _no_pair(line: Line, what: str, why: Any) -> GpuPair:
+    """The one subject that stands for all pairs of a GPU."""
+    index = index_of(line)
+    return GpuPair(name=f"GPU {index} {what}", gpu=index, **dict.fromkeys(("peer", "read", "write", "nvlink"), why))
 
 
 def _pairs(line: Line) -> tuple[GpuPair, ...]:
@@ -279,7 +275,7 @@ def _pairs(line: Line) -> tuple[GpuPair, ...]:
         if not index:
             return ()
         why = Unmeasured("NVML: p2p is not of the reader's form") if type(rows) is list else rows
-        return (GpuPair(**_nothing(line, "and those before it", why, "peer", "read", "write", "nvlink")),)
+        return (_no_pair(line, "and those before it", why),)
     if all(type(row) is list and len(row) == 6 and _counts(row) and max(row) < len(_P2P) for row in rows):
         return _sound_pairs(index, tuple(map(tuple, rows)))
     return _each_pair(index, ([_status(code) for code in row] if type(row) is list and len(row) == 6

@@ -119,15 +119,20 @@ def test_no_more_is_kept_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None
             assert len(shared._facts) <= 20 and len(shared._common) <= 21 + len(shared._given)
 
 
+def noted(asked: set[str], real: Any) -> Any:
+    """The method, which from now on writes down the probes that it is asked for."""
+    def method(self: Captures, probe: Probe) -> Any:
+        asked.add(probe.id)
+        return real(self, probe)
+    return method
+
+
 def test_every_fact_is_made_of_the_probes_that_it_declares_and_of_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = [machine.recording(), machine.recording(gpu_nvml=Capture(Outcome.MISSING)), machine.recording(port_sysfs=Capture(Outcome.TIMEOUT)),
              machine.recording(gpu_nvml=replace(machine.nvml(), outcome=Outcome.TIMEOUT)), machine.recording(docker_info=Capture(Outcome.DENIED))]
     asked: set[str] = set()
     for way in ("capture", "text", "files", "devices"):
-        def noted(self: Captures, probe: Probe, real: Any = getattr(Captures, way)) -> Any:
-            asked.add(probe.id)
-            return real(self, probe)
-        monkeypatch.setattr(Captures, way, noted)
+        monkeypatch.setattr(Captures, way, noted(asked, getattr(Captures, way)))
     for look in looks:
         for spec in FACTS.values():
             asked.clear()
