@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from healthcheck import program, reply, saved
 from healthcheck.assess import Assessed, Assessment
 from healthcheck.lease import Lease
 from healthcheck.looks import Looks
+from healthcheck.recording import Recording
 from healthcheck.reply import within
 from healthcheck.report.progress import Progress
 from healthcheck.ruleset import Ruleset
@@ -63,11 +64,12 @@ def limits(timeout_s: float | None, fanout: int) -> Limits:
 
 def live(
     plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
-    lease: Lease | None = None,
+    lease: Lease | None = None, told: Callable[[Recording], None] | None = None,
 ) -> Outcome:
     """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has.
 
-    Without a lease nothing disruptive is sent; raises UsageError for one that does not cover every node.
+    Without a lease nothing disruptive is sent; raises UsageError for one that does not cover every node. `told` is given the recording
+    of each node that was reached.
     """
     if lease is not None and (lacking := lease.lacks(node.name for node in plan.nodes)):
         raise UsageError(f"the lease of {short(lease.holder)} does not cover {short(', '.join(lacking))}")
@@ -88,6 +90,8 @@ def live(
                 recording = within(reply.decode(answer, limit=bounds.reply_bytes), probe_set)
                 previous = looks.read(recording.node) if looks and recording.host else None
                 assessment.add(recording, previous)
+                if told is not None and recording.host is not None:
+                    told(recording)
                 try:
                     if saver is not None:
                         saver.add(recording, previous if assessment.previous_facts else None)

@@ -2,6 +2,7 @@
 
     MusterError                      a person can do something about it; shown as one line, never as a traceback
     ├── UsageError                   the command line asks for something that cannot be (exit 2)
+    ├── StoreError                   the store of sweeps cannot be opened, read or written (exit 2)
     └── ConfigError                  a file we were given is wrong (exit 2)
         ├── InventoryError           the inventory file, a node set, a group
         └── RulesError               a rule, SKU or policy file
@@ -33,6 +34,10 @@ class MusterError(Exception):
 
 class UsageError(MusterError):
     """The command line asks for something that cannot be."""
+
+
+class StoreError(MusterError):
+    """The store of sweeps cannot be opened, read or written; what it held is as it was."""
 
 
 class ConfigError(MusterError):

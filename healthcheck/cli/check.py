@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import click
 
 from inventory.cli.span import span
-from inventory.errors import UsageError
+from inventory.errors import StoreError, UsageError
 from inventory.model import Inventory, Node, Privilege
 
 if TYPE_CHECKING:
     from healthcheck.ruleset import Ruleset
+    from healthcheck.store.readings import Readings
     from healthcheck.sweep import Outcome, Plan
 
 FORMATS = ("table", "json", "jsonl")
@@ -46,6 +47,7 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--save", metavar="DIR", help="Keep the recordings in a new folder, for --replay.")
+@click.option("--store", is_flag=True, help="Remember what was found in the store in the state folder: see muster history.")
 @click.option("--state", metavar="DIR", help="Where the newest look at each node is kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 @click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="Deadline of the whole sweep: 90, 90s, 2m. [120s]")
 @click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
@@ -54,7 +56,7 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 def check(
     nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
     profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None,
-    state: str | None, timeout: float | None, fanout: int, every: float | None, count: int | None,
+    store: bool, state: str | None, timeout: float | None, fanout: int, every: float | None, count: int | None,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
 
@@ -65,6 +67,7 @@ def check(
     muster check 'gpu[001-064]'
     muster check @train --only 'gpu-*' --format json | jq .summary
     muster check --save monday; muster check --replay monday
+    muster check --store; muster history --still what is wrong, and since when
     muster check --every 30s                     a page when something changes, else a line; Ctrl-C ends it
 
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
@@ -81,7 +84,8 @@ def check(
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     ruleset.named(*profile)
     if replay is not None:
-        for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout), ("--every", every)):
+        for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout), ("--every", every),
+                            ("--store", store or None)):
             if value is not None:
                 raise UsageError(f"{name} has no meaning with --replay")
         plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile)
@@ -95,7 +99,7 @@ def check(
 
         if count is not None and every is None:
             raise UsageError("--count goes with --every")
-        look = Live(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty())
+        look = Live(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty(), store=store)
         if every is not None:
             from healthcheck.cli.every import rounds
 
@@ -113,7 +117,7 @@ def check(
         _say_overdue(plan.nodes)
     if outcome.partial and replay is None:
         return 130
-    return 2 if any(trouble.startswith("--save") for trouble in outcome.troubles) else ended(plan, outcome)
+    return 2 if any(trouble.startswith(("--save", "--store")) for trouble in outcome.troubles) else ended(plan, outcome)
 
 
 def ended(plan: Plan, outcome: Outcome) -> int:
@@ -199,6 +203,7 @@ class Live:
 
     def __init__(
         self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, every: float | None, *, quiet: bool,
+        store: bool = False,
     ) -> None:
         from healthcheck.looks import Looks
         from healthcheck.sweep import limits
@@ -212,6 +217,7 @@ class Live:
         self._quiet = quiet
         self._save = save
         self._looks = Looks(state_dir(state))
+        self._store = state_dir(state) if store else None
         self._transport: Transport
         if local:
             from inventory.transport.local import LocalTransport
@@ -230,13 +236,38 @@ class Live:
 
         saver = Saver(Path(self._save)) if self._save is not None else None
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
-        return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver)
+        if self._store is None:
+            return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver)
+        from healthcheck.store.file import opened
+        from healthcheck.store.readings import readings
+
+        found: dict[str, Readings] = {}
+        with opened(self._store, make=True):
+            pass        # what is wrong with it is best known before any node is asked
+        outcome = sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver,
+                             told=lambda recording: found.update({recording.node: readings(recording)}))
+        return _stored(self._store, plan, outcome, found)
 
     def close(self) -> None:
         """Ends the connections that were kept."""
         close = getattr(self._transport, "close", None)
         if close is not None:
             close()
+
+
+def _stored(folder: Path, plan: Plan, outcome: Outcome, found: Mapping[str, Readings]) -> Outcome:
+    """The outcome, now in the store; or with a line that says why it is not."""
+    from healthcheck.store.file import opened
+    from healthcheck.store.sweeps import Sweep, record
+
+    started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in (outcome.started, outcome.finished))
+    told = Sweep(started, finished, outcome.partial, plan.source, plan.ruleset.digest, tuple(plan.profiles))
+    try:
+        with opened(folder, make=True) as held:
+            record(held, told, outcome.assessed.reports, found)
+    except StoreError as error:
+        return replace(outcome, troubles=(*outcome.troubles, f"--store: nothing of this sweep was stored: {error}"))
+    return outcome
 
 
 def show(plan: Plan, outcome: Outcome, form: str) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and say what is wrong."),
+    "history": ("healthcheck.cli.history:history", "Say what was wrong with nodes, and since when."),
+    "store": ("healthcheck.cli.store:store", "Look after the file in which sweeps are remembered."),
     "record": ("healthcheck.cli.record:record", "Write one look at one node as a file for a public report, names replaced."),
     "evidence": ("healthcheck.cli.evidence:evidence", "Keep a full look at one node, and nvidia-bug-report.sh, for its repair."),
     "sku": ("healthcheck.cli.sku:sku", "List and show SKUs, and propose one from nodes."),

@@ -1,0 +1,87 @@
+"""`muster history`: what was wrong with nodes, and since when."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.span import span
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.store.history import Problem, Seat, Spell
+
+
+@click.command()
+@click.argument("nodes", required=False)
+@click.option("--since", metavar="SPAN", callback=span(60, 3650 * 86400), default="30d", show_default=True, help="How far back: 24h, 30d.")
+@click.option("--rule", metavar="GLOB", multiple=True, help="Only problems of rules whose id matches; may be repeated.")
+@click.option("--still", is_flag=True, help="Only what holds now.")
+@click.option("--components", is_flag=True, help="Where components with serial numbers sat, instead.")
+@click.option("--format", "form", type=click.Choice(("table", "jsonl")), default="table", show_default=True)
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def history(nodes: str | None, since: float, rule: tuple[str, ...], still: bool, components: bool, form: str, state: str | None) -> None:
+    """Say what was wrong with nodes and since when, from the sweeps that `muster check --store` has stored.
+
+    \b
+    muster history gpu007
+    muster history 'gpu[001-064]' --since 7d --rule 'gpu-*'
+    muster history --still --format jsonl | jq .rule
+    muster history gpu007 --components           a swapped GPU takes its record along
+    """
+    from healthcheck.store import history as past
+    from healthcheck.store.file import opened
+    from inventory.locate import state_dir
+    from inventory.nodeset import expand
+
+    chosen = expand(nodes) if nodes is not None else None
+    start = time.time() - since
+    with opened(state_dir(state)) as store:
+        if chosen is not None and (strange := sorted(set(chosen) - set(past.known_nodes(store)))):
+            raise UsageError(f"{strange[0]}: no stored sweep has seen this node")
+        if components:
+            _print_seats(past.seats(store, chosen, start), form)
+            return
+        found = [problem for problem in past.problems(store, chosen, start, still=still)
+                 if not rule or any(fnmatchcase(problem.rule, glob) for glob in rule)]
+        states = past.spells(store, chosen, start)
+    if form == "jsonl":
+        for problem in found:
+            click.echo(json.dumps({"schema": "muster.problem/1", **vars(problem)}))
+        return
+    _print(found, states)
+
+
+def _print(found: list[Problem], states: list[Spell]) -> None:
+    newest = {spell.node: spell for spell in states}
+    by_node: dict[str, list[Problem]] = {}
+    for problem in found:
+        by_node.setdefault(problem.node, []).append(problem)
+    for node, problems in by_node.items():
+        spell = newest.get(node)
+        click.echo(f"{node}  {spell.state} since {_when(spell.began)}" if spell is not None else node)
+        for problem in problems:
+            span_ = f"{_when(problem.began)} .. {_when(problem.ended) if problem.ended is not None else 'now':<17}"
+            serial = f"  [{problem.kind} {problem.serial}]" if problem.serial else ""
+            what = f"{problem.subject}: {problem.observed}, expected {problem.expected}" if problem.status == "fail" else problem.reason
+            click.echo(f"  {span_}  {problem.status.upper():<7}  {problem.rule or 'not reached'}  {what}{serial}")
+    if not by_node:
+        click.echo("nothing was wrong")
+
+
+def _print_seats(found: list[Seat], form: str) -> None:
+    for seat in found:
+        if form == "jsonl":
+            click.echo(json.dumps({"schema": "muster.seat/1", **vars(seat)}))
+        else:
+            until = _when(seat.ended) if seat.ended is not None else "now"
+            click.echo(f"{seat.node}  {seat.slot:<14}  {seat.kind:<5} {seat.serial:<20}  {_when(seat.began)} .. {until}")
+
+
+def _when(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")

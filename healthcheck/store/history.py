@@ -1,0 +1,149 @@
+"""Reads the store: states and problems of nodes over time, where components sat, and what the store itself holds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.store.file import Store
+
+_AT_ONCE = 500      # of SQLite's 999 parameters, in its older versions
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that was wrong with a node, or could not be measured; `ended` is None while it holds. Times are epoch seconds.
+
+    `rule` is empty where the node was not reached. `kind` and `serial` are those of the component at fault, where it has a serial number.
+    """
+
+    node: str
+    rule: str
+    subject: str
+    status: str
+    severity: str
+    origin: str | None
+    owner: str | None
+    observed: str
+    expected: str
+    reason: str
+    remedy: str
+    began: float
+    seen: float
+    ended: float | None
+    sweeps: int
+    kind: str | None
+    serial: str | None
+
+
+@dataclass(frozen=True)
+class Spell:
+    """A node's state from when it was first seen to when another was."""
+
+    node: str
+    state: str
+    reason: str
+    stage: str | None
+    began: float
+    seen: float
+    ended: float | None
+    sweeps: int
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a component sat."""
+
+    kind: str
+    serial: str
+    node: str
+    slot: str
+    began: float
+    seen: float
+    ended: float | None
+
+
+def problems(store: Store, nodes: Collection[str] | None, since: float, *, still: bool = False) -> list[Problem]:
+    """Problems that held at some time since, by node and time; of all nodes where none are named. `still`: those that hold now."""
+    query = (
+        "SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
+        "sweeps, kind, serial FROM problem JOIN node ON node.id = problem.node LEFT JOIN component ON component.id = component "
+        "WHERE (ended IS NULL OR ended >= ?)")
+    return [Problem(**row) for row in _of(store, query + " AND ended IS NULL" * still, nodes, since, "name, began, rule, subject")]
+
+
+def spells(store: Store, nodes: Collection[str] | None, since: float) -> list[Spell]:
+    """States that held at some time since, by node and time."""
+    query = ("SELECT name AS node, state, reason, stage, began, seen, ended, sweeps FROM spell JOIN node ON node.id = spell.node "
+             "WHERE (ended IS NULL OR ended >= ?)")
+    return [Spell(**row) for row in _of(store, query, nodes, since, "name, began")]
+
+
+def seats(store: Store, nodes: Collection[str] | None, since: float) -> list[Seat]:
+    """Where components sat at some time since, by node, slot and time."""
+    query = ("SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
+             "JOIN component ON component.id = component WHERE (ended IS NULL OR ended >= ?)")
+    return [Seat(**row) for row in _of(store, query, nodes, since, "name, slot, began")]
+
+
+def known_nodes(store: Store) -> list[str]:
+    """Every node of which the store knows something."""
+    return [row[0] for row in store.rows("SELECT name FROM node ORDER BY name")]
+
+
+def _of(store: Store, query: str, nodes: Collection[str] | None, since: float, order: str) -> Iterator[dict[str, Any]]:
+    if nodes is None:
+        yield from _dicts(store.rows(f"{query} ORDER BY {order}", since))
+        return
+    names = sorted(nodes)
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start:start + _AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        yield from _dicts(store.rows(f"{query} AND name IN ({marks}) ORDER BY {order}", since, *some))
+
+
+def _dicts(rows: list[sqlite3.Row]) -> Iterator[dict[str, Any]]:
+    return (dict(row) for row in rows)
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the store holds, by number."""
+
+    sweeps: int
+    nodes: int
+    problems: int
+    open: int
+    components: int
+    counters: int
+    actions: int
+
+
+def size(store: Store) -> Size:
+    """Counts what is there."""
+    (row,) = store.rows(
+        "SELECT (SELECT count(*) FROM sweep), (SELECT count(*) FROM node), (SELECT count(*) FROM problem), "
+        "(SELECT count(*) FROM problem WHERE ended IS NULL), (SELECT count(*) FROM component), (SELECT count(*) FROM counter), "
+        "(SELECT count(*) FROM ledger)")
+    return Size(*row)
+
+
+def prune(store: Store, before: float) -> int:
+    """Forgets what ended before that time, and ends what no sweep has seen since; gives the number of rows that went.
+
+    The ledger, the newest value of each counter and where components sit stay.
+    """
+    with store.writing() as db:
+        gone = 0
+        for table in ("spell", "problem", "seat"):
+            db.execute(f"UPDATE {table} SET ended = seen WHERE ended IS NULL AND seen < ?", (before,))  # noqa: S608  (our own names)
+        for table in ("spell", "problem"):
+            gone += db.execute(f"DELETE FROM {table} WHERE ended < ?", (before,)).rowcount  # noqa: S608
+        gone += db.execute(
+            "DELETE FROM counter WHERE time < ? AND EXISTS (SELECT 1 FROM counter AS newer WHERE newer.node = counter.node "
+            "AND newer.slot = counter.slot AND newer.name = counter.name AND newer.time > counter.time AND newer.time < ?)",
+            (before, before)).rowcount
+        gone += db.execute("DELETE FROM sweep WHERE finished < ?", (before,)).rowcount
+    return gone

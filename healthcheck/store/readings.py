@@ -1,0 +1,89 @@
+"""What a look tells of a node's components: their serial numbers by slot, and their counters, for the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.base import BY_BUILDER, Captures, Partial, build_fact
+from healthcheck.facts.gpu import gpus
+from healthcheck.facts.nvme import nvmes
+from healthcheck.facts.port import ports
+from healthcheck.recording import Recording
+from inventory.text import clean
+
+# By fact: the kind of component, and the counters of it that are worth a trend over weeks.
+_GPU = ("ecc_corrected_lifetime", "ecc_uncorrected_lifetime", "sram_uncorrected_lifetime", "rows_corrected", "rows_uncorrected",
+        "pcie_replays", "pages_retired_corrected", "pages_retired_uncorrected")
+_PORT = ("link_downed",)
+
+
+@dataclass(frozen=True)
+class Component:
+    """Something with a serial number of its own: `kind` is gpu or nvme, `slot` where it sits (a PCI address, or a device's name).
+
+    `name` is what findings call it at this look ("GPU 3").
+    """
+
+    kind: str
+    slot: str
+    serial: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A counter's value; `slot` as a component's."""
+
+    slot: str
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Of one look at one node. `kinds` are the kinds of component that were wholly read: what of them is not here is not there."""
+
+    components: tuple[Component, ...]
+    counters: tuple[Reading, ...]
+    kinds: frozenset[str]
+
+
+def readings(recording: Recording) -> Readings:
+    """What a reached node's recording tells; what could not be read is left out."""
+    captures = Captures(recording)
+    components: list[Component] = []
+    counters: list[Reading] = []
+    whole: set[str] = set()
+    for kind, builder, slot, named in (("gpu", gpus, "pci", _GPU), ("nvme", nvmes, "name", ()), ("port", ports, "name", _PORT)):
+        value = build_fact(BY_BUILDER[builder], captures)
+        subjects: tuple[Any, ...] = value if type(value) is tuple else value.value if isinstance(value, Partial) else ()
+        if type(value) is tuple:
+            whole.add(kind)
+        for subject in subjects:
+            at = getattr(subject, slot)
+            if not isinstance(at, str):
+                whole.discard(kind)
+                continue
+            at = _slot(at)
+            serial = next(_serials(subject), None)
+            if serial is not None:
+                components.append(Component(kind, at, serial, subject.name))
+            else:
+                whole.discard(kind)
+            counters += [Reading(at, name, float(number)) for name in named if type(number := getattr(subject, name)) is int]
+    return Readings(tuple(components), tuple(counters), frozenset(whole - {"port"}))
+
+
+def _slot(text: str) -> str:
+    """An NVMe drive's or port's name goes on with its model or address, which the slot is without."""
+    return clean(text.partition(" ")[0], 64)
+
+
+def _serials(subject: Any) -> Iterator[str]:
+    """A board's serial number, else the GPU's UUID. Some boards have none, or all the same."""
+    for field in ("serial", "uuid"):
+        value = getattr(subject, field, None)
+        if isinstance(value, str) and value.strip("0 ") and value.strip().upper() not in ("N/A", "NONE", "UNKNOWN"):
+            yield clean(value.strip(), 64)

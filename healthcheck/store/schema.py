@@ -1,0 +1,54 @@
+"""The store's schema, as the steps from one version to the next; a step that was released is never changed.
+
+Times are epoch seconds. `ended` is NULL as long as a thing holds.
+"""
+
+from __future__ import annotations
+
+_FIRST = (
+    """CREATE TABLE sweep (
+        id INTEGER PRIMARY KEY, started REAL NOT NULL, finished REAL NOT NULL, partial INTEGER NOT NULL, source TEXT NOT NULL,
+        rules TEXT NOT NULL, profiles TEXT NOT NULL, nodes INTEGER NOT NULL, unreached INTEGER NOT NULL
+    )""",
+    "CREATE INDEX sweep_started ON sweep (started)",
+    "CREATE TABLE node (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    # A node's states, one after the other.
+    """CREATE TABLE spell (
+        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, state TEXT NOT NULL, reason TEXT NOT NULL, stage TEXT,
+        began REAL NOT NULL, seen REAL NOT NULL, ended REAL, sweeps INTEGER NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX spell_open ON spell (node) WHERE ended IS NULL",
+    "CREATE INDEX spell_node ON spell (node, began)",
+    # One thing that is wrong, or cannot be measured, from when it was first seen to when a sweep showed it gone.
+    """CREATE TABLE problem (
+        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, rule TEXT NOT NULL, subject TEXT NOT NULL,
+        component INTEGER REFERENCES component, status TEXT NOT NULL, severity TEXT NOT NULL, origin TEXT, owner TEXT,
+        observed TEXT NOT NULL, expected TEXT NOT NULL, reason TEXT NOT NULL, remedy TEXT NOT NULL,
+        began REAL NOT NULL, seen REAL NOT NULL, ended REAL, sweeps INTEGER NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX problem_open ON problem (node, rule, subject, status) WHERE ended IS NULL",
+    "CREATE INDEX problem_node ON problem (node, began)",
+    "CREATE INDEX problem_component ON problem (component) WHERE component IS NOT NULL",
+    "CREATE INDEX problem_ended ON problem (ended) WHERE ended IS NOT NULL",
+    # What is known by its own serial number, wherever it sits.
+    "CREATE TABLE component (id INTEGER PRIMARY KEY, kind TEXT NOT NULL, serial TEXT NOT NULL, UNIQUE (kind, serial))",
+    """CREATE TABLE seat (
+        id INTEGER PRIMARY KEY, component INTEGER NOT NULL REFERENCES component, node INTEGER NOT NULL REFERENCES node,
+        slot TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, ended REAL
+    )""",
+    "CREATE UNIQUE INDEX seat_open ON seat (node, slot) WHERE ended IS NULL",
+    "CREATE INDEX seat_component ON seat (component)",
+    # The newest value of a counter, and every one at which it had changed.
+    """CREATE TABLE counter (
+        node INTEGER NOT NULL REFERENCES node, slot TEXT NOT NULL, name TEXT NOT NULL, time REAL NOT NULL, value REAL NOT NULL,
+        PRIMARY KEY (node, slot, name, time)
+    ) WITHOUT ROWID""",
+    # What muster did, and meant to do: a line is written before the deed, and told its outcome after it.
+    """CREATE TABLE ledger (
+        id INTEGER PRIMARY KEY, time REAL NOT NULL, who TEXT NOT NULL, action TEXT NOT NULL, node TEXT NOT NULL, why TEXT NOT NULL,
+        evidence TEXT NOT NULL, outcome TEXT, finished REAL
+    )""",
+    "CREATE INDEX ledger_node ON ledger (node, time)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)

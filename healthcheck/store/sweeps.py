@@ -1,0 +1,176 @@
+"""Writes a sweep into the store, in one transaction: only what changed since the one before takes room.
+
+What one sweep cannot see it cannot end: a fault of a rule that was not judged this time, or could not be measured, stays as it was.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from healthcheck.outcome import NodeReport, Result, Status
+from healthcheck.store.file import Store
+from healthcheck.store.readings import Readings
+
+# A problem of the node itself, in a sweep that did not reach it, has no rule.
+UNREACHED = ""
+_NOTHING: Mapping[str, Readings] = {}
+# How the reasons of rules begin that are not for this node, whatever it shows.
+_DROPPED = ("disabled in ", "the SKU ", "there are no ")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is stored of a sweep as a whole. Times are epoch seconds."""
+
+    started: float
+    finished: float
+    partial: bool
+    source: str
+    rules: str
+    profiles: tuple[str, ...] = ()
+
+
+def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: Mapping[str, Readings] = _NOTHING) -> int:
+    """Stores a sweep and gives its number; raises StoreError and stores nothing of it.
+
+    A node that was not asked before the sweep was interrupted is left as it was.
+    """
+    kept = [report for report in reports if report.results or report.stage is not None]
+    with store.writing() as db:
+        unreached = sum(report.stage is not None for report in kept)
+        number = db.execute(
+            "INSERT INTO sweep (started, finished, partial, source, rules, profiles, nodes, unreached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules, " ".join(sweep.profiles), len(kept), unreached),
+        ).lastrowid
+        nodes = _numbers(db, [report.node for report in kept])
+        writer = _Writer(db, sweep.started)
+        for report in kept:
+            node = nodes[report.node]
+            seats = writer.seats(node, readings[report.node]) if report.node in readings else {}
+            writer.state(node, report)
+            writer.problems(node, report, seats)
+    assert number is not None  # noqa: S101  (an INSERT always has one)
+    return number
+
+
+def _numbers(db: sqlite3.Connection, names: list[str]) -> dict[str, int]:
+    db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", [(name,) for name in names])
+    return {row[1]: row[0] for row in db.execute("SELECT id, name FROM node")}
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What makes an open problem the same one at the next sweep, and what is told of it."""
+
+    rule: str
+    subject: str
+    status: str
+    told: tuple[str | None, ...]
+
+
+class _Writer:
+    """Changes of one sweep, at one time."""
+
+    def __init__(self, db: sqlite3.Connection, now: float) -> None:
+        self._db = db
+        self._now = now
+
+    def state(self, node: int, report: NodeReport) -> None:
+        """The node's state goes on, or another begins."""
+        held = self._db.execute("SELECT id, state FROM spell WHERE node = ? AND ended IS NULL", (node,)).fetchone()
+        if held is not None and held[1] == report.state.value:
+            self._db.execute("UPDATE spell SET seen = ?, sweeps = sweeps + 1, reason = ?, stage = ? WHERE id = ?",
+                             (self._now, report.reason, report.stage, held[0]))
+            return
+        if held is not None:
+            self._db.execute("UPDATE spell SET ended = ? WHERE id = ?", (self._now, held[0]))
+        self._db.execute("INSERT INTO spell (node, state, reason, stage, began, seen, sweeps) VALUES (?, ?, ?, ?, ?, ?, 1)",
+                         (node, report.state.value, report.reason, report.stage, self._now, self._now))
+
+    def problems(self, node: int, report: NodeReport, seats: Mapping[str, int]) -> None:
+        """Problems that go on, begin, and are seen to be gone."""
+        found = {(problem.rule, problem.subject, problem.status): problem for problem in _problems(report)}
+        held = {(row[1], row[2], row[3]): row[0] for row in self._db.execute(
+            "SELECT id, rule, subject, status FROM problem WHERE node = ? AND ended IS NULL", (node,))}
+        gone = {result.rule: _over(result) for result in report.results}
+        if report.stage is None:
+            gone[UNREACHED] = (True, True)
+        for key, number in held.items():
+            fault, unmeasured = gone.get(key[0], (False, False))
+            if key not in found and (fault if key[2] == Status.FAIL.value else unmeasured):
+                self._db.execute("UPDATE problem SET ended = ? WHERE id = ?", (self._now, number))
+        for key, problem in found.items():
+            component = seats.get(problem.subject)
+            if key in held:
+                self._db.execute(
+                    "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, reason = ?, remedy = ?, seen = ?, "
+                    "sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
+                    (*problem.told, self._now, component, held[key]))
+            else:
+                self._db.execute(
+                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, began, seen, sweeps, node, rule, "
+                    "subject, status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
+                    (*problem.told, self._now, self._now, node, *key, component))
+
+    def seats(self, node: int, seen: Readings) -> dict[str, int]:
+        """Where components sit now, and their counters; gives the components by the names that findings call them by."""
+        held = {row[1]: (row[0], row[2], row[3]) for row in self._db.execute(
+            "SELECT seat.id, slot, component, kind FROM seat JOIN component ON component.id = component WHERE node = ? AND ended IS NULL",
+            (node,))}
+        named: dict[str, int] = {}
+        for part in seen.components:
+            self._db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING", (part.kind, part.serial))
+            (number,) = self._db.execute("SELECT id FROM component WHERE kind = ? AND serial = ?", (part.kind, part.serial)).fetchone()
+            named[part.name] = number
+            before = held.pop(part.slot, None)
+            if before is not None and before[1] == number:
+                self._db.execute("UPDATE seat SET seen = ? WHERE id = ?", (self._now, before[0]))
+                continue
+            # Here now, and so nowhere else; and whatever sat here has gone.
+            self._db.execute("UPDATE seat SET ended = ? WHERE ended IS NULL AND (component = ? OR (node = ? AND slot = ?))",
+                             (self._now, number, node, part.slot))
+            self._db.execute("INSERT INTO seat (component, node, slot, began, seen) VALUES (?, ?, ?, ?, ?)",
+                             (number, node, part.slot, self._now, self._now))
+        for seat, _, kind in held.values():
+            if kind in seen.kinds:
+                self._db.execute("UPDATE seat SET ended = ? WHERE id = ?", (self._now, seat))
+        self._counters(node, seen)
+        return named
+
+    def _counters(self, node: int, seen: Readings) -> None:
+        newest = {(row[0], row[1]): row[2] for row in self._db.execute(
+            "SELECT slot, name, value, max(time) FROM counter WHERE node = ? GROUP BY slot, name", (node,))}
+        self._db.executemany(
+            "INSERT INTO counter (node, slot, name, time, value) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+            [(node, one.slot, one.name, self._now, one.value) for one in seen.counters if newest.get((one.slot, one.name)) != one.value])
+
+
+def _problems(report: NodeReport) -> Iterable[_Problem]:
+    if report.stage is not None:
+        yield _Problem(UNREACHED, "", Status.UNKNOWN.value, ("critical", "node", None, "", "", report.reason, ""))
+    for result in report.results:
+        owner = result.owner.value if result.owner is not None else None
+        if result.status is Status.FAIL:
+            for finding in result.findings:
+                whose = finding.owner.value if finding.owner is not None else owner
+                yield _Problem(result.rule, finding.subject, Status.FAIL.value, (
+                    result.severity.value, None, whose, str(finding.observed), str(finding.expected), result.reason,
+                    finding.remedy or result.remedy))
+        elif result.status is Status.UNKNOWN:
+            origin = result.origin.value if result.origin is not None else None
+            yield _Problem(result.rule, "", Status.UNKNOWN.value, (result.severity.value, origin, None, "", "", result.reason, ""))
+
+
+def _over(result: Result) -> tuple[bool, bool]:
+    """Whether this result ends faults of its rule that it does not name, and whether it ends that the rule was not measured."""
+    if result.status is Status.PASS:
+        # Beside a PASS the reason says what it does not cover.
+        return True, True
+    if result.status is Status.FAIL:
+        # What was not measured beside it may hold the faults that are not named.
+        return not result.reason, True
+    # A rule that the site has done away with accuses nobody any more; one that was merely not judged this time ends nothing.
+    dropped = result.status is Status.SKIPPED and result.reason.startswith(_DROPPED)
+    return dropped, dropped

@@ -1,0 +1,217 @@
+"""The store's file: what becomes of it under kills, full disks, several writers, foreign and newer files, and damage."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from healthcheck.store import file, history, schema
+from healthcheck.store.file import NAME, Store, opened
+from inventory.errors import StoreError
+from tests.testbed.sshd import wait_until
+
+# Stores sweeps of 40 nodes without end; every sweep has as many problems as nodes, and says when it is committed.
+WRITER = """
+import sys
+from pathlib import Path
+from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
+from healthcheck.store.file import opened
+from healthcheck.store.sweeps import Sweep, record
+with opened(Path(sys.argv[1]), make=True) as store:
+    for time in range(1, 100000):
+        status = Status.FAIL if time % 2 else Status.PASS
+        reports = [NodeReport(f"n{n}", NodeState.UNHEALTHY if time % 2 else NodeState.HEALTHY, "", (
+            Result("r", "r", status, Severity.CRITICAL, (Finding("GPU 1", time, 0),) if time % 2 else ()),)) for n in range(40)]
+        record(store, Sweep(float(time), float(time), False, "w", ""), reports)
+        print(time, flush=True)
+"""
+
+
+def count(store: Store, query: str) -> int:
+    return int(store.rows(query)[0][0])
+
+
+def whole(folder: Path) -> int:
+    """Asserts that every sweep in the store is there with all that belongs to it; gives the last one's time."""
+    with opened(folder) as store:
+        assert store.check() == []
+        last = count(store, "SELECT coalesce(max(started), 0) FROM sweep")
+        assert count(store, "SELECT count(*) FROM sweep") == last
+        # One problem a node in each odd sweep, which the next one ends.
+        assert count(store, "SELECT count(*) FROM problem") == 40 * ((last + 1) // 2)
+        assert count(store, "SELECT count(*) FROM problem WHERE ended IS NULL") == (40 if last % 2 else 0)
+        return last
+
+
+def killed(folder: Path, least: int) -> int:
+    """Kills a writer that has said so many sweeps at least; gives the last one that it said."""
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        said = [int(writer.stdout.readline())]
+        reader = threading.Thread(target=lambda out=writer.stdout: said.extend(map(int, out)))
+        reader.start()
+        wait_until(lambda: said[-1] >= least, what="some sweeps")
+        writer.send_signal(signal.SIGKILL)
+        reader.join()
+    return said[-1]
+
+
+def test_killed_at_any_instant_it_reopens_whole_and_holds_what_was_committed(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    for number in range(12):
+        said = killed(tmp_path / str(number), chance.randrange(1, 30))
+        # The last one may have been committed without having been said.
+        assert said <= whole(tmp_path / str(number)) <= said + 1
+
+
+def test_two_that_write_at_once_both_store_all_of_theirs(tmp_path: Path) -> None:
+    code = WRITER.replace("range(1, 100000)", "range(int(sys.argv[2]), int(sys.argv[2]) + 40)").replace("n{n}", "{sys.argv[2]}-{n}")
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), start], stdout=subprocess.DEVNULL) for start in ("1", "1001")]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    with opened(tmp_path) as store:
+        assert store.check() == []
+        assert (history.size(store).sweeps, history.size(store).problems, history.size(store).nodes) == (80, 2 * 40 * 20, 80)
+
+
+def test_whoever_waits_too_long_for_another_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "WAIT_S", 0.1)
+    with opened(tmp_path, make=True) as one, opened(tmp_path) as other, one.writing():
+        with pytest.raises(StoreError, match="another muster has been writing to it"), other.writing():
+            pass
+        assert history.size(other).sweeps == 0     # readers are not blocked
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small disk")
+    at = tmp_path / "small"
+    at.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(at)], check=True)
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", str(at)], check=True)
+
+
+@pytest.mark.root
+def test_a_full_disk_loses_nothing_that_was_stored_and_is_told_in_one_line(small_disk: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", WRITER, str(small_disk)], capture_output=True, text=True, timeout=100, check=False)
+    stored = int(done.stdout.split()[-1])
+    last = done.stderr.strip().splitlines()[-1]
+    assert "the disk is full; nothing was changed, and what was stored is whole" in last and last.startswith("inventory.errors.StoreError: ")
+    # The log of what was committed but not yet brought into the file may have no room to be written off, and is read all the same.
+    assert whole(small_disk) == stored
+
+
+def test_a_store_that_is_not_there_is_told_with_the_command_that_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"there is no store yet; `muster check --store` makes one"), opened(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_store_is_its_owners_alone(tmp_path: Path) -> None:
+    with opened(tmp_path / "state", make=True):
+        pass
+    assert (tmp_path / "state" / NAME).stat().st_mode & 0o777 == 0o600 and (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(("statements", "words"), [
+    (("CREATE TABLE theirs (x)",), "is an SQLite database, but none of muster's"),
+    (("PRAGMA user_version=3",), "is an SQLite database, but none of muster's"),
+    ((f"PRAGMA application_id={0x6D737472}", "PRAGMA user_version=99"), "was written by a newer muster (schema 99; this one knows"),
+])
+def test_a_file_of_others_or_of_a_newer_muster_is_left_alone(tmp_path: Path, statements: tuple[str, ...], words: str) -> None:
+    with closing(sqlite3.connect(tmp_path / NAME, isolation_level=None)) as theirs:
+        for statement in statements:
+            theirs.execute(statement)
+    before = (tmp_path / NAME).read_bytes()
+    with pytest.raises(StoreError) as error, opened(tmp_path, make=True):
+        pass
+    assert words in str(error.value) and (tmp_path / NAME).read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"not a database, but long enough to be taken for one" * 100)
+    with pytest.raises(StoreError, match="file is not a database; see `muster store check`"), opened(tmp_path):
+        pass
+
+
+def test_a_page_that_was_overwritten_is_found_by_the_check(tmp_path: Path) -> None:
+    writer = subprocess.run([sys.executable, "-c", WRITER.replace("100000", "30"), str(tmp_path)], stdout=subprocess.DEVNULL, check=True)
+    assert writer.returncode == 0
+    path = tmp_path / NAME
+    with opened(tmp_path) as store:
+        store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert store.check() == []
+    data = bytearray(path.read_bytes())
+    for page in range(3, len(data) // 4096, 2):
+        data[page * 4096 + 8:page * 4096 + 200] = os.urandom(192)
+    path.write_bytes(bytes(data))
+    with opened(tmp_path) as store:
+        try:
+            assert store.check() != []
+        except StoreError as error:
+            assert "muster store" in str(error)
+
+
+def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path, make=True) as store, store.writing() as db:
+        db.execute("INSERT INTO node (name) VALUES ('n1')")
+    step = ("ALTER TABLE node ADD COLUMN rack TEXT NOT NULL DEFAULT ''",)
+    monkeypatch.setattr(file, "MIGRATIONS", (*schema.MIGRATIONS, step))
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert [tuple(row) for row in store.rows("SELECT name, rack FROM node")] == [("n1", "")]
+            assert count(store, "PRAGMA user_version") == len(schema.MIGRATIONS) + 1
+
+
+def test_a_step_that_fails_leaves_the_older_store_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path, make=True):
+        pass
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "MIGRATIONS", (*schema.MIGRATIONS, ("ALTER TABLE node ADD COLUMN rack TEXT", "ALTER TABLE nobody ADD COLUMN x")))
+        with pytest.raises(StoreError, match="no such table: nobody"), opened(tmp_path):
+            pass
+    with opened(tmp_path) as store:
+        assert [row[1] for row in store.rows("PRAGMA table_info(node)")] == ["id", "name"]
+
+
+def test_what_fails_inside_a_transaction_changes_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        with pytest.raises(KeyboardInterrupt), store.writing() as db:
+            db.execute("INSERT INTO node (name) VALUES ('n1')")
+            raise KeyboardInterrupt
+        assert history.known_nodes(store) == []
+
+
+def test_a_backup_is_whole_and_as_of_one_moment_while_others_write(tmp_path: Path) -> None:
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "state")], stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout is not None and writer.stdout.readline() == "1\n"
+        for number in range(5):
+            folder = tmp_path / f"copy{number}"
+            folder.mkdir()
+            with opened(tmp_path / "state") as store:
+                store.backup(folder / NAME)
+            assert sorted(path.name for path in folder.iterdir()) == [NAME]
+            assert whole(folder) >= 1
+            until = time.monotonic() + 0.05
+            while time.monotonic() < until:
+                writer.stdout.readline()
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
