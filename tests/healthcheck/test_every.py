@@ -122,7 +122,7 @@ def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: Fleet, tmp_path:
         until(process.stdout, "gpu001")
         wait_until(lambda: connected(fleet.nodes["gpu001"].port), what="the connection")
         process.send_signal(number)
-        assert process.wait(15) == 130
+        assert process.wait(40) == 130
     wait_until(lambda: not connected(fleet.nodes["gpu001"].port), what="the end of the connection")
 
 

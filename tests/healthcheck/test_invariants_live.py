@@ -205,8 +205,8 @@ def saved(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hostile_rules(site: Path, text: str) -> Path:
     """Site rules in which every text that can be set is this one."""
     (site / "sku").mkdir(parents=True)
-    (site / "sku" / "hgx-h100.yaml").write_text(yaml.safe_dump({
-        "sku": "hgx-h100", "title": text, "numbers": {"gpu_device": text, "memory_gib": 4096}, "source": text}))
+    (site / "sku" / "dgx-h100.yaml").write_text(yaml.safe_dump({
+        "sku": "dgx-h100", "title": text, "numbers": {"gpu_device": text, "memory_gib": 4096}, "source": text}))
     changed: list[dict[str, Any]] = []
     for rule in RULES.rules:
         lists = {key: [text, f"/nowhere/{text}*"] for key, value in rule.parameters.items()
