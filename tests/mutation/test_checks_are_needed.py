@@ -17,7 +17,7 @@ from tests.mutation.run import FAILING, PASSING, UNMEASURED, UNSUPPORTED, packag
 from tests.scenarios.node import rules
 from tests.testbed.require import require_fleet
 
-LIMIT_S = 600
+LIMIT_S = 3600
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(LIMIT_S + 60)]
 
