@@ -65,11 +65,16 @@ def _print(found: list[Problem], states: list[Spell]) -> None:
     for node, problems in by_node.items():
         spell = newest.get(node)
         click.echo(f"{node}  {spell.state} since {_when(spell.began)}" if spell is not None else node)
+        lines: dict[tuple[str, str], list[str]] = {}
         for problem in problems:
             span_ = f"{_when(problem.began)} .. {_when(problem.ended) if problem.ended is not None else 'now':<17}"
             serial = f"  [{problem.kind} {problem.serial}]" if problem.serial else ""
             what = f"{problem.subject}: {problem.observed}, expected {problem.expected}" if problem.status == "fail" else problem.reason
-            click.echo(f"  {span_}  {problem.status.upper():<7}  {problem.rule or 'not reached'}  {what}{serial}")
+            lines.setdefault((f"{span_}  {problem.status.upper():<7}", f"{what}{serial}"), []).append(problem.rule or "not reached")
+        for (head, what), rules in lines.items():
+            # One tool that does not answer leaves many rules without.
+            named = rules[0] if len(rules) == 1 else f"{len(rules)} rules ({', '.join(rules[:3])}{', ...' if len(rules) > 3 else ''})"
+            click.echo(f"  {head}  {named}  {what}")
     if not by_node:
         click.echo("nothing was wrong")
 

@@ -80,6 +80,8 @@ def why(probe: Probe, capture: Capture | None) -> str:
         return f"{what} is not there{note}"
     if capture.outcome is Outcome.DENIED:
         return f"{what}: permission denied{note}" + (" (needs root)" if probe.root else "")
+    if capture.outcome is Outcome.TIMEOUT and 0 < capture.seconds < probe.seconds - 0.5:
+        return f"{what} had not answered after {capture.seconds:.1f} s, when this look's time was over{note}"
     if capture.outcome is Outcome.TIMEOUT:
         return f"{what} did not answer within {probe.seconds:g} s{note}"
     if capture.outcome is Outcome.TRUNCATED:

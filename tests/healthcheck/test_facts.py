@@ -256,3 +256,9 @@ def test_a_recording_survives_json_byte_for_byte() -> None:
     document = json.loads(json.dumps(to_json(recording)))
     assert from_json(document) == recording
     assert {field.name for field in fields(recording)} == {"node", "received", "host", "failure", "captures"}
+
+
+def test_a_probe_that_the_look_had_no_more_time_for_is_not_said_to_have_had_its_own() -> None:
+    cut = replace(machine.nvml(), outcome=Outcome.TIMEOUT, text="", seconds=2.12)
+    assert built("gpus", gpu_nvml=cut).reason == "gpu.nvml had not answered after 2.1 s, when this look's time was over"
+    assert built("gpus", gpu_nvml=replace(cut, seconds=15.0)).reason == "gpu.nvml did not answer within 15 s"
