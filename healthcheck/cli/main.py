@@ -22,6 +22,8 @@ COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and say what is wrong."),
     "history": ("healthcheck.cli.history:history", "Say what was wrong with nodes, and since when."),
     "store": ("healthcheck.cli.store:store", "Look after the file in which sweeps are remembered."),
+    "cordon": ("provisioning.cli.cordon:cordon", "Keep new jobs away from nodes, and list where we do."),
+    "uncordon": ("provisioning.cli.cordon:uncordon", "Give nodes back to jobs."),
     "record": ("healthcheck.cli.record:record", "Write one look at one node as a file for a public report, names replaced."),
     "evidence": ("healthcheck.cli.evidence:evidence", "Keep a full look at one node, and nvidia-bug-report.sh, for its repair."),
     "sku": ("healthcheck.cli.sku:sku", "List and show SKUs, and propose one from nodes."),

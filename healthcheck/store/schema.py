@@ -49,6 +49,12 @@ _FIRST = (
         evidence TEXT NOT NULL, outcome TEXT, finished REAL
     )""",
     "CREATE INDEX ledger_node ON ledger (node, time)",
+    # Our cordons; the number is in the mark that the back end shows. `state`: meant, held, released or void.
+    """CREATE TABLE cordon (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, backend TEXT NOT NULL, why TEXT NOT NULL, who TEXT NOT NULL, state TEXT NOT NULL,
+        began REAL NOT NULL, ended REAL, line INTEGER NOT NULL REFERENCES ledger
+    )""",
+    "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend) WHERE ended IS NULL",
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)

@@ -59,13 +59,22 @@ def parse(data: bytes, source: str) -> Imported:
 
     Raises InventoryError, one line with the place where there is one, for what is none of the formats or is over 16 MB.
     """
-    check_size(data, source)
-    text = data.decode("utf-8", "backslashreplace").removeprefix("\ufeff")
-    found = _json(parse_json(text, source), source) if text.lstrip()[:1] in ("{", "[") else _text(text, source)
     collected = Collected(source)
-    for node in found:
+    for node in _nodes(data, source):
         _add(collected, node)
     return collected.done()
+
+
+def states_of(data: bytes, source: str) -> dict[str, tuple[frozenset[str], str | None]]:
+    """By node: its states in capitals ("IDLE", "DRAIN"), and the reason that stands with them, without who gave it; raises as `parse`."""
+    return {node.name: (node.states, _BY.sub("", node.reason[:_MOST], count=1).strip() if node.reason else None)
+            for node in _nodes(data, source)}
+
+
+def _nodes(data: bytes, source: str) -> Iterator[_Node]:
+    check_size(data, source)
+    text = data.decode("utf-8", "backslashreplace").removeprefix("\ufeff")
+    return _json(parse_json(text, source), source) if text.lstrip()[:1] in ("{", "[") else _text(text, source)
 
 
 def _add(collected: Collected, node: _Node) -> None:

@@ -1,0 +1,131 @@
+"""`muster cordon` and `muster uncordon`: keep new jobs away from nodes, and give them back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import pwd
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from provisioning.actions.base import Backend
+    from provisioning.cordon import Done
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster."),
+        click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check."),
+        click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+        click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of Slurm."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("nodes", required=False)
+@click.option("--reason", metavar="TEXT", help="Why, for whoever wonders; it is shown with the mark of the cordon.")
+@_common
+def cordon(nodes: str | None, reason: str | None, hostfile: str | None, dry_run: bool, inventory: str | None, state: str | None) -> int:
+    """Keep new jobs away from NODES, in Slurm or in a file of hosts; what runs goes on. Without NODES: list our cordons.
+
+    A node that is drained or down already stays as it is, whoever did that. Every cordon carries its number as a mark ("muster#12: ..."),
+    and `muster uncordon` gives back no other. What was done, when and by whom is kept in the store.
+
+    \b
+    muster cordon gpu007 --reason 'fan 3 is loud'
+    muster cordon 'gpu[001-004]' --reason 'new cables' --hostfile /shared/bad-hosts --dry-run
+    muster cordon
+
+    Exit: 0 nobody gets jobs there now, 1 some node could not be cordoned, 2 usage.
+    """
+    from healthcheck.store.cordons import open_cordons
+    from healthcheck.store.file import opened
+    from inventory.locate import state_dir
+    from provisioning.cordon import cordon as act
+
+    if nodes is None:
+        if reason is not None:
+            raise UsageError("--reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'")
+        with opened(state_dir(state), make=True) as store:
+            for one in open_cordons(store):
+                began = dt.datetime.fromtimestamp(one.began, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+                click.echo(f"{one.node}  muster#{one.id}  {one.backend}  {began}  {one.who}  {one.why}")
+        return 0
+    if reason is None or not reason.strip():
+        raise UsageError("--reason is missing: whoever finds the node drained wants to know why")
+    names, backend = _chosen(nodes, inventory), _backend(hostfile)
+    with opened(state_dir(state), make=True) as store:
+        return _told(act(store, backend, names, reason.strip(), who(), time.time, dry=dry_run))
+
+
+@click.command()
+@click.argument("nodes")
+@click.option("--reason", metavar="TEXT", default="by hand", help="For the ledger.")
+@_common
+def uncordon(nodes: str, reason: str, hostfile: str | None, dry_run: bool, inventory: str | None, state: str | None) -> int:
+    """Give NODES back to jobs where we hold them. What carries no mark of ours, or that of another store, is left alone.
+
+    \b
+    muster uncordon gpu007
+    muster uncordon @train --dry-run
+
+    Exit: 0 done, 1 some node could not be given back, 2 usage.
+    """
+    from healthcheck.store.file import opened
+    from inventory.locate import state_dir
+    from provisioning.cordon import uncordon as act
+
+    names, backend = _chosen(nodes, inventory), _backend(hostfile)
+    with opened(state_dir(state)) as store:
+        return _told(act(store, backend, names, reason, who(), time.time, dry=dry_run))
+
+
+def _chosen(nodes: str, option: str | None) -> tuple[str, ...]:
+    from inventory.discover import from_names
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from inventory.select import select
+
+    path = find_inventory(option)
+    if path is None:
+        return tuple(node.name for node in from_names(nodes))
+    return tuple(node.name for node in select(load_inventory(path), nodes))
+
+
+def _backend(hostfile: str | None) -> Backend:
+    from provisioning.actions.hostfile import HostFile
+    from provisioning.actions.slurm import Slurm
+
+    if hostfile is not None:
+        return HostFile(Path(hostfile))
+    if shutil.which("scontrol") is None:
+        raise UsageError("scontrol was not found: run this where Slurm's commands are, or keep a file of hosts with --hostfile FILE")
+    return Slurm()
+
+
+def who() -> str:
+    """The person behind this command, for the ledger: the login, and behind sudo whose it was."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        name = str(os.geteuid())
+    behind = os.environ.get("SUDO_USER")
+    return f"{behind} as {name}" if behind else name
+
+
+def _told(done: Iterable[Done]) -> int:
+    code = 0
+    for one in done:
+        click.echo(f"{one.node}: {one.said}")
+        code = max(code, int(one.failed))
+    return code

@@ -1,0 +1,170 @@
+"""Cordons through a file of hosts: any order of deeds, of other hands and of deaths leaves what is others' as it was, and the books right."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.file import opened
+from healthcheck.store.ledger import lines
+from provisioning.actions.base import ActionError, Holder, marked, number_of
+from provisioning.actions.hostfile import HostFile
+from provisioning.cordon import cordon, uncordon
+from tests.command import muster
+
+NODES = ("gpu001", "gpu002", "gpu003")
+
+
+@settings(max_examples=300, deadline=None)
+@given(number=st.integers(1, 10**11), why=st.text(max_size=400))
+def test_a_mark_is_found_again_whatever_the_reason_is(number: int, why: str) -> None:
+    reason = marked(number, why)
+    assert number_of(reason) == number and len(reason) <= 200 and reason.isprintable()
+
+
+@pytest.mark.parametrize("reason", ["", "muster", "muster#0: x", "muster#12", "muster#x: y", "a muster#12: x", "Muster#12: x", "muster#012: x"])
+def test_what_is_no_mark_is_none(reason: str) -> None:
+    assert number_of(reason) is None
+
+
+def test_a_line_of_several_nodes_is_a_persons_and_stays_whole(tmp_path: Path) -> None:
+    file = HostFile(tmp_path / "bad")
+    file.path.write_text("# by hand\n\ngpu[001-002]  # muster#3: no, mine\ngpu003 # muster#4: ours\n")
+    held = file.held(("gpu001", "gpu003", "gpu004"))
+    assert [held[node].holder for node in ("gpu001", "gpu003", "gpu004")] == [Holder.US, Holder.US, Holder.NOBODY]
+    file.release("gpu001")
+    assert file.path.read_text() == "# by hand\n\ngpu[001-002]  # muster#3: no, mine\ngpu003 # muster#4: ours\n"
+    file.release("gpu003")
+    assert file.path.read_text() == "# by hand\n\ngpu[001-002]  # muster#3: no, mine\n"
+
+
+def test_a_file_that_cannot_be_read_or_understood_is_told_and_left(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("gpu[001\n")
+    with pytest.raises(ActionError, match="bad: "):
+        HostFile(tmp_path / "bad").held(("gpu001",))
+    with pytest.raises(ActionError, match="cannot be written"):
+        HostFile(tmp_path / "none" / "bad").isolate("gpu001", "muster#1: x")
+
+
+def test_the_command_keeps_a_file_of_hosts(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("gpu009  # fan, Tuesday\n")
+    done = muster("cordon", "gpu[008-009]", "--reason", "slow link", "--hostfile", "bad", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "gpu008: cordoned in hostfile as muster#1\ngpu009: left alone, others hold it: fan, Tuesday\n")
+    assert (tmp_path / "bad").read_text() == "gpu009  # fan, Tuesday\ngpu008  # muster#1: slow link\n"
+    done = muster("uncordon", "gpu[008-009]", "--hostfile", "bad", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "gpu009: there is no cordon of ours\ngpu008: muster#1 is released\n")
+    assert (tmp_path / "bad").read_text() == "gpu009  # fan, Tuesday\n"
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("cordon", "gpu001"), "muster: --reason is missing: whoever finds the node drained wants to know why\n"),
+    (("cordon", "--reason", "x"), "muster: --reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'\n"),
+    (("cordon", "gpu001", "--reason", " "), "muster: --reason is missing: whoever finds the node drained wants to know why\n"),
+])
+def test_what_is_missing_is_told_before_anything_is_done(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    done = muster(*words, "--hostfile", "bad", home=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said) and not (tmp_path / "bad").exists()
+
+
+class Death(BaseException):
+    """Stands for a kill."""
+
+
+class Hands(RuleBasedStateMachine):
+    """Cordons and releases, some cut short, among people who edit the same file."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.file = HostFile(Path(self.folder.name) / "bad")
+        self.theirs: list[str] = []
+        self.now = 0.0
+
+    def clock(self, lives: int) -> Callable[[], float]:
+        left = lives
+
+        def time() -> float:
+            nonlocal left
+            left -= 1
+            if not left:
+                raise Death
+            self.now += 1
+            return self.now
+        return time
+
+    def acting(self, lives: int, deed: Callable[..., object], *words: object) -> None:
+        with opened(Path(self.folder.name), make=True) as store, suppress(Death):
+            deed(store, self.file, *words, self.clock(lives))
+
+    # How many times the clock is read before the death: before and between the deeds.
+    LIVES = st.integers(1, 9) | st.just(1000)
+
+    @rule(nodes=st.lists(st.sampled_from(NODES), min_size=1, unique=True), lives=LIVES)
+    def we_cordon(self, nodes: list[str], lives: int) -> None:
+        self.acting(lives, cordon, nodes, "why", "us")
+
+    @rule(nodes=st.lists(st.sampled_from(NODES), min_size=1, unique=True), lives=LIVES)
+    def we_release(self, nodes: list[str], lives: int) -> None:
+        self.acting(lives, uncordon, nodes, "why", "us")
+
+    @rule(node=st.sampled_from(NODES), words=st.sampled_from(["", "  # fan", "  # muster: mine", "  #muster#0: x"]))
+    def a_person_adds_a_line(self, node: str, words: str) -> None:
+        self.theirs.append(f"{node}{words}")
+        text = self.file.path.read_text() if self.file.path.exists() else ""
+        self.file.path.write_text(f"{text}{node}{words}\n")
+
+    @rule(node=st.sampled_from(NODES))
+    def a_person_takes_out_every_line_of_a_node(self, node: str) -> None:
+        self.theirs = [line for line in self.theirs if not line.startswith(node)]
+        if self.file.path.exists():
+            kept = [line for line in self.file.path.read_text().splitlines() if not line.startswith(node)]
+            self.file.path.write_text("".join(f"{line}\n" for line in kept))
+
+    @invariant()
+    def what_others_wrote_is_as_they_wrote_it(self) -> None:
+        if hasattr(self, "file") and self.file.path.exists():
+            written = self.file.path.read_text().splitlines()
+            assert [line for line in written if number_of(line.partition("#")[2].strip()) is None] == self.theirs
+
+    @invariant()
+    def every_mark_in_the_file_is_of_a_cordon_that_is_open_and_stands_once(self) -> None:
+        if hasattr(self, "file") and self.file.path.exists():
+            marks = [(line.split()[0], number) for line in self.file.path.read_text().splitlines()
+                     if (number := number_of(line.partition("#")[2].strip())) is not None]
+            assert len(marks) == len({node for node, _ in marks})
+            with opened(Path(self.folder.name), make=True) as store:
+                known = {(one.node, one.id) for one in open_cordons(store)}
+                assert set(marks) <= known
+
+    @rule()
+    def the_books_are_right_after_a_run_that_lives(self) -> None:
+        self.acting(1000, uncordon, list(NODES), "to look", "us")
+        with opened(Path(self.folder.name), make=True) as store:
+            assert open_cordons(store) == []
+            told = lines(store)
+            assert all(line.outcome is not None for line in told)
+            done = sum(line.outcome in ("cordoned", "cordoned; found so later") for line in told)
+            assert done == len(store.rows("SELECT 1 FROM cordon WHERE state IN ('released', 'void') AND line IN "
+                                          "(SELECT id FROM ledger WHERE outcome LIKE 'cordoned%')"))
+        if self.file.path.exists():
+            assert "muster#" not in self.file.path.read_text().replace("muster#0", "")
+
+    def teardown(self) -> None:
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+
+
+TestHands = Hands.TestCase
+TestHands.settings = settings(max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def test_a_state_has_a_word_that_the_store_keeps() -> None:
+    assert {state.value for state in State} == {"meant", "held", "released", "void"}
