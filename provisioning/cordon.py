@@ -63,7 +63,7 @@ def _looked_at(store: Store, backend: Backend, made: Sequence[Cordon], troubles:
     seen = backend.held([one.node for one in made]) if made else {}
     for one in made:
         held = seen[one.node]
-        if held.holder is Holder.US and held.number == one.id:
+        if held.number == one.id:
             settle(store, one, State.HELD, "cordoned", clock())
             done[one.node] = Done(one.node, f"cordoned in {backend.name} as muster#{one.id}", held=True)
         else:
@@ -76,10 +76,10 @@ def _looked_at(store: Store, backend: Backend, made: Sequence[Cordon], troubles:
 def _left(node: str, held: Held, cordon: Cordon | None) -> Done:
     if held.holder is Holder.ABSENT:
         return Done(node, "is not known there", held=False, failed=True)
-    if held.holder is Holder.OTHERS:
-        return Done(node, f"left alone, others hold it: {held.reason}", held=True)
     if cordon is not None and cordon.id == held.number:
         return Done(node, f"cordoned already as muster#{cordon.id}: {cordon.why}", held=True)
+    if held.holder is Holder.OTHERS:
+        return Done(node, f"left alone, others hold it: {held.reason}", held=True)
     return Done(node, f"left alone, a mark that this store does not know: {held.reason}", held=True)
 
 
@@ -100,7 +100,7 @@ def uncordon(
 def _given_back(
     store: Store, backend: Backend, one: Cordon, held: Held, why: str, who: str, clock: Clock, dry: bool,
 ) -> Done:
-    ours = held.holder is Holder.US and held.number == one.id
+    ours = held.number == one.id
     if dry:
         return Done(one.node, f"muster#{one.id} would be released" if ours else f"would be left alone: {held.reason or held.holder.value}",
                     held=ours)
@@ -116,7 +116,7 @@ def _given_back(
     except ActionError as error:
         trouble = str(error)
     now = backend.held([one.node])[one.node]
-    if now.holder is Holder.US and now.number == one.id:
+    if now.number == one.id:
         settle(store, one, State.HELD, f"not done: {trouble or 'it is held all the same'}", clock(), line)
         return Done(one.node, f"NOT released: {trouble or 'it is held all the same'}", held=True, failed=True)
     settle(store, one, State.RELEASED, "released", clock(), line)
@@ -131,7 +131,7 @@ def settle_meant(store: Store, backend: Backend, clock: Clock) -> None:
     doubtful = [one for one in known if one.state is State.MEANT or one.node in cut]
     seen = backend.held([one.node for one in doubtful]) if doubtful else {}
     for one in doubtful:
-        held = seen[one.node].holder is Holder.US and seen[one.node].number == one.id
+        held = seen[one.node].number == one.id
         if one.state is State.MEANT:
             settle(store, one, State.HELD if held else State.VOID, f"{'cordoned' if held else 'not done'}; found so later", clock())
         else:

@@ -31,7 +31,10 @@ class Holder(Enum):
 
 @dataclass(frozen=True)
 class Held:
-    """Who holds a node, and with what words; `number` is that of our cordon. `busy` says that a job runs on it, where that is known."""
+    """Who holds a node, and with what words. `number` is that of our cordon, which may hold it beside others where a back end keeps both.
+
+    `busy` says that a job runs on it, where that is known.
+    """
 
     holder: Holder
     reason: str = ""

@@ -9,6 +9,7 @@ Lines that carry no mark of ours are a person's and stay as they are, to the byt
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from healthcheck.files import write_whole
@@ -36,8 +37,13 @@ class HostFile:
         for names, reason in map(self._line, self._lines()):
             number = number_of(reason)
             for name in names:
-                if name in found and found[name].holder is not Holder.OTHERS:
-                    found[name] = Held(Holder.US if number is not None else Holder.OTHERS, reason, number)
+                before = found.get(name)
+                if before is None:
+                    continue
+                if number is None:
+                    found[name] = Held(Holder.OTHERS, reason, before.number)
+                else:
+                    found[name] = replace(before, number=number) if before.holder is Holder.OTHERS else Held(Holder.US, reason, number)
         return found
 
     def isolate(self, node: str, reason: str) -> None:
