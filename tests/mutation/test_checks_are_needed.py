@@ -46,9 +46,14 @@ def test_every_packaged_check_is_missed_by_some_test(document: Mapping[str, Any]
     assert [name for name, check in document["checks"].items() if not check["noticed"]] == []
 
 
+# Of the answer itself: its time, and the name that the machine gives itself. Where these are not, there is no answer.
+ALWAYS_MEASURED = {"host.clock_offset", "host.name"}
+
+
 @pytest.mark.parametrize("case", [PASSING, FAILING, UNMEASURED])
 def test_every_packaged_check_meets_this_case_in_the_tests(case: str, document: Mapping[str, Any]) -> None:
-    assert [name for name, check in document["checks"].items() if case not in check["cases"]] == []
+    spared = ALWAYS_MEASURED if case == UNMEASURED else set()
+    assert [name for name, check in document["checks"].items() if case not in check["cases"] and name not in spared] == []
 
 
 def test_every_check_whose_rule_says_what_unsupported_means_meets_it_in_the_tests(document: Mapping[str, Any]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
+from healthcheck.fleetjudge import judge_fleet
 from healthcheck.judge import judge
-from healthcheck.outcome import Result
+from healthcheck.outcome import Result, Status
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import load_ruleset
@@ -45,12 +46,21 @@ def after(recording: Recording, seconds: float) -> Recording:
     return replace(recording, host=replace(recording.host, time=recording.host.time + seconds))
 
 
-def verdict(rule: str, now: Recording, earlier: Recording | None = None, *, sku: str = "hgx-h100", **numbers: Any) -> Result:
-    """What the rule, enabled, says of the recording; `numbers` replace those of the SKU."""
+def verdict(
+    rule: str, now: Recording, earlier: Recording | None = None, *, sku: str = "hgx-h100", having: Raw | None = None, **numbers: Any,
+) -> Result:
+    """What the rule, enabled, says of the recording; `numbers` replace those of the SKU, and `having` what the rule sets."""
     known = RULESET.skus[sku]
-    chosen = replace(RULES[rule], left_out="")
+    chosen = replace(RULES[rule], left_out="", parameters=RULES[rule].parameters if having is None else having)
     return judge(chosen, _facts(chosen, now, earlier), _facts(chosen, earlier) if earlier else None,
                  replace(known, numbers={**known.numbers, **numbers}))
+
+
+def cohort(rule: str, *seen: Recording) -> list[tuple[Status, str]]:
+    """What the fleet rule, enabled, says of each of these nodes among each other: status, and findings or else reason."""
+    chosen = replace(RULES[rule], left_out="")
+    nodes = {f"gpu{number:03d}": _facts(chosen, one) for number, one in enumerate(seen, 1)}
+    return [(result.status, said(result) or result.reason) for result in judge_fleet(chosen, nodes).values()]
 
 
 def _facts(rule: Rule, recording: Recording, earlier: Recording | None = None) -> dict[str, Any]:

@@ -206,6 +206,12 @@ def test_one_tag_with_two_digests_is_named_on_the_node_that_differs() -> None:
     assert found == [(Status.PASS, "")] * 3 + [(Status.FAIL, f"{name}: {OTHER}, expected {DIGEST}, as on 3 of 4 nodes")]
 
 
+def test_a_node_whose_images_could_not_be_listed_leaves_the_comparison_of_digests() -> None:
+    ours = images(machine.image())
+    found = fleet("fleet-docker-image", docker_images=(ours, ours, ours, HUNG))
+    assert [status for status, _ in found] == [Status.PASS] * 3 + [Status.UNKNOWN]
+
+
 def test_images_without_digests_are_compared_by_their_ids() -> None:
     built = images(machine.image("tool:1", "<none>"))
     found = fleet("fleet-docker-image", docker_images=(built, built, built, images(machine.image("tool:1", "<none>", OTHER))))

@@ -322,9 +322,10 @@ def seen_by_ethtool(text: str = "", *, ports: dict[str, str] | None = None, whol
      "not supported: rx_low of mlx5_3 eth3"),
     ("optics-alarm", seen_by_ethtool("\tIdentifier                                : 0x11 (QSFP28)\n\tVendor name : Mellanox\n"), PASS,
      "not supported: faults of mlx5_3 eth3"),
-    ("optics-rx-power", seen_by_ethtool(whole="exit 1: netlink error: Operation not supported\n"), PASS, "not supported: up of mlx5_3 eth3"),
-    ("optics-rx-power", seen_by_ethtool(whole="exit 1: netlink error: Input/output error\n"), UNKNOWN,
-     "mlx5_3 eth3: ethtool -m eth3: exit status 1, netlink error: Input/output error"),
+    *((rule, seen_by_ethtool(whole="exit 1: netlink error: Operation not supported\n"), PASS, "not supported: up of mlx5_3 eth3")
+      for rule in ("optics-rx-power", "optics-tx-power")),
+    *((rule, seen_by_ethtool(whole="exit 1: netlink error: Input/output error\n"), UNKNOWN,
+       "mlx5_3 eth3: ethtool -m eth3: exit status 1, netlink error: Input/output error") for rule in ("optics-rx-power", "optics-tx-power")),
     ("optics-rx-power", seen_by_ethtool(network.transceiver(Rcvr_signal_avg_optical_power_Channel_1="bright")), UNKNOWN,
      "mlx5_3 eth3: ethtool's power is bright, which is not of the known form"),
     ("optics-alarm", seen_by_ethtool(whole="exit 0\nOffset\t\tValues\n"), UNKNOWN,

@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.facts import bmc, firmware, module, resolver, system, unit
-from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.outcome import Status
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording
 from provisioning.demo import host as demo
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files
-from tests.healthcheck.checks.judged import ids, said, verdict
+from tests.healthcheck.checks.judged import cohort, ids, said, verdict
 
 RULES = ids("bmc.yaml") | ids("service.yaml") | ids("module.yaml") | {
     "host-clock-offset", "host-resolver", "host-own-name", "host-name", "host-crash", "host-cmdline", "host-sysctl", "host-dimm-count",
@@ -191,12 +190,35 @@ def test_a_node_is_called_what_the_inventory_calls_it(own: str, fails: bool) -> 
     assert said(result) == (f"host name: {own}, expected gpu001, as in the inventory" if fails else "")
 
 
-@pytest.mark.parametrize(("versions", "fails"), [(("1.6.7",), False), (("1.6.8", "1.6.9"), True)])
-def test_a_bios_is_of_an_approved_version(versions: tuple[str, ...], fails: bool) -> None:
-    from healthcheck.checks.system import host_bios
+APPROVED = {"versions": ("1.6.8", "1.6.7")}
 
-    fact = build_fact(FACTS["firmware"], Captures(machine.recording()))
-    assert bool(list(host_bios(fact, versions=versions))) is fails
+
+def test_a_bios_is_of_an_approved_version() -> None:
+    assert verdict("host-bios", machine.recording(), having=APPROVED).status is Status.PASS
+    other = files("host.firmware", {"bios_version": "1.6.6\n"})
+    assert said(verdict("host-bios", other, having=APPROVED)) == "BIOS: 1.6.6 of 04/10/2024, expected 1.6.8 or 1.6.7"
+
+
+@pytest.mark.parametrize(("outcome", "status"), [(Outcome.DENIED, Status.UNKNOWN), (Outcome.CRASHED, Status.UNKNOWN), (Outcome.MISSING, Status.SKIPPED)])
+def test_a_bios_that_could_not_be_read_or_is_not_there_is_not_approved(outcome: Outcome, status: Status) -> None:
+    assert verdict("host-bios", files("host.firmware", {"bios_version": outcome}), having=APPROVED).status is status
+
+
+def test_a_kernel_without_modules_has_none_that_could_be_missing() -> None:
+    assert verdict("module-expected", files("module.loaded", {"modules": Outcome.MISSING})).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize(("rule", "probe", "path", "text", "words"), [
+    ("fleet-product", "host.firmware", "product_name", "DGXH200\n", "machine: "),
+    ("fleet-microcode", "cpu.microcode", "microcode/version", "0x2b0004b1\n", "microcode: "),
+])
+def test_the_node_that_is_another_machine_is_named(rule: str, probe: str, path: str, text: str, words: str) -> None:
+    same = machine.recording()
+    found = cohort(rule, same, same, same, files(probe, {path: text}))
+    assert [status for status, _ in found] == [Status.PASS] * 3 + [Status.FAIL]
+    assert found[3][1].startswith(words) and text.strip() in found[3][1] and found[3][1].endswith("as on 3 of 4 nodes")
+    unread = cohort(rule, same, same, same, files(probe, {path: Outcome.DENIED}))
+    assert [status for status, _ in unread] == [Status.PASS] * 3 + [Status.UNKNOWN]
 
 
 def test_an_event_that_was_taken_back_is_none_and_one_that_came_again_is() -> None:
