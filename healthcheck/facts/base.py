@@ -207,8 +207,9 @@ def _mark(capture: Capture | None) -> Mark | None:
     serial = getattr(capture.files, "serial", None) if capture.files else -1
     if serial is None:
         return None
-    # Of an enum's member the name is cheap to hash, and the member is not.
-    return serial, capture.outcome._name_, capture.exit, capture.text, capture.stderr, capture.note
+    # How long it took is looked at only where it did not end. Of an enum's member the name is cheap to hash, and the member is not.
+    seconds = capture.seconds if capture.outcome is Outcome.TIMEOUT else None
+    return serial, capture.outcome._name_, capture.exit, seconds, capture.text, capture.stderr, capture.note
 
 
 class Captures:

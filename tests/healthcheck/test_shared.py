@@ -110,6 +110,15 @@ def test_a_fact_that_asks_for_the_look_itself_is_never_anothers() -> None:
     assert names == ["n1", "n2", "n3"]
 
 
+def test_a_tool_that_had_all_of_its_time_is_not_one_that_was_cut_short() -> None:
+    own = machine.captures()["host.own-name"]
+    shared = Shared()
+    slow = [sent(named(f"n{n}", **{"host_own-name": replace(own, outcome=Outcome.TIMEOUT, text="", exit=None, seconds=seconds)}))
+            for n, seconds in enumerate((3.0, 1.0, 3.0, 1.0))]
+    found = [shared.facts([(look, ("own_name",))])[0]["own_name"] for look in slow]
+    assert [one.value.resolves is False for one in found] == [True, False, True, False]
+
+
 def test_no_more_is_kept_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("healthcheck.shared._MOST", 20)
     shared = Shared()
