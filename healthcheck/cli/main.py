@@ -72,16 +72,31 @@ def calm_collector() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
+def heed_signals() -> None:
+    """SIGTERM and a hung-up terminal end the command as Ctrl-C does, with what it has; wherever in the program they arrive."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:   # not under nohup
+        signal.signal(signal.SIGHUP, _interrupt)
+    signal.signal(signal.SIGALRM, _interrupt)
+    sys.unraisablehook = _unraisable
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def _unraisable(lost: sys.UnraisableHookArgs) -> None:
+    """An interrupt that arrives while Python runs a finalizer is swallowed there: it is sent again a little later."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def main() -> None:
     """The `muster` command. What a person can mend is one line on standard error; exit codes are those of DESIGN section 8."""
     calm_collector()
-    signal.signal(signal.SIGTERM, _interrupt)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:   # not under nohup
-        signal.signal(signal.SIGHUP, _interrupt)
+    heed_signals()
     try:
         code = root.main(standalone_mode=False)
     except click.exceptions.Exit as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -124,6 +125,26 @@ def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: Fleet, tmp_path:
         process.send_signal(number)
         assert process.wait(40) == 130
     wait_until(lambda: not connected(fleet.nodes["gpu001"].port), what="the end of the connection")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_that_arrives_in_a_finalizer_is_not_lost(number: signal.Signals) -> None:
+    code = f"""
+import signal, time
+from healthcheck.cli.main import heed_signals
+class Held:
+    def __del__(self):
+        signal.raise_signal({int(number)})
+        time.sleep(0)
+heed_signals()
+Held()
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl"])

@@ -295,7 +295,7 @@ def test_no_name_that_the_node_says_becomes_a_file() -> None:
 
 
 @pytest.mark.parametrize(("capture", "outcome", "words"), [
-    ({"outcome": Outcome.TIMEOUT, "exit": None}, "timeout", "did not answer within 330 s"), ({"outcome": Outcome.WEDGED, "exit": None}, "wedged", "is wedged"),
+    ({"outcome": Outcome.TIMEOUT, "exit": None, "seconds": 330.0}, "timeout", "did not answer within 330 s"), ({"outcome": Outcome.WEDGED, "exit": None}, "wedged", "is wedged"),
     ({"outcome": Outcome.TRUNCATED}, "truncated", "said more than"), ({"exit": 75}, "failed", "ended with exit status 75"),
     ({"outcome": Outcome.CRASHED, "exit": -9}, "crashed", "crashed (signal 9)"),
 ])
