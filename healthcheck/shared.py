@@ -67,11 +67,12 @@ class Shared:
 
     def _equal(self, name: str, value: Any) -> Any:
         """The equal fact that is known already, if there is one: answers differ in what no fact holds (an address, a serial number)."""
+        # Never the key of captures: () is the mark of a probe that was not captured, and a measured fact too.
         if type(value) is tuple and len(value) >= _MANY:
             # Of many facts only whether they are the very same: builders share those of devices that say the same.
-            key: Mark = (name, *map(id, value))
+            key: Mark = ("very same", name, *map(id, value))
         elif self._vain.get(name, 0) < _TRIES:
-            key = (name, value)
+            key = ("equal", name, value)
         else:
             return value
         try:

@@ -261,7 +261,8 @@ def _stored(folder: Path, plan: Plan, outcome: Outcome, found: Mapping[str, Read
     from healthcheck.store.sweeps import Sweep, record
 
     started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in (outcome.started, outcome.finished))
-    told = Sweep(started, finished, outcome.partial, plan.source, plan.ruleset.digest, tuple(plan.profiles))
+    told = Sweep(started, finished, outcome.partial, plan.source, plan.ruleset.digest, tuple(plan.profiles),
+                 bool(plan.only or plan.skip))
     try:
         with opened(folder, make=True) as held:
             record(held, told, outcome.assessed.reports, found)

@@ -262,9 +262,12 @@ class Captures:
             return stored, False
         before, self.personal = self.personal, False
         try:
-            value, personal = build(self), self.personal
-        finally:
-            self.personal = before
+            value = build(self)
+        except BaseException:
+            # Who catches it may make something of that.
+            self.personal = self.personal or before
+            raise
+        personal, self.personal = self.personal, before
         if key is not None and self._store is not None and not personal:
             value = self._store.keep(key, value)
         return value, personal

@@ -13,7 +13,7 @@ from healthcheck.outcome import NodeReport, Result, Status
 from healthcheck.store.file import Store
 from healthcheck.store.readings import Readings
 
-# A problem of the node itself, in a sweep that did not reach it, has no rule.
+# A problem of the node itself, in a sweep that could not judge it, has no rule.
 UNREACHED = ""
 _NOTHING: Mapping[str, Readings] = {}
 # How the reasons of rules begin that are not for this node, whatever it shows.
@@ -22,7 +22,7 @@ _DROPPED = ("disabled in ", "the SKU ", "there are no ")
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is stored of a sweep as a whole. Times are epoch seconds."""
+    """What is stored of a sweep as a whole. Times are epoch seconds. `selected`: not all rules were judged, by --only or --skip."""
 
     started: float
     finished: float
@@ -30,14 +30,15 @@ class Sweep:
     source: str
     rules: str
     profiles: tuple[str, ...] = ()
+    selected: bool = False
 
 
 def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: Mapping[str, Readings] = _NOTHING) -> int:
     """Stores a sweep and gives its number; raises StoreError and stores nothing of it.
 
-    A node that was not asked before the sweep was interrupted is left as it was.
+    A node that was not asked before the sweep was interrupted is left as it was. Some rules alone give no state: they tell of their faults.
     """
-    kept = [report for report in reports if report.results or report.stage is not None]
+    kept = [report for report in reports if report.results or report.stage is not None or not sweep.partial]
     with store.writing() as db:
         unreached = sum(report.stage is not None for report in kept)
         number = db.execute(
@@ -49,7 +50,8 @@ def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: 
         for report in kept:
             node = nodes[report.node]
             seats = writer.seats(node, readings[report.node]) if report.node in readings else {}
-            writer.state(node, report)
+            if not sweep.selected or not report.results:
+                writer.state(node, report)
             writer.problems(node, report, seats)
     assert number is not None  # noqa: S101  (an INSERT always has one)
     return number
@@ -95,7 +97,7 @@ class _Writer:
         held = {(row[1], row[2], row[3]): row[0] for row in self._db.execute(
             "SELECT id, rule, subject, status FROM problem WHERE node = ? AND ended IS NULL", (node,))}
         gone = {result.rule: _over(result) for result in report.results}
-        if report.stage is None:
+        if report.results:
             gone[UNREACHED] = (True, True)
         for key, number in held.items():
             fault, unmeasured = gone.get(key[0], (False, False))
@@ -148,7 +150,7 @@ class _Writer:
 
 
 def _problems(report: NodeReport) -> Iterable[_Problem]:
-    if report.stage is not None:
+    if not report.results:      # not reached, or another machine answered, or it could not be judged: the reason says which
         yield _Problem(UNREACHED, "", Status.UNKNOWN.value, ("critical", "node", None, "", "", report.reason, ""))
     for result in report.results:
         owner = result.owner.value if result.owner is not None else None

@@ -8,6 +8,7 @@ Lines that carry no mark of ours are a person's and stay as they are, to the byt
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -60,9 +61,11 @@ class HostFile:
 
     def _change(self, edit: Edit) -> None:
         try:
-            with locked(self.path, make=True):
+            # Whoever shares the file may have made the name a link, and let a group write.
+            path = Path(os.path.realpath(self.path))
+            with locked(path, make=True) as status:
                 lines = edit(list(self._lines()))
-                write_whole(self.path, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"), 0o644)
+                write_whole(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"), status.st_mode & 0o777)
         except OSError as error:
             raise ActionError(f"{self.path}: cannot be written: {error.strerror}") from None
 
@@ -75,7 +78,8 @@ class HostFile:
             raise ActionError(f"{self.path}: cannot be read: {error.strerror}") from None
         if len(data) > _LARGEST:
             raise ActionError(f"{self.path}: is over {_LARGEST} bytes, which is no file of hosts")
-        yield from data.decode("utf-8", "surrogateescape").splitlines()
+        # Not splitlines, which also takes a form feed in somebody's reason for the end of a line.
+        yield from data.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n") if data else ()
 
     def _line(self, line: str) -> tuple[tuple[str, ...], str]:
         """The nodes of a line, and what stands behind the #."""

@@ -1,4 +1,4 @@
-"""Slurm: `scontrol update` to DRAIN and RESUME, with our mark in the reason.
+"""Slurm: `scontrol update` to DRAIN and UNDRAIN, with our mark in the reason.
 
 A node that is down or drained for any other reason is left alone, whoever did it: Slurm itself, a node's health check, a person.
 scontrol(1) of Slurm 22.05 and 23.11: states are joined by "+", a drained node keeps DRAIN among them while jobs end.
@@ -43,8 +43,8 @@ class Slurm:
         self._ask("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
     def release(self, node: str) -> None:
-        """Resumes it."""
-        self._ask("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        """Takes the drain away, and that alone: RESUME would also bring back a node that went down meanwhile."""
+        self._ask("scontrol", "update", f"NodeName={node}", "State=UNDRAIN")
 
     def _ask(self, *argv: str) -> bytes:
         try:

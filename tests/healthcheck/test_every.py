@@ -130,16 +130,18 @@ def test_its_end_leaves_no_connection_of_the_systems_ssh(fleet: Fleet, tmp_path:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_that_arrives_in_a_finalizer_is_not_lost(number: signal.Signals) -> None:
     code = f"""
-import signal, time
+import signal
 from healthcheck.cli.main import heed_signals
 class Held:
     def __del__(self):
         signal.raise_signal({int(number)})
-        time.sleep(0)
+        for _ in range(1000):
+            pass
 heed_signals()
-Held()
 try:
-    time.sleep(60)
+    Held()
+    while True:
+        signal.pause()
 except KeyboardInterrupt:
     print("interrupted")
 """

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.assess import Assessment, _View
-from healthcheck.facts.base import FACTS, Captures, Unread, build_fact
+from healthcheck.facts.base import FACTS, Captures, Unmeasured, Unread, build_fact
 from healthcheck.outcome import NodeReport
 from healthcheck.probes import Probe
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
@@ -95,6 +95,16 @@ def test_what_nodes_have_in_common_is_made_once() -> None:
     assert made[1]["hcas"] is made[2]["hcas"] is made[3]["hcas"] and made[0]["hcas"] == made[1]["hcas"]
     assert made[2]["sysctls"] is made[1]["sysctls"] and made[3]["sysctls"] != made[2]["sysctls"]
     assert made[2]["look"] is not made[1]["look"]
+
+
+def test_that_there_are_none_is_never_taken_for_an_answer_that_was_not_had() -> None:
+    shared = Shared()
+    for name in ("n1", "n2", "n3"):
+        look = sent(named(name, port_sysfs=replace(machine.captures()["port.sysfs"], files={f"/sys/class/{name}": FileCapture(Outcome.MISSING)})))
+        assert shared.facts([(look, ("ports",))])[0]["ports"] == ()
+    silent = named("n4")
+    unasked = sent(replace(silent, captures={probe: held for probe, held in silent.captures.items() if probe != "port.sysfs"}))
+    assert isinstance(shared.facts([(unasked, ("ports",))])[0]["ports"], Unmeasured)
 
 
 def test_two_looks_at_one_node_share_what_did_not_change_between_them() -> None:

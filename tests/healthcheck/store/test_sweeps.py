@@ -86,10 +86,25 @@ def test_a_rule_that_the_site_did_away_with_accuses_nobody_any_more(store: Store
 
 def test_a_node_that_an_interrupted_sweep_did_not_ask_is_left_as_it_was(store: Store) -> None:
     swept(store, 0, report(BAD), report(BAD, node="n2"))
-    swept(store, 1, report(GOOD), NodeReport("n2", NodeState.UNKNOWN, "interrupted", ()))
+    record(store, Sweep(1, 6, True, "test", "digest"), [report(GOOD), NodeReport("n2", NodeState.UNKNOWN, "interrupted", ())])
     assert [(spell.node, spell.state, spell.ended) for spell in history.spells(store, None, 0)] == [
         ("n1", "unhealthy", 1), ("n1", "healthy", None), ("n2", "unhealthy", None)]
     assert [problem.node for problem in history.problems(store, None, 0, still=True)] == ["n2"]
+
+
+def test_a_node_in_whose_place_another_machine_answered_is_unknown_and_its_faults_stay(store: Store) -> None:
+    swept(store, 0, report(BAD))
+    swept(store, 1, NodeReport("n1", NodeState.UNKNOWN, "the machine that answered calls itself n2", ()))
+    assert [(spell.state, spell.ended) for spell in history.spells(store, None, 0)] == [("unhealthy", 1), ("unknown", None)]
+    assert told(store) == [("gpu-ecc", "GPU 3", "fail", 0, None, 1), ("", "", "unknown", 1, None, 1)]
+
+
+def test_some_rules_alone_make_no_node_healthy(store: Store) -> None:
+    swept(store, 0, report(BAD))
+    left_out = result("gpu-ecc", Status.SKIPPED, reason="left out by --only")
+    record(store, Sweep(1, 6, False, "test", "digest", selected=True), [report(left_out, result("host-swap", Status.FAIL, "/swap"))])
+    assert [(spell.state, spell.ended) for spell in history.spells(store, None, 0)] == [("unhealthy", None)]
+    assert [(rule, ended) for rule, _, _, _, ended, _ in told(store)] == [("gpu-ecc", None), ("host-swap", None)]
 
 
 def gpus(*serials: str, whole: bool = True) -> Readings:

@@ -46,6 +46,18 @@ def test_a_line_of_several_nodes_is_a_persons_and_stays_whole(tmp_path: Path) ->
     assert file.path.read_text() == "# by hand\n\ngpu[001-002]  # muster#3: no, mine\n"
 
 
+def test_what_others_wrote_stays_to_the_byte_and_so_do_its_mode_and_the_link_to_it(tmp_path: Path) -> None:
+    theirs = b"gpu001  # fan\x0c\xff\r\n\n# \xc2\x85 gpu002\n"
+    (tmp_path / "real").write_bytes(theirs)
+    (tmp_path / "real").chmod(0o664)
+    (tmp_path / "bad").symlink_to("real")
+    file = HostFile(tmp_path / "bad")
+    file.isolate("gpu003", "muster#1: x")
+    assert (tmp_path / "real").read_bytes() == theirs + b"gpu003  # muster#1: x\n"
+    file.release("gpu003")
+    assert (tmp_path / "real").read_bytes() == theirs and (tmp_path / "bad").is_symlink() and (tmp_path / "real").stat().st_mode & 0o777 == 0o664
+
+
 def test_a_file_that_cannot_be_read_or_understood_is_told_and_left(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("gpu[001\n")
     with pytest.raises(ActionError, match="bad: "):

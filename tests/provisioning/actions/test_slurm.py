@@ -100,6 +100,13 @@ def test_a_node_that_is_down_is_left_to_whoever_brings_it_up(bed: Slurm, tmp_pat
     assert state(bed, "gpu004") == "down"
 
 
+def test_a_node_that_went_down_under_our_cordon_is_not_brought_back_with_it(bed: Slurm, tmp_path: Path) -> None:
+    muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")
+    bed.ask("scontrol", "update", "nodename=gpu004", "state=down", "reason=muster#1: x")
+    assert muster(bed, tmp_path, "uncordon", "gpu004") == (0, "gpu004: muster#1 is released\n", "")
+    assert state(bed, "gpu004") == "down"
+
+
 def test_a_job_that_runs_goes_on_and_the_next_one_does_not_start(bed: Slurm, tmp_path: Path) -> None:
     wait_until(lambda: bed.states()["gpu005"] == "idle", what="an idle node")
     bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu005", "--wrap", "sleep 600")
