@@ -38,6 +38,5 @@ def patiently(task: Task, attempt: Callable[[], T], job: Job | None = None) -> T
             reason = f"{dropped.reason}; tried {tried} times"
             if time.monotonic() + pause > end:
                 raise Refused(Stage.CONNECT, reason) from None
-            # A machine that is busy may wake us late: that is not the node's fault.
-            task.step(task.end - time.monotonic(), lambda _, reason=reason: Failure(Stage.CONNECT, reason))  # type: ignore[misc]
+            task.again(Failure(Stage.CONNECT, reason))
             time.sleep(pause)

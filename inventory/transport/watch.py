@@ -49,6 +49,7 @@ class Task:
         self._answer = answer
         self._since = time.monotonic()
         self._overdue: Overdue = lambda seconds: Failure(Stage.DEADLINE, f"not finished after {seconds:.3g} s")
+        self._before: Failure | None = None
         self._closers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
@@ -78,9 +79,17 @@ class Task:
         close()
         raise Expired
 
+    def again(self, failure: Failure) -> None:
+        """The work begins once more, as it ended with `failure`: that stays the answer when the task's end cuts the new try short on its
+        way to the node. What was left of the time says nothing about how long a resolver or a connection takes. Raises Expired."""
+        self._before = failure
+        self.step(self.end - time.monotonic(), lambda _: failure)
+
     def overdue(self) -> Failure:
         """The failure of the current step if its time were over now."""
-        return self._overdue(time.monotonic() - self._since)
+        failure = self._overdue(time.monotonic() - self._since)
+        cut = self.until >= self.end and failure.stage in (Stage.RESOLVE, Stage.CONNECT)
+        return self._before if self._before is not None and cut else failure
 
     def abort(self, failure: Failure) -> None:
         """Ends the task from outside; the first failure stays."""

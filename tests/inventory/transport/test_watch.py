@@ -92,6 +92,21 @@ def test_no_step_goes_past_the_nodes_own_end_and_each_has_its_own_words(never: t
     assert 0.4 < time.monotonic() - began < 3
 
 
+@pytest.mark.parametrize(("limit", "stage", "told"), [
+    (60.0, Stage.RESOLVE, "closes every connection"), (60.0, Stage.CONNECT, "closes every connection"), (60.0, Stage.LOGIN, "cut"),
+    (0.1, Stage.RESOLVE, "cut")])
+def test_a_try_that_the_nodes_end_cuts_short_on_the_way_does_not_hide_why_it_was_tried_again(
+        never: threading.Event, limit: float, stage: Stage, told: str) -> None:
+    def work(job: Job) -> bytes:
+        job.task.again(Failure(Stage.CONNECT, "closes every connection"))
+        job.task.step(limit, lambda _: Failure(stage, "cut"))
+        never.wait(60)
+        return b""
+
+    failure = replies(1, work, node_s=0.5)["n0"].failure
+    assert failure is not None and failure.reason == told
+
+
 def test_an_abort_calls_what_was_registered_and_what_is_registered_later() -> None:
     watch, called, answers = Watch(), [], []
     task = Task(watch, time.monotonic() + 60, answers.append)
