@@ -16,7 +16,7 @@ from typing import Any
 from healthcheck.checks.base import PREVIOUS, Check, NotJudged, NotMeasured
 from healthcheck.facts.base import Fact, Unmeasured
 from healthcheck.guard import MOST_SUBJECTS, Guards, NotSupported, Subject, Subjects, original, whole
-from healthcheck.outcome import Finding, Note, Origin, Owner, Result, Status
+from healthcheck.outcome import Finding, Note, Origin, Owner, Repair, Result, Status
 from healthcheck.rule import Rule, Unsupported
 from healthcheck.sku import Sku
 from inventory.text import clean
@@ -262,8 +262,11 @@ def sound(finding: Finding) -> Finding:
     """The finding, made of numbers and clean lines only; raises what a value that is no finding raises, inside the check's run."""
     if finding.owner is not None and not isinstance(finding.owner, Owner):
         raise ValueError(f"{finding.owner!r} is no owner")
+    if finding.repair is not None and not isinstance(finding.repair, Repair):
+        raise ValueError(f"{finding.repair!r} is no repair")
     return Finding(
         clean(finding.subject), _shown(finding.observed), _shown(finding.expected), clean(finding.remedy, 1000), finding.owner,
+        finding.repair,
     )
 
 

@@ -52,11 +52,23 @@ class Owner(Enum):
     VENDOR = "vendor"
 
 
+class Repair(Enum):
+    """What is done about a fault; the order of the members is from least to most."""
+
+    WATCH = "watch"
+    RESTART_SERVICE = "restart-service"
+    RESET_GPU = "reset-gpu"
+    REBOOT = "reboot"
+    INSPECT = "inspect"
+    REPLACE = "replace"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that is wrong: on what, what was seen, and what should have been seen.
 
-    `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule says.
+    `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule says. `repair` is what the
+    driver itself asks for, or what the table of its errors says of this one: it goes before what a policy says of the rule.
     """
 
     subject: str
@@ -64,6 +76,7 @@ class Finding:
     expected: object
     remedy: str = ""
     owner: Owner | None = None
+    repair: Repair | None = None
 
 
 @dataclass(frozen=True)

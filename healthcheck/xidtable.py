@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from healthcheck.facts.base import Fact
-from healthcheck.outcome import Owner
+from healthcheck.outcome import Owner, Repair
 
 XID_TABLE = "xid_table"
 
@@ -40,6 +40,11 @@ SERIOUS = frozenset({
     Action.RESET, Action.REBOOT, Action.RESTART_FABRIC_MANAGER, Action.INSPECT, Action.REPLACE, Action.SUPPORT,
 })
 WATCHED = frozenset({Action.MONITOR, Action.UPDATE})
+REPAIRS = {
+    Action.APP: Repair.WATCH, Action.MONITOR: Repair.WATCH, Action.UPDATE: Repair.WATCH, Action.RESET: Repair.RESET_GPU,
+    Action.REBOOT: Repair.REBOOT, Action.RESTART_FABRIC_MANAGER: Repair.RESTART_SERVICE, Action.INSPECT: Repair.INSPECT,
+    Action.REPLACE: Repair.REPLACE, Action.SUPPORT: Repair.INSPECT,
+}
 OWNERS = {Action.APP: Owner.USER, Action.SUPPORT: Owner.VENDOR, Action.REPLACE: Owner.VENDOR}
 
 # From harmless to worst: where a line says several things, the worst counts.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import check
 from healthcheck.facts.gpu import Gpu, GpuPresence
-from healthcheck.outcome import Finding, Owner
+from healthcheck.outcome import Finding, Owner, Repair
 
 
 @check("gpu.count")
@@ -30,20 +30,22 @@ def gpu_answers(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
 
 
 # What to do for each nvmlDeviceGpuRecoveryAction, and who does it.
-_RECOVERIES: Mapping[str, tuple[str, Owner]] = {
-    "gpu_reset": ("Drain the node, end every process on the GPU, and reset it (nvidia-smi --gpu-reset -i {index}).", Owner.OPERATOR),
+_RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
+    "gpu_reset": ("Drain the node, end every process on the GPU, and reset it (nvidia-smi --gpu-reset -i {index}).", Owner.OPERATOR,
+                  Repair.RESET_GPU),
     "node_reboot": ("Drain the node and reboot it: the fault may have harmed the operating system, and a reset is not enough.",
-                    Owner.OPERATOR),
+                    Owner.OPERATOR, Repair.REBOOT),
     "drain_p2p": ("Drain the node and end every process that talks between GPUs, then look again: the driver says what comes next.",
-                  Owner.OPERATOR),
+                  Owner.OPERATOR, Repair.RESET_GPU),
     "drain_and_reset": ("Start nothing new on the GPU; when what runs on it has ended, reset it (nvidia-smi --gpu-reset -i {index}).",
-                        Owner.OPERATOR),
+                        Owner.OPERATOR, Repair.RESET_GPU),
     "bus_reset": ("Drain the node and reboot it: the GPU wants a reset of its bus, which only a restart of the machine is sure to give.",
-                  Owner.OPERATOR),
-    "system_reboot": ("Drain the node and power-cycle it.", Owner.OPERATOR),
-    "recover_imex_domain": ("Drain the NVLink domain and restart nvidia-imex on all of its nodes.", Owner.OPERATOR),
+                  Owner.OPERATOR, Repair.REBOOT),
+    "system_reboot": ("Drain the node and power-cycle it.", Owner.OPERATOR, Repair.REBOOT),
+    "recover_imex_domain": ("Drain the NVLink domain and restart nvidia-imex on all of its nodes.", Owner.OPERATOR,
+                            Repair.RESTART_SERVICE),
 }
-_UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR)
+_UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR, Repair.INSPECT)
 
 
 @check("gpu.recovery_action")
@@ -51,8 +53,9 @@ def gpu_recovery_action(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
     """The driver asks for no recovery of any GPU. It knows what happened; where it asks, its word goes before every other remedy."""
     for gpu in gpus:
         if gpu.recovery_action != "none":
-            remedy, owner = _RECOVERIES.get(gpu.recovery_action, _UNKNOWN_RECOVERY)
-            yield Finding(gpu.name, f"the driver asks for {gpu.recovery_action}", "none", remedy.replace("{index}", str(gpu.index)), owner)
+            remedy, owner, repair = _RECOVERIES.get(gpu.recovery_action, _UNKNOWN_RECOVERY)
+            yield Finding(gpu.name, f"the driver asks for {gpu.recovery_action}", "none", remedy.replace("{index}", str(gpu.index)), owner,
+                          repair)
 
 
 @check("gpu.persistence")

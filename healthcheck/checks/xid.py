@@ -15,8 +15,8 @@ from typing import TypeVar
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.xid import SXid, Xid, Xids
 from healthcheck.nvlinkdecode import Decoded, decode
-from healthcheck.outcome import Finding, Note, Owner
-from healthcheck.xidtable import OWNERS, SERIOUS, WATCHED, Action, Entry, Kind, Recovery, Repeat, SwitchEntry, XidTable
+from healthcheck.outcome import Finding, Note, Owner, Repair
+from healthcheck.xidtable import OWNERS, REPAIRS, SERIOUS, WATCHED, Action, Entry, Kind, Recovery, Repeat, SwitchEntry, XidTable
 
 _LONGEST = 200
 _BESIDE_SECONDS = 60.0      # a companion, such as the 45 after a 79, comes within that
@@ -42,7 +42,7 @@ def kernel_xid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
     over = set(map(id, ended))
     for event, group in _by_number(event for event in recent if id(event) not in over):
         entry = _entry(event, xid_table)
-        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner)
+        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner, entry.action)
     yield from _ended(ended)
     yield from _older(old, xids, hours)
 
@@ -53,10 +53,10 @@ def kernel_xid_watch(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
     recent, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action in WATCHED)
     for event, group in _by_number(recent):
         entry = _entry(event, xid_table)
-        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner)
+        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner, entry.action)
     for subject, group, decoded in _decoded(xids, xid_table, hours):
         if decoded.action in WATCHED:
-            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), decoded.owner)
+            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), decoded.owner, decoded.action)
     yield from _older(old, xids, hours)
 
 
@@ -69,10 +69,10 @@ def kernel_xid_job(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
         remedy = entry.remedy or xid_table.remedy(entry.action)
         if event.number == _TORN_DOWN and (cause := _cause(group[0], xids.events)) is not None:
             remedy = f"It follows Xid {cause} of this GPU: see there."
-        yield _finding(_subject(event), group, entry.meaning, remedy, entry.owner)
+        yield _finding(_subject(event), group, entry.meaning, remedy, entry.owner, entry.action)
     for subject, group, decoded in _decoded(xids, xid_table, hours):
         if decoded.action is Action.APP:
-            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), Owner.USER)
+            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), Owner.USER, decoded.action)
     ignored, _ = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action is Action.IGNORE)
     counts = [f"{_subject(event)}" + (f" ({len(group)} times)" if len(group) > 1 else "") for event, group in _by_number(ignored)]
     if counts:
@@ -100,7 +100,8 @@ def kernel_xid_recovery(xids: Xids, xid_table: XidTable, *, hours: float) -> Sai
         recovery = known or Recovery(-1, "", Action.SUPPORT, xid_table.remedy(Action.SUPPORT))
         meaning = f"the driver asks for: {recovery.says}" if known else "the driver asks for what no table holds"
         owner = OWNERS.get(recovery.action, Owner.OPERATOR)
-        yield Finding(_subject(event), _told([event]), "no recovery action", _sentences(meaning, recovery.remedy), owner)
+        yield Finding(_subject(event), _told([event]), "no recovery action", _sentences(meaning, recovery.remedy), owner,
+                      REPAIRS.get(recovery.action))
     if met:
         yield Note(f"no longer asked for, by NVML: {_few([_subject(event) for event in met])}")
     yield from _older(old, xids, hours)
@@ -115,7 +116,7 @@ def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
             yield from _ended(group)
         elif decoded.action in SERIOUS:
             owner = decoded.owner or OWNERS.get(decoded.action, Owner.OPERATOR)
-            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner)
+            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner, decoded.action)
         elif decoded.action is Action.IGNORE:
             yield Note(f"ignored, as the table says: {subject} ({decoded.meaning})")
     _, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action is Action.DECODE)
@@ -148,7 +149,8 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
                 numbers = ", ".join(str(number) for number in sorted({event.number for burst in bursts for event in burst}))
                 observed = f"{len(bursts)} bursts in {repeat.hours:g} h{_processes(bursts)}, {_told([b[0] for b in bursts], count=False)}"
                 remedy = _sentences(repeat.why, repeat.remedy or xid_table.remedy(repeat.action))
-                yield Finding(f"{where}, Xid {numbers}", observed, f"fewer than {repeat.count} bursts", remedy, repeat.owner)
+                yield Finding(f"{where}, Xid {numbers}", observed, f"fewer than {repeat.count} bursts", remedy, repeat.owner,
+                              REPAIRS.get(repeat.action))
 
 
 @check("kernel.sxid")
@@ -165,7 +167,8 @@ def kernel_sxid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
             continue
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
         owner = entry.owner if entry else Owner.VENDOR
-        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, _reach(entry, group, xids.events), remedy), owner)
+        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, _reach(entry, group, xids.events), remedy), owner,
+                      REPAIRS.get(action))
     yield from _older(old, xids, hours)
 
 
@@ -177,7 +180,8 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
         entry = xid_table.sxid(group[0].number)
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word"
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(Action.MONITOR)
-        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, remedy), entry.owner if entry else Owner.OPERATOR)
+        owner = entry.owner if entry else Owner.OPERATOR
+        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, remedy), owner, Repair.WATCH)
     yield from _older(old, xids, hours)
 
 
@@ -378,8 +382,8 @@ def _subject(event: Xid) -> str:
     return f"GPU at PCI {event.pci}, Xid {event.number}"
 
 
-def _finding(subject: str, group: Sequence[Xid], meaning: str, remedy: str, owner: Owner | None) -> Finding:
-    return Finding(subject, _told(group), "no such Xid", _sentences(meaning, remedy), owner)
+def _finding(subject: str, group: Sequence[Xid], meaning: str, remedy: str, owner: Owner | None, action: Action) -> Finding:
+    return Finding(subject, _told(group), "no such Xid", _sentences(meaning, remedy), owner, REPAIRS.get(action))
 
 
 def _told(group: Sequence[Xid] | Sequence[SXid], *, count: bool = True) -> str:

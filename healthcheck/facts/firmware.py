@@ -13,7 +13,7 @@ from healthcheck.recording import Outcome
 from inventory.text import clean
 
 _FOLDER = "/sys/class/dmi/id"
-_NAMES = ("bios_version", "bios_date", "product_name", "sys_vendor", "board_name")
+_NAMES = ("bios_version", "bios_date", "product_name", "sys_vendor", "board_name", "product_serial")
 DMI = Probe("host.firmware", Kind.FILES, paths=tuple(f"{_FOLDER}/{name}" for name in _NAMES))
 DIMMS = Probe("host.dimms", Kind.COMMAND, argv=("dmidecode", "-q", "-t", "17"), seconds=5.0, root=True)
 
@@ -24,7 +24,10 @@ _SPEED = re.compile(r"(\d{1,6}) (?:MT/s|MHz)")
 
 @dataclass(frozen=True)
 class Firmware(Fact):
-    """The firmware's words for itself and the machine; UNSUPPORTED on a machine without DMI (a container, some Arm boards)."""
+    """The firmware's words for itself and the machine; UNSUPPORTED on a machine without DMI (a container, some Arm boards).
+
+    `serial` is the chassis' number, which only root may read (mode 0400).
+    """
 
     name: str
     bios: str
@@ -32,6 +35,7 @@ class Firmware(Fact):
     product: str
     maker: str
     board: str
+    serial: str
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def firmware(captures: Captures) -> Firmware:
     """The DMI strings."""
     files = captures.files(DMI)
     found: list[Any] = [files.optional(path, _line) for path in DMI.paths]
-    return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3], board=found[4])
+    return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3], board=found[4], serial=found[5])
 
 
 def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:

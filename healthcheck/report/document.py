@@ -58,6 +58,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         document["remedy"] = finding.remedy
     if finding.owner is not None:
         document["owner"] = finding.owner.value
+    if finding.repair is not None:
+        document["repair"] = finding.repair.value
     return document
 
 

@@ -17,6 +17,7 @@ class Problem:
     """One thing that was wrong with a node, or could not be measured; `ended` is None while it holds. Times are epoch seconds.
 
     `rule` is empty where the node was not reached. `kind` and `serial` are those of the component at fault, where it has a serial number.
+    `repair` is what the driver asks for, or what the table of its errors says, where one of them has a word on it.
     """
 
     node: str
@@ -36,6 +37,7 @@ class Problem:
     sweeps: int
     kind: str | None
     serial: str | None
+    repair: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def problems(store: Store, nodes: Collection[str] | None, since: float, *, still
     """Problems that held at some time since, by node and time; of all nodes where none are named. `still`: those that hold now."""
     query = (
         "SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
-        "sweeps, kind, serial FROM problem JOIN node ON node.id = problem.node LEFT JOIN component ON component.id = component "
+        "sweeps, kind, serial, repair FROM problem JOIN node ON node.id = problem.node LEFT JOIN component ON component.id = component "
         "WHERE (ended IS NULL OR ended >= ?)")
     return [Problem(**row) for row in _of(store, query + " AND ended IS NULL" * still, nodes, since, "name, began, rule, subject")]
 
@@ -139,6 +141,7 @@ def prune(store: Store, before: float) -> int:
         gone = 0
         for table in ("spell", "problem", "seat"):
             db.execute(f"UPDATE {table} SET ended = seen WHERE ended IS NULL AND seen < ?", (before,))  # noqa: S608  (our own names)
+        gone += db.execute("DELETE FROM boot WHERE seen < ?", (before,)).rowcount
         for table in ("spell", "problem"):
             gone += db.execute(f"DELETE FROM {table} WHERE ended < ?", (before,)).rowcount  # noqa: S608
         gone += db.execute(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.base import BY_BUILDER, Captures, Partial, build_fact
+from healthcheck.facts.firmware import Firmware, firmware
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
@@ -17,11 +18,14 @@ from inventory.text import clean
 _GPU = ("ecc_corrected_lifetime", "ecc_uncorrected_lifetime", "sram_uncorrected_lifetime", "rows_corrected", "rows_uncorrected",
         "pcie_replays", "pages_retired_corrected", "pages_retired_uncorrected")
 _PORT = ("link_downed",)
+# What makers leave where a serial number should be.
+_PLACEHOLDERS = ("N/A", "NONE", "UNKNOWN", "NOT SPECIFIED", "NOT AVAILABLE", "DEFAULT STRING", "TO BE FILLED BY O.E.M.",
+                 "SYSTEM SERIAL NUMBER", "EMPTY", "0123456789", "123456789")
 
 
 @dataclass(frozen=True)
 class Component:
-    """Something with a serial number of its own: `kind` is gpu or nvme, `slot` where it sits (a PCI address, or a device's name).
+    """Something with a serial number of its own: `kind` is gpu, nvme or chassis, `slot` where it sits (a PCI address, or a device's name).
 
     `name` is what findings call it at this look ("GPU 3").
     """
@@ -43,11 +47,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Readings:
-    """Of one look at one node. `kinds` are the kinds of component that were wholly read: what of them is not here is not there."""
+    """Of one look at one node. `kinds` are the kinds of component that were wholly read: what of them is not here is not there.
+
+    `boot` names the node's boot, empty where the node does not say.
+    """
 
     components: tuple[Component, ...]
     counters: tuple[Reading, ...]
     kinds: frozenset[str]
+    boot: str = ""
 
 
 def readings(recording: Recording) -> Readings:
@@ -73,7 +81,12 @@ def readings(recording: Recording) -> Readings:
             else:
                 whole.discard(kind)
             counters += [Reading(at, name, float(number)) for name in named if type(number := getattr(subject, name)) is int]
-    return Readings(tuple(components), tuple(counters), frozenset(whole - {"port"}))
+    chassis = build_fact(BY_BUILDER[firmware], captures)
+    if isinstance(chassis, Firmware) and (serial := next(_serials(chassis), None)) is not None:
+        components.append(Component("chassis", "chassis", serial, "chassis"))
+        whole.add("chassis")
+    boot = recording.host.boot_id if recording.host is not None else ""
+    return Readings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64))
 
 
 def _slot(text: str) -> str:
@@ -85,5 +98,5 @@ def _serials(subject: Any) -> Iterator[str]:
     """A board's serial number, else the GPU's UUID. Some boards have none, or all the same."""
     for field in ("serial", "uuid"):
         value = getattr(subject, field, None)
-        if isinstance(value, str) and value.strip("0 ") and value.strip().upper() not in ("N/A", "NONE", "UNKNOWN"):
+        if isinstance(value, str) and value.strip("0 ") and value.strip().upper() not in _PLACEHOLDERS:
             yield clean(value.strip(), 64)

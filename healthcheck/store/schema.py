@@ -57,4 +57,55 @@ _FIRST = (
     "CREATE UNIQUE INDEX cordon_open ON cordon (node, backend) WHERE ended IS NULL",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+# What triage needs: what the driver asked for, reboots, looks that may return a node, verdicts; and what people said of nodes.
+_SECOND = (
+    "ALTER TABLE problem ADD COLUMN repair TEXT",
+    # A node's boots; `began` is the first sweep that met it.
+    """CREATE TABLE boot (
+        node INTEGER NOT NULL REFERENCES node, boot TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, PRIMARY KEY (node, boot)
+    ) WITHOUT ROWID""",
+    # The newest looks at a node under each profile of the occasion; `against` is what kept it from being healthy, as JSON.
+    """CREATE TABLE look (
+        node INTEGER NOT NULL REFERENCES node, profile TEXT NOT NULL, time REAL NOT NULL, state TEXT NOT NULL, against TEXT NOT NULL,
+        PRIMARY KEY (node, profile, time)
+    ) WITHOUT ROWID""",
+    # What triage decided, from when to when; `evidence` is JSON.
+    """CREATE TABLE verdict (
+        id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node, fault TEXT NOT NULL, isolation TEXT NOT NULL, repair TEXT NOT NULL,
+        owner TEXT NOT NULL, why TEXT NOT NULL, evidence TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, ended REAL
+    )""",
+    "CREATE UNIQUE INDEX verdict_open ON verdict (node) WHERE ended IS NULL",
+    "CREATE INDEX verdict_node ON verdict (node, began)",
+    # One cause that is not of one node; `nodes` is JSON.
+    """CREATE TABLE incident (
+        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, cause TEXT NOT NULL, nodes TEXT NOT NULL, why TEXT NOT NULL, owner TEXT NOT NULL,
+        began REAL NOT NULL, seen REAL NOT NULL, ended REAL
+    )""",
+    "CREATE UNIQUE INDEX incident_open ON incident (kind, cause) WHERE ended IS NULL",
+    # The verdict in whose name triage made a cordon; NULL where a person made it, whom triage leaves it to.
+    "ALTER TABLE cordon ADD COLUMN verdict INTEGER REFERENCES verdict",
+    # The breaker, from when it opened to when it closed.
+    "CREATE TABLE breaker (id INTEGER PRIMARY KEY, opened REAL NOT NULL, why TEXT NOT NULL, closed REAL, who TEXT, reason TEXT)",
+    "CREATE UNIQUE INDEX breaker_open ON breaker ((closed IS NULL)) WHERE closed IS NULL",
+    # What a person does not want to hear of until then; `nodes` is a JSON list, `rule` a glob.
+    """CREATE TABLE silence (
+        id INTEGER PRIMARY KEY, nodes TEXT NOT NULL, rule TEXT NOT NULL, why TEXT NOT NULL, who TEXT NOT NULL, began REAL NOT NULL,
+        until REAL NOT NULL, ended REAL
+    )""",
+    "CREATE INDEX silence_until ON silence (until)",
+    # What went to the vendor; `slot` is empty where it is the whole node.
+    """CREATE TABLE rma (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, slot TEXT NOT NULL, kind TEXT NOT NULL, serial TEXT NOT NULL, why TEXT NOT NULL,
+        who TEXT NOT NULL, reference TEXT NOT NULL, evidence TEXT NOT NULL, opened REAL NOT NULL, shipped REAL, returned REAL, outcome TEXT
+    )""",
+    "CREATE UNIQUE INDEX rma_open ON rma (node, slot) WHERE returned IS NULL",
+    # Nodes that we hold for what is disruptive; `holder` is the process that does, as JSON.
+    """CREATE TABLE lease (
+        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, backend TEXT NOT NULL, name TEXT NOT NULL, nodes TEXT NOT NULL, why TEXT NOT NULL,
+        who TEXT NOT NULL, holder TEXT NOT NULL, began REAL NOT NULL, until REAL NOT NULL, ended REAL, outcome TEXT,
+        line INTEGER NOT NULL REFERENCES ledger
+    )""",
+    "CREATE INDEX lease_open ON lease (ended) WHERE ended IS NULL",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)

@@ -5,11 +5,13 @@ What one sweep cannot see it cannot end: a fault of a rule that was not judged t
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from healthcheck.outcome import NodeReport, Result, Status
+from healthcheck.outcome import NodeReport, Result, Severity, Status
 from healthcheck.store.file import Store
 from healthcheck.store.readings import Readings
 
@@ -17,6 +19,8 @@ from healthcheck.store.readings import Readings
 UNREACHED = ""
 _NOTHING: Mapping[str, Readings] = {}
 # How the reasons of rules begin that are not for this node, whatever it shows.
+_LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
+_AGAINST_KEPT = 50
 _DROPPED = ("disabled in ", "the SKU ", "there are no ")
 
 
@@ -47,14 +51,22 @@ def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: 
         ).lastrowid
         nodes = _numbers(db, [report.node for report in kept])
         writer = _Writer(db, sweep.started)
+        alike = _alike(readings)
         for report in kept:
             node = nodes[report.node]
-            seats = writer.seats(node, readings[report.node]) if report.node in readings else {}
+            seats = writer.seats(node, readings[report.node], alike) if report.node in readings else {}
             if not sweep.selected or not report.results:
                 writer.state(node, report)
+                writer.looks(node, report, sweep.profiles)
             writer.problems(node, report, seats)
     assert number is not None  # noqa: S101  (an INSERT always has one)
     return number
+
+
+def _alike(readings: Mapping[str, Readings]) -> set[tuple[str, str]]:
+    """Serial numbers that several places show in one sweep, such as a maker's placeholder: nothing can be followed by them."""
+    shown = Counter((part.kind, part.serial) for seen in readings.values() for part in seen.components)
+    return {key for key, places in shown.items() if places > 1}
 
 
 def _numbers(db: sqlite3.Connection, names: list[str]) -> dict[str, int]:
@@ -91,6 +103,17 @@ class _Writer:
         self._db.execute("INSERT INTO spell (node, state, reason, stage, began, seen, sweeps) VALUES (?, ?, ?, ?, ?, ?, 1)",
                          (node, report.state.value, report.reason, report.stage, self._now, self._now))
 
+    def looks(self, node: int, report: NodeReport, profiles: Iterable[str]) -> None:
+        """What this look said under the sweep's profiles; of each, the newest are kept."""
+        against = json.dumps([(problem.rule, problem.subject, problem.status) for problem in _problems(report)
+                              if problem.told[0] != Severity.INFO.value][:_AGAINST_KEPT])
+        for profile in profiles:
+            self._db.execute("INSERT INTO look (node, profile, time, state, against) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                             "state = excluded.state, against = excluded.against",
+                             (node, profile, self._now, report.state.value, against))
+            self._db.execute("DELETE FROM look WHERE node = ? AND profile = ? AND time NOT IN (SELECT time FROM look WHERE node = ? "
+                             "AND profile = ? ORDER BY time DESC LIMIT ?)", (node, profile, node, profile, _LOOKS_KEPT))
+
     def problems(self, node: int, report: NodeReport, seats: Mapping[str, int]) -> None:
         """Problems that go on, begin, and are seen to be gone."""
         found = {(problem.rule, problem.subject, problem.status): problem for problem in _problems(report)}
@@ -104,28 +127,34 @@ class _Writer:
             if key not in found and (fault if key[2] == Status.FAIL.value else unmeasured):
                 self._db.execute("UPDATE problem SET ended = ? WHERE id = ?", (self._now, number))
         for key, problem in found.items():
-            component = seats.get(problem.subject)
+            component = seats.get(problem.subject.partition(",")[0])
             if key in held:
                 self._db.execute(
-                    "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, reason = ?, remedy = ?, seen = ?, "
-                    "sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
+                    "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, reason = ?, remedy = ?, "
+                    "repair = ?, seen = ?,                     sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
                     (*problem.told, self._now, component, held[key]))
             else:
                 self._db.execute(
-                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, began, seen, sweeps, node, rule, "
-                    "subject, status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
+                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, repair, began, seen, sweeps, "
+                    "node, rule, subject, status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
                     (*problem.told, self._now, self._now, node, *key, component))
 
-    def seats(self, node: int, seen: Readings) -> dict[str, int]:
-        """Where components sit now, and their counters; gives the components by the names that findings call them by."""
+    def seats(self, node: int, seen: Readings, alike: Collection[tuple[str, str]] = ()) -> dict[str, int]:
+        """Where components sit now, and their counters; gives the components by the names that findings call them by.
+
+        `alike` are numbers that tell nothing apart.
+        """
         held = {row[1]: (row[0], row[2], row[3]) for row in self._db.execute(
             "SELECT seat.id, slot, component, kind FROM seat JOIN component ON component.id = component WHERE node = ? AND ended IS NULL",
             (node,))}
         named: dict[str, int] = {}
         for part in seen.components:
+            if (part.kind, part.serial) in alike:
+                continue
             self._db.execute("INSERT INTO component (kind, serial) VALUES (?, ?) ON CONFLICT DO NOTHING", (part.kind, part.serial))
             (number,) = self._db.execute("SELECT id FROM component WHERE kind = ? AND serial = ?", (part.kind, part.serial)).fetchone()
-            named[part.name] = number
+            # The kernel's log knows it by its place alone.
+            named[part.name] = named[f"{part.kind.upper()} at PCI {part.slot}"] = number
             before = held.pop(part.slot, None)
             if before is not None and before[1] == number:
                 self._db.execute("UPDATE seat SET seen = ? WHERE id = ?", (self._now, before[0]))
@@ -139,6 +168,9 @@ class _Writer:
             if kind in seen.kinds:
                 self._db.execute("UPDATE seat SET ended = ? WHERE id = ?", (self._now, seat))
         self._counters(node, seen)
+        if seen.boot:
+            self._db.execute("INSERT INTO boot (node, boot, began, seen) VALUES (?, ?, ?, ?) "
+                             "ON CONFLICT DO UPDATE SET seen = excluded.seen", (node, seen.boot, self._now, self._now))
         return named
 
     def _counters(self, node: int, seen: Readings) -> None:
@@ -151,7 +183,7 @@ class _Writer:
 
 def _problems(report: NodeReport) -> Iterable[_Problem]:
     if not report.results:      # not reached, or another machine answered, or it could not be judged: the reason says which
-        yield _Problem(UNREACHED, "", Status.UNKNOWN.value, ("critical", "node", None, "", "", report.reason, ""))
+        yield _Problem(UNREACHED, "", Status.UNKNOWN.value, ("critical", "node", None, "", "", report.reason, "", None))
     for result in report.results:
         owner = result.owner.value if result.owner is not None else None
         if result.status is Status.FAIL:
@@ -159,10 +191,10 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
                 whose = finding.owner.value if finding.owner is not None else owner
                 yield _Problem(result.rule, finding.subject, Status.FAIL.value, (
                     result.severity.value, None, whose, str(finding.observed), str(finding.expected), result.reason,
-                    finding.remedy or result.remedy))
+                    finding.remedy or result.remedy, finding.repair.value if finding.repair is not None else None))
         elif result.status is Status.UNKNOWN:
             origin = result.origin.value if result.origin is not None else None
-            yield _Problem(result.rule, "", Status.UNKNOWN.value, (result.severity.value, origin, None, "", "", result.reason, ""))
+            yield _Problem(result.rule, "", Status.UNKNOWN.value, (result.severity.value, origin, None, "", "", result.reason, "", None))
 
 
 def _over(result: Result) -> tuple[bool, bool]:
