@@ -1,0 +1,133 @@
+"""The policy of triage, as frozen values: kinds of fault with what is done about them, and every number that a decision rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+from healthcheck.outcome import Owner, Repair, Severity
+
+
+class Isolation(Enum):
+    """What jobs may do on a node; the order of the members is from least to most."""
+
+    NONE = "none"
+    NO_NEW_JOBS = "no-new-jobs"
+    EVICT = "evict"
+
+
+class Of(Enum):
+    """What a kind of fault is made from."""
+
+    FAIL = "fail"           # a rule that failed
+    UNKNOWN = "unknown"     # a rule that could not be measured, for as many sweeps as `wedged` says, and the node is to blame
+    UNREACHED = "unreached"     # no sweep has reached the node, for as many sweeps as `wedged` says
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """One kind of fault. A problem is of the first kind that covers it, in the policy's order, which is also the order of urgency.
+
+    `rules` are globs over rule ids; `severities` None: all. It isolates after `confirm` sweeps that saw it. `reserve`: it may use the
+    breaker's reserve. `owner` None: the rule's own. `lasting`: only another component, or a person's word, ends it.
+    """
+
+    id: str
+    why: str
+    rules: tuple[str, ...]
+    of: Of = Of.FAIL
+    severities: frozenset[Severity] | None = None
+    isolation: Isolation = Isolation.NONE
+    repair: Repair = Repair.WATCH
+    confirm: int = 1
+    reserve: bool = False
+    owner: Owner | None = None
+    lasting: bool = False
+    file: str = ""
+
+    def covers(self, of: Of, rule: str, severity: Severity) -> bool:
+        """Whether a problem of this rule and severity is of this kind."""
+        if of is not self.of or (self.severities is not None and severity not in self.severities):
+            return False
+        return of is Of.UNREACHED or any(fnmatchcase(rule, glob) for glob in self.rules)
+
+
+@dataclass(frozen=True)
+class Climb:
+    """`failures` returns of a fault after so many reboots, within `days`, make it one of hardware."""
+
+    failures: int = 2
+    days: float = 30.0
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A component, or a node, with a score of `score` is a repeat offender; a failure counts 1, and half after `half_life_days`."""
+
+    score: float = 3.0
+    half_life_days: float = 14.0
+    days: float = 60.0
+    apart_hours: float = 6.0    # what comes back sooner is the same failure
+
+
+@dataclass(frozen=True)
+class Flap:
+    """A fault that came `times` within `hours` holds on until it was gone for `calm_hours`."""
+
+    times: int = 3
+    hours: float = 24.0
+    calm_hours: float = 12.0
+
+
+@dataclass(frozen=True)
+class Requalify:
+    """A node is returned when its newest `sweeps` looks under `profile`, all later than its repair, had nothing against it."""
+
+    profile: str = "bringup"
+    sweeps: int = 2
+
+
+@dataclass(frozen=True)
+class Ours:
+    """The same UNKNOWN on more than `percent` of the nodes in service, and on `nodes` at least, is not theirs: muster's, or the site's."""
+
+    percent: float = 5.0
+    nodes: int = 2
+
+
+@dataclass(frozen=True)
+class BreakerPolicy:
+    """New isolations within `hours`: at most `number`, at most `percent` of the nodes in service (one is always allowed), and at most
+    `domains[kind]` in one failure domain of that kind (rack, leaf, power, nvlink_domain).
+
+    `reserve` more are kept for the worst kinds. Once it opened it closes when there was room for `close_hours`; None: by hand alone.
+    """
+
+    number: int = 8
+    percent: float = 3.0
+    hours: float = 1.0
+    domains: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    reserve: int = 2
+    close_hours: float | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the node."""
+
+    kinds: tuple[FaultKind, ...]
+    climb: Climb
+    repeat: Repeat
+    flap: Flap
+    requalify: Requalify
+    ours: Ours
+    breaker: BreakerPolicy
+    wedged: int
+    files: tuple[str, ...] = ()
+
+    def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:
+        """The kind that such a problem is of; None where the policy has nothing to say of it."""
+        return next((kind for kind in self.kinds if kind.covers(of, rule, severity)), None)
