@@ -82,7 +82,6 @@ class Isolated:
 
     node: str
     time: float
-    reserve: bool = False
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ class FaultKind:
     """One kind of fault. A problem is of the first kind that covers it, in the policy's order, which is also the order of urgency.
 
     `rules` are globs over rule ids; `severities` None: all. It isolates after `confirm` sweeps that saw it. `reserve`: it may use the
-    breaker's reserve. `owner` None: the rule's own. `lasting`: only another component, or a person's word, ends it.
+    breaker's reserve. `owner` None: the rule's own. `lasting`: only another component, or a person's word, ends it. `decides`: its repair
+    goes before that of other faults of the same place, as the driver speaks in it.
     """
 
     id: str
@@ -46,6 +47,7 @@ class FaultKind:
     reserve: bool = False
     owner: Owner | None = None
     lasting: bool = False
+    decides: bool = False
     file: str = ""
 
     def covers(self, of: Of, rule: str, severity: Severity) -> bool:
@@ -116,7 +118,9 @@ class BreakerPolicy:
 
 @dataclass(frozen=True)
 class Policy:
-    """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the node."""
+    """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the node; nothing is decided
+    anew on what no sweep has seen for `fresh_hours`.
+    """
 
     kinds: tuple[FaultKind, ...]
     climb: Climb
@@ -126,6 +130,7 @@ class Policy:
     ours: Ours
     breaker: BreakerPolicy
     wedged: int
+    fresh_hours: float = 24.0
     files: tuple[str, ...] = ()
 
     def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:
