@@ -86,11 +86,16 @@ def output(argv: Sequence[str], run: Run | None = None) -> bytes:
     return answer.stdout
 
 
+def _environment() -> dict[str, str]:
+    """Dates in one form, whatever this user prefers, and in a time that no summer shifts (slurm.conf(5), sinfo(1): SLURM_TIME_FORMAT)."""
+    return {**os.environ, "LC_ALL": "C", "TZ": "UTC0", "SLURM_TIME_FORMAT": "standard"}
+
+
 def _run(argv: Sequence[str]) -> Answer:
     deadline = time.monotonic() + SINFO_SECONDS
     outputs: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
     with subprocess.Popen(
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"},
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(),
     ) as child, selectors.DefaultSelector() as selector:
         try:
             selector.register(child.stdout or -1, selectors.EVENT_READ, "stdout")

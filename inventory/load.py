@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from inventory.cordonby import read_cordon
 from inventory.entry import EntryReader, Key, Values, check_keys, described
 from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
@@ -18,7 +19,7 @@ from inventory.text import short
 
 MAX_NAMED = 1_000_000   # names that all entries together may spell out, so that overlapping sets cannot eat the day
 
-_TOP_KEYS = ("version", "defaults", "groups", "nodes")
+_TOP_KEYS = ("version", "cordon", "defaults", "groups", "nodes")
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ def load_inventory(
     """The inventory that a file describes; nodes in the file's order, groups expanded.
 
     An entry for one node refines entries for sets, and both refine `defaults`; labels and ports merge key by key. Names of SKUs
-    and profiles are checked only where the known ones are given. A relative identity or known_hosts file is taken from the
-    inventory's own folder.
+    and profiles are checked only where the known ones are given. A relative path of a file is taken from the inventory's own
+    folder.
     Raises InventoryError: one line with file, line and column, the key, and what was expected.
     """
     return _load(path, known_skus, known_profiles)[0]
@@ -72,13 +73,15 @@ def _read(
         raise InventoryError("expected a map with the keys version and nodes", Mark(source, 1, 1))
     check_keys(document, _TOP_KEYS, "the inventory")
     _check_version(document, source)
-    reader = EntryReader(Path(source).absolute().parent, known_skus, known_profiles)
+    folder = Path(source).absolute().parent
+    cordon = read_cordon(document, folder)
+    reader = EntryReader(folder, known_skus, known_profiles)
     defaults = reader.entry(_submap(document, "defaults"))
     written = _groups(_submap(document, "groups"))
     merged = _merge(_submap(document, "nodes"), defaults, Groups(written), reader)
     nodes = {name: _node(name, values) for name, values in merged.items()}
     _check_addresses(nodes, merged)
-    return Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source), merged
+    return Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source, cordon), merged
 
 
 def _dotted(key: Key) -> str:

@@ -118,16 +118,37 @@ class Node:
         return self.lifecycle.state is LifecycleState.SERVICE
 
 
+class By(Enum):
+    """What keeps jobs away from a node of this site."""
+
+    SLURM = "slurm"
+    HOSTFILE = "hostfile"       # a file of the nodes that jobs leave out
+    GOLDEN = "golden"           # a file of the nodes that jobs may use
+    COMMAND = "command"         # the site's own program
+
+
+@dataclass(frozen=True)
+class CordonBy:
+    """The site's choice of what keeps jobs away: the absolute `path` of a file, or a command with how many seconds it may take."""
+
+    by: By
+    path: str | None = None
+    argv: tuple[str, ...] = ()
+    seconds: float = 30.0
+
+
 @dataclass(frozen=True)
 class Inventory:
     """All nodes in the file's order, and its groups (name -> node names, expanded).
 
-    `source` is the file it came from, or a phrase such as "names on the command line" when there was no file.
+    `source` is the file it came from, or a phrase such as "names on the command line" when there was no file. `cordon` is None where
+    the file does not say what keeps jobs away.
     """
 
     nodes: Mapping[str, Node]
     groups: Mapping[str, tuple[str, ...]]
     source: str
+    cordon: CordonBy | None = None
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes.values())

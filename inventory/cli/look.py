@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
@@ -16,7 +17,7 @@ import click
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
 from inventory.locate import find_inventory
-from inventory.model import Bmc, Lifecycle, Node, PortPlan
+from inventory.model import Bmc, CordonBy, Lifecycle, Node, PortPlan
 from inventory.nodeset import fold
 from inventory.select import select
 
@@ -49,6 +50,8 @@ def check(ctx: click.Context, file: str | None) -> None:
     click.echo(f"  lifecycle  {_tally(node.lifecycle.state.value for node in found)}")
     click.echo(f"  sku        {_tally(node.sku for node in found)}{'' if known is not None else ' (names not checked)'}")
     click.echo(f"  rack       {_tally(node.rack for node in found)}")
+    if found.cordon is not None:
+        click.echo(f"  cordon     {_cordon(found.cordon)}")
     today = dt.date.today()
     overdue = [node for node in found if node.lifecycle.until is not None and node.lifecycle.until < today]
     for state in sorted({node.lifecycle.state.value for node in overdue}):
@@ -77,15 +80,19 @@ def show(ctx: click.Context, node: str, file: str | None, form: str) -> None:
     origins = loaded.origins[one.name]
     groups = [name for name, members in loaded.inventory.groups.items() if one.name in members]
     reach = _reach(one)
+    cordon = loaded.inventory.cordon
     if form == "json":
         click.echo(json.dumps({
             "schema": "muster.node/1", "node": one.name, "source": loaded.inventory.source, "groups": groups, "ssh": reach,
+            "cordon": None if cordon is None else {"by": cordon.by.value, "path": cordon.path, "argv": list(cordon.argv)},
             "values": {key: {"value": value, "from": _place(origins.get(key))} for key, value in values.items()},
         }, indent=2))
         return
     rows = [(key, _text(value), _origin(origins, key)) for key, value in values.items() if value not in (None, [])]
     click.echo(one.name + (f"  in {', '.join('@' + name for name in groups)}" if groups else ""))
     _columns(rows)
+    if cordon is not None:
+        click.echo(f"  cordon: {_cordon(cordon)}")
     click.echo(f"  ssh: {reach['error'] or reach['to']}")
     for note in reach["notes"]:
         click.echo(f"  ssh: {note}")
@@ -180,6 +187,11 @@ def _reach(node: Node) -> dict[str, Any]:
         return {"to": None, "error": str(problem), "notes": []}
     way = f" through {target.proxy_jump}" if target.proxy_jump else ""
     return {"to": f"{target.user}@{target.hostname} port {target.port}{way}", "error": None, "notes": list(target.notes)}
+
+
+def _cordon(cordon: CordonBy) -> str:
+    what = cordon.path or (f"{shlex.join(cordon.argv)} (at most {cordon.seconds:g} s)" if cordon.argv else "")
+    return f"{cordon.by.value} {what}".rstrip()
 
 
 def _known_skus(ctx: click.Context) -> Collection[str] | None:

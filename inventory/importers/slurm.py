@@ -6,11 +6,13 @@ Slurm itself keeps and shows, and which may be gone before the inventory is read
 there yet, says what a lifecycle says: it becomes `planned`. The address of a CLOUD node is not taken either: each start gives another.
 
 Slurm 22.05 writes a node's state as text with `state_flags` beside it and features as text; newer ones (data_parser v0.0.39 and
-later) write both as lists. `sinfo --json` lists nodes up to 22.05 only.
+later) write both as lists. `sinfo --json` lists nodes up to 22.05 only. When a node was started is seconds since 1970 in JSON, since
+23.02 with `set` and `infinite` beside the number; in text it is a date, which discover.py asks for in UTC.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -23,12 +25,14 @@ from inventory.text import clean, short
 # All of them: those of hidden partitions, and those that are only planned.
 SCONTROL = ("scontrol", "--all", "--future", "--oneliner", "show", "node")
 
-_TAKEN = re.compile(r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|AvailableFeatures|Gres|State|Partitions)=(\S*)")
+_TAKEN = re.compile(r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|AvailableFeatures|Gres|State|Partitions|BootTime)=(\S*)")
 # What a person, a node's own slurmd or a plug-in wrote, to the end of the line: it may look like anything.
 _FREE = re.compile(r"(?:^|\s)(Reason|Comment|Extra|AdminComment)=")
 _AFTER_OS = re.compile(r"\sRealMemory=[0-9]+ AllocMem=")
 _SOCKETS = re.compile(r"\([^()]*\)")      # gpu:h100:8(S:0-1): which sockets, known only once the node has registered
 _BY = re.compile(r"\s*\[[^\s\[\]@]+@[0-9T:-]+\]")      # who gave the reason, and when
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_LAST = 0xFFFFFFFE      # NO_VAL of slurm.h: what it writes for a number that it does not know
 _NOTHING = frozenset({"", "(null)", "null", "n/a", "none"})
 _MOST = 1024    # characters of a label
 
@@ -43,7 +47,17 @@ class _Node(NamedTuple):
     states: frozenset[str]
     partitions: tuple[str, ...]
     reason: str | None
+    booted: float | None
     mark: Mark | None
+
+
+class Seen(NamedTuple):
+    """What Slurm shows of a node now: its states in capitals ("IDLE", "DRAIN"), the reason that stands with them, without who gave it,
+    and since when the machine is up, in seconds since 1970."""
+
+    states: frozenset[str]
+    reason: str | None
+    booted: float | None
 
 
 def live(run: Run | None = None) -> Imported:
@@ -65,9 +79,9 @@ def parse(data: bytes, source: str) -> Imported:
     return collected.done()
 
 
-def states_of(data: bytes, source: str) -> dict[str, tuple[frozenset[str], str | None]]:
-    """By node: its states in capitals ("IDLE", "DRAIN"), and the reason that stands with them, without who gave it; raises as `parse`."""
-    return {node.name: (node.states, _BY.sub("", node.reason[:_MOST], count=1).strip() if node.reason else None)
+def states_of(data: bytes, source: str) -> dict[str, Seen]:
+    """What each node is doing, by its name; raises as `parse`."""
+    return {node.name: Seen(node.states, _BY.sub("", node.reason[:_MOST], count=1).strip() if node.reason else None, node.booted)
             for node in _nodes(data, source)}
 
 
@@ -112,6 +126,22 @@ def _given(text: object) -> str | None:
 def _gres(text: object) -> str | None:
     given = _given(text)
     return _given(_SOCKETS.sub("", given)) if given is not None else None
+
+
+def _date(text: str) -> float | None:
+    if _DATE.fullmatch(text) is None:
+        return None
+    try:
+        return dt.datetime.fromisoformat(f"{text}+00:00").timestamp()
+    except ValueError:      # the 31st of February
+        return None
+
+
+def _seconds(value: Any) -> float | None:
+    """Seconds since 1970, where they are known; 0 and beyond all dates say that they are not."""
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set") is True and value.get("infinite") is not True else None
+    return float(value) if type(value) is int and 0 < value < _LAST else None
 
 
 def _words(text: str | None) -> tuple[str, ...]:
@@ -176,6 +206,7 @@ def _record(lines: list[str], mark: Mark) -> _Node:
         states=frozenset(re.split(r"[+*~#!%$@^-]+", values["State"].upper())),
         partitions=_words(_given(values.get("Partitions"))),
         reason=reason,
+        booted=_date(values.get("BootTime", "")),
         mark=mark,
     )
 
@@ -201,6 +232,7 @@ def _json(document: Any, source: str) -> Iterator[_Node]:
             states=frozenset(word.upper() for key in ("state", "state_flags") for word in _listed(node, key, source)),
             partitions=tuple(_listed(node, "partitions", source)),
             reason=_given(node.get("reason")),
+            booted=_seconds(node.get("boot_time")),
             mark=None,
         )
 

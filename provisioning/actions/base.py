@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -59,6 +59,26 @@ class Backend(Protocol):
 
     def release(self, node: str) -> None:
         """Gives back a node that we hold."""
+
+
+@dataclass(frozen=True)
+class Boot:
+    """How far the reboot of a node is: since when it is up, in seconds since 1970, as far as that is known, and whether a reboot that
+    was asked for is still to come."""
+
+    booted: float | None
+    under_way: bool = False
+
+
+@runtime_checkable
+class Reboots(Protocol):
+    """What a back end can do beside, which has nodes restarted: as soon as their jobs have ended, and held by us before and after."""
+
+    def reboot(self, nodes: Collection[str], reason: str) -> None:
+        """Asks for it. The nodes are held by us, and stay so; the reason of that stays, too. Raises ActionError."""
+
+    def boots(self, nodes: Collection[str]) -> Mapping[str, Boot]:
+        """How far each of these nodes is; what the back end does not know is left out. Raises ActionError."""
 
 
 def marked(number: int, why: str) -> str:

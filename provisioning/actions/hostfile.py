@@ -8,20 +8,12 @@ Lines that carry no mark of ours are a person's and stay as they are, to the byt
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from healthcheck.files import write_whole
-from inventory.errors import InventoryError
-from inventory.lock import locked
-from inventory.nodeset import expand
-from provisioning.actions.base import ActionError, Held, Holder, number_of
-
-_LARGEST = 16 * 1024 * 1024
-
-Edit = Callable[[list[str]], list[str]]
+from provisioning.actions.base import Held, Holder, number_of
+from provisioning.actions.lines import change_lines, names_of, read_lines
 
 
 class HostFile:
@@ -35,9 +27,10 @@ class HostFile:
     def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
         """Who wrote each node into the file; that nobody did is all that a file can say of the others."""
         found = {node: Held(Holder.NOBODY) for node in nodes}
-        for names, reason in map(self._line, self._lines()):
+        for line in read_lines(self.path, must=False):
+            reason = _reason(line)
             number = number_of(reason)
-            for name in names:
+            for name in names_of(line, self.path):
                 before = found.get(name)
                 if before is None:
                     continue
@@ -49,44 +42,15 @@ class HostFile:
 
     def isolate(self, node: str, reason: str) -> None:
         """Adds a line."""
-        self._change(lambda lines: [*lines, f"{node}  # {reason}"])
+        change_lines(self.path, lambda lines: [*lines, f"{node}  # {reason}"], must=False)
 
     def release(self, node: str) -> None:
         """Takes our lines of this node out."""
-        self._change(lambda lines: [line for line in lines if not self._ours(line, node)])
+        change_lines(self.path, lambda lines: [line for line in lines if not self._ours(line, node)], must=False)
 
     def _ours(self, line: str, node: str) -> bool:
-        names, reason = self._line(line)
-        return names == (node,) and number_of(reason) is not None
+        return number_of(_reason(line)) is not None and names_of(line, self.path) == (node,)
 
-    def _change(self, edit: Edit) -> None:
-        try:
-            # Whoever shares the file may have made the name a link, and let a group write.
-            path = Path(os.path.realpath(self.path))
-            with locked(path, make=True) as status:
-                lines = edit(list(self._lines()))
-                write_whole(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"), status.st_mode & 0o777)
-        except OSError as error:
-            raise ActionError(f"{self.path}: cannot be written: {error.strerror}") from None
 
-    def _lines(self) -> Iterator[str]:
-        try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise ActionError(f"{self.path}: cannot be read: {error.strerror}") from None
-        if len(data) > _LARGEST:
-            raise ActionError(f"{self.path}: is over {_LARGEST} bytes, which is no file of hosts")
-        # Not splitlines, which also takes a form feed in somebody's reason for the end of a line.
-        yield from data.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n") if data else ()
-
-    def _line(self, line: str) -> tuple[tuple[str, ...], str]:
-        """The nodes of a line, and what stands behind the #."""
-        names, _, reason = line.partition("#")
-        if not names.strip():
-            return (), ""
-        try:
-            return expand(names.strip().replace(" ", ",")), reason.strip()
-        except InventoryError as error:
-            raise ActionError(f"{self.path}: {error}") from None
+def _reason(line: str) -> str:
+    return line.partition("#")[2].strip()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 import pwd
-import shutil
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +15,7 @@ from inventory.errors import UsageError
 
 if TYPE_CHECKING:
     from provisioning.actions.base import Backend
+    from provisioning.actions.choose import Options
     from provisioning.cordon import Done
 
 
@@ -25,7 +24,8 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster."),
         click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check."),
         click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-        click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of Slurm."),
+        click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead."),
+        click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says."),
     ):
         command = option(command)
     return command
@@ -35,8 +35,14 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("nodes", required=False)
 @click.option("--reason", metavar="TEXT", help="Why, for whoever wonders; it is shown with the mark of the cordon.")
 @_common
-def cordon(nodes: str | None, reason: str | None, hostfile: str | None, dry_run: bool, inventory: str | None, state: str | None) -> int:
-    """Keep new jobs away from NODES, in Slurm or in a file of hosts; what runs goes on. Without NODES: list our cordons.
+def cordon(
+    nodes: str | None, reason: str | None, hostfile: str | None, golden: str | None, dry_run: bool, inventory: str | None,
+    state: str | None,
+) -> int:
+    """Keep new jobs away from NODES; what runs goes on. Without NODES: list our cordons.
+
+    Where is the site's choice, in the inventory: `cordon: slurm`, {hostfile: FILE}, {golden: FILE} or {command: [PROGRAM, ...]}. Without
+    one it is Slurm.
 
     A node that is drained or down already stays as it is, whoever did that. Every cordon carries its number as a mark ("muster#12: ..."),
     and `muster uncordon` gives back no other. What was done, when and by whom is kept in the store.
@@ -51,6 +57,7 @@ def cordon(nodes: str | None, reason: str | None, hostfile: str | None, dry_run:
     from healthcheck.store.cordons import open_cordons
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
+    from provisioning.actions.choose import Options
     from provisioning.cordon import cordon as act
 
     if nodes is None:
@@ -63,7 +70,7 @@ def cordon(nodes: str | None, reason: str | None, hostfile: str | None, dry_run:
         return 0
     if reason is None or not reason.strip():
         raise UsageError("--reason is missing: whoever finds the node drained wants to know why")
-    names, backend = _chosen(nodes, inventory), _backend(hostfile)
+    names, backend = _chosen(nodes, inventory, Options(hostfile, golden))
     with opened(state_dir(state), make=True) as store:
         return _told(act(store, backend, names, reason.strip(), who(), time.time, dry=dry_run))
 
@@ -72,7 +79,9 @@ def cordon(nodes: str | None, reason: str | None, hostfile: str | None, dry_run:
 @click.argument("nodes")
 @click.option("--reason", metavar="TEXT", default="by hand", help="For the ledger.")
 @_common
-def uncordon(nodes: str, reason: str, hostfile: str | None, dry_run: bool, inventory: str | None, state: str | None) -> int:
+def uncordon(
+    nodes: str, reason: str, hostfile: str | None, golden: str | None, dry_run: bool, inventory: str | None, state: str | None,
+) -> int:
     """Give NODES back to jobs where we hold them. What carries no mark of ours, or that of another store, is left alone.
 
     \b
@@ -83,34 +92,25 @@ def uncordon(nodes: str, reason: str, hostfile: str | None, dry_run: bool, inven
     """
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
+    from provisioning.actions.choose import Options
     from provisioning.cordon import uncordon as act
 
-    names, backend = _chosen(nodes, inventory), _backend(hostfile)
+    names, backend = _chosen(nodes, inventory, Options(hostfile, golden))
     with opened(state_dir(state)) as store:
         return _told(act(store, backend, names, reason, who(), time.time, dry=dry_run))
 
 
-def _chosen(nodes: str, option: str | None) -> tuple[str, ...]:
+def _chosen(nodes: str, option: str | None, options: Options) -> tuple[tuple[str, ...], Backend]:
     from inventory.discover import from_names
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
     from inventory.select import select
+    from provisioning.actions.choose import backend
 
     path = find_inventory(option)
-    if path is None:
-        return tuple(node.name for node in from_names(nodes))
-    return tuple(node.name for node in select(load_inventory(path), nodes))
-
-
-def _backend(hostfile: str | None) -> Backend:
-    from provisioning.actions.hostfile import HostFile
-    from provisioning.actions.slurm import Slurm
-
-    if hostfile is not None:
-        return HostFile(Path(hostfile))
-    if shutil.which("scontrol") is None:
-        raise UsageError("scontrol was not found: run this where Slurm's commands are, or keep a file of hosts with --hostfile FILE")
-    return Slurm()
+    found = load_inventory(path) if path is not None else None
+    chosen = select(found, nodes) if found is not None else from_names(nodes)
+    return tuple(node.name for node in chosen), backend(found, options)
 
 
 def who() -> str:

@@ -1,0 +1,42 @@
+"""Which back end keeps jobs away here: what the command line says, else what the inventory says, else Slurm where it is installed."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventory.errors import UsageError
+from inventory.model import By, Inventory
+from provisioning.actions.base import Backend
+from provisioning.actions.command import Command
+from provisioning.actions.golden import GoldenSet
+from provisioning.actions.hostfile import HostFile
+from provisioning.actions.slurm import Slurm
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a command line may say of it: a file of one of two kinds."""
+
+    hostfile: str | None = None
+    golden: str | None = None
+
+
+def backend(inventory: Inventory | None, options: Options = Options()) -> Backend:
+    """The one back end of a command. Raises UsageError where there is none, or where there would be two."""
+    if options.hostfile is not None and options.golden is not None:
+        raise UsageError("--hostfile and --golden are two ways to keep jobs away, and one is needed")
+    if options.hostfile is not None:
+        return HostFile(Path(options.hostfile))
+    if options.golden is not None:
+        return GoldenSet(Path(options.golden))
+    chosen = inventory.cordon if inventory is not None else None
+    if chosen is not None and chosen.by is By.COMMAND:
+        return Command(chosen.argv, chosen.seconds)
+    if chosen is not None and chosen.path is not None:
+        return HostFile(Path(chosen.path)) if chosen.by is By.HOSTFILE else GoldenSet(Path(chosen.path))
+    if shutil.which("scontrol") is None:
+        raise UsageError("scontrol was not found: run this where Slurm's commands are, say `cordon:` in the inventory (see: muster "
+                         "inventory --help), or keep a file of hosts with --hostfile FILE or --golden FILE")
+    return Slurm()

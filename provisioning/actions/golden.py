@@ -1,0 +1,155 @@
+"""A golden set: a file of the nodes that jobs may use, a node or a node set a line, and comments.
+
+    gpu[001-006,008-512]  # rows 1 to 8
+    # muster#12: gpu-ecc-uncorrected: GPU 3  gpu007 of gpu[001-512]
+    # muster#13: slow link  spare4  # was in row 9
+
+A node that we take out leaves a comment beneath its line, or in its place where it stood there alone. Behind the reason and two blanks
+the comment keeps what stood there, so that the file is as it was once the node is back. A node that is missing and has no such comment
+was taken out by a person, or never was there, and is not put in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from inventory.nodeset import fold
+from provisioning.actions.base import ActionError, Held, Holder, number_of
+from provisioning.actions.lines import change_lines, names_of, read_lines
+
+_MARK = re.compile(r"# (muster#[1-9][0-9]{0,11}: ?.*?)  (.+)", re.DOTALL)
+_PART = re.compile(r"(\S+) of (.*)", re.DOTALL)     # one node of a set that others of are still there
+_LINE = re.compile(r"(\s*)([^#]*?)(\s*(?:#.*)?)", re.DOTALL)
+_TOKEN = re.compile(r"([\s,]*)((?:[^\s,\[\]]|\[[^\]]*\])+)")
+_OPERATORS = frozenset("!&^")
+
+
+@dataclass(frozen=True)
+class _Out:
+    """A node that we took out: why, and what stood there: the whole line, or the names of the line above."""
+
+    node: str
+    reason: str
+    line: str | None = None
+    names: str = ""
+
+
+class GoldenSet:
+    """The file at `path`. One that is not there is no empty set, but an error."""
+
+    name = "golden"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+        """Nobody holds what is in the set. Of what is not, we hold what has a comment of ours, and others the rest."""
+        lines = read_lines(self.path, must=True)
+        inside = {name for line in lines for name in names_of(line, self.path)}
+        ours = {out.node: out.reason for line in lines if (out := self._out(line)) is not None}
+        return {node: Held(Holder.NOBODY) if node in inside
+                else Held(Holder.US, ours[node], number_of(ours[node])) if node in ours
+                else Held(Holder.OTHERS, f"it is not in {self.path.name}") for node in nodes}
+
+    def isolate(self, node: str, reason: str) -> None:
+        """Takes the node out of each line, and nothing else."""
+        # Two blanks end the reason.
+        kept = " ".join(reason.split())
+        change_lines(self.path, lambda lines: list(self._without(self._forget(lines, node), node, kept)), must=True)
+
+    def release(self, node: str) -> None:
+        """Puts the node back to where we took it from; where a person has removed that line since, it stays out."""
+        change_lines(self.path, lambda lines: self._with(lines, node), must=True)
+
+    def _forget(self, lines: Sequence[str], node: str) -> list[str]:
+        """Without comments of ours of a node that somebody has put back in meanwhile."""
+        return [line for line in lines if (out := self._out(line)) is None or out.node != node]
+
+    def _without(self, lines: Sequence[str], node: str, reason: str) -> Iterator[str]:
+        for at, line in enumerate(lines):
+            names = names_of(line, self.path)
+            if node not in names:
+                yield line
+            elif names == (node,) and not any(True for _ in self._outs_below(lines, at)):
+                yield f"# {reason}  {line}"
+            else:
+                before, text, behind = _parts(line)
+                yield f"{before}{self._rewritten(text, {node})}{behind}"
+                yield f"# {reason}  {node} of {self._whole(lines, at, text)}"
+
+    def _with(self, lines: Sequence[str], node: str) -> list[str]:
+        done: list[str] = []
+        above = -1      # the last line that is no comment of ours, in `done`
+        for at, line in enumerate(lines):
+            out = self._out(line)
+            if out is None or out.node != node:
+                done.append(line)
+                above = above if out is not None else len(done) - 1
+            elif out.line is not None:
+                done.append(out.line)
+                above = len(done) - 1
+            elif above >= 0:
+                start = next((start for start in range(at, -1, -1) if self._out(lines[start]) is None), -1)
+                done[above] = self._put_back(done[above], out, self._missing(lines, start, out.names))
+        return done
+
+    def _whole(self, lines: Sequence[str], at: int, text: str) -> str:
+        """The names of a line as they were before we took the first node out, unless a person has edited the line since."""
+        names = next((out.names for out in self._outs_below(lines, at)), text)
+        return names if text == self._rewritten(names, self._missing(lines, at, names)) else text
+
+    def _missing(self, lines: Sequence[str], at: int, names: str) -> set[str]:
+        return {out.node for out in self._outs_below(lines, at) if out.names == names}
+
+    def _put_back(self, line: str, out: _Out, missing: set[str]) -> str:
+        before, text, behind = _parts(line)
+        if text == self._rewritten(out.names, missing):
+            return f"{before}{self._rewritten(out.names, missing - {out.node})}{behind}"
+        # A person has edited the line since: the node comes to what is left of its set, or stays out where nothing is.
+        now = names_of(text, self.path)
+        if out.node in now or not set(now) & set(names_of(out.names, self.path)):
+            return line
+        return f"{before}{text},{out.node}{behind}"
+
+    def _outs_below(self, lines: Sequence[str], at: int) -> Iterator[_Out]:
+        """The comments of ours that belong to a line of several nodes: all that follow it, up to a line that is none."""
+        for line in lines[at + 1:]:
+            out = self._out(line)
+            if out is None:
+                return
+            if out.line is None:
+                yield out
+
+    def _out(self, line: str) -> _Out | None:
+        mark = _MARK.fullmatch(line)
+        if mark is None:
+            return None
+        part = _PART.fullmatch(mark[2])
+        if part is not None:
+            return _Out(part[1], mark[1], names=part[2])
+        try:
+            names = names_of(mark[2], self.path)
+        except ActionError:     # it only looks like ours
+            return None
+        return _Out(names[0], mark[1], line=mark[2]) if len(names) == 1 else None
+
+    def _rewritten(self, text: str, gone: Collection[str]) -> str:
+        """Node sets without some nodes; what names none of these stays as it is written."""
+        if _OPERATORS & set(text):
+            raise ActionError(f"{self.path}: a set with !, & or ^ cannot be edited; write names and ranges, with commas between them")
+        kept = ""
+        for between, token in _TOKEN.findall(text):
+            names = names_of(token, self.path)
+            left = token if not set(gone) & set(names) else fold(name for name in names if name not in gone)
+            kept += f"{between}{left}" if kept and left else left
+        return kept
+
+
+def _parts(line: str) -> tuple[str, str, str]:
+    """What stands before the names of a line, the names, and what stands behind them."""
+    match = _LINE.fullmatch(line)
+    assert match is not None  # noqa: S101  (it takes every text)
+    return match[1], match[2], match[3]
