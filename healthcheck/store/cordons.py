@@ -21,7 +21,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Cordon:
-    """One cordon; `line` is its line in the ledger. Times are epoch seconds."""
+    """One cordon; `line` is its line in the ledger, `verdict` that in whose name triage made it. Times are epoch seconds."""
 
     id: int
     node: str
@@ -32,6 +32,7 @@ class Cordon:
     began: float
     ended: float | None
     line: int
+    verdict: int | None = None
 
 
 def mean(store: Store, node: str, backend: str, why: str, who: str, now: float) -> Cordon | None:
