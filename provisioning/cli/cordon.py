@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
-import pwd
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from inventory.cli.chosen import chosen, who
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,26 +100,10 @@ def uncordon(
 
 
 def _chosen(nodes: str, option: str | None, options: Options) -> tuple[tuple[str, ...], Backend]:
-    from inventory.discover import from_names
-    from inventory.load import load_inventory
-    from inventory.locate import find_inventory
-    from inventory.select import select
     from provisioning.actions.choose import backend
 
-    path = find_inventory(option)
-    found = load_inventory(path) if path is not None else None
-    chosen = select(found, nodes) if found is not None else from_names(nodes)
-    return tuple(node.name for node in chosen), backend(found, options)
-
-
-def who() -> str:
-    """The person behind this command, for the ledger: the login, and behind sudo whose it was."""
-    try:
-        name = pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        name = str(os.geteuid())
-    behind = os.environ.get("SUDO_USER")
-    return f"{behind} as {name}" if behind else name
+    names, found = chosen(nodes, option)
+    return names, backend(found, options)
 
 
 def _told(done: Iterable[Done]) -> int:

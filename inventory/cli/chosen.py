@@ -1,0 +1,34 @@
+"""What commands that act on nodes take from their command line and their surroundings: the nodes that are meant, and who asks."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from inventory.model import Inventory
+
+
+def chosen(nodes: str, option: str | None) -> tuple[tuple[str, ...], Inventory | None]:
+    """The names that a node set stands for, and the inventory that they were chosen from; without one, names are taken as they are.
+
+    Raises InventoryError or UsageError for names and groups that are not there.
+    """
+    from inventory.discover import from_names
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from inventory.select import select
+
+    path = find_inventory(option)
+    found = load_inventory(path) if path is not None else None
+    named = select(found, nodes) if found is not None else from_names(nodes)
+    return tuple(node.name for node in named), found
+
+
+def who() -> str:
+    """The person behind this command, for the ledger: the login, and behind sudo whose it was."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        name = str(os.geteuid())
+    behind = os.environ.get("SUDO_USER")
+    return f"{behind} as {name}" if behind else name
