@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from healthcheck import helper
+from healthcheck.binding import needed
 from healthcheck.joined import COLLECTOR, joined
 from healthcheck.probes import ProbeSet
 from inventory.transport.base import Program
@@ -51,7 +52,8 @@ def _nvml_extra() -> Mapping[str, bytes]:
     if spec is None or spec.origin is None:
         return {}
     reader = _stripped(Path(__file__).with_name("collector_nvml.py").read_text(encoding="utf-8"))
-    return {"nvml": zlib.compress(reader + b"\0" + Path(spec.origin).read_bytes(), 6)}
+    library = needed(Path(spec.origin).read_text(encoding="utf-8"), reader.decode())
+    return {"nvml": zlib.compress(reader + b"\0" + library.encode(), 9)}
 
 
 def _stripped(text: str) -> bytes:

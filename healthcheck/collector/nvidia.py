@@ -61,7 +61,7 @@ def unneeded(found: Dict[str, Any]) -> str:
 
 
 class Nvml(Child):
-    """The NVML reader (`healthcheck.collector_nvml`) on the pynvml that was sent along; one line of JSON for each GPU."""
+    """The NVML reader (`healthcheck.collector_nvml`) on what it needs of pynvml, which was sent along; one line of JSON for each GPU."""
 
     def __init__(self, run: Run, probe: Dict[str, Any], source: bytes) -> None:
         self.probe = probe

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pynvml
 import pytest
 
 from healthcheck import collector_nvml, program
@@ -481,6 +482,13 @@ def test_links_pairs_and_processes_are_read_through_the_real_binding(tree: Path,
 def test_a_gpu_without_nvlinks_has_none(tree: Path, libraries: Libraries, value: str) -> None:
     capture, _ = look(tree, env=scenario(tree, libraries, "gpu.count = 1", f"gpu.*.nvlink.count = {value}"))
     assert json.loads(capture.text.splitlines()[1])["nvlinks"] == ({"ok": []} if value == "0" else {"na": True})
+
+
+def test_the_part_of_the_binding_that_travels_reads_what_the_whole_of_it_reads(tree: Path, libraries: Libraries) -> None:
+    env = scenario(tree, libraries, "gpu.3.ecc.volatile.uncorrected = 12", "gpu.2.ecc.mode = unsupported", "gpu.5.error = 15")
+    reader = Path(collector_nvml.__file__).read_text()
+    part, whole = look(tree, env=env)[0], look(tree, reader, Path(pynvml.__file__).read_text(), env=env)[0]
+    assert part.outcome is Outcome.DONE and part.text == whole.text
 
 
 def test_a_driver_that_does_not_answer_for_one_gpu_keeps_the_others(tree: Path, libraries: Libraries) -> None:

@@ -99,7 +99,7 @@ def test_the_nvml_reader_travels_only_when_asked_for() -> None:
     reader, _, binding = zlib.decompress(extra).partition(b"\0")
     compile(reader, "reader", "exec")
     assert b"def nvmlDeviceGetHandleByIndex" in binding
-    assert len(extra) < 128 * 1024
+    assert len(extra) < 16 * 1024
 
 
 def test_the_loader_is_one_line_that_no_shell_takes_for_its_own() -> None:
