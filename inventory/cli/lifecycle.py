@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from inventory.cli.look import _file, _format, _found, _known_skus
 from inventory.cli.propose import dry_run_option, propose, yes_option
 from inventory.edit import InventoryFile, read_document
 from inventory.errors import UsageError
-from inventory.load import parse_with_origins
+from inventory.load import LoadedInventory, parse_with_origins
 from inventory.model import Inventory, Lifecycle, LifecycleState, Node
 from inventory.nodeset import did_you_mean, fold, natural
 from inventory.place import Want, change
@@ -71,14 +71,21 @@ def lifecycle(ctx: click.Context, nodes: str | None, state: str | None, owner: s
         click.echo(f"{names}: {_words(next(iter(wanted.values())))} already; nothing to change")
         return
 
+    after = edited(given, loaded, wanted, skus)
+    if propose(source, given.text, after, lambda: given.write(after), yes=yes, dry_run=dry_run):
+        click.echo(f"{fold(changing)}: {', '.join(dict.fromkeys(map(_words, changing.values())))}; written to {source}")
+
+
+def edited(given: InventoryFile, loaded: LoadedInventory, wanted: Mapping[str, Lifecycle], skus: Collection[str] | None) -> str:
+    """The file's text with which these nodes have these lifecycles, and everything else is as it was. Raises InventoryError."""
+    source = str(given.path)
+
     def meant(before: Inventory) -> dict[str, Node]:
         return {node.name: replace(node, lifecycle=wanted.get(node.name, node.lifecycle)) for node in before}
 
     want = Want(("lifecycle",), {name: _spelt(value) for name, value in wanted.items()}, _otherwise(given, source),
                 tidy=True, meaning=_meaning)
-    after = change(given.text, source, [want], {}, meant, {}, loaded, skus)
-    if propose(source, given.text, after, lambda: given.write(after), yes=yes, dry_run=dry_run):
-        click.echo(f"{fold(changing)}: {', '.join(dict.fromkeys(map(_words, changing.values())))}; written to {source}")
+    return change(given.text, source, [want], {}, meant, {}, loaded, skus)
 
 
 def _next(now: Lifecycle, aim: Lifecycle) -> Lifecycle:
