@@ -12,11 +12,10 @@ from healthcheck.triage.policy import Isolation
 
 @dataclass(frozen=True)
 class Look:
-    """One look under a profile of the occasion; `against` holds (rule, subject, status) of what kept the node from being healthy."""
+    """One look under the profile of requalification; `state` is healthy where all that was against the node is silenced."""
 
     time: float
     state: str
-    against: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,9 @@ class Past:
     `problems` are those that hold now, `over` those that ended within the longest window of the policy; neither holds what is silenced,
     of which `silenced` says how much there is. `moved` holds earlier failures, on whatever node, of components that sit here now; and
     of this node's own earlier failures only those that are not of a component that has left. `boots` are the first sweeps of its boots,
-    oldest first. `domains` are its failure domains by kind (rack, leaf ...). `away` is an open RMA's words, empty where there is none.
+    oldest first. `overridden` says who gave the node back by hand while the
+    verdict that isolated it holds. `domains` are its failure domains by kind (rack,
+    leaf ...). `away` is an open RMA's words, empty where there is none.
     """
 
     node: str
@@ -72,6 +73,7 @@ class Past:
     chassis_since: float = 0.0
     cordons: tuple[OpenCordon, ...] = ()
     verdict: OpenVerdict | None = None
+    overridden: str = ""
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     away: str = ""
 

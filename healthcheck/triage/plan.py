@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from healthcheck.triage.breaker import Breaker
+from healthcheck.triage.decide import decide
+from healthcheck.triage.incidents import incidents
+from healthcheck.triage.past import Fleet, Past
+from healthcheck.triage.policy import Isolation, Policy
 from healthcheck.triage.verdict import Incident, Verdict
 
 
@@ -30,11 +36,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Withheld:
-    """A step that is not taken, and why."""
+    """A step that is not taken, and why. `by_breaker`: it would be taken if there were room."""
 
     act: Act
     node: str
     why: str
+    by_breaker: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,3 +57,49 @@ class Plan:
     opens: str = ""
     closes: str = ""
     is_open: bool = False
+
+
+def make(fleet: Fleet, policy: Policy) -> Plan:
+    """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has room."""
+    found, excused = incidents(fleet, policy)
+    past_of = {past.node: past for past in fleet.nodes}
+    verdicts = [verdict for past in fleet.nodes if (verdict := decide(past, policy, fleet.now, excused)) is not None]
+    steps: list[Step] = []
+    withheld: list[Withheld] = []
+    for verdict in verdicts:
+        for cordon in past_of[verdict.node].cordons:
+            if cordon.verdict is None or verdict.isolation is not Isolation.NONE:
+                continue
+            if verdict.proven:
+                steps.append(Step(Act.RELEASE, verdict.node, verdict.proven, verdict, backend=cordon.backend, cordon=cordon.id))
+            else:
+                withheld.append(Withheld(Act.RELEASE, verdict.node, verdict.unproven))
+    breaker = Breaker(fleet, policy.breaker)
+    for verdict in _wanting(verdicts, past_of, policy):
+        past = past_of[verdict.node]
+        if refused := past.overridden or _stale(verdict, policy, fleet.now):
+            withheld.append(Withheld(Act.ISOLATE, verdict.node, refused))
+            continue
+        reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)
+        if refused := breaker.take(past, reserve=reserve):
+            withheld.append(Withheld(Act.ISOLATE, verdict.node, refused, by_breaker=True))
+        else:
+            steps.append(Step(Act.ISOLATE, verdict.node, f"{verdict.fault}: {verdict.why}", verdict, reserve=reserve))
+    return Plan(fleet.now, tuple(verdicts), tuple(found), tuple(steps), tuple(withheld), breaker.opens, breaker.closes, breaker.is_open)
+
+
+def _wanting(verdicts: Iterable[Verdict], past_of: Mapping[str, Past], policy: Policy) -> list[Verdict]:
+    """Those to be isolated that nothing of ours holds yet, the most urgent first."""
+    rank = {kind.id: number for number, kind in enumerate(policy.kinds)}
+    return sorted(
+        (verdict for verdict in verdicts
+         if verdict.isolation is not Isolation.NONE and past_of[verdict.node].in_service and not past_of[verdict.node].cordons),
+        key=lambda verdict: (rank.get(verdict.fault, -1), min((fault.began for fault in verdict.faults), default=0.0), verdict.node))
+
+
+def _stale(verdict: Verdict, policy: Policy, now: float) -> str:
+    """Why nothing is done anew: no sweep has seen it for long."""
+    seen = [problem.seen for fault in verdict.faults if fault.isolation is not Isolation.NONE for problem in fault.problems]
+    if not seen or now - max(seen) <= policy.fresh_hours * 3600:
+        return ""
+    return f"no sweep has looked for {(now - max(seen)) / 3600:.0f} h: muster check {verdict.node} --store"

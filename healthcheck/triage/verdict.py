@@ -13,7 +13,8 @@ from healthcheck.triage.policy import FaultKind, Isolation
 class Fault:
     """Problems of one kind at one place: a component where it is known by its serial number, else a subject, else the node.
 
-    `isolation` and `repair` are after confirmation, history and flap damping; `because` says, a sentence each, what history added.
+    `isolation` and `repair` are after confirmation, history and flap damping; `because` says, a sentence each, what history added;
+    `raised`: it asks for another repair than it would by itself.
     """
 
     kind: FaultKind
@@ -24,6 +25,7 @@ class Fault:
     owner: Owner
     began: float
     because: tuple[str, ...] = ()
+    raised: bool = False
 
     @property
     def urgency(self) -> tuple[int, int]:

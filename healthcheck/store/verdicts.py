@@ -1,0 +1,85 @@
+"""Verdicts, incidents and the breaker in the store: what triage decided, from when to when. Only changes take room."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from healthcheck.store.file import Store
+from healthcheck.triage.plan import Plan
+from healthcheck.triage.policy import Isolation
+from healthcheck.triage.verdict import Incident, Verdict
+
+_MOST_EVIDENCE = 20
+
+
+def write(store: Store, plan: Plan, who: str) -> dict[str, int]:
+    """Writes down what a plan decided, in one transaction; gives the number of each node's open verdict."""
+    with store.writing() as db:
+        names = {verdict.node for verdict in plan.verdicts}
+        db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", [(name,) for name in sorted(names)])
+        numbers = _verdicts(db, plan.verdicts, plan.now)
+        _incidents(db, plan.incidents, plan.now)
+        if plan.opens:
+            db.execute("INSERT INTO breaker (opened, why) VALUES (?, ?)", (plan.now, plan.opens))
+        if plan.closes:
+            close_breaker(db, plan.now, who, plan.closes)
+    return numbers
+
+
+def close_breaker(db: sqlite3.Connection, now: float, who: str, reason: str) -> bool:
+    """Closes it; false where it was not open."""
+    return db.execute("UPDATE breaker SET closed = ?, who = ?, reason = ? WHERE closed IS NULL", (now, who, reason)).rowcount > 0
+
+
+def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -> dict[str, int]:
+    """A node's verdict goes on while its fault and its isolation stay; another one ends it."""
+    held = {row[1]: (row[0], row[2], row[3]) for row in db.execute(
+        "SELECT verdict.id, name, fault, isolation FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
+    numbers: dict[str, int] = {}
+    for verdict in verdicts:
+        before = held.pop(verdict.node, None)
+        owner = verdict.owner.value if verdict.owner is not None else ""
+        told = (verdict.repair.value, owner, verdict.why, evidence(verdict))
+        if before is not None and before[1:] == (verdict.fault, verdict.isolation.value):
+            db.execute("UPDATE verdict SET repair = ?, owner = ?, why = ?, evidence = ?, seen = ? WHERE id = ?", (*told, now, before[0]))
+            numbers[verdict.node] = before[0]
+            continue
+        if before is not None:
+            db.execute("UPDATE verdict SET ended = ? WHERE id = ?", (now, before[0]))
+        number = db.execute(
+            "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
+            "VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?)",
+            (verdict.node, verdict.fault, verdict.isolation.value, *told, now, now)).lastrowid
+        assert number is not None  # noqa: S101  (an INSERT always has one)
+        numbers[verdict.node] = number
+        if verdict.isolation is not Isolation.NONE:
+            # What is held already is held in the name of this one from now on.
+            db.execute("UPDATE cordon SET verdict = ? WHERE node = ? AND verdict IS NOT NULL AND ended IS NULL", (number, verdict.node))
+    db.executemany("UPDATE verdict SET ended = ? WHERE id = ?", [(now, number) for number, _, _ in held.values()])
+    return numbers
+
+
+def _incidents(db: sqlite3.Connection, incidents: Sequence[Incident], now: float) -> None:
+    held = {(row[1], row[2]): row[0] for row in db.execute("SELECT id, kind, cause FROM incident WHERE ended IS NULL")}
+    for incident in incidents:
+        nodes = json.dumps(incident.nodes)
+        number = held.pop((incident.kind, incident.cause), None)
+        if number is not None:
+            db.execute("UPDATE incident SET nodes = ?, why = ?, owner = ?, seen = ? WHERE id = ?",
+                       (nodes, incident.why, incident.owner.value, now, number))
+        else:
+            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                       (incident.kind, incident.cause, nodes, incident.why, incident.owner.value, now, now))
+    db.executemany("UPDATE incident SET ended = ? WHERE id = ?", [(now, number) for number in held.values()])
+
+
+def evidence(verdict: Verdict) -> str:
+    """What a verdict rests on, as JSON: a line for each problem, the worst fault's first."""
+    lines = [
+        {"fault": fault.kind.id, "place": fault.place, "rule": problem.rule, "subject": problem.subject, "observed": problem.observed,
+         "expected": problem.expected, "reason": problem.reason, "began": problem.began, "seen": problem.seen, "sweeps": problem.sweeps}
+        for fault in verdict.faults for problem in fault.problems
+    ]
+    return json.dumps(lines[:_MOST_EVIDENCE])

@@ -1,0 +1,174 @@
+"""Makes faults of a node's problems: what belongs together, whether it is sure, and what its history adds to the repair."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from healthcheck.outcome import Owner, Repair, Severity, Status
+from healthcheck.store.history import Problem
+from healthcheck.triage.episodes import flapping, place, returns, score
+from healthcheck.triage.past import Past
+from healthcheck.triage.policy import FaultKind, Isolation, Of, Policy
+from healthcheck.triage.verdict import Fault
+
+_REPAIRS = tuple(Repair)
+_ISOLATIONS = tuple(Isolation)
+Key = tuple[str, str]
+
+
+def of(problem: Problem) -> Of | None:
+    """What a problem is evidence of; None for an UNKNOWN that is muster's own doing, which accuses no node."""
+    if problem.status == Status.FAIL.value:
+        return Of.FAIL
+    if problem.origin != "node":
+        return None
+    return Of.UNKNOWN if problem.rule else Of.UNREACHED
+
+
+def faults(past: Past, policy: Policy, now: float, excused: Collection[str] = ()) -> list[Fault]:
+    """What is wrong with a node, from worst to least. `excused` are the rules whose UNKNOWN an incident answers for ("": unreached)."""
+    now_there = _grouped(past.problems, policy, excused, waiting=policy.wedged)
+    before = _grouped((*past.over, *past.moved), policy, ())
+    found = [_fault(key, now_there[key].kind, now_there[key].problems, before.get(key), past, policy, now) for key in now_there]
+    for key, group in before.items():
+        if key not in now_there and group.kind.of is not Of.UNKNOWN:
+            own = [problem for problem in group.problems if problem.node == past.node]
+            if why := flapping(own, policy.flap, now):
+                held = _fault(key, group.kind, own[-1:], group, past, policy, now)
+                found.append(replace(held, isolation=group.kind.isolation, because=(*held.because, why)))
+    return sorted(_driver_first(found), key=lambda fault: _rank(fault, policy))
+
+
+def _rank(fault: Fault, policy: Policy) -> tuple[int, int, int, float, str]:
+    isolation, repair = fault.urgency
+    return -isolation, policy.kinds.index(fault.kind), -repair, fault.began, fault.place
+
+
+@dataclass
+class _Group:
+    kind: FaultKind
+    problems: list[Problem]
+
+
+def _grouped(problems: Iterable[Problem], policy: Policy, excused: Collection[str], waiting: int = 0) -> dict[Key, _Group]:
+    """Problems by kind and place; what is not measured counts after `waiting` sweeps."""
+    groups: dict[Key, _Group] = {}
+    for problem in sorted(problems, key=lambda problem: (problem.began, problem.rule, problem.subject)):
+        what = of(problem)
+        if what is None or (what is not Of.FAIL and (problem.rule in excused or problem.sweeps < waiting)):
+            continue
+        kind = policy.kind(what, problem.rule, Severity(problem.severity))
+        if kind is not None:
+            groups.setdefault((kind.id, place(problem)), _Group(kind, [])).problems.append(problem)
+    return groups
+
+
+def _fault(
+    key: Key, kind: FaultKind, here: Sequence[Problem], before: _Group | None, past: Past, policy: Policy, now: float,
+) -> Fault:
+    history = [*here, *(before.problems if before is not None else ())]
+    because: list[str] = []
+    isolation = kind.isolation
+    if isolation is not Isolation.NONE and not _sure(kind, here, history, policy):
+        isolation = Isolation.NONE
+        because.append(f"seen in {max(problem.sweeps for problem in here)} of the {kind.confirm} sweeps that it takes")
+    asked = [Repair(problem.repair) for problem in here if problem.repair is not None]
+    repair = max(asked, key=_REPAIRS.index) if asked else kind.repair
+    by_itself = repair
+    if kind.isolation is not Isolation.NONE:
+        repair = _climbed(repair, key[1], history, past, policy, now, because)
+        repair = _repeated(repair, key[1], past, policy, now, because)
+    owner = Owner.VENDOR if repair is Repair.REPLACE else kind.owner or _owner(here)
+    began = min(problem.began for problem in here)
+    return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because), repair is not by_itself)
+
+
+def _sure(kind: FaultKind, here: Sequence[Problem], history: Sequence[Problem], policy: Policy) -> bool:
+    """Whether enough sweeps saw it; what was here within the flap window has been confirmed before."""
+    if kind.of is not Of.FAIL or max(problem.sweeps for problem in here) >= kind.confirm:
+        return True
+    first = min(problem.began for problem in here)
+    return any(0 < first - problem.began <= policy.flap.hours * 3600 and problem.sweeps >= kind.confirm for problem in history)
+
+
+def _owner(problems: Sequence[Problem]) -> Owner:
+    named = [Owner(problem.owner) for problem in problems if problem.owner is not None]
+    return named[0] if named else Owner.OPERATOR
+
+
+def _component(where: str) -> bool:
+    return " " in where and where.partition(" ")[0] in ("gpu", "nvme")
+
+
+def _climbed(
+    repair: Repair, where: str, history: Sequence[Problem], past: Past, policy: Policy, now: float, because: list[str],
+) -> Repair:
+    """The next rung where this one did not hold."""
+    if repair not in (Repair.RESTART_SERVICE, Repair.RESET_GPU, Repair.REBOOT):
+        return repair
+    own = [problem for problem in history if problem.node == past.node]
+    outlived = returns(own, past.boots[1:], policy.climb, now)
+    if outlived >= policy.climb.failures:
+        because.append(f"it came back after {outlived} reboots in {policy.climb.days:g} days: hardware")
+        return Repair.REPLACE if _component(where) else Repair.INSPECT
+    lesser = [done.time for done in past.repaired if done.what == repair.value and repair is not Repair.REBOOT]
+    if repair is not Repair.REBOOT and (outlived or returns(own, lesser, policy.climb, now)):
+        because.append(f"it came back after {'a reboot' if outlived else repair.value}")
+        return Repair.REBOOT
+    return repair
+
+
+def _repeated(repair: Repair, where: str, past: Past, policy: Policy, now: float, because: list[str]) -> Repair:
+    """Repeat offenders leave the ladder: what fails again and again is not mended by another reboot."""
+    failures = [problem for problem in (*past.problems, *past.over, *past.moved) if isolates(problem, policy)]
+    if not _component(where):
+        failures = [problem for problem in failures if problem.began >= past.chassis_since]
+    at = [problem for problem in failures if place(problem) == where] if _component(where) else \
+         [problem for problem in failures if not _component(place(problem))]
+    value, times = score(at, policy.repeat, now)
+    if value < policy.repeat.score:
+        return repair
+    what = "this component" if _component(where) else "this node"
+    elsewhere = sorted({problem.node for problem in at} - {past.node})
+    because.append(f"repeat offender: {what} failed {times} times in {policy.repeat.days:g} days (score {value:.1f})"
+                   + (f", also in {', '.join(elsewhere[:3])}" if elsewhere else ""))
+    worst = Repair.REPLACE if _component(where) else Repair.INSPECT
+    return max(repair, worst, key=_REPAIRS.index)
+
+
+def isolates(problem: Problem, policy: Policy) -> bool:
+    """Whether such a problem, by itself, keeps jobs away from a node."""
+    what = of(problem)
+    if what is None or what is Of.UNKNOWN:
+        return False
+    kind = policy.kind(what, problem.rule, Severity(problem.severity))
+    return kind is not None and kind.isolation is not Isolation.NONE and problem.sweeps >= kind.confirm
+
+
+def _driver_first(found: list[Fault]) -> list[Fault]:
+    """At a place of which the driver itself says what it wants, that is done; history may ask for more."""
+    deciding: dict[str, list[Fault]] = defaultdict(list)
+    for fault in found:
+        if fault.kind.decides and fault.isolation is not Isolation.NONE:
+            deciding[fault.place].append(fault)
+    result = []
+    for fault in found:
+        words = deciding.get(fault.place)
+        if words and not fault.kind.decides and fault.isolation is not Isolation.NONE and not fault.raised:
+            said = max((word.repair for word in words), key=_REPAIRS.index)
+            if said is not fault.repair:
+                fault = replace(fault, repair=said, owner=words[0].owner, because=(*fault.because, f"the driver asks for {said.value}"))
+        result.append(fault)
+    return result
+
+
+def suspect_node(past: Past, policy: Policy, now: float) -> str:
+    """Why the node itself is suspect where several of its components repeat; empty where they do not."""
+    failures = [problem for problem in past.problems + past.over if problem.began >= past.chassis_since and isolates(problem, policy)]
+    places = {place(problem) for problem in failures if _component(place(problem))}
+    value, times = score([problem for problem in failures if _component(place(problem))], policy.repeat, now)
+    if len(places) < 2 or value < policy.repeat.score:
+        return ""
+    return f"{len(places)} components of this node failed {times} times in {policy.repeat.days:g} days: suspect what they share"

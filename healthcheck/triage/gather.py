@@ -1,0 +1,171 @@
+"""Reads the store, once, into what triage knows of the fleet."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from healthcheck.outcome import NodeState
+from healthcheck.store.cordons import State
+from healthcheck.store.file import Store
+from healthcheck.store.history import Problem
+from healthcheck.triage.past import Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
+from healthcheck.triage.policy import Isolation, Policy
+from inventory.model import Node
+
+_DAY = 86400.0
+_PROBLEM = ("SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
+            "sweeps, kind, serial, repair, problem.node AS at, component FROM problem JOIN node ON node.id = problem.node "
+            "LEFT JOIN component ON component.id = component WHERE ")
+# Deeds of the ledger that are repairs, and how each line begins that came to a good end.
+_REPAIRS = ("reboot", "reset-gpu", "restart-service", "repaired")
+_DONE = "done"
+
+Silenced = Callable[[Problem], bool]
+Lost = Callable[[str, str, int], str]
+
+
+def _never(problem: Problem) -> bool:
+    return False
+
+
+def _held(node: str, backend: str, number: int) -> str:
+    return ""
+
+
+def gather(
+    store: Store, nodes: Iterable[Node], policy: Policy, now: float, *, silenced: Silenced = _never, lost: Lost = _held,
+) -> Fleet:
+    """The fleet as the store knows it at `now`; raises StoreError.
+
+    `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, number)` says who holds the node instead where
+    the back end no longer shows our cordon, and nothing where it does.
+    """
+    window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
+    there = _Memory(store, policy, now, now - window, silenced, lost)
+    opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
+    return Fleet(
+        now, tuple(there.past(node) for node in nodes),
+        tuple(Isolated(row[0], row[1]) for row in store.rows(
+            "SELECT cordon.node, began FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL AND began > ? "
+            "AND coalesce(outcome, '') NOT LIKE 'not done%'", now - policy.breaker.hours * 3600)),
+        opened[0][0] if opened else None, opened[0][1] if opened else "")
+
+
+class _Memory:
+    """What the store holds of all nodes, by node."""
+
+    def __init__(self, store: Store, policy: Policy, now: float, since: float, silenced: Silenced, lost: Lost) -> None:
+        self._silences = silenced
+        self._problems: dict[str, list[Problem]] = defaultdict(list)
+        self._over: dict[str, list[Problem]] = defaultdict(list)
+        self._of: dict[int, list[Problem]] = defaultdict(list)
+        self._silent: dict[str, int] = defaultdict(int)
+        self._here: dict[str, set[int]] = defaultdict(set)
+        self._chassis: dict[str, float] = {}
+        self._left: dict[int, set[str]] = defaultdict(set)
+        self._read_problems(store, since)
+        self._boots = _lists(store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"))
+        self._looks = self._read_looks(store, policy.requalify.profile)
+        self._repaired = _repaired(store, since)
+        self._away = {row[0]: row[1] for row in store.rows(
+            "SELECT node, 'RMA ' || id || ' is open' || CASE WHEN shipped IS NULL THEN '' ELSE ', shipped' END || ': ' || why "
+            "FROM rma WHERE returned IS NULL")}
+        self._verdicts = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4]) for row in store.rows(
+            "SELECT verdict.id, name, fault, isolation, began FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
+        self._cordons, self._overridden = self._read_cordons(store, lost)
+
+    def _read_problems(self, store: Store, since: float) -> None:
+        seats = store.rows("SELECT name, component, kind, seat.began FROM seat JOIN node ON node.id = seat.node "
+                           "JOIN component ON component.id = component WHERE ended IS NULL")
+        for name, component, kind, began in seats:
+            self._here[name].add(component)
+            if kind == "chassis":
+                self._chassis[name] = began
+        for row in store.rows(_PROBLEM + "ended IS NULL OR ended >= ? ORDER BY problem.id", since):
+            values = tuple(row)
+            problem, component = Problem(*values[:-2]), values[-1]
+            if self._silences(problem):
+                self._silent[problem.node] += problem.ended is None
+                continue
+            if problem.ended is None:
+                self._problems[problem.node].append(problem)
+            elif component is None or component in self._here[problem.node]:
+                self._over[problem.node].append(problem)
+            if component is not None:
+                self._of[component].append(problem)
+
+    def _read_looks(self, store: Store, profile: str) -> Mapping[str, list[Look]]:
+        found: dict[str, list[Look]] = defaultdict(list)
+        for name, time, state, against in store.rows(
+                "SELECT name, time, state, against FROM look JOIN node ON node.id = look.node WHERE profile = ? ORDER BY time", profile):
+            listed = json.loads(against) if against != "[]" else []
+            quiet = listed and len(listed) < _ALL_TOLD and all(self._silences(_named(name, *one)) for one in listed)
+            found[name].append(Look(time, NodeState.HEALTHY.value if quiet else state))
+        return found
+
+    def _read_cordons(self, store: Store, lost: Lost) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, str]]:
+        """Our cordons that hold, and what people did against the verdict that holds."""
+        cordons: dict[str, list[OpenCordon]] = defaultdict(list)
+        overridden: dict[str, str] = {}
+        for number, node, backend, why, state, began, verdict, said in store.rows(
+                "SELECT cordon.id, cordon.node, backend, cordon.why, state, began, verdict, outcome FROM cordon "
+                "LEFT JOIN ledger ON ledger.id = cordon.line WHERE ended IS NULL OR verdict IN "
+                "(SELECT id FROM verdict WHERE ended IS NULL) ORDER BY cordon.id"):
+            holds = self._verdicts.get(node)
+            instead = ""
+            if state in (State.MEANT.value, State.HELD.value):
+                instead = lost(node, backend, number) if state == State.HELD.value else ""
+                if not instead:
+                    cordons[node].append(OpenCordon(number, backend, why, began, verdict))
+                    continue
+                said = instead
+            if verdict is not None and holds is not None and verdict == holds.id and not str(said or "").startswith("not done"):
+                overridden[node] = (f"{instead or 'it was given back by hand'}, against muster#{number}, whose verdict holds; "
+                                    f"muster cordon {node} cordons it again")
+        return cordons, overridden
+
+    def past(self, node: Node) -> Past:
+        """What is known of one node."""
+        name = node.name
+        here = self._here.get(name, ())
+        return Past(
+            name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())), tuple(self._over.get(name, ())),
+            tuple(problem for component in here if component in self._of for problem in self._of[component] if problem.node != name),
+            self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
+            tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
+            self._verdicts.get(name), self._overridden.get(name, ""), _domains(node), self._away.get(name, ""))
+
+
+_ALL_TOLD = 50      # as many as a sweep stores of a look; with so many there may be more that nobody told
+
+
+def _lists(rows: Iterable[Any]) -> Mapping[str, list[float]]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for name, value in rows:
+        found[name].append(value)
+    return found
+
+
+def _named(node: str, rule: str, subject: str, status: str) -> Problem:
+    return Problem(node, rule, subject, status, "critical", None, None, "", "", "", "", 0.0, 0.0, None, 1, None, None)
+
+
+def _repaired(store: Store, since: float) -> Mapping[str, list[Repaired]]:
+    """What was done to nodes: by muster, and by a vendor whose part came back."""
+    found: dict[str, list[Repaired]] = defaultdict(list)
+    for node, action, finished, outcome in store.rows("SELECT node, action, finished, outcome FROM ledger WHERE finished >= ?", since):
+        if action in _REPAIRS and str(outcome).startswith(_DONE):
+            found[node].append(Repaired(finished, action))
+    for node, slot, returned in store.rows("SELECT node, slot, returned FROM rma WHERE returned >= ?", since):
+        found[node].append(Repaired(returned, "returned from the vendor", slot))
+    return found
+
+
+def _domains(node: Node) -> Mapping[str, tuple[str, ...]]:
+    given: dict[str, Collection[str]] = {
+        "rack": (node.rack,) if node.rack else (), "leaf": node.leaf, "power": (node.power,) if node.power else (),
+        "nvlink_domain": (node.nvlink_domain,) if node.nvlink_domain else ()}
+    return {kind: tuple(names) for kind, names in given.items() if names}

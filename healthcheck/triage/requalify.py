@@ -1,0 +1,60 @@
+"""Whether a node that we hold may be returned: one function, which asks for proof and never takes silence for it."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from healthcheck.outcome import NodeState, Severity
+from healthcheck.triage.faults import isolates, of
+from healthcheck.triage.past import Look, Past
+from healthcheck.triage.policy import Policy
+
+
+def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
+    """Whether the node has shown, since its repair, what the policy asks for; and in words what it showed, or what is missing.
+
+    The repair is the last of: a fault that isolates was seen to be over, a reboot, a repair that we know of, and our cordon itself.
+    """
+    if past.away:
+        return False, past.away
+    if not past.in_service:
+        return False, f"its lifecycle is {past.lifecycle}"
+    if (kept := _still_there(past, policy)) is not None:
+        return False, kept
+    since = max([*(problem.ended or problem.seen for problem in past.over if isolates(problem, policy)), *past.boots[-1:],
+                 *(done.time for done in past.repaired), *(cordon.began for cordon in past.cordons)], default=0.0)
+    wanted = policy.requalify
+    by_hand = f"muster check {past.node} --profile {wanted.profile} --store"
+    newest = sorted(past.looks, key=lambda look: look.time)[-wanted.sweeps:]
+    clean = 0
+    for look in reversed(newest):
+        if look.time < since or not _clean(look):
+            break
+        clean += 1
+    if clean < wanted.sweeps:
+        return False, f"{clean} of {wanted.sweeps} clean looks since {_when(since)}: {by_hand}"
+    if now - newest[-1].time > policy.fresh_hours * 3600:
+        return False, f"its last clean look was at {_when(newest[-1].time)}, over {policy.fresh_hours:g} h ago: {by_hand}"
+    return True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since {_when(newest[0].time)}"
+
+
+def _still_there(past: Past, policy: Policy) -> str | None:
+    """A fault that does not go away by itself, whose component is here still and to which nothing is known to have been done."""
+    for problem in past.over:
+        what = of(problem)
+        kind = policy.kind(what, problem.rule, Severity(problem.severity)) if what is not None else None
+        if kind is None or not kind.lasting or problem.node != past.node:
+            continue
+        ended = problem.ended if problem.ended is not None else problem.seen
+        if not any(done.time >= problem.began for done in past.repaired) and any(cordon.began <= ended for cordon in past.cordons):
+            return (f"{problem.rule} of {problem.subject} went away by itself, and the same board is there: muster rma open {past.node}, "
+                    f"or muster uncordon {past.node} if you know better")
+    return None
+
+
+def _clean(look: Look) -> bool:
+    return look.state == NodeState.HEALTHY.value
+
+
+def _when(time: float) -> str:
+    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
