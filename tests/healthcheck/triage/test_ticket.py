@@ -1,0 +1,159 @@
+"""Tickets: whole ones against golden files, and nothing foreign in them that forges a line, a link or a mention."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck.outcome import Owner, Repair
+from healthcheck.store.history import Problem, Seat
+from healthcheck.store.ledger import Line
+from healthcheck.triage.past import OpenVerdict, Past, Repaired
+from healthcheck.triage.policy import FaultKind, Isolation, Of
+from healthcheck.triage.ticket import document, markdown, ticket
+from healthcheck.triage.verdict import Fault, Verdict
+from inventory.model import Bmc, Node, PortPlan
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+T0 = 1_790_000_000.0
+HOUR = 3600.0
+NODE = Node("gpu017", rack="r04", bmc=Bmc("10.9.0.17"), ports={"0000:5e:00.0": PortPlan("compute", 3, "leaf12")})
+CHASSIS = Seat("chassis", "C0017", "gpu017", "chassis", T0 - 900 * HOUR, T0, None)
+
+
+def problem(rule: str, subject: str = "", **more: object) -> Problem:
+    given = {"node": "gpu017", "rule": rule, "subject": subject, "status": "fail", "severity": "critical", "origin": None, "owner": None,
+             "observed": "", "expected": "", "reason": "", "remedy": "", "began": T0, "seen": T0 + 2 * HOUR, "ended": None, "sweeps": 9,
+             "kind": None, "serial": None}
+    return Problem(**{**given, **more})  # type: ignore[arg-type]
+
+
+def verdict(kind: str, problems: tuple[Problem, ...], repair: Repair, owner: Owner, place: str = "", *because: str) -> Verdict:
+    fault = Fault(FaultKind(kind, "why", ("*",), Of.FAIL), place, problems, Isolation.NO_NEW_JOBS, repair, owner, T0, because)
+    return Verdict("gpu017", Isolation.NO_NEW_JOBS, repair, owner, kind, "why it matters", (fault,))
+
+
+WORN = problem("gpu-row-remap-failed", "GPU 3", observed="a row could not be remapped", expected="none", kind="gpu", serial="1650721",
+               remedy="Send the GPU back: no reset brings spare rows back.")
+CASES = {
+    "worn-gpu": (
+        verdict("gpu-worn-out", (WORN,), Repair.REPLACE, Owner.VENDOR, "gpu 1650721", "repeat offender: this component failed 3 times"),
+        Past("gpu017", moved=(problem("gpu-ecc-uncorrected", "GPU 6", node="gpu004", observed="2", kind="gpu", serial="1650721",
+                                      began=T0 - 300 * HOUR, seen=T0 - 280 * HOUR, ended=T0 - 279 * HOUR),),
+             boots=(T0 - 700 * HOUR, T0 + HOUR), verdict=OpenVerdict(1, "gpu-worn-out", Isolation.NO_NEW_JOBS, T0)),
+        (CHASSIS, Seat("gpu", "1650721", "gpu017", "0000:9a:00.0", T0 - 200 * HOUR, T0, None),
+         Seat("gpu", "1650721", "gpu004", "0000:5d:00.0", T0 - 900 * HOUR, T0 - 250 * HOUR, T0 - 210 * HOUR)),
+        (Line(3, T0 - 50 * HOUR, "ops", "cordon", "gpu017", "long ago", "slurm", "cordoned", T0 - 50 * HOUR),
+         Line(7, T0 + 60, "muster", "cordon", "gpu017", "gpu-worn-out", "slurm", "cordoned", T0 + 61),
+         Line(8, T0 + 600, "muster", "reboot", "gpu017", "to see", "slurm", None, None)),
+        "/var/lib/muster/evidence/gpu017/20260921T160000Z",
+    ),
+    "port-down": (
+        verdict("network-port", (problem("port-state", "mlx5_3/1 (0000:5e:00.0)", observed="DOWN, Polling", expected="ACTIVE, LinkUp",
+                                         remedy="Look at the cable and the switch port."),), Repair.INSPECT, Owner.NETWORK),
+        Past("gpu017"), (CHASSIS,), (), ""),
+    "unreachable": (
+        verdict("unreachable", (problem("", status="unknown", origin="node", reason="connect: timed out after 10 s"),), Repair.INSPECT,
+                Owner.DATACENTRE),
+        Past("gpu017"), (), (Line(9, T0 + 60, "muster", "cordon", "gpu017", "unreachable", "slurm", "cordoned", T0 + 61),), ""),
+    "wedged": (
+        verdict("probe-wedged", tuple(
+            problem(f"gpu-{name}", status="unknown", origin="node", reason="nvml: wedged since 14:02, pid 4711", sweeps=4)
+            for name in ("count", "memory", "power", "ecc-uncorrected", "recovery-action")), Repair.REBOOT, Owner.OPERATOR),
+        Past("gpu017", repaired=(Repaired(T0 + 1800, "restart-service"),)), (CHASSIS,), (), ""),
+}
+
+
+def golden(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("MUSTER_GOLDEN") == "update":
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_ticket_says_all_that_its_reader_needs(name: str) -> None:
+    judged, past, seats, lines, bundle = CASES[name]
+    golden(f"ticket-{name}.md", markdown(ticket(judged, past, seats, lines, NODE, bundle=bundle)))
+
+
+def test_what_was_done_before_the_fault_began_is_left_out_and_what_nobody_knows_the_end_of_is_told() -> None:
+    judged, past, seats, lines, _ = CASES["worn-gpu"]
+    text = markdown(ticket(judged, past, seats, lines, NODE))
+    assert "long ago" not in text and "reboot by muster (to see): outcome not known" in text
+    assert text.count("the node had been restarted") == 1
+    assert text.endswith("Evidence: none since this began; `muster evidence gpu017` makes one\n")
+
+
+def test_what_is_not_known_is_said_not_to_be() -> None:
+    judged, past, *_ = CASES["unreachable"]
+    text = markdown(ticket(judged, past, (), (), None))
+    assert [line for line in text.splitlines() if line.endswith("not known")] == [
+        "- Rack: not known", "- BMC: not known", "- Chassis serial: not known"]
+
+
+def test_a_ticket_is_to_one_owner_and_names_what_is_for_others() -> None:
+    worn, past, seats, lines, _ = CASES["worn-gpu"]
+    port = CASES["port-down"][0].faults[0]
+    text = markdown(ticket(replace(worn, faults=(*worn.faults, port)), past, seats, lines, NODE))
+    assert "To the vendor." in text and "Polling" not in text
+    assert "Also wrong, and not asked for here: network-port" in text
+
+
+def test_a_component_that_has_left_its_slot_is_named_by_where_it_sat_last() -> None:
+    judged, past, *_ = CASES["worn-gpu"]
+    gone = Seat("gpu", "1650721", "gpu017", "0000:9a:00.0", T0 - 200 * HOUR, T0, T0 + HOUR)
+    assert "slot 0000:9a:00.0" in markdown(ticket(judged, past, (gone,), (), NODE))
+
+
+def test_the_document_holds_the_same() -> None:
+    judged, past, seats, lines, bundle = CASES["worn-gpu"]
+    said = ticket(judged, past, seats, lines, NODE, bundle=bundle)
+    told = json.loads(json.dumps(document(said)))
+    assert (told["schema"], told["node"], told["owner"], told["repair"], told["bundle"]) == (
+        "muster.ticket/1", "gpu017", "vendor", "replace", bundle)
+    assert told["text"] == markdown(said) and told["where"]["BMC"] == "10.9.0.17"
+
+
+NASTY = st.text(max_size=60) | st.sampled_from([
+    "`", "``", "a`b", "\n# forged", "\r\n- forged", "\x1b[31m", "[x](http://e.vil)", "<img src=x>", "@everyone", "#1", "http://e.vil/x",
+    "www.e.vil", "\u2028- forged", "\u202egnp", "\u2066", "```\nx\n```", "\x85# x", "\ud800", "*b*", "~~", "a|b", "", " ", "\u00ad",
+])
+
+
+OURS = re.compile(r"(?:- |To |Also wrong, and not asked for here: |Evidence: ).*|(?:What was seen|Why this is asked|The same component before|"
+                  r"What was tried|What helps):|")
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(NASTY, min_size=9, max_size=9), st.integers(1, 30))
+def test_nothing_foreign_forges_a_line_or_anything_else(words: list[str], times: int) -> None:
+    lines = _said("", times, *words).splitlines()
+    assert len(lines) <= 60 and lines[0].startswith("# ")
+    for line in lines[1:]:
+        assert OURS.fullmatch(line), line
+    for line in lines:
+        assert all(each.isprintable() for each in line) and len(line) < 700
+        outside = re.sub(r"`[^`]+`", "", line.removeprefix("# "))
+        assert not re.search(r"[`\[\]<>@*#|~\\]|//|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|www\.e", outside), line
+
+
+def _said(first: str, times: int, *words: str) -> str:
+    subject, observed, expected, reason, remedy, serial, slot, why, outcome = words
+    found = tuple(problem("a-rule", f"{first}{number}" if times > 1 else subject, observed=observed, expected=expected, reason=reason,
+                          remedy=remedy and f"{remedy}{number if times > 1 else ''}", kind="gpu", serial=f"{serial}{number}") for number in range(times))
+    unread = tuple(problem("b-rule", status="unknown", reason=f"{reason}{number if times > 1 else ''}") for number in range(times))
+    faults = tuple(replace(verdict("k", found[at:] + unread, Repair.REPLACE, Owner.VENDOR, subject, why or "y").faults[0]) for at in range(min(times, 5)))
+    other = verdict("other", found, Repair.INSPECT, Owner.NETWORK, slot or "s").faults[0]
+    judged = Verdict("gpu017", Isolation.EVICT, Repair.REPLACE, Owner.VENDOR, "k", why or "y", (*faults, *[other] * times))
+    seats = [Seat("gpu", f"{serial}{number}", node, slot, T0, T0, None) for number in range(times) for node in ("gpu017", "gpu003")]
+    moved = tuple(replace(each, node="gpu003", ended=T0 + 1) for each in found)
+    lines = [Line(number, T0 + number, "ops", "cordon", "gpu017", why, "", outcome, None) for number in range(times)]
+    return markdown(ticket(judged, Past("gpu017", moved=moved), seats, lines, NODE, bundle=slot))
