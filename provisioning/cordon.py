@@ -27,8 +27,14 @@ class Done:
     failed: bool = False
 
 
-def cordon(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False) -> list[Done]:
-    """Keeps new jobs away from these nodes; gives a line for each, in order. Raises ActionError where the back end cannot be asked."""
+def cordon(
+    store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False,
+    verdict: int | None = None,
+) -> list[Done]:
+    """Keeps new jobs away from these nodes; gives a line for each, in order. Raises ActionError where the back end cannot be asked.
+
+    `verdict` is the one of triage in whose name it is done; what a person cordons, triage leaves to people.
+    """
     if not dry:
         settle_meant(store, backend, clock)
     known = {one.node: one for one in open_cordons(store, nodes, backend.name)}
@@ -44,7 +50,7 @@ def cordon(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
             continue
         if (stale := known.get(node)) is not None:
             settle(store, stale, State.VOID, "somebody gave the node back", clock())
-        made = mean(store, node, backend.name, why, who, clock())
+        made = mean(store, node, backend.name, why, who, clock(), verdict)
         if made is None:
             done[node] = Done(node, "another muster is cordoning it", held=False, failed=True)
             continue

@@ -35,17 +35,17 @@ class Cordon:
     verdict: int | None = None
 
 
-def mean(store: Store, node: str, backend: str, why: str, who: str, now: float) -> Cordon | None:
-    """Writes down that a node is about to be cordoned; None where another muster was first."""
+def mean(store: Store, node: str, backend: str, why: str, who: str, now: float, verdict: int | None = None) -> Cordon | None:
+    """Writes down that a node is about to be cordoned; None where another muster was first. `verdict`: in whose name triage does it."""
     with store.writing() as db:
         if db.execute("SELECT 1 FROM cordon WHERE node = ? AND backend = ? AND ended IS NULL", (node, backend)).fetchone():
             return None
         line = ledger.begin(db, now, who, "cordon", node, why, backend)
         number = db.execute(
-            "INSERT INTO cordon (node, backend, why, who, state, began, line) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (node, backend, why, who, State.MEANT.value, now, line)).lastrowid
+            "INSERT INTO cordon (node, backend, why, who, state, began, line, verdict) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (node, backend, why, who, State.MEANT.value, now, line, verdict)).lastrowid
     assert number is not None  # noqa: S101  (an INSERT always has one)
-    return Cordon(number, node, backend, why, who, State.MEANT, now, None, line)
+    return Cordon(number, node, backend, why, who, State.MEANT, now, None, line, verdict)
 
 
 def settle(store: Store, cordon: Cordon, state: State, outcome: str, now: float, line: int | None = None) -> None:

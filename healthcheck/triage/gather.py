@@ -19,16 +19,21 @@ _DAY = 86400.0
 _PROBLEM = ("SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
             "sweeps, kind, serial, repair, problem.node AS at, component FROM problem JOIN node ON node.id = problem.node "
             "LEFT JOIN component ON component.id = component WHERE ")
-# Deeds of the ledger that are repairs, and how each line begins that came to a good end.
+# Deeds of the ledger that are repairs, and how the outcome of one begins that came to a good end.
 _REPAIRS = ("reboot", "reset-gpu", "restart-service", "repaired")
-_DONE = "done"
+_DONE = ("done", "rebooted")
 
 Silenced = Callable[[Problem], bool]
 Lost = Callable[[str, str, int], str]
+Others = Callable[[str], str]
 
 
 def _never(problem: Problem) -> bool:
     return False
+
+
+def _nobody(node: str) -> str:
+    return ""
 
 
 def _held(node: str, backend: str, number: int) -> str:
@@ -37,17 +42,19 @@ def _held(node: str, backend: str, number: int) -> str:
 
 def gather(
     store: Store, nodes: Iterable[Node], policy: Policy, now: float, *, silenced: Silenced = _never, lost: Lost = _held,
+    others: Others = _nobody,
 ) -> Fleet:
     """The fleet as the store knows it at `now`; raises StoreError.
 
     `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, number)` says who holds the node instead where
-    the back end no longer shows our cordon, and nothing where it does.
+    the back end no longer shows our cordon, and nothing where it does; `others(node)` who else
+    keeps jobs away from it.
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
     there = _Memory(store, policy, now, now - window, silenced, lost)
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
     return Fleet(
-        now, tuple(there.past(node) for node in nodes),
+        now, tuple(there.past(node, others(node.name)) for node in nodes),
         tuple(Isolated(row[0], row[1]) for row in store.rows(
             "SELECT cordon.node, began FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL AND began > ? "
             "AND coalesce(outcome, '') NOT LIKE 'not done%'", now - policy.breaker.hours * 3600)),
@@ -127,7 +134,7 @@ class _Memory:
                                     f"muster cordon {node} cordons it again")
         return cordons, overridden
 
-    def past(self, node: Node) -> Past:
+    def past(self, node: Node, others: str) -> Past:
         """What is known of one node."""
         name = node.name
         here = self._here.get(name, ())
@@ -136,7 +143,7 @@ class _Memory:
             tuple(problem for component in here if component in self._of for problem in self._of[component] if problem.node != name),
             self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
-            self._verdicts.get(name), self._overridden.get(name, ""), _domains(node), self._away.get(name, ""))
+            self._verdicts.get(name), self._overridden.get(name, ""), others, _domains(node), self._away.get(name, ""))
 
 
 _ALL_TOLD = 50      # as many as a sweep stores of a look; with so many there may be more that nobody told

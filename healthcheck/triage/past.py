@@ -56,7 +56,7 @@ class Past:
     of which `silenced` says how much there is. `moved` holds earlier failures, on whatever node, of components that sit here now; and
     of this node's own earlier failures only those that are not of a component that has left. `boots` are the first sweeps of its boots,
     oldest first. `overridden` says who gave the node back by hand while the
-    verdict that isolated it holds. `domains` are its failure domains by kind (rack,
+    verdict that isolated it holds; `others` who else keeps jobs away from it. `domains` are its failure domains by kind (rack,
     leaf ...). `away` is an open RMA's words, empty where there is none.
     """
 
@@ -74,6 +74,7 @@ class Past:
     cordons: tuple[OpenCordon, ...] = ()
     verdict: OpenVerdict | None = None
     overridden: str = ""
+    others: str = ""
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     away: str = ""
 

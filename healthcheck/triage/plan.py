@@ -77,7 +77,7 @@ def make(fleet: Fleet, policy: Policy) -> Plan:
     breaker = Breaker(fleet, policy.breaker)
     for verdict in _wanting(verdicts, past_of, policy):
         past = past_of[verdict.node]
-        if refused := past.overridden or _stale(verdict, policy, fleet.now):
+        if refused := past.others or past.overridden or _stale(verdict, policy, fleet.now):
             withheld.append(Withheld(Act.ISOLATE, verdict.node, refused))
             continue
         reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)
