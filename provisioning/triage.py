@@ -13,13 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from healthcheck.store import ledger
-from healthcheck.store.cordons import State, open_cordons, settle
+from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import settle as settle_cordon
 from healthcheck.store.file import Store
 from healthcheck.store.verdicts import write
 from healthcheck.triage.plan import Act, Plan
 from inventory.errors import UsageError
-from provisioning.actions.base import Backend, Held, Holder
-from provisioning.cordon import Clock, Done, cordon, uncordon
+from provisioning.actions.base import Backend, Held, Holder, Reboots
+from provisioning.cordon import Clock, Done, cordon, settle_meant, uncordon
+from provisioning.reboot import settle_reboots
 
 LOCK = "triage.lock"
 
@@ -80,7 +82,15 @@ def settle_lost(store: Store, backend: Backend, who: str, clock: Clock) -> None:
         if one.state is State.HELD and one.node in seen and seen[one.node].number != one.id:
             with store.writing() as db:
                 line = ledger.begin(db, clock(), who, "look", one.node, f"muster#{one.id} is not there any more", backend.name)
-            settle(store, one, State.VOID, _instead(seen[one.node]), clock(), line)
+            settle_cordon(store, one, State.VOID, _instead(seen[one.node]), clock(), line)
+
+
+def settle(store: Store, backend: Backend, who: str, clock: Clock) -> None:
+    """Writes down what became of every deed of which nobody knows the end, and what people did meanwhile. Raises ActionError."""
+    settle_meant(store, backend, clock)
+    if isinstance(backend, Reboots):
+        settle_reboots(store, backend, clock)
+    settle_lost(store, backend, who, clock)
 
 
 def apply(store: Store, backend: Backend, plan: Plan, who: str, clock: Clock, told: Callable[[Done], None]) -> list[Done]:

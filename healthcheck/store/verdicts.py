@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from healthcheck.store.file import Store
 from healthcheck.triage.plan import Plan
@@ -41,7 +42,7 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
     for verdict in verdicts:
         before = held.pop(verdict.node, None)
         owner = verdict.owner.value if verdict.owner is not None else ""
-        told = (verdict.repair.value, owner, verdict.why, evidence(verdict))
+        told = (verdict.repair.value, owner, verdict.why, json.dumps(lines_of(verdict)))
         if before is not None and before[1:] == (verdict.fault, verdict.isolation.value):
             db.execute("UPDATE verdict SET repair = ?, owner = ?, why = ?, evidence = ?, seen = ? WHERE id = ?", (*told, now, before[0]))
             numbers[verdict.node] = before[0]
@@ -75,11 +76,11 @@ def _incidents(db: sqlite3.Connection, incidents: Sequence[Incident], now: float
     db.executemany("UPDATE incident SET ended = ? WHERE id = ?", [(now, number) for number in held.values()])
 
 
-def evidence(verdict: Verdict) -> str:
-    """What a verdict rests on, as JSON: a line for each problem, the worst fault's first."""
+def lines_of(verdict: Verdict) -> list[dict[str, Any]]:
+    """What a verdict rests on: an entry for each problem, the worst fault's first."""
     lines = [
         {"fault": fault.kind.id, "place": fault.place, "rule": problem.rule, "subject": problem.subject, "observed": problem.observed,
          "expected": problem.expected, "reason": problem.reason, "began": problem.began, "seen": problem.seen, "sweeps": problem.sweeps}
         for fault in verdict.faults for problem in fault.problems
     ]
-    return json.dumps(lines[:_MOST_EVIDENCE])
+    return lines[:_MOST_EVIDENCE]

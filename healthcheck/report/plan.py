@@ -1,0 +1,81 @@
+"""A plan of triage for people, a line each, and as JSON (muster.triage/1)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from healthcheck.store.verdicts import lines_of
+from healthcheck.triage.plan import Act, Plan
+from healthcheck.triage.policy import Isolation
+from healthcheck.triage.verdict import Verdict
+from inventory.text import clean
+
+Fold = Callable[[Iterable[str]], str]
+_WIDE = 150
+
+
+def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold, *, silenced: int = 0) -> Iterator[str]:
+    """The plan, line by line: what is loudest first. `newest` is when the newest stored sweep began."""
+    if plan.is_open:
+        why = plan.opens or "it has been open since an earlier triage"
+        yield f"BREAKER OPEN: {why}; releases go on, and the worst faults have a reserve"
+    if plan.closes:
+        yield f"breaker closes: {plan.closes}"
+    age = "no sweep is stored" if newest is None else f"the newest sweep is {_ago(plan.now - newest)} old"
+    kept = sum(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts)
+    quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
+    yield f"{nodes} nodes, {serving} in service; {kept} not fit for new jobs{quiet}; {age}"
+    for incident in plan.incidents:
+        yield f"incident  {fold(incident.nodes)}: {clean(incident.why, 400)} ({incident.owner.value})"
+    for step in plan.steps:
+        what = f"  {_asked(step.verdict)}" if step.act is Act.ISOLATE else ""
+        yield f"{step.act.value:<9} {step.node}: {clean(step.why, _WIDE)}{what}"
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in plan.withheld:
+        alike[one.act.value, one.why.replace(one.node, "NODE")].append(one.node)
+    for (act, why), names in alike.items():
+        said = why.replace("NODE", names[0]) if len(names) == 1 else why
+        yield f"withheld  {act} {fold(names)}: {clean(said, 300)}"
+    acted = {step.node for step in plan.steps} | {one.node for one in plan.withheld}
+    for verdict in plan.verdicts:
+        if verdict.isolation is not Isolation.NONE and verdict.node not in acted:
+            yield f"held      {verdict.node}: {verdict.fault}: {clean(verdict.why, _WIDE)}  {_asked(verdict)}"
+    watched: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for verdict in plan.verdicts:
+        if verdict.isolation is Isolation.NONE and verdict.faults:
+            watched[verdict.fault, verdict.owner.value if verdict.owner is not None else ""].append(verdict.node)
+    for (fault, owner), names in watched.items():
+        yield f"watch     {fold(names)}: {fault} ({owner})"
+
+
+def _asked(verdict: Verdict) -> str:
+    owner = verdict.owner.value if verdict.owner is not None else "operator"
+    return f"[{verdict.isolation.value}; {verdict.repair.value}, by {owner}]"
+
+
+def _ago(seconds: float) -> str:
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """The plan as one JSON document."""
+    return {
+        "schema": "muster.triage/1", "time": dt.datetime.fromtimestamp(plan.now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "breaker": {"open": plan.is_open, "opens": plan.opens, "closes": plan.closes},
+        "incidents": [{"kind": one.kind, "cause": one.cause, "nodes": list(one.nodes), "why": one.why, "owner": one.owner.value}
+                      for one in plan.incidents],
+        "steps": [{"act": step.act.value, "node": step.node, "why": step.why} | ({"backend": step.backend} if step.backend else {})
+                  for step in plan.steps],
+        "withheld": [{"act": one.act.value, "node": one.node, "why": one.why, "by_breaker": one.by_breaker} for one in plan.withheld],
+        "verdicts": [{
+            "node": verdict.node, "isolation": verdict.isolation.value, "repair": verdict.repair.value,
+            "owner": verdict.owner.value if verdict.owner is not None else None, "fault": verdict.fault, "why": verdict.why,
+            "proven": verdict.proven, "unproven": verdict.unproven, "evidence": lines_of(verdict),
+        } for verdict in plan.verdicts],
+    }

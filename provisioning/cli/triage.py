@@ -1,0 +1,160 @@
+"""`muster triage`: decides what is to be done about the fleet, and with --apply does it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.chosen import who
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.store.file import Store
+    from healthcheck.triage.past import Fleet
+    from healthcheck.triage.plan import Plan
+    from healthcheck.triage.policy import Policy
+    from inventory.model import Inventory
+    from provisioning.actions.base import Backend
+    from provisioning.cordon import Done
+
+
+@click.command()
+@click.option("--apply", "act", is_flag=True, help="Do what the plan says, and write the verdicts into the store.")
+@click.option("--close-breaker", is_flag=True, help="Close the breaker: new isolations are made again. Needs --reason.")
+@click.option("--reason", metavar="TEXT", help="Why the breaker may be closed, for the ledger.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
+@click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
+@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def triage(
+    act: bool, close_breaker: bool, reason: str | None, form: str, hostfile: str | None, golden: str | None, rules: str | None,
+    inventory: str | None, state: str | None,
+) -> int:
+    """Decide, from the sweeps in the store, which nodes jobs must keep away from and which may come back; without --apply only say so.
+
+    What is wrong comes from `muster check --store`. A fault keeps jobs away as the policy says (muster explain policy); a node comes back
+    after it showed, since its repair, that it is well: two clean looks with --profile bringup. What people hold is theirs. The breaker
+    bounds new isolations; once open it stays so, loudly, until --close-breaker, and holds up no release.
+
+    \b
+    muster check --store && muster triage
+    muster triage --apply
+    muster triage --close-breaker --reason 'PDU 3 is back' --apply
+    muster triage --format json | jq '.steps[]'
+
+    Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3 an incident leaves nodes
+    unmeasured, 4 the breaker is open or a failure domain is full.
+    """
+    from healthcheck.store.file import opened
+    from inventory.errors import MusterError
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory, state_dir
+    from provisioning import triage as doing
+    from provisioning.actions.choose import Options, backend
+
+    if close_breaker and not act:
+        raise UsageError("--close-breaker changes what triage does from now on: it goes with --apply")
+    if close_breaker and not (reason and reason.strip()):
+        raise UsageError("--close-breaker needs --reason: whoever reads the ledger wants to know why it was safe")
+    path = find_inventory(inventory)
+    if path is None:
+        raise UsageError("no inventory was found, and without one nobody knows which nodes are in service: see muster inventory --help")
+    there = load_inventory(path)
+    policy = _policy(rules)
+    folder = state_dir(state)
+    trouble = ""
+    through: Backend | None = None
+    try:
+        through = backend(there, Options(hostfile, golden))
+    except UsageError:
+        if act:
+            raise
+    if not act:
+        with opened(folder) as store:
+            try:
+                fleet, silenced = _fleet(store, there, policy, through)
+            except MusterError as error:
+                trouble = str(error)
+                fleet, silenced = _fleet(store, there, policy, None)
+            plan = _print(store, fleet, policy, form, silenced, trouble)
+        if form == "text" and plan.steps:
+            click.echo("This is a plan: muster triage --apply does it.")
+        return _code(plan, [])
+    assert through is not None  # noqa: S101  (or it would have been raised)
+    name = f"triage ({who()})"
+    with opened(folder) as store, doing.alone(folder):
+        if close_breaker:
+            _close(store, name, str(reason).strip())
+        doing.settle(store, through, name, time.time)
+        fleet, silenced = _fleet(store, there, policy, through)
+        plan = _print(store, fleet, policy, form, silenced, "")
+        done = doing.apply(store, through, plan, name, time.time, lambda one: click.echo(f"{one.node}: {one.said}", err=form == "json"))
+    return _code(plan, done)
+
+
+def _policy(rules: str | None) -> Policy:
+    from healthcheck.ruleset import load_ruleset
+    from healthcheck.rulesfolder import folders
+    from healthcheck.triage.policyload import load_policy
+
+    found = folders(rules)
+    return load_policy(found, load_ruleset(found))
+
+
+def _fleet(store: Store, there: Inventory, policy: Policy, through: Backend | None) -> tuple[Fleet, int]:
+    """What is known now, and how many problems are silenced."""
+    from healthcheck.store.silences import active
+    from healthcheck.store.silences import silenced as whose
+    from healthcheck.triage.gather import gather
+    from provisioning import triage as doing
+
+    now = time.time()
+    silences = active(store, now)
+    seen = doing.shown(store, through, there.nodes) if through is not None else {}
+    fleet = gather(store, there, policy, now, silenced=lambda problem: whose(problem, silences, now) is not None,
+                   lost=doing.lost(seen, through.name if through is not None else ""), others=doing.others(seen))
+    return fleet, sum(past.silenced for past in fleet.nodes)
+
+
+def _print(store: Store, fleet: Fleet, policy: Policy, form: str, silenced: int, trouble: str) -> Plan:
+    from healthcheck.report import plan as report
+    from healthcheck.triage.plan import make
+    from inventory.nodeset import fold
+
+    plan = make(fleet, policy)
+    if form == "json":
+        click.echo(json.dumps(report.document(plan), indent=1))
+        return plan
+    if trouble:
+        click.echo(f"note: who holds which node is taken from the store alone: {trouble}", err=True)
+    newest = store.rows("SELECT max(started) FROM sweep")[0][0]
+    for line in report.text(plan, len(fleet.nodes), sum(past.in_service for past in fleet.nodes), newest, fold, silenced=silenced):
+        click.echo(line)
+    return plan
+
+
+def _close(store: Store, name: str, reason: str) -> None:
+    from healthcheck.store import ledger
+    from healthcheck.store.verdicts import close_breaker
+
+    now = time.time()
+    with store.writing() as db:
+        line = ledger.begin(db, now, name, "close breaker", "", reason)
+        was = close_breaker(db, now, name, reason)
+        ledger.finish(db, line, "closed" if was else "it was not open", now)
+    click.echo("the breaker is closed" if was else "the breaker was not open", err=True)
+
+
+def _code(plan: Plan, done: list[Done]) -> int:
+    from healthcheck.triage.policy import Isolation
+
+    if plan.is_open or any(one.by_breaker for one in plan.withheld):
+        return 4
+    if any(one.failed for one in done) or any(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts):
+        return 1
+    return 3 if plan.incidents else 0
