@@ -7,6 +7,7 @@ probes run: not the environment, not the folder, not more arguments. The end of 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -68,6 +69,10 @@ def serve(words: Sequence[str], table: Dict[str, Any]) -> None:
     class Answering(Run):
         def document(self) -> Dict[str, Any]:
             return dict(Run.document(self), digests={probe["id"]: digest(probe) for probe in probes})
+
+        def packed(self) -> str:
+            # To a collector that may be of another version.
+            return json.dumps(self.document())
 
     # A caller may have closed the first three: what we open must not be taken for one of them.
     null = os.open(os.devnull, os.O_RDWR)

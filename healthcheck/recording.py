@@ -88,15 +88,17 @@ class Recording:
 
 class Entries(dict[str, FileCapture]):
     """The entries of a capture that was read from JSON; those of equal text that were lately read are one object, with one `serial`.
+    `size` is what paths and texts hold, in characters.
 
     A fleet's nodes, and a node at two times, say much the same: so it is decoded once, and whoever builds facts of it sees that at once.
     """
 
-    __slots__ = ("serial",)
+    __slots__ = ("serial", "size")
 
     def __init__(self, entries: Mapping[str, FileCapture]) -> None:
         super().__init__(entries)
         self.serial = next(_serials)
+        self.size = sum(len(path) + len(entry.text) for path, entry in entries.items())
 
 
 _serials = itertools.count()
@@ -176,7 +178,8 @@ def _capture(name: str, value: Any) -> Capture:
     return Capture(
         outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
         bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
-        files=_entries(name, files) if files else _NO_FILES, note=_typed(value, "note", str, ""),
+        files=files if isinstance(files, Entries) else entries_from_json(name, files) if files else _NO_FILES,
+        note=_typed(value, "note", str, ""),
     )
 
 
@@ -184,7 +187,8 @@ _NO_FILES: Mapping[str, FileCapture] = MappingProxyType({})
 _LARGE = 64 * 1024
 
 
-def _entries(name: str, files: dict[str, Any]) -> Entries:
+def entries_from_json(name: str, files: dict[str, Any]) -> Entries:
+    """Reads the files of the capture of this name; raises RecordingError."""
     # Version 2 of marshal's format writes equal values alike, wherever they are in memory.
     text = marshal.dumps(files, 2)
     return _decoded(name, text) if len(text) <= _LARGE else _decoded.__wrapped__(name, text)

@@ -8,6 +8,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import time
 import zlib
@@ -44,6 +45,7 @@ class Run:
         self.captures: Dict[str, Dict[str, Any]] = {}
         self.lifeline = -1      # the helper's
         self.incoming, self.outgoing = bytearray(), bytearray()
+        self.output, self.piece = 1, 4096   # as much as a pipe that is ready takes without making us wait (PIPE_BUF)
         self.wanted: List[Dict[str, Any]] = []
         self.wanted_until = 0.0
         self.queue: List[Dict[str, Any]] = []       # commands, in their order
@@ -94,8 +96,7 @@ class Run:
                 self.leave()
             else:
                 try:
-                    # As much as a pipe that is ready takes without making us wait (PIPE_BUF).
-                    del self.outgoing[:os.write(1, self.outgoing[:4096])]
+                    del self.outgoing[:os.write(self.output, self.outgoing[:self.piece])]
                 except BlockingIOError:
                     pass
                 except BrokenPipeError:
@@ -265,12 +266,29 @@ class Run:
         }
         tails = {probe["id"] for probe in self.probes["probes"] if probe["tail"]}
         captures = fit(self.captures, self.probes["reply_bytes"] - 4096, tails)
-        return {"schema": "muster.reply/1", "host": host, "captures": captures}
+        return {"schema": "muster.reply/2", "host": host, "captures": captures}
+
+    def packed(self) -> str:
+        """The answer as text: one line of JSON, and after it one with the files of each capture that has any, in their order.
+
+        What a fleet's nodes have in common is then the same line in all their answers, and is read once (`healthcheck.reply`).
+        """
+        document = self.document()
+        captures = {name: dict(made, files=True) if "files" in made else made for name, made in document["captures"].items()}
+        files = [made["files"] for made in document["captures"].values() if "files" in made]
+        return "\n".join(json.dumps(part, separators=(",", ":")) for part in [dict(document, captures=captures), *files])
 
     def answer(self) -> None:
         """Delivers everything in one frame."""
-        body = zlib.compress(json.dumps(self.document()).encode(), 3)
+        body = zlib.compress(self.packed().encode(), 3)
         self.outgoing += ("muster:%s:frame %d %s\n" % (self.nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body
+        try:
+            if stat.S_ISFIFO(os.fstat(1).st_mode):
+                # The same pipe, opened as ours alone: it takes at once what it has room for, and never makes us wait. Each piece less is
+                # a packet less on the way, and a turn less for all who wait at the other end.
+                self.output, self.piece = os.open("/proc/self/fd/1", os.O_WRONLY | os.O_NONBLOCK), 1 << 20
+        except OSError:
+            pass
         while self.outgoing:
             self.wait(clock() + LAST)
 

@@ -20,15 +20,26 @@ CAPTURES = {
     "docker.info": {"outcome": "done", "seconds": 0.5, "bytes": 2, "exit": 0, "text": "{}", "stderr": "warning\n"},
     "gpu.nvml": {"outcome": "wedged", "seconds": 0.0, "bytes": 0, "note": "wedged since 2026-11-21T06:00:00Z (pid 4711)"},
 }
-DOCUMENT: dict[str, Any] = {"schema": "muster.reply/1", "host": HOST, "captures": CAPTURES}
+DOCUMENT: dict[str, Any] = {"schema": "muster.reply/2", "host": HOST, "captures": CAPTURES}
 
 
 def answered(body: bytes, **limit: int) -> Recording:
     return decode(Reply("gpu007", body, None, 1.0, 2.0), **limit)
 
 
+def text_of(document: object) -> str:
+    """As the collector writes it: the files of each capture in a line of their own."""
+    lines = []
+    captures = document.get("captures") if isinstance(document, dict) else None
+    if isinstance(document, dict) and isinstance(captures, dict):
+        lines = [made["files"] for made in captures.values() if isinstance(made, dict) and "files" in made]
+        captures = {name: {**made, "files": True} if isinstance(made, dict) and "files" in made else made for name, made in captures.items()}
+        document = {**document, "captures": captures}
+    return "\n".join(json.dumps(part) for part in (document, *lines))
+
+
 def packed(document: object) -> bytes:
-    return zlib.compress(json.dumps(document).encode())
+    return zlib.compress(text_of(document).encode())
 
 
 def refused(body: bytes, **limit: int) -> str:
@@ -63,7 +74,7 @@ def test_a_decompression_bomb_is_let_off_at_the_limit() -> None:
 
 
 def test_an_answer_of_exactly_the_limit_is_read_and_one_byte_more_is_not() -> None:
-    size = len(json.dumps(DOCUMENT))
+    size = len(text_of(DOCUMENT))
     assert answered(packed(DOCUMENT), limit=size).failure is None
     assert "grows past" in refused(packed(DOCUMENT), limit=size - 1)
 
@@ -77,14 +88,14 @@ def test_an_answer_with_something_behind_its_end_is_none() -> None:
     assert refused(packed(DOCUMENT) + b"more")
 
 
-@pytest.mark.parametrize("schema", ["muster.reply/2", "other", None, 1, [], "\x1b[31m" * 100])
+@pytest.mark.parametrize("schema", ["muster.reply/1", "other", None, 1, [], "\x1b[31m" * 100])
 def test_an_answer_of_another_version_says_so(schema: object) -> None:
     assert "another version" in refused(packed({**DOCUMENT, "schema": schema}))
 
 
 @pytest.mark.parametrize("text", [
-    b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"schema": "muster.reply/1"}', b"[" * 100_000, b'{"a":' * 100_000, b"9" * 100_000,
-    b'{"schema": "muster.reply/1", "host": [], "captures": {}}',
+    b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"schema": "muster.reply/2"}', b"[" * 100_000, b'{"a":' * 100_000, b"9" * 100_000,
+    b'{"schema": "muster.reply/2", "host": [], "captures": {}}',
 ])
 def test_what_is_not_our_document_is_refused_in_one_line(text: bytes) -> None:
     assert refused(zlib.compress(text))
@@ -96,7 +107,7 @@ def test_what_is_not_our_document_is_refused_in_one_line(text: bytes) -> None:
 ])
 @pytest.mark.parametrize("key", ["time", "cpu_s", "uid"])
 def test_a_number_that_is_none_is_refused(key: str, value: str) -> None:
-    text = json.dumps({**DOCUMENT, "host": {**HOST, key: "@"}}).replace('"@"', value)
+    text = text_of({**DOCUMENT, "host": {**HOST, key: "@"}}).replace('"@"', value)
     if key == "uid" and value.startswith("9" * 400) and len(value) == 400:
         assert answered(zlib.compress(text.encode())).host is not None
     else:
@@ -127,6 +138,41 @@ def test_no_bytes_raise(data: bytes) -> None:
 def test_no_document_raises(value: object) -> None:
     for document in (value, {**DOCUMENT, "host": value}, {**DOCUMENT, "captures": value}, {**DOCUMENT, "captures": {"p": value}}):
         answered(packed(document))
+        answered(zlib.compress(json.dumps(document).encode()))
+
+
+FILES = json.dumps({"/proc/meminfo": ["done", "MemTotal:"]})
+
+
+@pytest.mark.parametrize(("lines", "reason"), [
+    ([], "not JSON"), ([""], "not JSON"), ([FILES, FILES], "something follows"), ([FILES, ""], "something follows"), (["[]"], "not a JSON object"),
+    (["[" * 100_000], "nested too deeply"), ([FILES[:-1]], "not JSON"), (["{\n}"], "not JSON"), (['{"/x": ["done", 1]}'], "not [outcome, text]"),
+    (["\n" * 20_000_000], "not JSON"),
+])
+def test_files_that_are_not_in_their_line_are_refused(lines: list[str], reason: str) -> None:
+    document = {**DOCUMENT, "captures": {"p": {"outcome": "done", "seconds": 0.0, "bytes": 0, "files": True}}}
+    assert reason in refused(zlib.compress("\n".join([json.dumps(document), *lines, *([""] if lines == [FILES, ""] else [])]).encode()))
+
+
+@pytest.mark.parametrize("files", [{"/proc/meminfo": ["done"]}, False, None, 1, "true", []])
+def test_files_in_the_document_itself_are_refused(files: object) -> None:
+    document = {**DOCUMENT, "captures": {"p": {"outcome": "done", "seconds": 0.0, "bytes": 0, "files": files}}}
+    assert "lines of their own" in refused(zlib.compress(f"{json.dumps(document)}\n{FILES}".encode()))
+
+
+def test_one_line_cannot_serve_two_captures() -> None:
+    made = {"outcome": "done", "seconds": 0.0, "bytes": 0, "files": True}
+    text = json.dumps({**DOCUMENT, "captures": {"p": made, "q": made}})
+    assert refused(zlib.compress(f"{text}\n{FILES}".encode()))
+    captures = answered(zlib.compress(f"{text}\n{FILES}\n{FILES}".encode())).captures
+    assert captures["p"].files == captures["q"].files != {}
+
+
+def test_what_two_nodes_say_alike_is_one_object_whatever_the_rest_says() -> None:
+    other = {**DOCUMENT, "host": {**HOST, "hostname": "gpu008"}}
+    first, second = (answered(packed(document)).captures["host.memory"] for document in (DOCUMENT, other))
+    assert first.files is second.files
+    assert from_json(json.loads(json.dumps(to_json(answered(packed(DOCUMENT)))))).captures["host.memory"].files is first.files
 
 
 GOOD = packed(DOCUMENT)
