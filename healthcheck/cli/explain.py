@@ -1,4 +1,5 @@
-"""`muster explain RULE`: what a rule checks, why, how sure we are, and where it is from; `muster explain xid 79`: what a number means."""
+"""`muster explain RULE`: what a rule checks, why, how sure we are, and where it is from; `muster explain xid 79`: what a number means;
+`muster explain policy`: what triage does about what."""
 
 from __future__ import annotations
 
@@ -18,12 +19,14 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
     """Say what RULE checks, what it takes, what to do when it fails, and which file it is from. Without RULE, list all rules.
 
     After xid or sxid, say what NUMBER means in the kernel log, who says what about it, and what muster makes of it. Without
-    NUMBER, list all.
+    NUMBER, list all. After policy, say what triage makes of a fault or of a rule's failures, or all of it.
 
     \b
     muster explain gpu-ecc-uncorrected
     muster explain xid 79
     muster explain sxid 20034
+    muster explain policy
+    muster explain policy gpu-error
     muster explain gpu-ecc-uncorrected --rules /etc/muster/rules
     """
     import difflib
@@ -32,11 +35,17 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
     from healthcheck.report.rule import document, text
     from healthcheck.ruleset import load_ruleset
 
-    ruleset = load_ruleset(rulesfolder.folders(rules))
+    folders = rulesfolder.folders(rules)
+    ruleset = load_ruleset(folders)
     if rule in ("xid", "sxid"):
         from healthcheck.cli.explainxid import explain_xid
 
         explain_xid(rule, number, ruleset.xids, form)
+        return
+    if rule == "policy":
+        from healthcheck.cli.explainpolicy import explain_policy
+
+        explain_policy(number, folders, ruleset, form)
         return
     if number is not None:
         raise UsageError(f"a number is explained after xid or sxid only, not after {rule!r}")

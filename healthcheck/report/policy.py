@@ -1,0 +1,212 @@
+"""The policy of triage as a document, and as text for people: what holds, which file said it, and what it makes of a rule."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from healthcheck.rule import Rule
+from healthcheck.rulesfolder import called
+from healthcheck.triage.policy import FaultKind, Isolation, Of, Policy
+from healthcheck.triage.policyload import Loaded
+from inventory.errors import Mark
+
+# What each number means, in the order in which they are shown.
+NUMBERS: Mapping[str, str] = {
+    "wedged.sweeps": "sweeps after which what a node does not answer is a fault of the node",
+    "fresh.hours": "hours after which what no sweep has seen again decides nothing",
+    "ours.percent": "per cent of the nodes in service: the same UNKNOWN on more of them is not theirs, and isolates nobody",
+    "ours.nodes": "nodes that it must be on for that, at least",
+    "climb.failures": "returns after as many reboots make a fault one of hardware",
+    "climb.days": "days within which they count",
+    "repeat.score": "score of a repeat offender; a failure counts 1",
+    "repeat.half_life_days": "days after which a failure counts half",
+    "repeat.days": "days after which it does not count",
+    "repeat.apart_hours": "hours within which what comes back is the same failure",
+    "flap.times": "times that a fault came make it flap: it then holds on",
+    "flap.hours": "hours within which they count",
+    "flap.calm_hours": "hours that it must have been away to be over",
+    "requalify.profile": "profile under which a node shows that it may be returned",
+    "requalify.sweeps": "looks under it, all after the repair, that had nothing against the node",
+    "breaker.number": "new isolations at most in the window",
+    "breaker.percent": "per cent of the nodes in service at most; one is always allowed",
+    "breaker.hours": "hours of that window",
+    "breaker.domains.rack": "of them in one rack; null: no bound",
+    "breaker.domains.leaf": "of them behind one leaf switch",
+    "breaker.domains.power": "of them on one power domain",
+    "breaker.domains.nvlink_domain": "of them in one NVLink domain",
+    "breaker.reserve": "isolations more, for faults with reserve alone",
+    "breaker.close_hours": "hours of room after which the open breaker closes; null: a person closes it",
+}
+_JOBS = {Isolation.NONE: "jobs go on and start", Isolation.NO_NEW_JOBS: "what runs goes on, nothing new starts",
+         Isolation.EVICT: "what runs is ended, nothing new starts"}
+_MADE_OF = {Of.FAIL: "rules that failed", Of.UNKNOWN: "rules that could not be measured, by the node's own fault",
+            Of.UNREACHED: "a node that no sweep has reached"}
+
+
+def digest(policy: Policy) -> str:
+    """A short name for what the policy says, wherever its files lie: policies that decide alike have the same one."""
+    said = {"faults": [{**_fault(kind, policy), "file": None} for kind in policy.kinds], "numbers": numbers(policy)}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def numbers(policy: Policy) -> dict[str, Any]:
+    """Every number by the name of its section and key."""
+    found: dict[str, Any] = {"wedged.sweeps": policy.wedged, "fresh.hours": policy.fresh_hours}
+    for section in ("ours", "climb", "repeat", "flap", "requalify", "breaker"):
+        found |= {f"{section}.{key}": value for key, value in vars(getattr(policy, section)).items()}
+    found |= {f"breaker.domains.{kind}": most for kind, most in policy.breaker.domains.items()}
+    return {name: found.get(name) for name in NUMBERS}
+
+
+def resolved(policy: Policy, rules: Iterable[Rule]) -> dict[str, list[str]]:
+    """By fault, the rules whose problems are of it: the first fault that covers one has it."""
+    found: dict[str, list[str]] = {kind.id: [] for kind in policy.kinds}
+    for rule in rules:
+        for of in (Of.FAIL, Of.UNKNOWN):
+            if (kind := policy.kind(of, rule.id, rule.severity)) is not None:
+                found[kind.id].append(rule.id)
+    return found
+
+
+def document(loaded: Loaded, rules: Iterable[Rule]) -> dict[str, Any]:
+    """All of it, for programs."""
+    policy, has = loaded.policy, resolved(loaded.policy, rules)
+    faults = [{**_fault(kind, policy), "covers": has[kind.id], "from": _places(loaded, f"faults.{kind.id}.")} for kind in policy.kinds]
+    return {
+        "schema": "muster.policy/1", "digest": digest(policy), "files": list(policy.files), "faults": faults,
+        "numbers": {name: {"value": value, "from": _places(loaded, name).get("")} for name, value in numbers(policy).items()},
+        "out": {name: str(mark) for name, mark in loaded.out.items()},
+    }
+
+
+def fault_document(loaded: Loaded, kind: FaultKind, rules: Iterable[Rule]) -> dict[str, Any]:
+    """One fault with the rules that it has, and those that it would have if no fault before it did."""
+    rules = tuple(rules)
+    has = resolved(loaded.policy, rules)[kind.id]
+    taken: dict[str, list[str]] = {}
+    for rule in rules:
+        earlier = loaded.policy.kind(kind.of, rule.id, rule.severity)
+        if kind.of is not Of.UNREACHED and kind.covers(kind.of, rule.id, rule.severity) and earlier is not None and earlier != kind:
+            taken.setdefault(earlier.id, []).append(rule.id)
+    return {**_fault(kind, loaded.policy), "covers": has, "taken": taken, "from": _places(loaded, f"faults.{kind.id}.")}
+
+
+def rule_document(loaded: Loaded, rule: Rule) -> dict[str, Any]:
+    """Which faults a rule's problems are of; null where the policy has nothing to say."""
+    found = {of.value: loaded.policy.kind(of, rule.id, rule.severity) for of in (Of.FAIL, Of.UNKNOWN)}
+    return {"rule": rule.id, "severity": rule.severity.value, **{of: kind.id if kind is not None else None for of, kind in found.items()}}
+
+
+def text(loaded: Loaded, rules: Iterable[Rule]) -> str:
+    """The faults in their order, the numbers with a sentence each, and the files."""
+    policy, has = loaded.policy, resolved(loaded.policy, rules)
+    rows = [("fault", "isolation", "repair", "confirm", "reserve", "rules", "why")]
+    for kind in policy.kinds:
+        count = "-" if kind.of is Of.UNREACHED else str(len(has[kind.id]))
+        rows.append((kind.id, kind.isolation.value, kind.repair.value, str(_sweeps(kind, policy)), "yes" if kind.reserve else "no", count,
+                     kind.why + _site(loaded, f"faults.{kind.id}.")))
+    lines = ["Faults. A problem is of the first that covers it; the first are dealt with first.", "", *_columns(rows), ""]
+    lines += [f"{name} is taken out by {_near(mark)}" for name, mark in loaded.out.items()] + [""] * bool(loaded.out)
+    lines += ["Numbers.", ""]
+    lines += _columns([(name, _shown(value), NUMBERS[name] + _site(loaded, name)) for name, value in numbers(policy).items()])
+    files = ", then ".join(_short(file) for file in policy.files)
+    return "\n".join([*lines, "", f"From {files}. Digest {digest(policy)}."])
+
+
+def fault_text(loaded: Loaded, kind: FaultKind, rules: Iterable[Rule]) -> str:
+    """What one fault is, and of which rules."""
+    said = fault_document(loaded, kind, rules)
+    sweeps = _sweeps(kind, loaded.policy)
+    rows = [
+        ("made of", _MADE_OF[kind.of]),
+        ("severity", ", ".join(said["severities"]) if said["severities"] else "any"),
+        ("isolation", f"{kind.isolation.value}: {_JOBS[kind.isolation]}"),
+        ("repair", f"{kind.repair.value}, unless the driver asks for another"),
+        ("confirm", f"{sweeps} sweep{'s' * (sweeps != 1)} must have seen it"),
+        ("reserve", "it may use what the breaker keeps back" if kind.reserve else "no"),
+        ("owner", kind.owner.value if kind.owner is not None else "the rule's own"),
+        ("lasting", "only another component, or a person, ends it" if kind.lasting else "no"),
+        ("decides", "its repair goes before that of other faults of the same place" if kind.decides else "no"),
+    ]
+    if kind.of is not Of.UNREACHED:
+        has = said["covers"]
+        rows += [("rules", ", ".join(kind.rules)), ("covers", f"{len(has)}: {_list(has)}" if has else "no rule")]
+    rows += [("before it", f"{name} has {_list(taken, 4)}") for name, taken in said["taken"].items()]
+    rows += [("file", place) for place in _files(loaded, f"faults.{kind.id}.")]
+    return "\n".join([f"{kind.id}", "", f"  {kind.why}", "", *(f"  {key:<11}{value}" for key, value in rows)])
+
+
+def rule_text(loaded: Loaded, rule: Rule) -> str:
+    """Which faults a rule's problems are of, and what is then done."""
+    rows = []
+    for of, label in ((Of.FAIL, "fails"), (Of.UNKNOWN, "unknown")):
+        kind = loaded.policy.kind(of, rule.id, rule.severity)
+        sweeps = _sweeps(kind, loaded.policy) if kind is not None else 0
+        rows.append((label, "of no fault: triage leaves it alone" if kind is None else
+                     f"{kind.id}: isolation {kind.isolation.value}, repair {kind.repair.value}, after {sweeps} sweep{'s' * (sweeps != 1)}"))
+    return "\n".join([f"{rule.id}  ({rule.severity.value})", "", *(f"  {key:<11}{value}" for key, value in rows)])
+
+
+def _fault(kind: FaultKind, policy: Policy) -> dict[str, Any]:
+    severities = sorted(each.value for each in kind.severities) if kind.severities is not None else None
+    return {
+        "fault": kind.id, "why": kind.why, "of": kind.of.value, "rules": list(kind.rules), "severities": severities,
+        "isolation": kind.isolation.value, "repair": kind.repair.value, "confirm": _sweeps(kind, policy), "reserve": kind.reserve,
+        "owner": kind.owner.value if kind.owner is not None else None, "lasting": kind.lasting, "decides": kind.decides, "file": kind.file,
+    }
+
+
+def _sweeps(kind: FaultKind, policy: Policy) -> int:
+    return kind.confirm if kind.of is Of.FAIL else policy.wedged
+
+
+def _marks(loaded: Loaded, prefix: str) -> dict[str, Mark]:
+    return {name.removeprefix(prefix): mark for name, mark in loaded.origins.items() if name.startswith(prefix)}
+
+
+def _places(loaded: Loaded, prefix: str) -> dict[str, str]:
+    return {key: f"{mark.file}:{mark.line}" for key, mark in _marks(loaded, prefix).items()}
+
+
+def _site(loaded: Loaded, name: str) -> str:
+    """The last file that had a word on it, where that is not the first of all."""
+    marks = list(_marks(loaded, name).values())
+    files = [file for file in loaded.policy.files[1:] if any(mark.file == file for mark in marks)]
+    return f" ({_near(next(mark for mark in marks if mark.file == files[-1]))})" if files else ""
+
+
+def _files(loaded: Loaded, prefix: str) -> list[str]:
+    """Each file that has a word on it, with the keys that are its own; the first keys of all go without saying."""
+    marks = _marks(loaded, prefix)
+    told = []
+    for file in loaded.policy.files:
+        keys = [key for key, mark in marks.items() if mark.file == file and key != "id"]
+        if keys:
+            line = min(marks[key].line for key in keys)
+            told.append(f"{_short(file)}:{line}" + (f" says {', '.join(keys)}" if len({mark.file for mark in marks.values()}) > 1 else ""))
+    return told
+
+
+def _near(mark: Mark) -> str:
+    return f"{_short(mark.file)}:{mark.line}"
+
+
+def _short(file: str) -> str:
+    return called(file).removeprefix(f"{Path.cwd()}/")
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _list(names: list[str], most: int = 100) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
+    return ["  " + "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows]

@@ -1,0 +1,220 @@
+"""Reads `policy.yaml` of the rules folders into one Policy; every mistake is one line with file, line, column and key.
+
+A later folder's file is laid over the earlier ones: faults by id and key by key, where a fault with a new id goes before all earlier ones
+and `enabled: false` takes one out; the other sections key by key. It is data: nothing in it is ever executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
+from healthcheck.outcome import Owner, Repair, Severity
+from healthcheck.ruleset import Ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.triage.policy import BreakerPolicy, Climb, FaultKind, Flap, Isolation, Of, Ours, Policy, Repeat, Requalify
+from healthcheck.triage.policyform import FLAG, GLOB, NAME, TEXT, Form, real, several, value, whole, word, yet
+from inventory.errors import Mark, RulesError
+from inventory.located import LocatedList, LocatedMap, load_yaml
+
+FILE = "policy.yaml"
+DOMAINS = ("rack", "leaf", "power", "nvlink_domain")
+
+_FAULT: Mapping[str, Form] = {
+    "why": TEXT, "rules": several("globs over the ids of rules", GLOB), "of": word(Of), "severities": several("severities", word(Severity)),
+    "isolation": word(Isolation), "repair": word(Repair), "confirm": whole(1, 1000), "reserve": FLAG, "owner": word(Owner), "lasting": FLAG,
+    "decides": FLAG, "enabled": FLAG,
+}
+_COUNT, _PERCENT, _HOURS, _DAYS = whole(1, 1000), real(0, 100), real(0.01, 24 * 366), real(0.01, 3660)
+_SECTIONS: Mapping[str, Mapping[str, Form]] = {
+    "wedged": {"sweeps": _COUNT},
+    "fresh": {"hours": _HOURS},
+    # One node is not many: were it, whatever a node does not answer would be muster's own doing.
+    "ours": {"percent": _PERCENT, "nodes": whole(2, 100_000)},
+    "climb": {"failures": _COUNT, "days": _DAYS},
+    "repeat": {"score": real(1, 1000), "half_life_days": _DAYS, "days": _DAYS, "apart_hours": _HOURS},
+    "flap": {"times": _COUNT, "hours": _HOURS, "calm_hours": _HOURS},
+    "requalify": {"profile": TEXT, "sweeps": _COUNT},
+    "breaker": {
+        "number": whole(1, 100_000), "percent": _PERCENT, "hours": _HOURS, "reserve": whole(0, 100_000), "close_hours": yet(_HOURS),
+    },
+    "breaker.domains": {kind: yet(whole(1, 100_000)) for kind in DOMAINS},
+}
+_TOP = ("faults", *(name for name in _SECTIONS if "." not in name))
+# What nobody may take away: each of these always is of some fault.
+_ALWAYS = (
+    (Of.FAIL, "critical", "critical failures"),
+    (Of.UNREACHED, "unreachable", "nodes that cannot be reached"),
+    (Of.UNKNOWN, "probe-wedged", "critical rules that a node does not answer"),
+)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A policy with the place of every key in it (`faults.ID.KEY`, `SECTION.KEY`), and of the word that took a fault out, by its id."""
+
+    policy: Policy
+    origins: Mapping[str, Mark]
+    out: Mapping[str, Mark]
+
+
+@dataclass
+class _Draft:
+    """The policy while files are laid over each other."""
+
+    files: list[str] = field(default_factory=list)
+    faults: dict[str, Entry] = field(default_factory=dict)
+    sections: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in _SECTIONS})
+    marks: dict[str, Mark] = field(default_factory=dict)
+
+
+def load_policy(folders: Sequence[Path], ruleset: Ruleset) -> Policy:
+    """What the files of all folders say together, checked against the rules and profiles that there are; raises RulesError.
+
+    Whatever they say, a critical FAIL, a critical UNKNOWN and a node that is not reached are each of some fault.
+    """
+    return load_with_origins(folders, ruleset).policy
+
+
+def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
+    """As `load_policy`, with the place of every key."""
+    draft = _Draft()
+    for folder in folders:
+        if (path := folder / FILE).is_file():
+            _read(draft, path, None if packaged() in path.parents else [rule.id for rule in ruleset.rules])
+    if not draft.files:
+        raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")
+    end = Mark(draft.files[-1], 1, 1)
+    made = {name: _fault(entry, draft.faults) for name, entry in draft.faults.items()}
+    out = {name: entry.marks["enabled"] for name, entry in draft.faults.items() if not entry.values.get("enabled", True)}
+    kinds = tuple(kind for name, kind in made.items() if name not in out)
+    for of, name, what in _ALWAYS:
+        if not any(_covers_all(kind, of) for kind in kinds):
+            raise _uncovered(of, what, draft.faults.get(name), end)
+    sections = {name: _section(draft, name, end) for name in _TOP[1:]}
+    if (profile := sections["requalify"]["profile"]) not in ruleset.profiles:
+        guess = nearest(profile, ruleset.profiles) or f"; there are {', '.join(sorted(ruleset.profiles)) or 'none'}"
+        raise RulesError(f"requalify: profile: no such profile: {profile!r}{guess}", draft.marks["requalify.profile"])
+    domains = {kind: most for kind, most in draft.sections["breaker.domains"].items() if most is not None}
+    policy = Policy(
+        kinds, Climb(**sections["climb"]), Repeat(**sections["repeat"]), Flap(**sections["flap"]), Requalify(**sections["requalify"]),
+        Ours(**sections["ours"]), BreakerPolicy(**sections["breaker"], domains=MappingProxyType(domains)), sections["wedged"]["sweeps"],
+        sections["fresh"]["hours"], tuple(draft.files),
+    )
+    faults = {f"faults.{name}.{key}": mark for name, entry in draft.faults.items() for key, mark in entry.marks.items()}
+    return Loaded(policy, MappingProxyType({**faults, **draft.marks}), MappingProxyType(out))
+
+
+def _read(draft: _Draft, path: Path, ids: Collection[str] | None) -> None:
+    """Lays one file over the earlier ones; its globs must each match some of these ids. None: some may be of rules to come."""
+    top = load_yaml(path, error=RulesError)
+    if not isinstance(top, LocatedMap):
+        raise RulesError(f"expected a map of {', '.join(_TOP)}; got {kind_of(top)}", Mark(str(path), 1, 1))
+    known_keys(top, _TOP, "")
+    draft.files.append(str(path))
+    new: dict[str, Entry] = {}
+    for item, mark in _items(top):
+        entry = entry_of(item, ("id", *_FAULT), "id", mark)
+        value("id", entry.name, entry.marks["id"], NAME)
+        for key, form in _FAULT.items():
+            if key in entry.values:
+                entry.values[key] = value(f"fault {entry.name}: {key}", entry.values[key], entry.marks[key], form)
+        if ids is not None and "rules" in item:
+            _all_match(entry.name, item["rules"], ids)
+        overlay(draft.faults if entry.name in draft.faults else new, entry, "id")
+    draft.faults = {**new, **draft.faults}
+    for name in _TOP[1:]:
+        if name in top:
+            _lay(draft, name, top[name], top.value_marks[name])
+
+
+def _items(top: LocatedMap) -> list[tuple[Any, Mark]]:
+    if "faults" not in top:
+        return []
+    found = top["faults"]
+    if not isinstance(found, LocatedList):
+        raise RulesError(f"faults: expected a list of faults, got {kind_of(found)}", top.value_marks["faults"])
+    return [(item, found.value_marks[at]) for at, item in enumerate(found)]
+
+
+def _lay(draft: _Draft, name: str, given: Any, mark: Mark) -> None:
+    """Lays one section over what earlier files say of it."""
+    forms, said = _SECTIONS[name], name.replace(".", ": ")
+    inner = [each for each in _SECTIONS if each.startswith(f"{name}.")]
+    keys = [*forms, *(each.partition(".")[2] for each in inner)]
+    if not isinstance(given, LocatedMap):
+        raise RulesError(f"{said}: expected a map of {', '.join(keys)}; got {kind_of(given)}", mark)
+    known_keys(given, keys, f"{said}: ")
+    for key in given:
+        if key in forms:
+            draft.sections[name][key] = value(f"{said}: {key}", given[key], given.value_marks[key], forms[key])
+            draft.marks[f"{name}.{key}"] = given.value_marks[key]
+        else:
+            _lay(draft, f"{name}.{key}", given[key], given.value_marks[key])
+
+
+def _section(draft: _Draft, name: str, mark: Mark) -> dict[str, Any]:
+    found = draft.sections[name]
+    for key, form in _SECTIONS[name].items():
+        if key not in found:
+            raise RulesError(f"{name}: {key} is missing: expected {form.phrase}", mark)
+    return found
+
+
+def _fault(entry: Entry, all_: Collection[str]) -> FaultKind:
+    """What an entry says as a whole; raises RulesError where its parts do not go together."""
+    held, where = entry.values, f"fault {entry.name}"
+    of = held.get("of", Of.FAIL)
+    for key in ("why", *(("rules",) if of is not Of.UNREACHED else ())):
+        if key not in held:
+            hint = nearest(entry.name, [name for name in all_ if name != entry.name])
+            raise RulesError(f"{where}: {key} is missing: expected {_FAULT[key].phrase}{hint}", entry.mark)
+    if of is Of.UNREACHED and "rules" in held:
+        raise RulesError(f"{where}: rules: expected none where of is unreached: no rule is judged then", entry.marks["rules"])
+    if of is not Of.FAIL and "confirm" in held:
+        raise RulesError(f"{where}: confirm: expected none where of is {of.value}: wedged says how many sweeps", entry.marks["confirm"])
+    severities = frozenset(held["severities"]) if "severities" in held else None
+    critical = severities is None or Severity.CRITICAL in severities
+    if critical and "isolation" not in held:
+        said = "spell out none if the critical problems that it covers are to keep no job away"
+        raise RulesError(f"{where}: isolation is missing: {said}", entry.mark)
+    isolation, repair = held.get("isolation", Isolation.NONE), held.get("repair", Repair.WATCH)
+    if repair is not Repair.WATCH and isolation is Isolation.NONE:
+        later = next((key for key in ("isolation", "repair") if key in held and entry.marks[key].file == entry.mark.file), "repair")
+        said = f"{repair.value} is for nodes that are kept from jobs: expected isolation no-new-jobs or evict, or repair watch"
+        raise RulesError(f"{where}: {later}: {said}", entry.marks[later])
+    return FaultKind(
+        entry.name, held["why"], held.get("rules", ()), of, severities, isolation, repair, held.get("confirm", 1),
+        held.get("reserve", False), held.get("owner"), held.get("lasting", False), held.get("decides", False), entry.mark.file,
+    )
+
+
+def _all_match(name: str, globs: LocatedList, ids: Collection[str]) -> None:
+    """Raises RulesError for a glob that is of no rule: misspelt, it would leave the problems that it was meant for to another fault."""
+    for at, glob in enumerate(globs):
+        if not any(fnmatchcase(rule, glob) for rule in ids):
+            said = f"no rule matches {glob!r}{nearest(glob, ids)}; `muster rules list` names them"
+            raise RulesError(f"fault {name}: rules: {said}", globs.value_marks[at])
+
+
+def _covers_all(kind: FaultKind, of: Of) -> bool:
+    """Whether every critical problem of that sort is of this fault, if of none before it."""
+    every = of is Of.UNREACHED or any(set(glob) == {"*"} for glob in kind.rules)
+    return kind.of is of and every and (kind.severities is None or Severity.CRITICAL in kind.severities)
+
+
+def _uncovered(of: Of, what: str, usual: Entry | None, mark: Mark) -> RulesError:
+    """The error, at the key that a later file changed of the fault which covers them otherwise."""
+    expected = f"expected a fault with of: {of.value}" + ("" if of is Of.UNREACHED else ", rules: ['*']") + " and severities with critical"
+    if usual is None:
+        return RulesError(f"faults: would leave {what} without a verdict: {expected}", mark)
+    first = usual.overridden[0] if usual.overridden else ""
+    key = next((key for key in ("enabled", "of", "rules", "severities") if key in usual.marks and usual.marks[key].file != first), "id")
+    said = f"would leave {what} without a verdict: {expected}; isolation: none, said there, keeps no job away for them"
+    return RulesError(f"fault {usual.name}: {key}: {said}", usual.marks[key])
+
