@@ -26,6 +26,8 @@ COMMANDS = {
     "cordon": ("provisioning.cli.cordon:cordon", "Keep new jobs away from nodes, and list where we do."),
     "uncordon": ("provisioning.cli.cordon:uncordon", "Give nodes back to jobs."),
     "lease": ("provisioning.cli.lease:lease", "List leases of disruptive work, and give back what was left."),
+    "silence": ("healthcheck.cli.silence:silence", "Have triage leave something alone for some time, and list what it does."),
+    "unsilence": ("healthcheck.cli.silence:unsilence", "End a silence, or take nodes out of it."),
     "record": ("healthcheck.cli.record:record", "Write one look at one node as a file for a public report, names replaced."),
     "evidence": ("healthcheck.cli.evidence:evidence", "Keep a full look at one node, and nvidia-bug-report.sh, for its repair."),
     "sku": ("healthcheck.cli.sku:sku", "List and show SKUs, and propose one from nodes."),
