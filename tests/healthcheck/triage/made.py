@@ -1,0 +1,89 @@
+"""Problems and nodes made by hand, for tests of triage. Times are in hours from one fixed moment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from healthcheck.outcome import Owner, Repair, Severity
+from healthcheck.store.history import Problem
+from healthcheck.triage.past import Fleet, Isolated, Look, OpenCordon, Past, Repaired
+from healthcheck.triage.policy import (
+    BreakerPolicy,
+    Climb,
+    FaultKind,
+    Flap,
+    Isolation,
+    Of,
+    Ours,
+    Policy,
+    Repeat,
+    Requalify,
+)
+
+NOW = 1_800_000_000.0
+HOUR = 3600.0
+
+
+def at(hours: float) -> float:
+    """A time, in hours before now where it is negative."""
+    return NOW + hours * HOUR
+
+
+def problem(rule: str = "gpu-count", subject: str = "GPU 3", *, began: float = -1, seen: float = -0.1, ended: float | None = None,
+            node: str = "n1", status: str = "fail", severity: str = "critical", sweeps: int = 5, serial: str | None = None,
+            **more: Any) -> Problem:
+    """One problem; times in hours from now."""
+    told: dict[str, Any] = {"origin": None if status == "fail" else "node", "owner": "operator", "observed": "7", "expected": "8",
+                            "reason": "", "remedy": "", "repair": None, "kind": "gpu" if serial else None, **more}
+    return Problem(node=node, rule=rule, subject=subject, status=status, severity=severity, began=at(began),
+                   seen=at(ended if ended is not None else seen), ended=at(ended) if ended is not None else None, sweeps=sweeps, serial=serial,
+                   **told)
+
+
+CRITICAL = frozenset({Severity.CRITICAL})
+KINDS = (
+    FaultKind("lost", "", ("gpu-count", "gpu-answers"), isolation=Isolation.EVICT, repair=Repair.REBOOT, reserve=True),
+    FaultKind("worn", "", ("gpu-worn",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.REPLACE, reserve=True, lasting=True),
+    FaultKind("driver", "", ("gpu-recovery-action",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESET_GPU, decides=True),
+    FaultKind("error", "", ("kernel-xid",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESET_GPU),
+    FaultKind("fabric", "", ("fabric-manager",), isolation=Isolation.NO_NEW_JOBS, repair=Repair.RESTART_SERVICE),
+    FaultKind("port", "", ("port-*",), severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT, confirm=2),
+    FaultKind("other", "", ("*",), severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT),
+    FaultKind("gone", "", (), of=Of.UNREACHED, isolation=Isolation.NO_NEW_JOBS, repair=Repair.INSPECT, owner=Owner.DATACENTRE),
+    FaultKind("wedged", "", ("*",), of=Of.UNKNOWN, severities=CRITICAL, isolation=Isolation.NO_NEW_JOBS, repair=Repair.REBOOT),
+    FaultKind("watch", "", ("*",), severities=frozenset({Severity.WARNING})),
+)
+
+
+def policy(**changes: Any) -> Policy:
+    """A policy with round numbers."""
+    values: dict[str, Any] = {
+        "kinds": KINDS, "climb": Climb(2, 30), "repeat": Repeat(3, 14, 60, 6), "flap": Flap(3, 24, 12), "requalify": Requalify("bringup", 2),
+        "ours": Ours(5, 2), "breaker": BreakerPolicy(8, 50, 1.0, {"rack": 2}, 2, None), "wedged": 3, "fresh_hours": 24.0, **changes}
+    return Policy(**values)
+
+
+def past(node: str = "n1", *problems: Problem, **more: Any) -> Past:
+    """A node in service with these problems."""
+    return Past(node, problems=problems, **more)
+
+
+def held(hours: float = -2, verdict: int | None = 1, number: int = 1) -> OpenCordon:
+    """A cordon of ours; `verdict` None: a person's."""
+    return OpenCordon(number, "slurm", "why", at(hours), verdict)
+
+
+def looks(*hours: float, state: str = "healthy") -> tuple[Look, ...]:
+    """Looks under the profile of requalification."""
+    return tuple(Look(at(hour), state) for hour in hours)
+
+
+def repaired(hours: float, what: str = "reboot", slot: str = "") -> Repaired:
+    """Something that was done."""
+    return Repaired(at(hours), what, slot)
+
+
+def fleet(*nodes: Past, healthy: int = 0, isolated: tuple[tuple[str, float], ...] = (), **more: Any) -> Fleet:
+    """These nodes, and so many healthy ones beside."""
+    others = tuple(Past(f"h{number}") for number in range(healthy))
+    return Fleet(NOW, (*nodes, *others), tuple(Isolated(node, at(hour)) for node, hour in isolated), **more)

@@ -1,0 +1,150 @@
+"""The plan: who is isolated and returned, in what order, and what holds a step back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from healthcheck.triage.past import OpenVerdict, Past
+from healthcheck.triage.plan import Act, Plan, make
+from healthcheck.triage.policy import BreakerPolicy, Isolation
+from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
+
+OVER = problem("gpu-count", began=-9, ended=-3)
+
+
+def plan(*nodes: Past, healthy: int = 100, changes: dict[str, Any] | None = None, **more: Any) -> Plan:
+    return make(fleet(*nodes, healthy=healthy, **more), policy(**changes or {}))
+
+
+def acts(made: Plan) -> list[tuple[str, str]]:
+    return [(step.act.value, step.node) for step in made.steps]
+
+
+def sick(name: str, rule: str = "kernel-xid", **more: Any) -> Past:
+    return past(name, problem(rule, node=name), **more)
+
+
+def test_a_healthy_fleet_has_an_empty_plan() -> None:
+    made = plan()
+    assert (made.verdicts, made.steps, made.withheld, made.incidents, made.is_open) == ((), (), (), (), False)
+
+
+def test_a_node_that_is_not_fit_is_isolated_and_one_that_proved_itself_returned_first() -> None:
+    well = Past("n2", over=(OVER,), cordons=(held(-8, number=7),), looks=looks(-3, -1))
+    made = plan(sick("n1"), well)
+    assert acts(made) == [("release", "n2"), ("isolate", "n1")]
+    assert (made.steps[0].backend, made.steps[0].cordon) == ("slurm", 7)
+    assert made.steps[1].why.startswith("error: kernel-xid of GPU 3: 7 (expected 8)")
+
+
+@pytest.mark.parametrize(("more", "told"), [
+    ({"others": "others hold it: new cables"}, "new cables"),
+    ({"overridden": "it was given back by hand"}, "by hand"),
+])
+def test_what_people_hold_or_gave_back_is_theirs(more: dict[str, Any], told: str) -> None:
+    made = plan(sick("n1", **more))
+    assert acts(made) == [] and told in made.withheld[0].why and not made.withheld[0].by_breaker
+
+
+def test_a_cordon_by_hand_is_neither_doubled_nor_ended() -> None:
+    by_hand = (held(verdict=None),)
+    assert acts(plan(sick("n1", cordons=by_hand))) == []
+    assert acts(plan(Past("n1", over=(OVER,), cordons=by_hand, looks=looks(-1.5, -1)))) == []
+
+
+def test_a_node_out_of_service_is_neither_isolated_nor_returned() -> None:
+    away = {"in_service": False, "lifecycle": "maintenance"}
+    made = plan(sick("n1", **away), Past("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), **away))     # type: ignore[arg-type]
+    assert acts(made) == [] and [one.node for one in made.withheld] == ["n2"]
+
+
+def test_nobody_is_isolated_for_what_no_sweep_has_seen_for_a_day() -> None:
+    made = plan(past("n1", problem("kernel-xid", began=-60, seen=-25)))
+    assert acts(made) == [] and "no sweep has looked for 25 h" in made.withheld[0].why
+
+
+def test_an_open_rma_keeps_a_node() -> None:
+    made = plan(Past("n1", away="RMA 3 is open: fan", cordons=(held(-8),), verdict=OpenVerdict(1, "x", Isolation.NONE, at(-1))))
+    assert acts(made) == [] and made.verdicts[0].fault == "rma"
+
+
+@pytest.mark.parametrize(("number", "percent", "healthy", "allowed"), [
+    (3, 100, 100, 3), (100, 3, 90, 3), (100, 3, 0, 1), (100, 1, 0, 1), (2, 50, 100, 2)])
+def test_the_breaker_bounds_by_number_and_by_share_and_always_allows_one(number: int, percent: float, healthy: int, allowed: int) -> None:
+    nodes = [sick(f"n{index}") for index in range(10)]
+    made = plan(*nodes, healthy=healthy, changes={"breaker": BreakerPolicy(number, percent, 1, {}, 0, None)})
+    assert len(made.steps) == allowed and made.is_open and made.opens
+    assert sum(one.by_breaker for one in made.withheld) == 10 - allowed
+
+
+def test_exactly_as_many_as_are_allowed_do_not_open_it() -> None:
+    made = plan(*[sick(f"n{index}") for index in range(3)], changes={"breaker": BreakerPolicy(3, 100, 1, {}, 0, None)})
+    assert len(made.steps) == 3 and not made.is_open
+
+
+def test_the_most_urgent_get_the_room_and_the_worst_the_reserve() -> None:
+    nodes = [sick("a1", "disk-state"), sick("a2", "disk-state"), sick("z1", "kernel-xid"), sick("z2", "gpu-count"), sick("z3", "gpu-answers"),
+             sick("z4", "gpu-count")]
+    made = plan(*nodes, changes={"breaker": BreakerPolicy(2, 100, 1, {}, 1, None)})
+    assert acts(made) == [("isolate", "z2"), ("isolate", "z3"), ("isolate", "z4")]
+    assert made.is_open and {one.node for one in made.withheld} == {"a1", "a2", "z1"}
+
+
+@pytest.mark.parametrize(("hour", "steps"), [(-0.9, 0), (-1.1, 1)])
+def test_what_was_isolated_within_the_window_takes_room_and_before_it_none(hour: float, steps: int) -> None:
+    made = plan(sick("n1"), isolated=(("h1", hour), ("h2", hour)), changes={"breaker": BreakerPolicy(2, 100, 1, {}, 0, None)})
+    assert len(made.steps) == steps
+
+
+def test_once_open_it_stays_so_and_holds_up_no_release() -> None:
+    well = Past("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1))
+    made = plan(sick("n1"), well, sick("n3", "gpu-count"), open_since=at(-100))
+    assert acts(made) == [("release", "n2"), ("isolate", "n3")]        # the reserve
+    assert made.is_open and not made.opens and "--close-breaker" in made.withheld[0].why
+
+
+@pytest.mark.parametrize(("hours", "is_open"), [(None, True), (5, True), (3, False)])
+def test_it_closes_by_itself_only_where_the_policy_says_when(hours: float | None, is_open: bool) -> None:
+    made = plan(sick("n1"), open_since=at(-4), changes={"breaker": BreakerPolicy(8, 50, 1, {}, 0, hours)})
+    assert made.is_open is is_open and bool(made.closes) is not is_open and len(made.steps) == (not is_open)
+
+
+def test_a_failure_domain_that_is_full_holds_up_its_own_nodes_alone() -> None:
+    rack = {"domains": {"rack": ("r1",)}}
+    nodes = [sick(f"n{index}", **rack) for index in range(3)] + [sick("n9", domains={"rack": ("r2",)})]
+    made = plan(*nodes, changes={"breaker": BreakerPolicy(8, 50, 1, {"rack": 2}, 2, None)})
+    assert acts(made) == [("isolate", "n0"), ("isolate", "n1"), ("isolate", "n9")]
+    assert not made.is_open and made.withheld[0].by_breaker and "rack r1" in made.withheld[0].why
+
+
+def test_the_same_unknown_on_many_nodes_is_an_incident_and_isolates_nobody() -> None:
+    nodes = [past(f"n{index}", problem("gpu-ecc", "", node=f"n{index}", status="unknown", sweeps=9),
+                  problem("gpu-power", "", node=f"n{index}", status="unknown", sweeps=9)) for index in range(6)]
+    made = plan(*nodes, healthy=94)
+    assert acts(made) == [] and made.verdicts == ()
+    (incident,) = made.incidents
+    assert incident.nodes == tuple(f"n{index}" for index in range(6)) and "6 of 100 nodes" in incident.why and "gpu-power" in incident.why
+    few = plan(*nodes[:5], healthy=95)
+    assert few.incidents == () and len(few.steps) == 5
+
+
+def test_an_incident_excuses_no_other_fault() -> None:
+    nodes = [past(f"n{index}", problem("", "", node=f"n{index}", status="unknown", sweeps=9)) for index in range(20)]
+    made = plan(*nodes, sick("x1"), healthy=10)
+    assert acts(made) == [("isolate", "x1")] and made.incidents[0].kind == "unreached"
+
+
+def test_nodes_out_of_service_make_no_incident_and_do_not_count() -> None:
+    planned = [Past(f"p{index}", in_service=False, lifecycle="planned",
+                    problems=(problem("", "", node=f"p{index}", status="unknown", sweeps=9),)) for index in range(50)]
+    assert plan(*planned).incidents == ()
+
+
+def test_the_same_fleet_gives_the_same_plan_whatever_order_its_nodes_stand_in() -> None:
+    nodes = [sick(f"n{index}", rule) for index, rule in enumerate(("disk-state", "gpu-count", "kernel-xid") * 5)]
+    some = {"breaker": BreakerPolicy(4, 100, 1, {}, 1, None)}
+    one, other = (make(fleet(*order), policy(**some)) for order in (nodes, nodes[::-1]))
+    assert acts(one) == acts(other) and one.now == NOW
+    assert [step.act for step in one.steps] == [Act.ISOLATE] * 5
