@@ -40,6 +40,9 @@ class FileCapture:
     outcome: Outcome
     text: str = ""
 
+    def __hash__(self) -> int:
+        return hash(self.text)      # which Python knows already; an enum's member costs ten times as much, and nearly all are DONE
+
 
 @dataclass(frozen=True)
 class Capture:
@@ -196,20 +199,32 @@ def entries_from_json(name: str, files: dict[str, Any]) -> Entries:
 
 @lru_cache(maxsize=512)
 def _decoded(name: str, text: bytes) -> Entries:
-    return Entries({path: _file(name, path, entry) for path, entry in marshal.loads(text).items()})  # noqa: S302  (we wrote it above)
+    files = marshal.loads(text)  # noqa: S302  (we wrote it above)
+    # Nearly all entries are short and were met before, and there are hundreds: those are looked up at C's speed.
+    if set(map(type, files.values())) == _LISTS:
+        with suppress(TypeError):       # an entry that holds what cannot be hashed
+            found = dict(zip(files, map(_SMALL.get, map(tuple, files.values())), strict=True))
+            for path in [path for path, known in found.items() if known is None]:
+                found[path] = _file(name, path, files[path])
+            return Entries(found)
+    return Entries({path: _file(name, path, entry) for path, entry in files.items()})
+
+
+_LISTS = {list}
+# The captures of short files ("0", "4: ACTIVE"), by what the JSON of each says: there are hundreds on a node, and few that differ.
+_SMALL: dict[tuple[str, ...], FileCapture] = {}
+_MOST_SMALL, _SHORT = 8192, 256
 
 
 def _file(name: str, path: str, entry: Any) -> FileCapture:
     if not (isinstance(entry, list) and 1 <= len(entry) <= 2 and all(isinstance(part, str) for part in entry)):
         raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
-    outcome, text = _outcome(name, entry[0]), entry[1] if len(entry) == 2 else ""
-    return _small(outcome, text) if len(text) < 64 else FileCapture(outcome, text)
-
-
-@lru_cache(maxsize=8192)
-def _small(outcome: Outcome, text: str) -> FileCapture:
-    """The capture of a short file ("0", "4: ACTIVE"): there are hundreds on a node, and few that differ."""
-    return FileCapture(outcome, text)
+    capture = FileCapture(_outcome(name, entry[0]), entry[1] if len(entry) == 2 else "")
+    if len(capture.text) <= _SHORT:
+        if len(_SMALL) >= _MOST_SMALL:
+            _SMALL.clear()
+        capture = _SMALL.setdefault(tuple(entry), capture)
+    return capture
 
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}

@@ -7,11 +7,11 @@ turns the reading of anything else into UNKNOWN before the check can see it (`he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from healthcheck.outcome import Origin
 from healthcheck.probes import Kind, Probe
@@ -100,6 +100,11 @@ _FILE_WHY = {
 }
 
 
+# What devices' files were made into, with the paths that were asked for in vain; of devices whose files are short.
+_Key = tuple[Callable[..., Any], tuple[str, ...], tuple[FileCapture | None, ...], tuple[Any, ...]]
+_ALIKE: dict[_Key, tuple[Any, set[str]]] = {}
+_MOST_ALIKE, _SHORT = 8192, 4096
+
 # Looked up once: an enum's members cost more than the rest of reading a small file.
 _DONE, _MISSING = Outcome.DONE, Outcome.MISSING
 
@@ -154,6 +159,28 @@ class Files:
         """As `read`; UNSUPPORTED where there is no such file."""
         entry = self._entries.get(path)
         return UNSUPPORTED if entry is None or entry.outcome is _MISSING else self.read(path, parse)
+
+    def alike(self, paths: tuple[str, ...], make: Callable[..., T], *about: Any) -> T:
+        """`make(files, *about)`, made once for all the nodes on which these files say the same. It may read no others.
+
+        What differs between nodes or looks (a serial number, a temperature) is better read apart and added afterwards.
+        """
+        held = tuple(map(self._entries.get, paths))
+        key = (make, paths, held, about)
+        known = _ALIKE.get(key)
+        if known is None:
+            part = Files({path: entry for path, entry in zip(paths, held, strict=True) if entry is not None})
+            known = make(part, *about), part._asked
+            if sum(len(entry.text) for entry in held if entry is not None) <= _SHORT:
+                if len(_ALIKE) >= _MOST_ALIKE:
+                    _ALIKE.clear()
+                _ALIKE[key] = known
+        self._asked |= known[1]
+        return cast(T, known[0])
+
+    def passed_over(self, paths: Iterable[str]) -> None:
+        """Takes these for seen: nothing is made of them, and whether they could be read is of no account."""
+        self._asked.update(paths)
 
     def unseen(self) -> str | None:
         """Why an entry that nobody asked for is unusable (an unlistable directory, say), or None."""

@@ -11,10 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, fact, made
-from healthcheck.facts.port import BASE, SYSFS, Port, count, ports
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, fact, made
+from healthcheck.facts.port import BASE, SYSFS, count, ports
 from healthcheck.probes import MIB, Kind, Probe
 
 
@@ -114,33 +116,45 @@ def port_job_counters(captures: Captures) -> Any:
     return _of_kind(captures, Means.JOB)
 
 
-_NAMES = {means: tuple(counter.name for counter in TABLE if counter.means is means) for means in Means}
+_ByKind = dict[Means, tuple[PortCounter, ...]]
 
 
-def _read(captures: Captures) -> tuple[list[tuple[Port, dict[str, Any]]], str | None]:
-    """Every port with those of the table's counters that its driver has, in the table's order; and why some were not seen, if so."""
+def _read(captures: Captures) -> tuple[list[_ByKind], str | None]:
+    """Of every port the counters that its driver has, by their kind in the table's order; and why some were not seen, if so."""
     found = captures.once(ports)
     files = captures.files(COUNTERS)
-    read = [(port, {name: files.read(path, _value) for name, path in _paths(port.device, port.number) if files.has(path)})
-            for port in (found.value if isinstance(found, Partial) else found)]
+    read = []
+    for port in found.value if isinstance(found, Partial) else found:
+        judged, others = _paths(port.device, port.number)
+        files.passed_over(others)
+        read.append(files.alike(judged, _counters, port.name, port.device, port.pci, port.number))
     return read, found.reason if isinstance(found, Partial) else files.unseen()
 
 
 @lru_cache(maxsize=1024)
-def _paths(device: str, number: int) -> tuple[tuple[str, str], ...]:
-    return tuple((counter.name, f"{BASE}/{device}/ports/{number}/{counter.folder}/{counter.name}") for counter in TABLE)
+def _paths(device: str, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files of a port's counters, and apart those that nothing is made of: they grow with all that is sent."""
+    paths = {counter: _path(device, number, counter) for counter in TABLE}
+    return (tuple(path for counter, path in paths.items() if counter.means is not Means.INFORMATIONAL),
+            tuple(path for counter, path in paths.items() if counter.means is Means.INFORMATIONAL))
+
+
+def _path(device: str, number: int, counter: Counter) -> str:
+    return f"{BASE}/{device}/ports/{number}/{counter.folder}/{counter.name}"
 
 
 def _of_kind(captures: Captures, means: Means) -> Any:
     read, unseen = captures.once(_read)
-    result = tuple(counter for port, values in read for counter in _of(
-        port.name, port.pci, port.number, means, tuple((name, values[name]) for name in _NAMES[means] if name in values)))
+    result = tuple(chain.from_iterable(map(itemgetter(means), read)))
     return Partial(result, unseen) if unseen else result
 
 
-@lru_cache(maxsize=4096)
-def _of(port: str, pci: str, number: int, means: Means, found: tuple[tuple[str, Any], ...]) -> tuple[PortCounter, ...]:
-    """A port's counters of one kind; for ports of one name that count the same (nothing, mostly) the same facts."""
-    return tuple(made(PortCounter, {
+def _counters(files: Files, port: str, device: str, pci: str, number: int) -> _ByKind:
+    found: dict[Means, list[tuple[str, Any]]] = {means: [] for means in Means if means is not Means.INFORMATIONAL}
+    for counter in TABLE:
+        path = _path(device, number, counter)
+        if counter.means in found and files.has(path):
+            found[counter.means].append((counter.name, files.read(path, _value)))
+    return {means: tuple(made(PortCounter, {
         "name": f"{port} {name}", "pci": pci, "number": number, "counter": name, "value": value,
-    }) for name, value in found or ((f"{means.value} counters", UNSUPPORTED),))
+    }) for name, value in values or [(f"{means.value} counters", UNSUPPORTED)]) for means, values in found.items()}

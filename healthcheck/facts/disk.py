@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Said, Unmeasured, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Said, Unmeasured, fact, made
 from healthcheck.facts.port import natural
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
@@ -110,32 +110,31 @@ def _disk(name: str, document: dict[str, Any]) -> DiskHealth:
     attributes = _attributes(_member(document, "ata_smart_attributes", "table"))
     passed = _member(document, "smart_status", "passed")
 
-    def of_log(member: str) -> Any:
-        return _count(log[member], member) if isinstance(log, dict) and member in log else UNSUPPORTED
-
+    said: dict[str, Any] = log if isinstance(log, dict) else {}
     kind, serial = _member(document, "device", "protocol"), document.get("serial_number")
-    return DiskHealth(
-        name=name,
-        kind=kind if isinstance(kind, str) else UNSUPPORTED,  # type: ignore[arg-type]
-        serial=serial if isinstance(serial, str) else UNSUPPORTED,  # type: ignore[arg-type]
-        passed=passed if isinstance(passed, bool) else UNSUPPORTED,  # type: ignore[arg-type]
-        critical_warning=of_log("critical_warning"),
-        media_errors=of_log("media_errors"),
-        spare=of_log("available_spare"),
-        spare_threshold=of_log("available_spare_threshold"),
-        used_percent=of_log("percentage_used"),
-        unsafe_shutdowns=of_log("unsafe_shutdowns"),
-        reallocated=attributes.get(_REALLOCATED, UNSUPPORTED),
-        pending=attributes.get(_PENDING, UNSUPPORTED),
-        uncorrectable=attributes.get(_OFFLINE, UNSUPPORTED),
-        grown_defects=_count(document["scsi_grown_defect_list"], "scsi_grown_defect_list") if "scsi_grown_defect_list" in document
-        else UNSUPPORTED,  # type: ignore[arg-type]
-    )
+    return made(DiskHealth, {
+        "name": name,
+        "kind": kind if isinstance(kind, str) else UNSUPPORTED,
+        "serial": serial if isinstance(serial, str) else UNSUPPORTED,
+        "passed": passed if isinstance(passed, bool) else UNSUPPORTED,
+        **{field: _count(said[member], member) if member in said else UNSUPPORTED for field, member in _OF_LOG},
+        "reallocated": attributes.get(_REALLOCATED, UNSUPPORTED),
+        "pending": attributes.get(_PENDING, UNSUPPORTED),
+        "uncorrectable": attributes.get(_OFFLINE, UNSUPPORTED),
+        "grown_defects": _count(document["scsi_grown_defect_list"], "scsi_grown_defect_list")
+        if "scsi_grown_defect_list" in document else UNSUPPORTED,
+    })
+
+
+_OF_LOG = (
+    ("critical_warning", "critical_warning"), ("media_errors", "media_errors"), ("spare", "available_spare"),
+    ("spare_threshold", "available_spare_threshold"), ("used_percent", "percentage_used"), ("unsafe_shutdowns", "unsafe_shutdowns"),
+)
 
 
 def _count(value: Any, what: str) -> Any:
     """A whole number. smartctl adds the text of those that JSON readers may not hold, under another name."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
+    if type(value) is int and 0 <= value < _MOST:
         return value
     return Unmeasured(f"{what} is {str(value)[:40]!r}, which is no whole number")
 

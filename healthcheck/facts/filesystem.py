@@ -129,30 +129,28 @@ def filesystems(captures: Captures) -> tuple[Filesystem, ...]:
 
 
 def _filesystem(files: Files, mount: _Mount) -> Filesystem:
-    def number(pick: str) -> Any:
-        return files.read(mount.point, lambda text: _FIGURES[pick]([int(word) for word in text.split()]))
-
+    read = files.read(mount.point, _figures)
+    figures: tuple[Any, ...] = (read,) * 4 if isinstance(read, Unmeasured) else read
+    size, available, used, inodes = figures
     return Filesystem(
         name=mount.point, source=mount.source, fstype=mount.fstype, read_only=not _GIVEN_UP.isdisjoint(mount.options.split(",")),
         mounted_read_only="ro" in mount.mount_options.split(","),
-        size_bytes=number("size"), available_bytes=number("available"), used_percent=number("used"),
-        inodes_used_percent=number("inodes"),
+        size_bytes=size, available_bytes=available, used_percent=used, inodes_used_percent=inodes,
     )
 
 
-# The collector's ten figures: bsize frsize blocks bfree bavail files ffree favail flag namemax.
-def _used(v: list[int]) -> Any:
-    used = v[2] - v[3]
-    usable = used + v[4]
-    return UNSUPPORTED if v[2] == 0 else round(100 * used / usable, 2) if usable > 0 else 100.0
+def _figures(text: str) -> tuple[Any, ...]:
+    """Size and available in bytes, space and inodes used in per cent, of the collector's ten figures.
 
-
-_FIGURES: dict[str, Any] = {
-    "size": lambda v: v[1] * v[2],
-    "available": lambda v: v[1] * v[4],
-    "used": _used,
-    "inodes": lambda v: UNSUPPORTED if v[5] == 0 else round(100 * (v[5] - v[6]) / v[5], 2),
-}
+    These are bsize frsize blocks bfree bavail files ffree favail flag namemax.
+    """
+    _, unit, blocks, free, available, inodes, free_inodes, *_ = map(int, text.split())
+    used, usable = blocks - free, blocks - free + available
+    return (
+        unit * blocks, unit * available,
+        UNSUPPORTED if blocks == 0 else round(100 * used / usable, 2) if usable > 0 else 100.0,
+        UNSUPPORTED if inodes == 0 else round(100 * (inodes - free_inodes) / inodes, 2),
+    )
 
 
 @fact("mount_answers", MOUNTS)

@@ -154,10 +154,57 @@ def pci_gpus(files: Files) -> list[str]:
     return found
 
 
+class Sent(Line):
+    """One line of the reader, with the texts of its rows by their keys: by these, rows that say the same are known at sight.
+
+    `well` says that there is no error anywhere in it.
+    """
+
+    __slots__ = ("texts", "well")
+
+    def __init__(self, line: Line, texts: Mapping[str, str], *, well: bool) -> None:
+        super().__init__(line)
+        self.texts = texts
+        self.well = well
+
+
+_LONGEST_ROWS = 8192
+
+
+def sent(text: str) -> Any:
+    """A line of the reader, parsed: what json.loads makes of it, at half the cost where rows of links and pairs were met before."""
+    left, texts = text, {}
+    for key in ("nvlinks", "p2p"):
+        opening = f'"{key}": {{"ok": '
+        start = left.find(opening)
+        end = left.find("]}", start)
+        if start >= 0 and 0 < end - start <= _LONGEST_ROWS:
+            texts[key] = left[start + len(opening):end + 1]
+            left = f"{left[:start]}{opening}null{left[end + 1:]}"
+    try:
+        line = json.loads(left)
+        for key, rows in texts.items():
+            # What stands in the rows' place must be their key's only value, and they must be whole.
+            if line[key] != _NO_ROWS or left.count(f'"{key}"') != 1:
+                return json.loads(text)
+            line[key] = {"ok": _rows_of(rows)}
+    except (ValueError, TypeError, KeyError, IndexError):
+        return json.loads(text)
+    return Sent(line, texts, well='"error"' not in left and "\\u" not in left) if type(line) is dict else line
+
+
+_NO_ROWS = {"ok": None}
+
+
+@lru_cache(maxsize=1024)
+def _rows_of(text: str) -> Any:
+    return json.loads(text)
+
+
 @lru_cache(maxsize=2)
 def _lines(text: str) -> list[Line]:
     """The reader's lines, parsed once for all the facts of one node."""
-    lines = [json.loads(line) for line in text.splitlines()]
+    lines = [sent(line) for line in text.splitlines()]
     if not lines or not all(isinstance(line, dict) for line in lines):
         raise Unread("the NVML reader's answer is empty or not of our form")
     return lines
@@ -326,6 +373,8 @@ _GONE = (15, 16, 28)
 
 
 def _lost(line: Line) -> str | None:
+    if type(line) is Sent and line.well:
+        return None
     for error in [value["error"] for value in line.values() if type(value) is dict and "error" in value]:
         if isinstance(error, list) and len(error) == 2 and error[0] in _GONE:
             return str(error[1])[:100]

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, fact, made
 from healthcheck.facts.port import count, device_id, slot
 from healthcheck.probes import MIB, Kind, Probe
 
@@ -119,10 +120,10 @@ def parse_counts(text: str) -> Mapping[str, tuple[int, ...]]:
         name, colon, rest = line.rpartition(":")
         if not colon:
             continue
-        values = tuple(count(word) for word in rest.split())
-        if len(values) != 16:
+        words = rest.split()
+        if len(words) != 16 or not all(map(str.isdigit, words)) or max(map(len, words)) > 20:
             raise ValueError(line)
-        found[name.strip()] = values
+        found[name.strip()] = tuple(map(int, words))
     return found
 
 
@@ -141,43 +142,60 @@ def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     for folder in (BASE, _BONDING):
         if files.has(folder):
             files.text(folder)      # an entry of its own: it could not be listed
-    names = sorted({path[len(BASE) + 1:].partition("/")[0] for path in files if path.startswith(f"{BASE}/")})
     members = _members(files)
     counts = files.read(_COUNTS, parse_counts)
     found = []
-    for name in names:
-        device = f"{BASE}/{name}/device/uevent"
-        if not files.has(device) or files.has(f"{BASE}/{name}/device/physfn/uevent"):
-            continue
-        pci = files.read(device, slot)
-        said = files.read(device, str)
-        if isinstance(said, str) and "PCI_SLOT_NAME=" not in said:
-            continue
-        kind = files.read(f"{BASE}/{name}/type", str)
-        if kind == _ETHERNET or isinstance(kind, Unmeasured):
-            found.append(_netdev(files, name, pci, members, counts))
+    for name in _names(tuple(files)):
+        known = files.alike(_paths(name), _device, name)
+        if known is not None:
+            found.append(_netdev(name, known, members, counts))
     return tuple(found) or (_nothing(),)
 
 
-def _netdev(files: Files, name: str, pci: Any, members: Mapping[str, str] | Unmeasured, counts: Any) -> NetDev:
-    at = f"{BASE}/{name}"
+@lru_cache(maxsize=64)
+def _names(paths: tuple[str, ...]) -> list[str]:
+    return sorted({path[len(BASE) + 1:].partition("/")[0] for path in paths if path.startswith(f"{BASE}/")})
+
+
+@lru_cache(maxsize=1024)
+def _paths(name: str) -> tuple[str, ...]:
+    return tuple(f"{BASE}/{name}/{file}" for file in _NAMES)
+
+
+def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured, counts: Any) -> NetDev:
     wrong: Any = counts if isinstance(counts, Unmeasured) else Unmeasured(f"{_COUNTS} has no {name}")
     row: Any = (wrong,) * 16 if isinstance(counts, Unmeasured) or name not in counts else counts[name]
     bond: Any = members if isinstance(members, Unmeasured) else members.get(name, "")
-    return NetDev(
-        name=f"{name} ({pci})" if isinstance(pci, str) else name,
-        interface=name, pci=pci,
-        kind=files.read(f"{at}/device/uevent", device_id),
-        bond=bond,
-        up=files.read(f"{at}/flags", _flags),
-        link=files.read(f"{at}/operstate", _link),
-        mbps=_unlinked(files, f"{at}/speed", _mbps),
-        duplex=_unlinked(files, f"{at}/duplex", _duplex),
-        mtu=files.read(f"{at}/mtu", count),
-        ups=_unlinked(files, f"{at}/carrier_up_count", count),
-        downs=_unlinked(files, f"{at}/carrier_down_count", count),
-        rx_packets=row[1], rx_errors=row[2], rx_drops=row[3], rx_frame=row[5], tx_errors=row[10],
-    )
+    return made(NetDev, {
+        **known, "bond": bond, "rx_packets": row[1], "rx_errors": row[2], "rx_drops": row[3], "rx_frame": row[5], "tx_errors": row[10],
+    })
+
+
+def _device(files: Files, name: str) -> dict[str, Any] | None:
+    """What an interface is and how it is linked; None where it is not one of Ethernet and of a PCI device of its own."""
+    at = f"{BASE}/{name}"
+    device = f"{at}/device/uevent"
+    if not files.has(device) or files.has(f"{at}/device/physfn/uevent"):
+        return None
+    pci = files.read(device, slot)
+    said = files.read(device, str)
+    if isinstance(said, str) and "PCI_SLOT_NAME=" not in said:
+        return None
+    kind = files.read(f"{at}/type", str)
+    if kind != _ETHERNET and not isinstance(kind, Unmeasured):
+        return None
+    return {
+        "name": f"{name} ({pci})" if isinstance(pci, str) else name,
+        "interface": name, "pci": pci,
+        "kind": files.read(device, device_id),
+        "up": files.read(f"{at}/flags", _flags),
+        "link": files.read(f"{at}/operstate", _link),
+        "mbps": _unlinked(files, f"{at}/speed", _mbps),
+        "duplex": _unlinked(files, f"{at}/duplex", _duplex),
+        "mtu": files.read(f"{at}/mtu", count),
+        "ups": _unlinked(files, f"{at}/carrier_up_count", count),
+        "downs": _unlinked(files, f"{at}/carrier_down_count", count),
+    }
 
 
 def _nothing() -> NetDev:
@@ -218,6 +236,10 @@ def _bonds(files: Files) -> tuple[Bond, ...]:
 
 
 def _bond(files: Files, path: str) -> Bond:
+    return files.alike((path,), _read_bond, path)
+
+
+def _read_bond(files: Files, path: str) -> Bond:
     name = path.rpartition("/")[2]
     said = files.read(path, lambda text: parse_bond(name, text))
     bond: Bond = Bond(name, *(said,) * 6) if isinstance(said, Unmeasured) else said  # type: ignore[arg-type]

@@ -5,14 +5,16 @@ A GPU that was not read, or that has no such links or counters at all, is one su
 
 from __future__ import annotations
 
-import marshal
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, fact, made
-from healthcheck.facts.gpu import NVML, PCI, Line, each, gone, index_of, reading
+from healthcheck.facts.gpu import NVML, PCI, Line, Sent, each, gone, index_of, reading
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,6 @@ _COUNTERS5 = (
 )
 _BER = ("effective_ber", "symbol_ber")
 _BEFORE = 5
-_WHOLE = {int}
 _SHORT, _LONG = _BEFORE + len(_COUNTERS), _BEFORE + len(_COUNTERS) + len(_COUNTERS5)
 _LISTS, _LENGTHS = {list}, {_SHORT, _LONG}
 _REMOTE = {0: "gpu", 1: "npu", 2: "switch"}
@@ -121,16 +122,8 @@ def _number(value: Any) -> Any:
     return UNSUPPORTED if value == -3 else Unmeasured(f"NVML: error {-value}")
 
 
-def _counts(values: list[Any]) -> bool:
-    """Whether these are plain numbers all of them, as nearly always."""
-    return set(map(type, values)) == _WHOLE and min(values) >= 0    # at C's speed, which a loop over hundreds of links is not
-
-
 def _rows(line: Line) -> Any:
     """The rows of a GPU's links, UNSUPPORTED or Unmeasured."""
-    unread = gone(line)
-    if unread is not None:
-        return unread
     rows = reading(line, "nvlinks", list)
     if type(rows) is list and not (_LISTS.issuperset(map(type, rows)) and _LENGTHS.issuperset(map(len, rows))):
         return Unmeasured("NVML: nvlinks is not of the reader's form")
@@ -177,7 +170,7 @@ def nvlink5_errors(captures: Captures) -> Any:
 def _of_all(captures: Captures, which: int) -> Any:
     found = captures.once(_read)
     every: tuple[_OfOneGpu, ...] = found.value if isinstance(found, Partial) else found
-    facts = tuple(fact for gpu in every for fact in gpu[which])
+    facts = tuple(chain.from_iterable(map(itemgetter(which), every)))
     return Partial(facts, found.reason) if isinstance(found, Partial) else facts
 
 
@@ -186,9 +179,20 @@ def _read(captures: Captures) -> Any:
 
 
 def _of_line(line: Line) -> _OfOneGpu:
-    index, rows, divided = index_of(line), _rows(line), line.get("mig") == {"ok": 1}
-    # Of GPUs in one place whose rows say the same these are the same facts. Version 2 of marshal's format writes equal rows alike.
-    return _of_rows(index, marshal.dumps(rows, 2), divided) if type(rows) is list else _of_none(index, rows)
+    index, unread, divided = index_of(line), gone(line), line.get("mig") == {"ok": 1}
+    # Of GPUs in one place whose rows say the same these are the same facts.
+    text = _text(line, "nvlinks") if unread is None else None
+    if text is None:
+        rows = unread or _rows(line)
+        if type(rows) is not list:
+            return _of_none(index, rows)
+        text = json.dumps(rows)
+    return _of_rows(index, text, divided)
+
+
+def _text(line: Line, key: str) -> str | None:
+    """The text of a line's rows, where it was kept."""
+    return line.texts.get(key) if type(line) is Sent else None
 
 
 @lru_cache(maxsize=2048)
@@ -203,8 +207,10 @@ def _of_none(index: int, why: Any) -> _OfOneGpu:
 
 
 @lru_cache(maxsize=2048)
-def _of_rows(index: int, text: bytes, divided: bool) -> _OfOneGpu:
-    rows = marshal.loads(text)  # noqa: S302  (written by the line above)
+def _of_rows(index: int, text: str, divided: bool) -> _OfOneGpu:
+    rows = _rows({"nvlinks": {"ok": json.loads(text)}})
+    if type(rows) is not list:
+        return _of_none(index, rows)
     none = _of_none(index, UNSUPPORTED)
     return _OfOneGpu(
         (_gpu_links(index, rows, divided),), tuple(_links(index, rows, divided)) or none.nvlinks,
@@ -258,33 +264,34 @@ def gpu_pairs(captures: Captures) -> Any:
     """Every pair of GPUs, in both orders."""
     found = each(captures, _pairs)
     if found == ():
-        return each(captures, lambda line: (_no_pair(line, "alone", UNSUPPORTED),))
+        return each(captures, lambda line: (_no_pair(index_of(line), "alone", UNSUPPORTED),))
     return found
 
 
-def _no_pair(line: Line, what: str, why: Any) -> GpuPair:
+def _no_pair(index: int, what: str, why: Any) -> GpuPair:
     """The one subject that stands for all pairs of a GPU."""
-    index = index_of(line)
     return GpuPair(name=f"GPU {index} {what}", gpu=index, **dict.fromkeys(("peer", "read", "write", "nvlink"), why))
 
 
 def _pairs(line: Line) -> tuple[GpuPair, ...]:
-    index = index_of(line)
-    rows = gone(line) or reading(line, "p2p", list)
+    index, unread = index_of(line), gone(line)
+    text = _text(line, "p2p") if unread is None else None
+    return _pairs_of(index, unread or reading(line, "p2p", list)) if text is None else _pairs_of_text(index, text)
+
+
+@lru_cache(maxsize=1024)
+def _pairs_of_text(index: int, text: str) -> tuple[GpuPair, ...]:
+    return _pairs_of(index, reading({"p2p": {"ok": json.loads(text)}}, "p2p", list))
+
+
+def _pairs_of(index: int, rows: Any) -> tuple[GpuPair, ...]:
     if type(rows) is not list or len(rows) != index:
         if not index:
             return ()
         why = Unmeasured("NVML: p2p is not of the reader's form") if type(rows) is list else rows
-        return (_no_pair(line, "and those before it", why),)
-    if all(type(row) is list and len(row) == 6 and _counts(row) and max(row) < len(_P2P) for row in rows):
-        return _sound_pairs(index, tuple(map(tuple, rows)))
+        return (_no_pair(index, "and those before it", why),)
     return _each_pair(index, ([_status(code) for code in row] if type(row) is list and len(row) == 6
                               else [Unmeasured("NVML: the other GPU was not read")] * 6 for row in rows))
-
-
-@lru_cache(maxsize=1024)
-def _sound_pairs(index: int, rows: tuple[tuple[int, ...], ...]) -> tuple[GpuPair, ...]:
-    return _each_pair(index, ([_P2P[code] for code in row] for row in rows))
 
 
 def _each_pair(index: int, rows: Iterable[list[Any]]) -> tuple[GpuPair, ...]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import natural
 from healthcheck.probes import Kind, Probe
@@ -111,7 +112,21 @@ def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
 
 
 def _devices(files: Files) -> list[str]:
-    return sorted({path.split("/")[4] for path in files if re.match(rf"{BASE}/nvme\d{{1,4}}/", path)}, key=natural)
+    return _named(tuple(files))
+
+
+_DRIVE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/")
+
+
+@lru_cache(maxsize=64)
+def _named(paths: tuple[str, ...]) -> list[str]:
+    return sorted({match[1] for path in paths if (match := _DRIVE.match(path))}, key=natural)
+
+
+@lru_cache(maxsize=1024)
+def _paths(device: str) -> tuple[str, ...]:
+    """All files of a drive but its serial number."""
+    return tuple(path.replace("*", device[4:], 1) for path in NVME.paths if not path.endswith("/serial"))
 
 
 @fact("nvmes", NVME)
@@ -119,13 +134,16 @@ def nvmes(captures: Captures) -> Any:
     """Every NVMe controller, in natural order of their names."""
     files = captures.files(NVME)
     none: Any = UNSUPPORTED
-    result = tuple(_nvme(files, device) for device in _devices(files)) or (
+    result = tuple(
+        made(Nvme, {**files.alike(_paths(device), _drive, device), "serial": files.read(f"{BASE}/{device}/serial", _line)})
+        for device in _devices(files)) or (
         Nvme(NO_DRIVE, none, none, none, none, none, none, none, none, none, none),)
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
 
 
-def _nvme(files: Files, device: str) -> Nvme:
+def _drive(files: Files, device: str) -> dict[str, Any]:
+    """All fields of a drive but its serial number."""
     at = f"{BASE}/{device}"
     local = files.read(f"{at}/transport", _line) == "pcie" if files.has(f"{at}/transport") else True
     pci: Any = files.read(f"{at}/address", _line) if local else UNSUPPORTED
@@ -133,19 +151,18 @@ def _nvme(files: Files, device: str) -> Nvme:
     def link(file: str, parse: Callable[[str], Any]) -> Any:
         return _optional(files, f"{at}/device/{file}", parse) if local else UNSUPPORTED
 
-    return Nvme(
-        name=f"{device} ({pci})" if isinstance(pci, str) else device,
-        device=device,
-        pci=pci,
-        state=files.read(f"{at}/state", _line),
-        model=files.read(f"{at}/model", _line),
-        serial=files.read(f"{at}/serial", _line),
-        firmware=files.read(f"{at}/firmware_rev", _line),
-        width=link("current_link_width", _width),
-        width_best=_best(link("max_link_width", _width), link("../max_link_width", _width)),
-        gigatransfers=link("current_link_speed", _speed),
-        gigatransfers_best=_best(link("max_link_speed", _speed), link("../max_link_speed", _speed)),
-    )
+    return {
+        "name": f"{device} ({pci})" if isinstance(pci, str) else device,
+        "device": device,
+        "pci": pci,
+        "state": files.read(f"{at}/state", _line),
+        "model": files.read(f"{at}/model", _line),
+        "firmware": files.read(f"{at}/firmware_rev", _line),
+        "width": link("current_link_width", _width),
+        "width_best": _best(link("max_link_width", _width), link("../max_link_width", _width)),
+        "gigatransfers": link("current_link_speed", _speed),
+        "gigatransfers_best": _best(link("max_link_speed", _speed), link("../max_link_speed", _speed)),
+    }
 
 
 def _best(drive: Any, slot: Any) -> Any:
@@ -170,21 +187,23 @@ def nvme_heat(captures: Captures) -> Any:
     return Partial(result, unseen) if unseen else result
 
 
+def _is_nvme(uevent: str) -> bool:
+    return "PCI_CLASS=108" in uevent and _CLASS.search(uevent) is not None
+
+
 @fact("nvme_bus", PCI, NVME)
 def nvme_bus(captures: Captures) -> Any:
     """NVMe controllers that the PCI bus holds (class 0108), and those that the driver runs."""
     bus, files = captures.files(PCI), captures.files(NVME)
-    found = []
-    for path in bus:
-        if path.endswith("/uevent") and _CLASS.search(bus.text(path)):
-            found.append(path.split("/")[-2])
+    found = [path.split("/")[-2] for path in bus if path.endswith("/uevent") and _is_nvme(bus.text(path))]
     driven = []
     for device in _devices(files):
-        drive = _nvme(files, device)
-        if isinstance(drive.pci, Unmeasured):
-            raise Unread(drive.pci.reason)
-        if isinstance(drive.pci, str):
-            driven.append(drive.pci)
+        files.passed_over((f"{BASE}/{device}/serial",))
+        pci = files.alike(_paths(device), _drive, device)["pci"]
+        if isinstance(pci, Unmeasured):
+            raise Unread(pci.reason)
+        if isinstance(pci, str):
+            driven.append(pci)
     unseen = bus.unseen() or files.unseen()
     value = NvmeBus("NVMe drives", tuple(sorted(found)), tuple(sorted(driven)))
     return Partial(value, unseen) if unseen else value

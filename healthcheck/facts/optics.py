@@ -15,9 +15,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Said, Unmeasured, Unread, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Said, Unmeasured, Unread, fact, made
 from healthcheck.facts.port import BASE, SYSFS, natural, ports, slot
 from healthcheck.facts.transceiver import read_module
 from healthcheck.probes import MIB, Kind, Probe
@@ -80,8 +81,12 @@ class Optics(Fact):
     raw_ber: float
 
 
+_WHOLE = re.compile(r"-?\d{1,7}")
+_INPUT = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_input")
+
+
 def _milli(text: str) -> float:
-    if not re.fullmatch(r"-?\d{1,7}", text):
+    if not _WHOLE.fullmatch(text):
         raise ValueError(text)
     return int(text) / 1000
 
@@ -92,26 +97,32 @@ def sensors(captures: Captures) -> tuple[Sensor, ...]:
     files = captures.files(HWMON)
     if files.has(BASE):
         files.text(BASE)
-    form = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_input")
-    found = sorted(((m[1], path) for path in files if (m := form.fullmatch(path))), key=lambda at: (natural(at[0]), at[1]))
     no: Any = UNSUPPORTED
     return tuple(
-        _sensor(files, device, path) for device, path in found if not files.has(f"{BASE}/{device}/device/physfn/uevent")
+        made(Sensor, {**files.alike(others, _sensor, device, stem), "celsius": files.read(stem + "input", _milli)})
+        for device, stem, others in _found(tuple(files)) if not files.has(f"{BASE}/{device}/device/physfn/uevent")
     ) or (Sensor("sensors of adapters", *(no,) * 3),)
 
 
-def _sensor(files: Files, device: str, path: str) -> Sensor:
-    stem = path.removesuffix("input")
+@lru_cache(maxsize=64)
+def _found(paths: tuple[str, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Of every sensor its device, the stem of its files, and those files that say what it is."""
+    found = sorted(((m[1], path) for path in paths if (m := _INPUT.fullmatch(path))), key=lambda at: (natural(at[0]), at[1]))
+    stems = ((device, path.removesuffix("input")) for device, path in found)
+    return [(device, stem, (f"{BASE}/{device}/device/uevent", stem + "label", stem + "crit")) for device, stem in stems]
+
+
+def _sensor(files: Files, device: str, stem: str) -> dict[str, Any]:
+    """All fields of a sensor but its temperature."""
     label: Any = files.read(stem + "label", str) if files.has(stem + "label") else Unmeasured(f"{stem}label is not there")
     words = clean(label, 40) if isinstance(label, str) else stem.rpartition("/")[2].rstrip("_")
     pci = files.read(f"{BASE}/{device}/device/uevent", slot)
     critical: Any = files.optional(stem + "crit", _milli)
-    return Sensor(
-        name=f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
-        module=label.lower().startswith("module") if isinstance(label, str) else label,
-        celsius=files.read(path, _milli),
-        critical_c=critical,
-    )
+    return {
+        "name": f"{device} ({pci}) {words}" if isinstance(pci, str) else f"{device} {words}",
+        "module": label.lower().startswith("module") if isinstance(label, str) else label,
+        "critical_c": critical,
+    }
 
 
 @fact("optics", MLXLINK, besides=(MODULES, SYSFS))

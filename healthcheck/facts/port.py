@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, fact
@@ -90,9 +91,12 @@ def _hexadecimal(text: str) -> int:
     return int(text, 16)
 
 
+_GID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}")
+
+
 def _gid(text: str) -> bool:
     """Whether "fe80:0000:0000:0000:a088:c203:00ab:cdef" is one; an entry that is not in use is all zeros."""
-    if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", text):
+    if not _GID.fullmatch(text):
         raise ValueError(text)
     return text.strip("0:") != ""
 
@@ -131,10 +135,14 @@ def count(text: str) -> int:
 def ports(captures: Captures) -> Any:
     """Every port of every RDMA device, in natural order of their names."""
     files = captures.files(SYSFS)
-    found = sorted({(m[1], int(m[2])) for path in files if (m := _PORT.match(path))}, key=lambda at: (natural(at[0]), at[1]))
-    result = tuple(_port(files, device, number) for device, number in found)
+    result = tuple(_port(files, device, number) for device, number in _found(tuple(files)))
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
+
+
+@lru_cache(maxsize=64)
+def _found(paths: tuple[str, ...]) -> list[tuple[str, int]]:
+    return sorted({(m[1], int(m[2])) for path in paths if (m := _PORT.match(path))}, key=lambda at: (natural(at[0]), at[1]))
 
 
 def natural(name: str) -> tuple[str, int]:
@@ -142,14 +150,29 @@ def natural(name: str) -> tuple[str, int]:
     return head, int(name[len(head):] or 0)
 
 
-def _port(files: Files, device_name: str, number: int) -> Port:
+@lru_cache(maxsize=1024)
+def _paths(device: str, number: int) -> tuple[str, ...]:
+    """All files of a port but its GIDs, which are each port's own."""
+    at = f"{BASE}/{device}/ports/{number}"
+    return (
+        f"{BASE}/{device}/device/uevent", f"{BASE}/{device}/device/physfn/uevent", f"{BASE}/{device}/board_id",
+        *(f"{at}/{name}" for name in ("link_layer", "counters/link_downed", "rate", "state", "phys_state", "lid", "sm_lid")),
+        *(f"{at}/pkeys/{entry}" for entry in range(ENTRIES)),
+    )
+
+
+def _port(files: Files, device: str, number: int) -> Port:
+    gids = _table(files, f"{BASE}/{device}/ports/{number}/gids", _gid)
+    return files.alike(_paths(device, number), _made, device, number, len(gids) if isinstance(gids, tuple) else gids)
+
+
+def _made(files: Files, device_name: str, number: int, gids: Any) -> Port:
     at = f"{BASE}/{device_name}/ports/{number}"
     pci = files.read(f"{BASE}/{device_name}/device/uevent", slot)
     device = files.read(f"{BASE}/{device_name}/device/uevent", device_id)
     layer = files.read(f"{at}/link_layer", str)
     counter = f"{at}/counters/link_downed"
     rate = f"{at}/rate"
-    gids = _table(files, f"{at}/gids", _gid)
     board: Any = f"{BASE}/{device_name}/board_id"
     board = files.optional(board, str)
     downed: Any = files.optional(counter, count)
@@ -167,7 +190,7 @@ def _port(files: Files, device_name: str, number: int) -> Port:
         lanes=files.read(rate, _lanes),
         lid=files.read(f"{at}/lid", _hexadecimal),
         sm_lid=files.read(f"{at}/sm_lid", _hexadecimal),
-        gids=len(gids) if isinstance(gids, tuple) else gids,
+        gids=gids,
         keys=_table(files, f"{at}/pkeys", _hexadecimal),
         board=board,
         virtual=files.has(f"{BASE}/{device_name}/device/physfn/uevent"),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.assess import Assessment, _View
-from healthcheck.facts.base import FACTS, Captures, Unmeasured, Unread, build_fact
+from healthcheck.facts.base import FACTS, Captures, Files, Unmeasured, Unread, build_fact
 from healthcheck.outcome import NodeReport
 from healthcheck.probes import Probe
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
@@ -25,6 +25,7 @@ from tests.healthcheck import machine
 RULES = load_ruleset([packaged()])
 VIEW = _View.of(RULES.rules)
 PROBES = sorted(machine.captures())
+BY_DEVICE = ["port.sysfs", "port.counters", "nvme.sysfs", "netdev.sysfs", "netdev.lacp", "optics.hwmon"]
 
 
 def sent(recording: Recording) -> Recording:
@@ -85,6 +86,53 @@ def test_a_node_is_judged_among_others_as_it_is_judged_alone(changes: list[tuple
         # By hand, and not from JSON: of such recordings nothing is shared.
         alone = assessed([(now, before)])
         assert of_nodes(together[now.node]) == of_nodes(alone[now.node])
+
+
+def afresh(self: Files, paths: tuple[str, ...], make: Any, *about: Any) -> Any:
+    """Files.alike without its memory, and over all files."""
+    return make(self, *about)
+
+
+@settings(max_examples=60, deadline=None)
+@given(changes=st.lists(st.tuples(st.sampled_from(BY_DEVICE), DAMAGE, st.integers(0, 10_000)), max_size=4))
+def test_a_device_is_made_of_the_files_that_were_named_for_it_and_once_as_well_as_afresh(changes: list[tuple[str, str, int]]) -> None:
+    captures = machine.captures()
+    for probe, how, number in changes:
+        files = dict(captures[probe].files)
+        path = sorted(files)[number % len(files)]
+        changed = damaged(Capture(Outcome.DONE, files={path: files.pop(path)}), how)
+        if changed is not None:
+            files[path] = changed.files[path] if how in ("cut", "digits") else FileCapture(changed.outcome, changed.files[path].text)
+        captures[probe] = replace(captures[probe], files=files)
+    look = replace(machine.recording("n1"), captures=captures)
+    known = [build_fact(spec, Captures(look)) for spec in FACTS.values() for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Files, "alike", afresh)
+        assert known == [build_fact(spec, Captures(look)) for spec in FACTS.values() for _ in range(2)]
+
+
+def test_files_that_are_long_are_not_kept() -> None:
+    long = FileCapture(Outcome.DONE, "x" * 5000)
+    made: list[str] = []
+
+    def make(files: Files) -> int:
+        made.append(files.text("/long"))
+        return len(made)
+
+    assert [Files({"/long": long}).alike(("/long",), make) for _ in range(2)] == [1, 2]
+
+
+def test_what_could_not_be_read_of_a_device_is_known_to_have_been_asked_for_each_time() -> None:
+    denied = {"/a": FileCapture(Outcome.DENIED), "/b": FileCapture(Outcome.DENIED)}
+
+    def make(files: Files) -> Any:
+        return files.read("/a", str)
+
+    for _ in range(2):
+        files = Files(denied)
+        assert isinstance(files.alike(("/a",), make), Unmeasured) and files.unseen() == "/b: permission denied"
+        files.passed_over(("/b",))
+        assert files.unseen() is None
 
 
 def test_what_nodes_have_in_common_is_made_once() -> None:
