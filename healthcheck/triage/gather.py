@@ -19,6 +19,10 @@ _DAY = 86400.0
 _PROBLEM = ("SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
             "sweeps, kind, serial, repair, problem.node AS at, component FROM problem JOIN node ON node.id = problem.node "
             "LEFT JOIN component ON component.id = component WHERE ")
+# Of the seats, which are many, those of components that have a history; and since when the chassis of each node is there.
+_SEATS = ("SELECT name, component FROM seat JOIN node ON node.id = seat.node WHERE seat.ended IS NULL AND component IN "
+          "(SELECT component FROM problem WHERE component IS NOT NULL AND (ended IS NULL OR ended >= ?))")
+_CHASSIS = "SELECT name, began FROM node CROSS JOIN seat ON seat.node = node.id AND slot = 'chassis' AND ended IS NULL"
 # Deeds of the ledger that are repairs, and how the outcome of one begins that came to a good end.
 _REPAIRS = ("reboot", "reset-gpu", "restart-service", "repaired")
 _DONE = ("done", "rebooted")
@@ -52,12 +56,14 @@ def gather(
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
     there = _Memory(store, policy, now, now - window, silenced, lost)
+    # Whoever closes the breaker has looked at what was isolated until then.
+    closed = store.rows("SELECT coalesce(max(closed), 0) FROM breaker")[0][0]
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
     return Fleet(
         now, tuple(there.past(node, others(node.name)) for node in nodes),
         tuple(Isolated(row[0], row[1]) for row in store.rows(
             "SELECT cordon.node, began FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL AND began > ? "
-            "AND coalesce(outcome, '') NOT LIKE 'not done%'", now - policy.breaker.hours * 3600)),
+            "AND coalesce(outcome, '') NOT LIKE 'not done%'", max(now - policy.breaker.hours * 3600, closed))),
         opened[0][0] if opened else None, opened[0][1] if opened else "")
 
 
@@ -85,12 +91,9 @@ class _Memory:
         self._cordons, self._overridden = self._read_cordons(store, lost)
 
     def _read_problems(self, store: Store, since: float) -> None:
-        seats = store.rows("SELECT name, component, kind, seat.began FROM seat JOIN node ON node.id = seat.node "
-                           "JOIN component ON component.id = component WHERE ended IS NULL")
-        for name, component, kind, began in seats:
+        for name, component in store.rows(_SEATS, since):
             self._here[name].add(component)
-            if kind == "chassis":
-                self._chassis[name] = began
+        self._chassis.update(tuple(row) for row in store.rows(_CHASSIS))
         for row in store.rows(_PROBLEM + "ended IS NULL OR ended >= ? ORDER BY problem.id", since):
             values = tuple(row)
             problem, component = Problem(*values[:-2]), values[-1]
