@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 
 from healthcheck.store import ledger
-from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.cordons import Cordon, State, open_cordons
 from healthcheck.store.file import Store
 from inventory.errors import UsageError
-from provisioning.actions.base import ActionError, Backend, Boot, Held, Holder, Reboots
+from provisioning.actions.base import ActionError, Backend, Boot, Held, Holder, Reboots, marked, number_of
 from provisioning.cordon import Clock, Done, settle_meant
 
 # slurmd tells for how long its machine is up, in whole seconds, and slurmctld takes that from its own clock: the same boot moves by a
@@ -33,7 +34,7 @@ def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
         settle_meant(store, backend, clock)
         settle_reboots(store, backend, clock)
     held, boots = backend.held(nodes), able.boots(nodes)
-    ours = {one.node: one.id for one in open_cordons(store, nodes, backend.name) if one.state is State.HELD}
+    ours = {one.node: one for one in open_cordons(store, nodes, backend.name) if one.state is State.HELD}
     done: dict[str, Done] = {}
     asked: dict[str, int] = {}
     for node in dict.fromkeys(nodes):
@@ -55,7 +56,7 @@ def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
         now, held = able.boots(tuple(asked)), backend.held(tuple(asked))
         for line in _open(store, backend):
             if line.id == asked.get(line.node):
-                done[line.node] = _looked_at(store, line, now.get(line.node), held[line.node], ours[line.node], clock, trouble)
+                done[line.node] = _looked_at(store, backend, line, now.get(line.node), held[line.node], ours[line.node], clock, trouble)
     return [done[node] for node in nodes]
 
 
@@ -66,8 +67,8 @@ def settle_reboots(store: Store, backend: Backend, clock: Clock) -> list[Done]:
         return []
     nodes = sorted({line.node for line in begun})
     boots, held = _able(backend).boots(nodes), backend.held(nodes)
-    ours = {one.node: one.id for one in open_cordons(store, nodes, backend.name)}
-    return [_looked_at(store, line, boots.get(line.node), held[line.node], ours.get(line.node), clock) for line in begun]
+    ours = {one.node: one for one in open_cordons(store, nodes, backend.name)}
+    return [_looked_at(store, backend, line, boots.get(line.node), held[line.node], ours.get(line.node), clock) for line in begun]
 
 
 def _able(backend: Backend) -> Reboots:
@@ -81,32 +82,46 @@ def _open(store: Store, backend: Backend) -> list[ledger.Line]:
             and (match := _EVIDENCE.fullmatch(line.evidence)) is not None and match[1] == backend.name]
 
 
-def _left(node: str, held: Held, ours: int | None, boot: Boot | None) -> Done | None:
+def _left(node: str, held: Held, ours: Cordon | None, boot: Boot | None) -> Done | None:
     """Why a node is not rebooted, None where it may be."""
     if held.holder is Holder.ABSENT:
         return Done(node, "NOT rebooted: it is not known there", held=False, failed=True)
     if held.holder is Holder.OTHERS:
         return Done(node, f"NOT rebooted, others hold it: {held.reason}", held=True, failed=True)
-    if held.holder is Holder.NOBODY or ours is None or held.number != ours:
+    if held.holder is Holder.NOBODY or ours is None or held.number != ours.id:
         return Done(node, "NOT rebooted: there is no cordon of ours; cordon it first", held=held.holder is Holder.US, failed=True)
     if boot is not None and boot.under_way:
         return Done(node, "is to be rebooted already", held=True)
     return None
 
 
-def _looked_at(store: Store, line: ledger.Line, boot: Boot | None, held: Held, ours: int | None, clock: Clock, trouble: str = "") -> Done:
+def _looked_at(
+    store: Store, backend: Backend, line: ledger.Line, boot: Boot | None, held: Held, ours: Cordon | None, clock: Clock, trouble: str = "",
+) -> Done:
     """What became of a reboot so far, written down where that is the end of it."""
     match = _EVIDENCE.fullmatch(line.evidence)
     assert match is not None  # noqa: S101  (_open gives no other)
-    kept = ours is not None and held.number == ours
-    if boot is not None and boot.booted is not None and boot.booted > float(match[2]) + _JITTER_S:
-        said = f"held still as muster#{ours}" if kept else f"no longer held by us: {held.reason or held.holder.value}"
-        done = Done(line.node, f"rebooted, and {said}", held=held.holder is not Holder.NOBODY, failed=not kept)
-    elif boot is not None and boot.under_way:
+    if boot is not None and boot.under_way:
         return Done(line.node, "is rebooted when its job has ended" if held.busy else "is being rebooted", held=True)
+    shown = held.reason or held.holder.value
+    if ours is not None:
+        held = _kept(backend, ours, held)
+    kept = ours is not None and held.number == ours.id
+    if boot is not None and boot.booted is not None and boot.booted > float(match[2]) + _JITTER_S:
+        said, failed = f"rebooted, and {f'held still as muster#{held.number}' if kept else f'no longer held by us: {shown}'}", not kept
     else:
-        why = trouble or ("the node is not known there" if boot is None else f"no reboot is under way: {held.reason or held.holder.value}")
-        done = Done(line.node, f"NOT rebooted: {why}", held=held.holder is not Holder.NOBODY, failed=True)
+        why = trouble or ("the node is not known there" if boot is None else f"no reboot is under way: {shown}")
+        said, failed = f"NOT rebooted: {why}", True
     with store.writing() as db:
-        ledger.finish(db, line.id, done.said, clock())
-    return done
+        ledger.finish(db, line.id, said, clock())
+    return Done(line.node, said, held=held.holder not in (Holder.NOBODY, Holder.ABSENT), failed=failed)
+
+
+def _kept(backend: Backend, ours: Cordon, held: Held) -> Held:
+    """Who holds a node after its reboot. Slurm makes one that does not come back in time DOWN, takes its drain away and leaves our mark;
+    once it is there after all it may be given jobs, so it is cordoned again."""
+    if held.holder is not Holder.OTHERS or number_of(held.reason) != ours.id:
+        return held
+    with suppress(ActionError):     # then it is as it is seen
+        backend.isolate(ours.node, marked(ours.id, ours.why))
+    return backend.held([ours.node])[ours.node]

@@ -6,6 +6,7 @@ import os
 import pwd
 
 from inventory.model import Inventory
+from inventory.text import clean
 
 
 def chosen(nodes: str, option: str | None) -> tuple[tuple[str, ...], Inventory | None]:
@@ -31,4 +32,4 @@ def who() -> str:
     except KeyError:
         name = str(os.geteuid())
     behind = os.environ.get("SUDO_USER")
-    return f"{behind} as {name}" if behind else name
+    return clean(f"{behind} as {name}") if behind else name

@@ -129,9 +129,8 @@ def _run(argv: Sequence[str], question: bytes, seconds: float) -> bytes:
         # A session of its own, so that the group can be killed as one.
         child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                                  start_new_session=True)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ActionError(f"{argv[0]}: cannot be run: {why}; see the key cordon of the inventory") from None
+    except OSError as error:
+        raise ActionError(f"{argv[0]}: cannot be run: {error.strerror}; see the key cordon of the inventory") from None
     try:
         with child:
             try:

@@ -20,9 +20,9 @@ from inventory.nodeset import fold
 from provisioning.actions.base import ActionError, Held, Holder, number_of
 from provisioning.actions.lines import change_lines, names_of, read_lines
 
-_MARK = re.compile(r"# (muster#[1-9][0-9]{0,11}: ?.*?)  (.+)", re.DOTALL)
+_MARK = re.compile(r"# (muster#[1-9][0-9]{0,11}:(?: \S.*?)?)  (.+)", re.DOTALL)
 _PART = re.compile(r"(\S+) of (.*)", re.DOTALL)     # one node of a set that others of are still there
-_LINE = re.compile(r"(\s*)([^#]*?)(\s*(?:#.*)?)", re.DOTALL)
+_LINE = re.compile(r"([^#]*?)(\s*(?:#.*)?)", re.DOTALL)
 _TOKEN = re.compile(r"([\s,]*)((?:[^\s,\[\]]|\[[^\]]*\])+)")
 _OPERATORS = frozenset("!&^")
 
@@ -76,8 +76,8 @@ class GoldenSet:
             elif names == (node,) and not any(True for _ in self._outs_below(lines, at)):
                 yield f"# {reason}  {line}"
             else:
-                before, text, behind = _parts(line)
-                yield f"{before}{self._rewritten(text, {node})}{behind}"
+                text, behind = _parts(line)
+                yield f"{self._rewritten(text, {node})}{behind}"
                 yield f"# {reason}  {node} of {self._whole(lines, at, text)}"
 
     def _with(self, lines: Sequence[str], node: str) -> list[str]:
@@ -105,14 +105,14 @@ class GoldenSet:
         return {out.node for out in self._outs_below(lines, at) if out.names == names}
 
     def _put_back(self, line: str, out: _Out, missing: set[str]) -> str:
-        before, text, behind = _parts(line)
+        text, behind = _parts(line)
         if text == self._rewritten(out.names, missing):
-            return f"{before}{self._rewritten(out.names, missing - {out.node})}{behind}"
+            return f"{self._rewritten(out.names, missing - {out.node})}{behind}"
         # A person has edited the line since: the node comes to what is left of its set, or stays out where nothing is.
         now = names_of(text, self.path)
         if out.node in now or not set(now) & set(names_of(out.names, self.path)):
             return line
-        return f"{before}{text},{out.node}{behind}"
+        return f"{text},{out.node}{behind}"
 
     def _outs_below(self, lines: Sequence[str], at: int) -> Iterator[_Out]:
         """The comments of ours that belong to a line of several nodes: all that follow it, up to a line that is none."""
@@ -145,11 +145,12 @@ class GoldenSet:
             names = names_of(token, self.path)
             left = token if not set(gone) & set(names) else fold(name for name in names if name not in gone)
             kept += f"{between}{left}" if kept and left else left
-        return kept
+        # What a line begins with is kept with its names, and comes back with them.
+        return f"{text[: len(text) - len(text.lstrip())]}{kept}" if kept else ""
 
 
-def _parts(line: str) -> tuple[str, str, str]:
-    """What stands before the names of a line, the names, and what stands behind them."""
+def _parts(line: str) -> tuple[str, str]:
+    """The names of a line, and what stands behind them."""
     match = _LINE.fullmatch(line)
     assert match is not None  # noqa: S101  (it takes every text)
-    return match[1], match[2], match[3]
+    return match[1], match[2]

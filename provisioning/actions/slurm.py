@@ -11,7 +11,9 @@ with neither, and with no reason of its own, which would replace our mark; Slurm
     IDLE+DRAIN+REBOOT_REQUESTED    Reason=muster#12: fan                      (MIXED+... as long as a job runs)
     DOWN+DRAIN+REBOOT_ISSUED       Reason=muster#12: fan : reboot issued      (RebootProgram has been started)
     IDLE+DRAIN                     Reason=muster#12: fan : reboot issued      (BootTime is new)
-    DOWN+DRAIN                     Reason=muster#12: fan : reboot issued : reboot timed out       (ResumeTimeout went by)
+    DOWN                           Reason=muster#12: fan : reboot issued : reboot timed out       (or ResumeTimeout went by)
+
+ResumeTimeout is 60 s where slurm.conf does not say otherwise, and a GPU server takes minutes: sites set it to what theirs take.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import click
 
 from inventory.cli.chosen import chosen, who
 from inventory.errors import UsageError
+from inventory.text import clean
 
 if TYPE_CHECKING:
     from provisioning.actions.base import Backend
@@ -71,7 +72,7 @@ def cordon(
         raise UsageError("--reason is missing: whoever finds the node drained wants to know why")
     names, backend = _chosen(nodes, inventory, Options(hostfile, golden))
     with opened(state_dir(state), make=True) as store:
-        return _told(act(store, backend, names, reason.strip(), who(), time.time, dry=dry_run))
+        return _told(act(store, backend, names, _words(reason), who(), time.time, dry=dry_run))
 
 
 @click.command()
@@ -96,7 +97,7 @@ def uncordon(
 
     names, backend = _chosen(nodes, inventory, Options(hostfile, golden))
     with opened(state_dir(state)) as store:
-        return _told(act(store, backend, names, reason, who(), time.time, dry=dry_run))
+        return _told(act(store, backend, names, _words(reason), who(), time.time, dry=dry_run))
 
 
 def _chosen(nodes: str, option: str | None, options: Options) -> tuple[tuple[str, ...], Backend]:
@@ -104,6 +105,11 @@ def _chosen(nodes: str, option: str | None, options: Options) -> tuple[tuple[str
 
     names, found = chosen(nodes, option)
     return names, backend(found, options)
+
+
+def _words(reason: str) -> str:
+    """What somebody typed, which may be no UTF-8, as the store and every back end can keep it."""
+    return clean(reason.strip())
 
 
 def _told(done: Iterable[Done]) -> int:

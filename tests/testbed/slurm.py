@@ -35,6 +35,12 @@ class Slurm:
         """What one of Slurm's commands prints; fails when it does."""
         return subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True, timeout=30).stdout
 
+    def booted(self, name: str) -> None:
+        """Ends a node's slurmd and starts it as after a boot of the machine (slurmd -b)."""
+        self.processes[name].terminate()
+        self.processes[name].wait(20)
+        _start(self, name, "slurmd", "-b", "-D", "-f", str(self.conf), "-N", name, "-L", f"{self.folder}/{name}.log")
+
     def states(self) -> dict[str, str]:
         """The state of each node, as `sinfo` writes it."""
         lines = self.ask("sinfo", "-h", "-N", "-o", "%N %T").split("\n")

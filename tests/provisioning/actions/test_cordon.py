@@ -76,6 +76,12 @@ def test_the_command_keeps_a_file_of_hosts(tmp_path: Path) -> None:
     assert (tmp_path / "bad").read_text() == "gpu009  # fan, Tuesday\n"
 
 
+def test_a_reason_that_is_no_utf_8_is_kept_as_escapes(tmp_path: Path) -> None:
+    assert muster("cordon", "gpu008", "--reason", "\udcff\x1b[31m\nx", "--hostfile", "bad", home=tmp_path, SUDO_USER="\udcfe").returncode == 0
+    assert (tmp_path / "bad").read_text() == "gpu008  # muster#1: \\xff\\x1b[31m\\nx\n"
+    assert "\\xfe as " in muster("cordon", home=tmp_path).stdout
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (("cordon", "gpu001"), "muster: --reason is missing: whoever finds the node drained wants to know why\n"),
     (("cordon", "--reason", "x"), "muster: --reason goes with NODES: muster cordon gpu007 --reason 'fan 3 is loud'\n"),

@@ -1,0 +1,92 @@
+"""The inventory's key `cordon`: what keeps jobs away from the nodes of a site, and each way to write it wrongly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inventory.errors import InventoryError
+from inventory.load import load_inventory, parse_with_origins
+from inventory.model import By, CordonBy
+from tests.command import muster
+
+
+def read(text: str) -> CordonBy | None:
+    return parse_with_origins(f"version: 1\n{text}\nnodes:\n  gpu[1-2]:\n", "/site/muster.yaml").inventory.cordon
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("", None),
+    ("cordon: slurm", CordonBy(By.SLURM)),
+    ("cordon: {hostfile: bad-hosts}", CordonBy(By.HOSTFILE, "/site/bad-hosts")),
+    ("cordon: {golden: /shared/good}", CordonBy(By.GOLDEN, "/shared/good")),
+    ("cordon: {command: [site-cordon, --level, 02, 2]}", CordonBy(By.COMMAND, argv=("site-cordon", "--level", "02", "2"))),
+    ("cordon:\n  command:\n  - bin/cordon\n  seconds: 2.5", CordonBy(By.COMMAND, argv=("/site/bin/cordon",), seconds=2.5)),
+])
+def test_a_site_chooses_one_way_and_paths_are_those_of_the_file(text: str, found: CordonBy | None) -> None:
+    assert read(text) == found
+
+
+WAYS = "expected slurm, {hostfile: FILE}, {golden: FILE} or {command: [PROGRAM, ...], seconds: 30}"
+
+
+@pytest.mark.parametrize(("text", "error"), [
+    ("cordon:", f"/site/muster.yaml:2:8: cordon is empty, {WAYS}"),
+    ("cordon: kubernetes", f"/site/muster.yaml:2:9: cordon is 'kubernetes', {WAYS}"),
+    ("cordon: [slurm]", f"/site/muster.yaml:2:9: cordon is a list, {WAYS}"),
+    ("cordon: {}", f"/site/muster.yaml:2:9: cordon names 0 ways to keep jobs away, {WAYS}"),
+    ("cordon: {seconds: 3}", f"/site/muster.yaml:2:9: cordon names 0 ways to keep jobs away, {WAYS}"),
+    ("cordon: {hostfile: a, golden: b}", f"/site/muster.yaml:2:9: cordon names 2 ways to keep jobs away, {WAYS}"),
+    ("cordon: {hostfil: a}", "/site/muster.yaml:2:10: unknown key 'hostfil' in cordon; did you mean hostfile?"),
+    ("cordon: {golden: [a]}", "/site/muster.yaml:2:18: cordon.golden is a list, expected a file name"),
+    ("cordon: {golden: 7}", "/site/muster.yaml:2:18: cordon.golden is the number 7, expected a file name"),
+    ("cordon: {golden: a, seconds: 3}", "/site/muster.yaml:2:21: cordon.seconds goes with a command only"),
+    ("cordon: {command: act --now}", "/site/muster.yaml:2:19: cordon.command is 'act --now', expected a list of a program and its words"),
+    ("cordon: {command: []}", "/site/muster.yaml:2:19: cordon.command is a list, expected a list of a program and its words"),
+    ("cordon: {command: [a, '']}", "/site/muster.yaml:2:23: cordon.command is ''"),
+    ("cordon: {command: [a, [b]]}", "/site/muster.yaml:2:23: cordon.command is a list"),
+    ("cordon: {command: [a], seconds: 0}", "/site/muster.yaml:2:33: cordon.seconds is the number 0, expected a number above 0, at most 600"),
+    ("cordon: {command: [a], seconds: .nan}", "/site/muster.yaml:2:33: cordon.seconds is"),
+    ("cordon: {command: [a], seconds: true}", "/site/muster.yaml:2:33: cordon.seconds is true"),
+    ("cordon: {command: [a], seconds: }", "/site/muster.yaml:2:33: cordon.seconds is empty"),
+    ("cordons: slurm", "/site/muster.yaml:2:1: unknown key 'cordons' in the inventory; did you mean cordon?"),
+])
+def test_what_is_no_choice_is_one_line_with_its_place(text: str, error: str) -> None:
+    with pytest.raises(InventoryError) as caught:
+        read(text)
+    assert str(caught.value).startswith(error) and str(caught.value).isprintable()
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5) | st.just("slurm"),
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["hostfile", "golden", "command", "seconds", "x"]), inner)))
+def test_no_value_raises_anything_but_one_line(value: object) -> None:
+    try:
+        read(f"cordon: {json.dumps(value)}")
+    except InventoryError as problem:
+        assert str(problem).isprintable()
+
+
+def test_check_and_show_say_what_keeps_jobs_away(tmp_path: Path) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text("version: 1\ncordon: {command: [bin/act, 'a b'], seconds: 5}\nnodes: {gpu1: }\n")
+    assert f"  cordon     command {tmp_path}/bin/act 'a b' (at most 5 s)\n" in muster("inventory", "check", home=tmp_path).stdout
+    assert f"  cordon: command {tmp_path}/bin/act 'a b' (at most 5 s)\n" in muster("inventory", "show", "gpu1", home=tmp_path).stdout
+    shown = json.loads(muster("inventory", "show", "gpu1", "--format", "json", home=tmp_path).stdout)
+    assert shown["cordon"] == {"by": "command", "path": None, "argv": [f"{tmp_path}/bin/act", "a b"]}
+    file.write_text("version: 1\ncordon: slurm\nnodes: {gpu1: }\n")
+    assert "  cordon     slurm\n" in muster("inventory", "check", home=tmp_path).stdout
+    file.write_text("version: 1\nnodes: {gpu1: }\n")
+    assert "cordon" not in muster("inventory", "check", home=tmp_path).stdout
+    assert json.loads(muster("inventory", "show", "gpu1", "--format", "json", home=tmp_path).stdout)["cordon"] is None
+
+
+def test_an_edit_of_the_file_keeps_the_choice(tmp_path: Path) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text("version: 1\ncordon: {golden: good}      # by rack\nnodes:\n  gpu1: {}\n")
+    done = muster("inventory", "lifecycle", "set", "gpu1", "rma", "--owner", "vendor", home=tmp_path)
+    assert "cordon: {golden: good}      # by rack\n" in file.read_text(), done.stderr
+    assert load_inventory(file).cordon == CordonBy(By.GOLDEN, str(tmp_path / "good"))

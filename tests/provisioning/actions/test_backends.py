@@ -1,0 +1,175 @@
+"""Every back end, by the same tests: cordons are owned, whoever works beside us, and whenever we are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.file import Store, opened
+from healthcheck.store.ledger import lines
+from provisioning.actions.base import Backend, Holder
+from provisioning.cordon import Done, cordon, uncordon
+from tests.testbed.backends import CommandSite, GoldenSite, HostFileSite, Memory, Site, SlurmSite
+from tests.testbed.require import require
+from tests.testbed.slurm import WHY_NOT, Slurm, can_run
+from tests.testbed.slurm import slurm as cluster
+
+NODES = [f"gpu00{n}" for n in range(1, 9)]
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    require(can_run(), WHY_NOT)
+    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
+        yield running
+
+
+@pytest.fixture(params=["memory", "hostfile", "golden", "command", "slurm"])
+def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    if request.param != "slurm":
+        makers: dict[str, Callable[[], Site]] = {
+            "memory": lambda: Memory(NODES), "hostfile": lambda: HostFileSite(tmp_path), "golden": lambda: GoldenSite(tmp_path, NODES),
+            "command": lambda: CommandSite(tmp_path, NODES)}
+        yield makers[request.param]()
+        return
+    bed = request.getfixturevalue("bed")
+    for key, value in bed.environment.items():
+        monkeypatch.setenv(key, value)
+    real = SlurmSite(bed)
+    real.restore()
+    yield real
+    real.restore()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with opened(tmp_path / "state", make=True) as opened_:
+        yield opened_
+
+
+CLOCK = map(float, count(1)).__next__
+
+
+def take(store: Store, site: Site, *nodes: str, why: str = "fan") -> list[Done]:
+    return cordon(store, site.backend, nodes, why, "me", CLOCK)
+
+
+def give(store: Store, site: Site, *nodes: str) -> list[Done]:
+    return uncordon(store, site.backend, nodes, "done", "me", CLOCK)
+
+
+def holder(site: Site, node: str) -> Holder:
+    return site.backend.held([node])[node].holder
+
+
+def test_a_cordon_is_ours_by_its_number_and_leaves_nothing_behind(store: Store, site: Site) -> None:
+    before = [site.shown(node) for node in NODES]
+    assert [done.said for done in take(store, site, "gpu001", "gpu003")] == [
+        f"cordoned in {site.backend.name} as muster#{n}" for n in (1, 2)]
+    held = site.backend.held(NODES)
+    assert {node: (one.holder, one.number) for node, one in held.items() if one.holder is not Holder.NOBODY} == {
+        "gpu001": (Holder.US, 1), "gpu003": (Holder.US, 2)}
+    assert held["gpu003"].reason == "muster#2: fan"
+    assert take(store, site, "gpu001")[0].said == "cordoned already as muster#1: fan"
+    assert [done.said for done in give(store, site, "gpu003", "gpu001")] == ["muster#1 is released", "muster#2 is released"]
+    assert {one.holder for one in site.backend.held(NODES).values()} == {Holder.NOBODY}
+    if not isinstance(site, SlurmSite):     # it keeps the time of the last change
+        assert [site.shown(node) for node in NODES] == before
+
+
+@pytest.mark.parametrize("words", ["fan, Tuesday", "muster", "muster: looks like ours", "muster#0: x", "a muster#12: x", "muster#7: of another store"])
+def test_a_persons_hold_is_left_as_it_is_in_whatever_words(store: Store, site: Site, words: str) -> None:
+    site.hold("gpu002", words)
+    before = site.shown("gpu002")
+    done = take(store, site, "gpu002")[0]
+    assert done.said.startswith("left alone, ") and (done.held, done.failed) == (True, False)
+    assert give(store, site, "gpu002")[0].said == "there is no cordon of ours"
+    assert site.shown("gpu002") == before and holder(site, "gpu002") is not Holder.NOBODY and open_cordons(store) == []
+
+
+@pytest.mark.parametrize("words", ["mine now", "muster#99: of another store"])
+def test_a_node_that_a_person_took_over_stays_theirs(store: Store, site: Site, words: str) -> None:
+    take(store, site, "gpu003")
+    site.hold("gpu003", words)
+    before = site.shown("gpu003")
+    assert give(store, site, "gpu003")[0].held
+    assert site.shown("gpu003") == before and open_cordons(store) == [] and holder(site, "gpu003") is not Holder.NOBODY
+
+
+def test_a_node_that_a_person_gave_back_is_no_longer_ours_and_can_be_taken_anew(store: Store, site: Site) -> None:
+    take(store, site, "gpu003")
+    site.free("gpu003")
+    assert take(store, site, "gpu003", why="again")[0].said == f"cordoned in {site.backend.name} as muster#2"
+    assert site.backend.held(["gpu003"])["gpu003"].number == 2
+    site.free("gpu003")
+    assert give(store, site, "gpu003")[0].said == "somebody had given it back" and holder(site, "gpu003") is Holder.NOBODY
+
+
+def test_a_node_that_is_not_known_costs_no_other(store: Store, site: Site) -> None:
+    assert holder(site, "gpu099") is site.unknown
+    known, unknown = take(store, site, "gpu006", "gpu099")
+    assert known.held and not known.failed and unknown.failed == (site.unknown is Holder.ABSENT)
+    assert holder(site, "gpu006") is Holder.US
+
+
+@pytest.mark.parametrize("why", ["long " * 200, "a\x1b[31m\nState=RESUME\r\x00\u202e", "# x  # gpu001 of gpu001", "'; id \"$(id)\" `id`", "ü" * 190,
+                                 "gpu001", "  ", "muster#5: no"])
+def test_whatever_the_reason_the_mark_stays_and_the_node_comes_back(store: Store, site: Site, why: str) -> None:
+    before = {node: one.holder for node, one in site.backend.held(NODES).items()}
+    assert take(store, site, "gpu004", why=why)[0].said == f"cordoned in {site.backend.name} as muster#1"
+    held = site.backend.held(NODES)
+    assert held["gpu004"].number == 1 and len(held["gpu004"].reason) <= 200 and held["gpu004"].reason.isprintable()
+    assert {node: one.holder for node, one in held.items()} == {**before, "gpu004": Holder.US}
+    assert give(store, site, "gpu004")[0].said == "muster#1 is released"
+    assert {node: one.holder for node, one in site.backend.held(NODES).items()} == before
+
+
+class Death(BaseException):
+    """Stands for a kill."""
+
+
+class Dying:
+    """The same back end, at which one is killed right before or right after a deed."""
+
+    def __init__(self, backend: Backend, deed: str, after: bool) -> None:
+        self.name, self.held = backend.name, backend.held
+        self._backend, self._deed, self._after = backend, deed, after
+
+    def isolate(self, node: str, reason: str) -> None:
+        self._do("isolate", node, reason)
+
+    def release(self, node: str) -> None:
+        self._do("release", node)
+
+    def _do(self, deed: str, *words: str) -> None:
+        if deed == self._deed and not self._after:
+            raise Death
+        getattr(self._backend, deed)(*words)
+        if deed == self._deed:
+            raise Death
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_while_it_cordons_the_next_run_finds_out_what_was_done(store: Store, site: Site, after: bool) -> None:
+    with suppress(Death):
+        cordon(store, Dying(site.backend, "isolate", after), ["gpu008"], "fan", "me", CLOCK)
+    assert holder(site, "gpu008") is (Holder.US if after else Holder.NOBODY)
+    assert [one.state for one in open_cordons(store)] == [State.MEANT] and lines(store)[0].outcome is None
+    assert give(store, site, "gpu008")[0].said == ("muster#1 is released" if after else "there is no cordon of ours")
+    assert holder(site, "gpu008") is Holder.NOBODY and open_cordons(store) == [] and all(line.outcome for line in lines(store))
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_while_it_releases_the_next_run_finds_out_what_was_done(store: Store, site: Site, after: bool) -> None:
+    take(store, site, "gpu008")
+    with suppress(Death):
+        uncordon(store, Dying(site.backend, "release", after), ["gpu008"], "done", "me", CLOCK)
+    assert holder(site, "gpu008") is (Holder.NOBODY if after else Holder.US)
+    said = take(store, site, "gpu008")[0].said
+    assert said == (f"cordoned in {site.backend.name} as muster#2" if after else "cordoned already as muster#1: fan")
+    assert all(line.outcome for line in lines(store))

@@ -1,0 +1,74 @@
+"""Which back end a command uses: its own words, then the inventory's, then Slurm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from inventory.errors import UsageError
+from inventory.model import By, CordonBy, Inventory
+from provisioning.actions.base import Reboots
+from provisioning.actions.choose import Options, backend
+from provisioning.actions.command import Command
+from provisioning.actions.golden import GoldenSet
+from provisioning.actions.hostfile import HostFile
+from provisioning.actions.slurm import Slurm
+from tests.command import muster
+
+
+def site(cordon: CordonBy | None) -> Inventory:
+    return Inventory(MappingProxyType({}), MappingProxyType({}), "muster.yaml", cordon)
+
+
+@pytest.fixture
+def scontrol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scontrol").write_text("")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_the_inventory_chooses_and_the_command_line_chooses_first(scontrol: None) -> None:
+    assert isinstance(backend(None), Slurm) and isinstance(backend(site(None)), Slurm) and isinstance(backend(site(CordonBy(By.SLURM))), Slurm)
+    hostfile = backend(site(CordonBy(By.HOSTFILE, "/a")))
+    assert isinstance(hostfile, HostFile) and hostfile.path == Path("/a")
+    golden = backend(site(CordonBy(By.GOLDEN, "/a")))
+    assert isinstance(golden, GoldenSet) and golden.path == Path("/a")
+    command = backend(site(CordonBy(By.COMMAND, argv=("act", "x"), seconds=3)))
+    assert isinstance(command, Command) and (command.argv, command.seconds) == (("act", "x"), 3)
+    chosen = backend(site(CordonBy(By.SLURM)), Options(golden="/b"))
+    assert isinstance(chosen, GoldenSet) and chosen.path == Path("/b")
+    assert isinstance(backend(site(CordonBy(By.GOLDEN, "/a")), Options(hostfile="/b")), HostFile)
+
+
+def test_slurm_and_a_command_can_reboot_and_files_cannot(scontrol: None) -> None:
+    able = {one.name: isinstance(one, Reboots) for one in (Slurm(), Command(["act"]), HostFile(Path("a")), GoldenSet(Path("a")))}
+    assert able == {"slurm": True, "command": True, "hostfile": False, "golden": False}
+
+
+def test_what_cannot_be_chosen_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="scontrol was not found: run this where Slurm's commands are, say `cordon:` in the inventory"):
+        backend(site(CordonBy(By.SLURM)))
+    with pytest.raises(UsageError, match="--hostfile and --golden are two ways"):
+        backend(None, Options("a", "b"))
+
+
+def test_the_command_keeps_what_the_inventory_says(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text("version: 1\ncordon: {golden: good}\nnodes:\n  gpu[1-3]:\n")
+    (tmp_path / "good").write_text("gpu[1-3]\n")
+    done = muster("cordon", "gpu2", "--reason", "fan", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "gpu2: cordoned in golden as muster#1\n"), done.stderr
+    assert (tmp_path / "good").read_text() == "gpu[1,3]\n# muster#1: fan  gpu2 of gpu[1-3]\n"
+    done = muster("cordon", "gpu2", "--reason", "fan", "--hostfile", "bad", home=tmp_path)
+    assert done.stdout == "gpu2: cordoned in hostfile as muster#2\n"
+    done = muster("uncordon", "gpu2", home=tmp_path)
+    assert done.stdout == "gpu2: muster#1 is released\n" and (tmp_path / "good").read_text() == "gpu[1-3]\n"
+
+
+def test_a_command_of_the_site_that_fails_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text("version: 1\ncordon: {command: [./act]}\nnodes: {gpu1: }\n")
+    done = muster("cordon", "gpu1", "--reason", "fan", home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr == (
+        f"muster: {tmp_path}/act: cannot be run: No such file or directory; see the key cordon of the inventory\n")
