@@ -174,10 +174,10 @@ def _fault(entry: Entry, all_: Collection[str]) -> FaultKind:
         if key not in held:
             hint = nearest(entry.name, [name for name in all_ if name != entry.name])
             raise RulesError(f"{where}: {key} is missing: expected {_FAULT[key].phrase}{hint}", entry.mark)
-    if of is Of.UNREACHED and "rules" in held:
-        raise RulesError(f"{where}: rules: expected none where of is unreached: no rule is judged then", entry.marks["rules"])
-    if of is not Of.FAIL and "confirm" in held:
-        raise RulesError(f"{where}: confirm: expected none where of is {of.value}: wedged says how many sweeps", entry.marks["confirm"])
+    no_rule, no_count = of is Of.UNREACHED, of is not Of.FAIL
+    for key, wrong, why in (("rules", no_rule, "no rule is judged then"), ("confirm", no_count, "wedged: sweeps counts then")):
+        if wrong and key in held:
+            raise RulesError(f"{where}: {key} does not go with of: {of.value}: {why}", entry.marks[_latest(entry, key, "of")])
     severities = frozenset(held["severities"]) if "severities" in held else None
     critical = severities is None or Severity.CRITICAL in severities
     if critical and "isolation" not in held:
@@ -185,13 +185,19 @@ def _fault(entry: Entry, all_: Collection[str]) -> FaultKind:
         raise RulesError(f"{where}: isolation is missing: {said}", entry.mark)
     isolation, repair = held.get("isolation", Isolation.NONE), held.get("repair", Repair.WATCH)
     if repair is not Repair.WATCH and isolation is Isolation.NONE:
-        later = next((key for key in ("isolation", "repair") if key in held and entry.marks[key].file == entry.mark.file), "repair")
+        later = _latest(entry, "isolation", "repair")
         said = f"{repair.value} is for nodes that are kept from jobs: expected isolation no-new-jobs or evict, or repair watch"
         raise RulesError(f"{where}: {later}: {said}", entry.marks[later])
     return FaultKind(
         entry.name, held["why"], held.get("rules", ()), of, severities, isolation, repair, held.get("confirm", 1),
         held.get("reserve", False), held.get("owner"), held.get("lasting", False), held.get("decides", False), entry.mark.file,
     )
+
+
+def _latest(entry: Entry, *keys: str) -> str:
+    """Of these keys, some of which are there, the first that the last file gave: what goes wrong only together went wrong there."""
+    there = [key for key in keys if key in entry.marks]
+    return next((key for key in there if entry.marks[key].file == entry.mark.file), there[-1])
 
 
 def _all_match(name: str, globs: LocatedList, ids: Collection[str]) -> None:
@@ -213,8 +219,7 @@ def _uncovered(of: Of, what: str, usual: Entry | None, mark: Mark) -> RulesError
     expected = f"expected a fault with of: {of.value}" + ("" if of is Of.UNREACHED else ", rules: ['*']") + " and severities with critical"
     if usual is None:
         return RulesError(f"faults: would leave {what} without a verdict: {expected}", mark)
-    first = usual.overridden[0] if usual.overridden else ""
-    key = next((key for key in ("enabled", "of", "rules", "severities") if key in usual.marks and usual.marks[key].file != first), "id")
+    key = "enabled" if not usual.values.get("enabled", True) else _latest(usual, "of", "rules", "severities", "id")
     said = f"would leave {what} without a verdict: {expected}; isolation: none, said there, keeps no job away for them"
     return RulesError(f"fault {usual.name}: {key}: {said}", usual.marks[key])
 

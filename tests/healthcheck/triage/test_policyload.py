@@ -1,0 +1,302 @@
+"""The policy as it is read: files laid over each other, every mistake told with its place, and nothing critical left without a fault."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from healthcheck.outcome import Owner, Repair, Severity
+from healthcheck.report.policy import digest, resolved
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.triage.policy import Isolation, Of, Policy
+from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origins
+from inventory.errors import RulesError
+from inventory.located import load_yaml
+
+RULESET = load_ruleset([packaged()])
+PLAIN = load_policy([packaged()], RULESET)
+PACKAGED = json.dumps(load_yaml(packaged() / "policy.yaml"))
+RULES = {rule.id: rule for rule in RULESET.rules}
+
+
+def loaded(folder: Path, text: str) -> Policy:
+    """The packaged policy with this one over it."""
+    (folder / "policy.yaml").write_text(text)
+    return load_policy([packaged(), folder], RULESET)
+
+
+def refused(folder: Path, text: str) -> str:
+    with pytest.raises(RulesError) as caught:
+        loaded(folder, text)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said.replace(f"{folder}/", "")
+
+
+def test_every_glob_of_the_packaged_policy_matches_a_packaged_rule() -> None:
+    for kind in PLAIN.kinds:
+        for glob in kind.rules:
+            assert any(fnmatchcase(rule, glob) for rule in RULES), (kind.id, glob)
+
+
+def test_every_packaged_fault_has_a_rule_of_its_own() -> None:
+    has = resolved(PLAIN, RULESET.rules)
+    assert [kind.id for kind in PLAIN.kinds if not has[kind.id] and kind.of is not Of.UNREACHED] == []
+
+
+def test_every_packaged_rule_that_is_not_mere_information_is_of_a_fault() -> None:
+    for rule in RULESET.rules:
+        of_none = PLAIN.kind(Of.FAIL, rule.id, rule.severity) is None or PLAIN.kind(Of.UNKNOWN, rule.id, rule.severity) is None
+        assert of_none == (rule.severity is Severity.INFO), rule.id
+
+
+def test_a_fault_of_the_site_goes_before_all_others_in_its_own_order(tmp_path: Path) -> None:
+    policy = loaded(tmp_path, """
+faults:
+- {id: ours-first, why: x, rules: [gpu-count], isolation: evict, repair: replace, owner: vendor, reserve: true, lasting: true}
+- {id: storage, confirm: 5}
+- {id: ours-next, why: x, rules: ["gpu-*"], severities: [warning], confirm: 3}
+""")
+    assert [kind.id for kind in policy.kinds] == ["ours-first", "ours-next", *(kind.id for kind in PLAIN.kinds)]
+    first, after = policy.kinds[:2]
+    assert (first.isolation, first.repair, first.owner, first.reserve, first.lasting) == (Isolation.EVICT, Repair.REPLACE, Owner.VENDOR, True, True)
+    assert (after.severities, after.confirm, after.isolation) == (frozenset({Severity.WARNING}), 3, Isolation.NONE)
+    assert policy.kind(Of.FAIL, "gpu-count", Severity.CRITICAL) is first
+
+
+def test_a_fault_in_both_files_changes_the_keys_that_the_site_gives_and_stays_where_it_is(tmp_path: Path) -> None:
+    policy = loaded(tmp_path, "faults:\n- {id: storage, confirm: 5, isolation: evict}\n")
+    old, new = PLAIN.kinds[9], policy.kinds[9]
+    assert (old.id, new.id, new.confirm, new.isolation, new.file) == ("storage", "storage", 5, Isolation.EVICT, str(tmp_path / "policy.yaml"))
+    assert (new.why, new.rules, new.severities, new.repair) == (old.why, old.rules, old.severities, old.repair)
+    assert policy.kinds[:9] + policy.kinds[10:] == PLAIN.kinds[:9] + PLAIN.kinds[10:]
+
+
+def test_a_fault_is_taken_out_and_a_later_folder_puts_it_back(tmp_path: Path) -> None:
+    for name, word in (("one", "false"), ("two", "true")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(f"faults:\n- {{id: storage, enabled: {word}}}\n")
+    found = load_with_origins([packaged(), tmp_path / "one"], RULESET)
+    assert "storage" not in [kind.id for kind in found.policy.kinds] and str(found.out["storage"]).endswith("one/policy.yaml:2:26")
+    kind = found.policy.kind(Of.FAIL, "raid-state", Severity.CRITICAL)
+    assert kind is not None and kind.id == "critical"
+    again = load_policy([packaged(), tmp_path / "one", tmp_path / "two"], RULESET)
+    assert [kind.id for kind in again.kinds] == [kind.id for kind in PLAIN.kinds]
+
+
+def test_numbers_are_laid_over_key_by_key_and_say_where_they_are_from(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("breaker: {percent: 10, domains: {rack: 2, power: null}}\nwedged: {sweeps: 7}\nfresh: {hours: 2}\n"
+                                          "requalify: {profile: gate}\n")
+    found = load_with_origins([packaged(), tmp_path], RULESET)
+    breaker = found.policy.breaker
+    assert (breaker.percent, breaker.number, dict(breaker.domains)) == (10, PLAIN.breaker.number, {"rack": 2, "leaf": 4, "nvlink_domain": 4})
+    assert (found.policy.wedged, found.policy.fresh_hours, found.policy.requalify.profile, found.policy.requalify.sweeps) == (7, 2, "gate", 2)
+    assert (found.policy.ours, found.policy.climb, found.policy.repeat, found.policy.flap) == (PLAIN.ours, PLAIN.climb, PLAIN.repeat, PLAIN.flap)
+    mine, theirs = str(tmp_path / "policy.yaml"), str(packaged() / "policy.yaml")
+    assert {name: found.origins[name].file for name in ("breaker.percent", "breaker.number", "breaker.domains.rack", "breaker.domains.leaf")} == {
+        "breaker.percent": mine, "breaker.number": theirs, "breaker.domains.rack": mine, "breaker.domains.leaf": theirs}
+    assert found.policy.files == (theirs, mine)
+
+
+MISTAKES = [
+    ("fauls: []\n", "policy.yaml:1:1: unknown key 'fauls'; did you mean 'faults'?"),
+    ("- 1\n", "policy.yaml:1:1: expected a map of faults, wedged,"),
+    ("faults: {}\n", "policy.yaml:1:9: faults: expected a list of faults, got a map"),
+    ("faults:\n- 3\n", "policy.yaml:2:3: expected a map with id, got 3"),
+    ("faults:\n- {why: x}\n", "id: expected a name, got nothing"),
+    ("faults:\n- {id: 'a b', why: x}\n", "policy.yaml:2:8: id: expected a name of lower-case letters, digits and -, at most 60, got 'a b'"),
+    ("faults:\n- {id: storage, confrm: 2}\n", "policy.yaml:2:17: unknown key 'confrm'; did you mean 'confirm'?"),
+    ("faults:\n- {id: storage, command: [reboot]}\n", "unknown key 'command'"),
+    ("faults:\n- {id: storage, confirm: 2}\n- {id: storage, reserve: true}\n",
+     "policy.yaml:3:3: id storage is defined twice; the first is at line 2"),
+    ("faults:\n- {id: x, why: x, rules: [gpu-count], isolation: none}\n- {id: x, why: y, rules: [gpu-count], isolation: none}\n",
+     "policy.yaml:3:3: id x is defined twice; the first is at line 2"),
+    ("faults:\n- {id: storage, confirm: 0}\n", "policy.yaml:2:26: fault storage: confirm: expected a whole number from 1 to 1000, got 0"),
+    ("faults:\n- {id: storage, confirm: true}\n", "fault storage: confirm: expected a whole number from 1 to 1000, got True"),
+    ("faults:\n- {id: storage, isolation: dain}\n", "isolation: expected one of none, no-new-jobs, evict, got 'dain'"),
+    ("faults:\n- {id: storage, isolation: [none]}\n", "isolation: expected one of none, no-new-jobs, evict, got a list"),
+    ("faults:\n- {id: storage, repair: reset_gpu}\n", "got 'reset_gpu'; did you mean 'reset-gpu'?"),
+    ("faults:\n- {id: storage, severities: critical}\n", "severities: expected a list of severities, 1 to 200, got 'critical'"),
+    ("faults:\n- {id: storage, severities: []}\n", "severities: expected a list of severities, 1 to 200, got a list"),
+    ("faults:\n- {id: storage, severities: [warning, critcal]}\n",
+     "policy.yaml:2:39: fault storage: severities: expected one of info, warning, critical, got 'critcal'; did you mean 'critical'?"),
+    ("faults:\n- {id: storage, owner: me}\n", "owner: expected one of user, operator, network, datacentre, vendor, got 'me'"),
+    ("faults:\n- {id: storage, reserve: 1}\n", "reserve: expected true or false, got 1"),
+    ("faults:\n- {id: storage, why: ' '}\n", "why: expected text of at most 400 characters, got ' '"),
+    ("faults:\n- {id: storage, of: failed}\n", "of: expected one of fail, unknown, unreached, got 'failed'; did you mean 'fail'?"),
+    ("faults:\n- {id: storage, rules: [disk-*, filesytem-space]}\n",
+     "policy.yaml:2:33: fault storage: rules: no rule matches 'filesytem-space'; did you mean 'filesystem-space'?; `muster rules list` names them"),
+    ("faults:\n- {id: storage, rules: [7]}\n", "policy.yaml:2:25: fault storage: rules: expected a glob over the ids of rules, such as gpu-*, got 7"),
+    ("faults:\n- {id: stroage, confirm: 3}\n",
+     "policy.yaml:2:3: fault stroage: why is missing: expected text of at most 400 characters; did you mean 'storage'?"),
+    ("faults:\n- {id: stroage, enabled: false}\n", "did you mean 'storage'?"),
+    ("faults:\n- {id: x, why: x, isolation: none}\n", "fault x: rules is missing: expected a list of globs over the ids of rules"),
+    ("faults:\n- {id: x, why: x, rules: [gpu-count]}\n",
+     "policy.yaml:2:3: fault x: isolation is missing: spell out none if the critical problems that it covers are to keep no job away"),
+    ("faults:\n- {id: warning, severities: [warning, critical]}\n", "fault warning: isolation is missing: spell out none"),
+    ("faults:\n- {id: storage, isolation: none}\n",
+     "policy.yaml:2:28: fault storage: isolation: inspect is for nodes that are kept from jobs: expected isolation no-new-jobs or evict, or repair watch"),
+    ("faults:\n- {id: warning, repair: reboot}\n", "policy.yaml:2:25: fault warning: repair: reboot is for nodes that are kept from jobs"),
+    ("faults:\n- {id: unreachable, rules: ['*']}\n", "policy.yaml:2:28: fault unreachable: rules does not go with of: unreached: no rule is judged then"),
+    ("faults:\n- {id: probe-wedged, confirm: 2}\n",
+     "policy.yaml:2:31: fault probe-wedged: confirm does not go with of: unknown: wedged: sweeps counts then"),
+    ("faults:\n- {id: critical, enabled: false}\n",
+     "policy.yaml:2:27: fault critical: enabled: would leave critical failures without a verdict: expected a fault with of: fail, rules: ['*']"),
+    ("faults:\n- {id: critical, severities: [warning]}\n", "policy.yaml:2:30: fault critical: severities: would leave critical failures"),
+    ("faults:\n- {id: critical, rules: [gpu-*]}\n", "policy.yaml:2:25: fault critical: rules: would leave critical failures"),
+    ("faults:\n- {id: critical, of: unknown, enabled: true}\n", "policy.yaml:2:22: fault critical: confirm does not go with of: unknown"),
+    ("faults:\n- {id: unreachable, enabled: false}\n", "fault unreachable: enabled: would leave nodes that cannot be reached without a verdict"),
+    ("faults:\n- {id: unreachable, severities: [warning]}\n", "fault unreachable: severities: would leave nodes that cannot be reached"),
+    ("faults:\n- {id: probe-wedged, enabled: false}\n", "would leave critical rules that a node does not answer without a verdict"),
+    ("wedged: 3\n", "policy.yaml:1:9: wedged: expected a map of sweeps; got 3"),
+    ("wedged: {sweep: 3}\n", "policy.yaml:1:10: wedged: unknown key 'sweep'; did you mean 'sweeps'?"),
+    ("wedged: {sweeps: 0}\n", "policy.yaml:1:18: wedged: sweeps: expected a whole number from 1 to 1000, got 0"),
+    ("fresh: {hours: 0}\n", "fresh: hours: expected a number from 0.01 to 8784, got 0"),
+    ("ours: {percent: 101}\n", "ours: percent: expected a number from 0 to 100, got 101"),
+    ("ours: {nodes: 1}\n", "ours: nodes: expected a whole number from 2 to 100000, got 1"),
+    ("climb: {failures: 1.5}\n", "climb: failures: expected a whole number from 1 to 1000, got 1.5"),
+    ("repeat: {half_life_days: 0}\n", "repeat: half_life_days: expected a number from 0.01 to 3660, got 0"),
+    ("repeat: {score: .nan}\n", "repeat: score: expected a number from 1 to 1000, got nan"),
+    ("flap: {hours: .inf}\n", "flap: hours: expected a number from 0.01 to 8784, got inf"),
+    ("flap: {calm_hours: true}\n", "flap: calm_hours: expected a number from 0.01 to 8784, got True"),
+    ("requalify: {profile: bringupp}\n", "policy.yaml:1:22: requalify: profile: no such profile: 'bringupp'; did you mean 'bringup'?"),
+    ("requalify: {profile: zzz}\n", "no such profile: 'zzz'; there are bringup, gate, timer, unprivileged"),
+    ("breaker: {percent: -1}\n", "breaker: percent: expected a number from 0 to 100, got -1"),
+    ("breaker: {number: 0}\n", "breaker: number: expected a whole number from 1 to 100000, got 0"),
+    ("breaker: {close_hours: 0}\n", "breaker: close_hours: expected a number from 0.01 to 8784, or null, got 0"),
+    ("breaker: {domains: {leave: 3}}\n", "policy.yaml:1:21: breaker: domains: unknown key 'leave'; did you mean 'leaf'?"),
+    ("breaker: {domains: {rack: 0}}\n", "policy.yaml:1:27: breaker: domains: rack: expected a whole number from 1 to 100000, or null, got 0"),
+    ("breaker: {domains: [rack]}\n", "breaker: domains: expected a map of rack, leaf, power, nvlink_domain; got a list"),
+    ("wedged: !!python/object/apply:os.system [echo]\n", "unknown tag"),
+    ("wedged: {sweeps: !!python/object/apply:os.system [echo]}\n", "unknown tag"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), MISTAKES)
+def test_a_mistake_is_one_line_with_its_place_and_what_was_expected(tmp_path: Path, text: str, words: str) -> None:
+    said = refused(tmp_path, text)
+    assert words in said and said.startswith("policy.yaml:"), said
+
+
+def test_critical_failures_may_be_left_alone_where_the_policy_spells_that_out(tmp_path: Path) -> None:
+    policy = loaded(tmp_path, "faults:\n- {id: critical, isolation: none, repair: watch}\n- {id: known, why: x, rules: ['*'], isolation: none}\n"
+                              "- {id: storage, enabled: false}\n")
+    kind = policy.kind(Of.FAIL, "raid-state", Severity.CRITICAL)
+    assert kind is not None and (kind.id, kind.isolation) == ("known", Isolation.NONE)
+
+
+def test_another_fault_may_stand_in_for_the_one_that_is_taken_out(tmp_path: Path) -> None:
+    text = "faults:\n- {id: critical, enabled: false}\n- {id: all, why: x, rules: [gpu-count, '**'], isolation: evict, repair: reboot}\n"
+    assert loaded(tmp_path, text).kinds[0].id == "all"
+    assert "would leave critical failures" in refused(tmp_path, text.replace("'**'", "'[a-z]*'"))
+
+
+def test_a_site_alone_must_say_everything_and_a_folder_without_a_policy_says_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RulesError, match=r"no rules folder holds a policy\.yaml: looked in "):
+        load_policy([tmp_path], RULESET)
+    assert load_policy([packaged(), tmp_path], RULESET) == PLAIN
+    (tmp_path / "policy.yaml").write_text("wedged: {sweeps: 3}\n")
+    with pytest.raises(RulesError, match=r"policy\.yaml:1:1: faults: would leave critical failures without a verdict"):
+        load_policy([tmp_path], RULESET)
+    own = (packaged() / "policy.yaml").read_text()
+    (tmp_path / "policy.yaml").write_text(own.replace("wedged: {sweeps: 3}", "wedged: {}"))
+    with pytest.raises(RulesError, match=r"policy\.yaml:1:1: wedged: sweeps is missing: expected a whole number from 1 to 1000"):
+        load_policy([tmp_path], RULESET)
+
+
+def test_the_digest_tells_policies_that_decide_otherwise_and_no_others(tmp_path: Path) -> None:
+    same = [loaded(tmp_path, "wedged: {sweeps: 3}\n"), loaded(tmp_path, "# nothing\nfaults: []\n"), loaded(tmp_path, "breaker: {percent: 3.0}\n")]
+    assert {digest(policy) for policy in same} == {digest(PLAIN)}
+    other = ["wedged: {sweeps: 4}\n", "faults:\n- {id: storage, confirm: 3}\n", "faults:\n- {id: storage, enabled: false}\n",
+             "breaker: {domains: {rack: null}}\n", "faults:\n- {id: x, why: x, rules: [gpu-count], isolation: none}\n"]
+    assert len({digest(policy) for policy in [PLAIN, *(loaded(tmp_path, text) for text in other)]}) == 6
+
+
+WORDS = ["faults", "wedged", "breaker", "domains", "rack", "id", "why", "rules", "of", "severities", "isolation", "repair", "enabled", "sweeps",
+         "critical", "unreachable", "probe-wedged", "fail", "unknown", "unreached", "warning", "none", "evict", "watch", "reboot", "*", "gpu-*",
+         "gpu-count", "[", "[]*", "***", "percent", "hours"]
+SCALARS = st.none() | st.booleans() | st.integers(-3, 200) | st.floats() | st.sampled_from(WORDS) | st.text("ab*-[]! \u202e", max_size=4)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=3), max_leaves=6)
+# What a site might well write, right or nearly so.
+FAULTS = st.fixed_dictionaries({"id": st.sampled_from(["critical", "unreachable", "probe-wedged", "warning", "storage", "x", "y"])}, optional={
+    "why": st.just("x"), "of": st.sampled_from(["fail", "unknown", "unreached"]),
+    "rules": st.lists(st.sampled_from(["*", "**", "gpu-*", "?*", "[a-z]*", "disk-*"]), min_size=1, max_size=3),
+    "severities": st.lists(st.sampled_from(["critical", "warning", "info"]), min_size=1, max_size=3),
+    "isolation": st.sampled_from(["none", "no-new-jobs", "evict"]), "repair": st.sampled_from([repair.value for repair in Repair]),
+    "enabled": st.booleans(), "confirm": st.integers(1, 3),
+})
+
+
+def shared(factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples."""
+    folder = factory.getbasetemp() / "any-policy"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def never_without_a_verdict(policy: Policy, rule: str) -> None:
+    assert policy.kind(Of.FAIL, rule, Severity.CRITICAL) is not None
+    assert policy.kind(Of.UNKNOWN, rule, Severity.CRITICAL) is not None
+    assert policy.kind(Of.UNREACHED, "", Severity.CRITICAL) is not None
+    for kind in policy.kinds:
+        assert kind.repair is Repair.WATCH or kind.isolation is not Isolation.NONE
+    assert 0 <= policy.breaker.percent <= 100 and set(policy.breaker.domains) <= set(DOMAINS) and policy.ours.nodes > 1
+
+
+@settings(max_examples=300, deadline=None)
+@given(faults=st.lists(FAULTS, max_size=4), rule=st.text(max_size=12) | st.sampled_from(sorted(RULES)))
+def test_whatever_a_site_writes_what_is_critical_is_of_some_fault(
+    faults: list[dict[str, Any]], rule: str, tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = shared(tmp_path_factory)
+    try:
+        policy = loaded(folder, json.dumps({"faults": faults}))
+    except RulesError as error:
+        assert "\n" not in str(error) and f"{folder}/policy.yaml:" in str(error)
+    else:
+        never_without_a_verdict(policy, rule)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_the_packaged_policy_with_anything_in_any_place_is_a_policy_or_one_line(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    document = json.loads(PACKAGED)
+    for _ in range(data.draw(st.integers(1, 3))):
+        here = document
+        while True:
+            key = data.draw(st.sampled_from(sorted(here) if isinstance(here, dict) else range(len(here))))
+            if not here[key] or not isinstance(here[key], (dict, list)) or data.draw(st.booleans()):
+                break
+            here = here[key]
+        if data.draw(st.booleans()):
+            here[key] = data.draw(VALUES)
+        elif len(here) > 1:
+            del here[key]
+    folder = shared(tmp_path_factory)
+    (folder / "policy.yaml").write_text(json.dumps(document))
+    folders = [folder] if data.draw(st.booleans()) else [packaged(), folder]
+    try:
+        policy = load_policy(folders, RULESET)
+    except RulesError as error:
+        assert "\n" not in str(error) and "\u202e" not in str(error)
+    else:
+        never_without_a_verdict(policy, "some-rule")
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cut=st.integers(0, 6000), gone=st.integers(0, 40), put=st.binary(max_size=12) | st.sampled_from([b"!!python/name:os.system ", b"&a *a", b"\t"]))
+def test_a_file_with_anything_cut_out_or_put_in_is_a_policy_or_one_line(cut: int, gone: int, put: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    text = (packaged() / "policy.yaml").read_bytes()
+    folder = shared(tmp_path_factory)
+    (folder / "policy.yaml").write_bytes(text[:cut] + put + text[cut + gone:])
+    try:
+        never_without_a_verdict(load_policy([folder], RULESET), "gpu-count")
+    except RulesError as error:
+        assert "\n" not in str(error)
