@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 # What can begin a statement at the left margin; a bracket, a quote or a comment there goes on with the one before.
 _START = re.compile(r"^(?!(?:else|elif|except|finally)\b)[A-Za-z_@]", re.MULTILINE)
-_DEFINED = re.compile(r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)", re.MULTILINE)
+_DEFINED = re.compile(
+    r"^(?:def|class)[ \t]+(\w+)|^(\w+)[ \t]*=(?!=)|^(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+(\w+)[ \t]*$", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMPOSED = re.compile(r"['\"]([A-Za-z_]\w*_|[A-Za-z_]\w*%s\w*)['\"]")
 # pynvml makes a class of each of these by itself.
@@ -31,11 +32,11 @@ def needed(library: str, reader: str) -> str:
     defined: dict[str, list[int]] = {}
     kept: set[int] = set()
     for at, part in enumerate(parts):
-        names = [function or value for function, value in _DEFINED.findall(part)]
+        names = ["".join(found) for found in _DEFINED.findall(part)]
         for name in names:
             defined.setdefault(name, []).append(at)
         if not names:
-            kept.add(at)    # an import, or something that is done on loading
+            kept.add(at)    # something that is done on loading, or an import of many names
     composed = [re.compile(re.escape(text).replace("%s", r"\w+")) for text in (*_ALWAYS, *_COMPOSED.findall(reader))]
     wanted = {name for name in defined if any(pattern.match(name) for pattern in composed)}
     wanted.update(_WORD.findall(reader), *(_WORD.findall(parts[at]) for at in kept))
