@@ -28,6 +28,8 @@ COMMANDS = {
     "lease": ("provisioning.cli.lease:lease", "List leases of disruptive work, and give back what was left."),
     "silence": ("healthcheck.cli.silence:silence", "Have triage leave something alone for some time, and list what it does."),
     "unsilence": ("healthcheck.cli.silence:unsilence", "End a silence, or take nodes out of it."),
+    "ticket": ("healthcheck.cli.ticket:ticket", "Print a ticket for whoever is to repair a node."),
+    "rma": ("provisioning.cli.rma:rma", "Take a part, or a whole node, through its return to the vendor."),
     "record": ("healthcheck.cli.record:record", "Write one look at one node as a file for a public report, names replaced."),
     "evidence": ("healthcheck.cli.evidence:evidence", "Keep a full look at one node, and nvidia-bug-report.sh, for its repair."),
     "sku": ("healthcheck.cli.sku:sku", "List and show SKUs, and propose one from nodes."),

@@ -90,6 +90,14 @@ def seats(store: Store, nodes: Collection[str] | None, since: float) -> list[Sea
     return [Seat(**row) for row in _of(store, query, nodes, since, "name, slot, began")]
 
 
+def trails(store: Store, node: str) -> list[Seat]:
+    """Everywhere that the components which sit or sat in this node have ever sat, by time."""
+    return [Seat(**row) for row in _dicts(store.rows(
+        "SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
+        "JOIN component ON component.id = component WHERE component IN (SELECT component FROM seat JOIN node ON node.id = seat.node "
+        "WHERE name = ?) ORDER BY began, name, slot", node))]
+
+
 def known_nodes(store: Store) -> list[str]:
     """Every node of which the store knows something."""
     return [row[0] for row in store.rows("SELECT name FROM node ORDER BY name")]

@@ -162,6 +162,8 @@ def _where(faults: Sequence[Fault], name: str, seats: Sequence[Seat], node: Node
         elif subjects:
             more = f" and {len(subjects) - 3} more" if len(subjects) > 3 else ""
             yield "Part", f"{', '.join(subjects[:3])}{more} (no serial number known)"
+        elif fault.place:
+            yield "Part", fault.place
         for pci in (found.lower() for subject in subjects[:_PORTS] for found in _PCI.findall(subject)):
             plan = node.ports.get(pci) if node is not None else None
             if plan is not None:

@@ -1,0 +1,109 @@
+"""`muster ticket`: what to tell those who are to repair a node, ready to be pasted."""
+
+from __future__ import annotations
+
+import calendar
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.errors import UsageError
+from inventory.text import short
+
+if TYPE_CHECKING:
+    from healthcheck.store.file import Store
+    from healthcheck.triage.ticket import Ticket
+    from inventory.model import Node
+
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+
+@click.command()
+@click.argument("node")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
+@click.option("--inventory", "-i", metavar="FILE", help="For rack, BMC and ports. Default: as for muster check.")
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def ticket(node: str, form: str, rules: str | None, inventory: str | None, state: str | None) -> None:
+    """Print a ticket in Markdown for whoever is to repair NODE: the vendor, the data centre, the network's people, the operators.
+
+    It says what was seen, since when, on which part, where that part failed before, what was tried, and what is asked for, from the sweeps
+    that `muster check --store` has stored and by the policy of triage.
+
+    \b
+    muster ticket gpu017
+    muster ticket gpu017 --format json | jq -r .title
+    muster evidence gpu017 && muster ticket gpu017 | mail -s gpu017 support@example.com
+
+    Exit: 0 printed, 2 usage, or nobody has anything to repair there.
+    """
+    from healthcheck.store.file import opened
+    from healthcheck.triage.ticket import document, markdown
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    with opened(folder) as store:
+        said = _said(store, node, _nodes(inventory), rules, folder)
+    click.echo(json.dumps(document(said), indent=1) if form == "json" else markdown(said), nl=form == "json")
+
+
+def _nodes(option: str | None) -> dict[str, Node]:
+    """The inventory's nodes; without an inventory the store alone is asked."""
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+
+    path = find_inventory(option)
+    return dict(load_inventory(path).nodes) if path is not None else {}
+
+
+def _said(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:
+    from healthcheck.ruleset import load_ruleset
+    from healthcheck.rulesfolder import folders
+    from healthcheck.store.history import known_nodes, trails
+    from healthcheck.store.ledger import lines
+    from healthcheck.store.silences import active
+    from healthcheck.store.silences import silenced as whose
+    from healthcheck.triage.gather import gather
+    from healthcheck.triage.plan import make
+    from healthcheck.triage.policyload import load_policy
+    from healthcheck.triage.ticket import ticket as write
+    from inventory.model import Node
+    from inventory.nodeset import did_you_mean
+
+    known = known_nodes(store)
+    if name not in known:
+        raise UsageError(f"{short(name)}: no stored sweep has seen this node{did_you_mean(name, known)}")
+    found = folders(rules)
+    policy = load_policy(found, load_ruleset(found))
+    now = time.time()
+    silences = active(store, now)
+    fleet = gather(store, nodes.values() if name in nodes else [Node(name)], policy, now,
+                   silenced=lambda problem: whose(problem, silences, now) is not None)
+    plan = make(fleet, policy)
+    (past,) = (one for one in fleet.nodes if one.node == name)
+    verdict = next((one for one in plan.verdicts if one.node == name), None)
+    if verdict is None or not verdict.faults:
+        shared = "; ".join(incident.why for incident in plan.incidents if name in incident.nodes)
+        quiet = f"{past.silenced} problem{'s are' if past.silenced > 1 else ' is'} silenced" if past.silenced else ""
+        why = shared or (verdict.why if verdict is not None else "") or quiet or "nothing is wrong with it that the policy has a word on"
+        raise UsageError(f"{name}: there is nothing to repair: {why}")
+    began = min(fault.began for fault in verdict.faults)
+    return write(verdict, past, trails(store, name), lines(store, [name]), nodes.get(name), bundle=newest_bundle(folder, name, began))
+
+
+def newest_bundle(states: Path, node: str, since: float) -> str:
+    """The newest folder of `muster evidence` on this node in the state folder; empty where there is none as young as `since`."""
+    kept = states / "evidence" / node
+    stamps = [path.parent.name for path in kept.glob("*/manifest.json")]
+    young = sorted(stamp for stamp in stamps if (made := _time(stamp)) is not None and made >= since)
+    return str((kept / young[-1]).absolute()) if young else ""
+
+
+def _time(stamp: str) -> float | None:
+    try:
+        return float(calendar.timegm(time.strptime(stamp, _STAMP)))
+    except ValueError:
+        return None

@@ -1,0 +1,255 @@
+"""`muster rma`: takes a part, or a whole node, through its return to the vendor."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inventory.cli.chosen import who
+from inventory.cli.propose import dry_run_option, yes_option
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.store.file import Store
+
+_UNTIL = "28d"
+
+
+def _state(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")(command)
+
+
+_inventory = click.option("--inventory", "-i", metavar="FILE", help="The file to change. Default: as for muster check.")
+
+
+@click.group()
+def rma() -> None:
+    """Take a part, or a whole node, through its return to the vendor: open, shipped, returned.
+
+    The node's lifecycle in the inventory file goes along: rma while anything of it is away, bringup when it is back.
+
+    \b
+    muster rma open gpu017 --gpu 3 --reason 'rows cannot be remapped' --reference 00412345
+    muster rma ship gpu017
+    muster rma return gpu017 --serial 1650999
+    muster rma list
+    """
+
+
+@rma.command("open")
+@click.argument("node")
+@click.option("--slot", metavar="SLOT", help="Where the part sits: a PCI address, a drive, or any place with --serial.")
+@click.option("--gpu", metavar="N", type=click.IntRange(0, 255), help="The GPU that NVML and nvidia-smi give this number.")
+@click.option("--chassis", is_flag=True, help="The whole node.")
+@click.option("--serial", metavar="TEXT", help="Its serial number, where the store does not know it.")
+@click.option("--reason", metavar="TEXT", required=True, help="What is wrong with it.")
+@click.option("--reference", metavar="TEXT", default="", help="The vendor's number of the case.")
+@click.option("--evidence", metavar="PATH", help="What is kept as evidence. Default: the newest of `muster evidence` since it began.")
+@click.option("--until", metavar="DATE", help=f"When it should be back, for the inventory: 2026-12-24, or 14d. Default: {_UNTIL}.")
+@click.option("--held-by", metavar="WHO", help="Who keeps jobs away where we do not: a person's drain, or that it is off.")
+@yes_option
+@dry_run_option
+@_inventory
+@_state
+@click.pass_context
+def open_(
+    ctx: click.Context, node: str, slot: str | None, gpu: int | None, chassis: bool, serial: str | None, reason: str, reference: str,
+    evidence: str | None, until: str | None, held_by: str | None, yes: bool, dry_run: bool, inventory: str | None, state: str | None,
+) -> None:
+    """Open the return of a part of NODE, take the node out of service in the inventory file, and print the vendor's ticket.
+
+    A node that may get jobs is refused: cordon it first (or say --held-by). The same command again finishes what was cut short, and
+    prints the ticket again.
+
+    \b
+    muster cordon gpu017 --reason 'RMA of GPU 3'
+    muster rma open gpu017 --gpu 3 --reason 'rows cannot be remapped' --reference 00412345
+    muster rma open gpu017 --slot 'DIMM A3' --serial 80CE011 --reason 'uncorrectable errors' --yes
+    """
+    from healthcheck.store.file import opened
+    from healthcheck.store.history import seats
+    from healthcheck.store.rmas import rmas
+    from inventory.cli.lifecycle import _date
+    from inventory.locate import state_dir
+    from inventory.model import Lifecycle, LifecycleState
+    from provisioning import rma as doing
+    from provisioning.cli.rmafile import File
+    from provisioning.rmaticket import bundle, text_of
+
+    if sum((slot is not None, gpu is not None, chassis)) > 1:
+        raise UsageError("--slot, --gpu and --chassis exclude each other: each part goes by itself")
+    why, kept = _line(reason, "--reason"), _path(evidence)
+    words = [_line(text, name) if text else "" for text, name in ((slot, "--slot"), (serial, "--serial"), (reference, "--reference"))]
+    file = File.of(ctx, inventory)
+    one = file.node(node)
+    now = one.lifecycle
+    day = _date(until or (_UNTIL if now.state is not LifecycleState.RMA else None), dt.date.today())
+    wanted = Lifecycle(LifecycleState.RMA, "vendor", day or now.until)
+    folder = state_dir(state)
+    with opened(folder, make=True) as store:
+        found = rmas(store)
+        part = doing.part_at(one.name, seats(store, [one.name], 0), found, words[0] or None, gpu, chassis, words[1] or None)
+        _say_left(store, but=next((each.id for each in found if (each.node, each.slot) == (part.node, part.slot)), None))
+        holds = _holds(store, one.name, held_by)
+        proof = kept or bundle(store, folder, one.name)
+
+        def deed(write: Callable[[], str]) -> None:
+            opened_ = doing.opening(store, part, why, who(), words[2], proof, holds, time.time, write)
+            click.echo(f"RMA {opened_.id} is open: {opened_.part} of {opened_.node}; {holds}")
+            click.echo("")
+            click.echo(text_of(store, opened_, one, time.time()), nl=False)
+
+        file.change(one.name, wanted, deed, yes=yes, dry_run=dry_run)
+
+
+@rma.command()
+@click.argument("which", metavar="ID|NODE")
+@_state
+def ship(which: str, state: str | None) -> None:
+    """Write down that a part is on its way to the vendor."""
+    from healthcheck.store.file import opened
+    from healthcheck.store.rmas import rmas, unfinished
+    from inventory.locate import state_dir
+    from provisioning import rma as doing
+
+    with opened(state_dir(state)) as store:
+        left = unfinished(store)
+        one = doing.chosen(rmas(store), left, which)
+        done = doing.shipping(store, one, left, who(), time.time)
+        _say_left(store)
+    click.echo(f"RMA {one.id} is shipped{'' if done else ' already'}: {one.part} of {one.node}")
+
+
+@rma.command("return")
+@click.argument("which", metavar="ID|NODE")
+@click.option("--serial", metavar="NEW", default="", help="The serial number of what came instead.")
+@click.option("--same", is_flag=True, help="It is the same, repaired, with its old serial number.")
+@yes_option
+@dry_run_option
+@_inventory
+@_state
+@click.pass_context
+def return_(
+    ctx: click.Context, which: str, serial: str, same: bool, yes: bool, dry_run: bool, inventory: str | None, state: str | None,
+) -> None:
+    """Write down that a part is back; its node is in bring-up from now on, and proves itself before it gets jobs.
+
+    The next stored look is expected to find another serial number in the slot, or with --same the old one; `muster rma list` says
+    loudly when it finds otherwise.
+
+    \b
+    muster rma return gpu017 --serial 1650999
+    muster rma return 3 --same --yes
+    """
+    from healthcheck.store.file import opened
+    from healthcheck.store.rmas import State, outcome, rmas, unfinished
+    from inventory.locate import state_dir
+    from inventory.model import Lifecycle, LifecycleState
+    from provisioning import rma as doing
+    from provisioning.cli.rmafile import File
+
+    new = _line(serial, "--serial") if serial else ""
+    with opened(state_dir(state)) as store:
+        found, left = rmas(store), unfinished(store)
+        one = doing.chosen(found, left, which)
+        _say_left(store, but=one.id)
+        if one.state is State.RETURNED and one.id not in left:
+            click.echo(f"RMA {one.id} is returned already ({one.outcome}, {_when(one.returned)}): {one.part} of {one.node}")
+            return
+        doing.may_return(one, same=same, new=new)
+        file = File.of(ctx, inventory)
+        away = [each.id for each in found if each.node == one.node and each.id != one.id and each.state is not State.RETURNED]
+        said = one.outcome if one.outcome is not None else outcome(same=same, new=new)
+
+        def deed(write: Callable[[], str]) -> None:
+            doing.returning(store, one, said, who(), time.time, write)
+            click.echo(f"RMA {one.id} is returned ({said}): {one.part} of {one.node}")
+
+        now = file.node(one.node).lifecycle
+        wanted = now if away else doing.aim(now, Lifecycle(LifecycleState.BRINGUP))
+        if file.change(one.node, wanted, deed, yes=yes, dry_run=dry_run):
+            for line in doing.next_steps(one, said, away):
+                click.echo(line)
+
+
+@rma.command("list")
+@click.option("--all", "every", is_flag=True, help="Those that are back, too.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@_state
+def list_(every: bool, form: str, state: str | None) -> None:
+    """List what is away, and of what is back whatever is not as it was said to be."""
+    from healthcheck.store.file import opened
+    from healthcheck.store.rmas import State, alarms, rmas
+    from inventory.locate import state_dir
+    from inventory.text import clean
+
+    with opened(state_dir(state)) as store:
+        found = rmas(store)
+        wrong = alarms(store, found)
+        shown = [one for one in found if every or one.state is not State.RETURNED or one.id in wrong]
+        _say_left(store)
+    if form == "json":
+        click.echo(json.dumps({"schema": "muster.rmas/1", "rmas": [
+            {**vars(one), "state": one.state.value, "alarm": wrong.get(one.id, "")} for one in shown]}, indent=1))
+        return
+    for one in shown:
+        since = {State.OPEN: one.opened, State.SHIPPED: one.shipped, State.RETURNED: one.returned}[one.state]
+        words = (one.part, one.reference, one.why)
+        said = "  ".join(clean(text, 200) for text in words if text)
+        click.echo(f"{one.id}  {one.node}  {one.state.value} since {_when(since)}  {said}")
+        if one.id in wrong:
+            click.echo(f"   {clean(wrong[one.id], 300)}")
+    if not shown:
+        click.echo("nothing is away")
+
+
+def _holds(store: Store, node: str, held_by: str | None) -> str:
+    """What keeps jobs away from the node, in words; raises UsageError where nothing is known to."""
+    from healthcheck.store.cordons import State, open_cordons
+
+    ours = [one for one in open_cordons(store, [node]) if one.state is State.HELD]
+    if ours:
+        return f"muster#{ours[0].id} ({ours[0].backend}) keeps jobs away"
+    if held_by is not None:
+        return f"jobs are kept away by {_line(held_by, '--held-by')}"
+    raise UsageError(f"no cordon of ours keeps jobs away from {node}, and nothing is taken out under a job: muster cordon {node} --reason "
+                     "'RMA', or say who keeps them away with --held-by 'the night shift drained it'")
+
+
+def _say_left(store: Store, but: int | None = None) -> None:
+    from healthcheck.store.rmas import rmas, unfinished
+    from provisioning import rma as doing
+
+    left = unfinished(store)
+    for line in doing.unfinished([one for one in rmas(store) if one.id != but], left):
+        click.echo(f"muster: {line}", err=True)
+
+
+def _line(text: str, option: str) -> str:
+    from inventory.text import clean
+
+    found = clean(text.strip(), 200)
+    if not found:
+        raise UsageError(f"{option} is empty")
+    return found
+
+
+def _path(option: str | None) -> str:
+    if option is None:
+        return ""
+    path = Path(option).expanduser()
+    if not path.exists():
+        raise UsageError(f"{option}: there is no such file or folder (named by --evidence); muster evidence makes one")
+    return str(path.absolute())
+
+
+def _when(seconds: float | None) -> str:
+    from healthcheck.triage.ticket import utc
+
+    return utc(seconds) if seconds is not None else ""

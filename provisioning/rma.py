@@ -1,0 +1,171 @@
+"""Takes a part, or a whole node, through its return to the vendor: the store and the inventory file, in this order.
+
+Each deed is written into the store before the file is changed, and its outcome after. Whoever is killed in between leaves a line of
+the ledger without an outcome; the same command again finishes it, and until then every `muster rma` says what is left.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from healthcheck.store import rmas
+from healthcheck.store.file import Store
+from healthcheck.store.history import Seat
+from healthcheck.store.rmas import CHASSIS, Rma, State
+from inventory.errors import UsageError
+from inventory.model import Lifecycle, LifecycleState
+from inventory.text import short
+
+Clock = Callable[[], float]
+Write = Callable[[], str]       # changes the inventory file, or finds that it need not; gives words for the ledger
+
+
+@dataclass(frozen=True)
+class Part:
+    """What goes; `slot` is empty for a whole node, `serial` where nobody knows it."""
+
+    node: str
+    slot: str
+    kind: str
+    serial: str
+
+
+def part_at(
+    node: str, seats: Sequence[Seat], known: Sequence[Rma], slot: str | None, gpu: int | None, chassis: bool, serial: str | None,
+) -> Part:
+    """The part that a person means, by what the store knows of where things sit and have sat; raises UsageError that names what there is.
+
+    NVML counts GPUs in the order of their PCI addresses, so a number is only certain while every GPU that was seen is there.
+    """
+    newest: dict[str, Seat] = {}
+    for seat in sorted((seat for seat in seats if seat.node == node), key=lambda seat: (seat.ended is None, seat.seen)):
+        newest[seat.slot] = seat
+    if chassis:
+        whole = newest.pop(CHASSIS, None)
+        return Part(node, "", CHASSIS, serial or (whole.serial if whole is not None else ""))
+    newest.pop(CHASSIS, None)
+    if gpu is not None:
+        slot = _gpu(node, newest, gpu)
+    there = ", ".join(f"{one.slot} ({one.kind} {one.serial})" for one in sorted(newest.values(), key=lambda one: one.slot)[:16])
+    if slot is None:
+        raise UsageError(f"say what of {node} goes back: --chassis, --gpu N or --slot SLOT"
+                         + (f"; the store knows {there}" if there else "; the store knows no parts of it"))
+    held = newest.get(slot)
+    if held is not None:
+        return Part(node, slot, held.kind, serial or held.serial)
+    open_there = next((rma for rma in known if (rma.node, rma.slot) == (node, slot) and rma.state is not State.RETURNED), None)
+    if open_there is not None:
+        return Part(node, slot, open_there.kind, open_there.serial)
+    if serial is None:
+        raise UsageError(f"the store knows nothing at {short(slot)} of {node}"
+                         f"{f', but {there}' if there else ''}; for anything else say its --serial, too")
+    return Part(node, slot, "part", serial)
+
+
+def _gpu(node: str, newest: dict[str, Seat], number: int) -> str:
+    gpus = sorted((seat for seat in newest.values() if seat.kind == "gpu"), key=lambda seat: seat.slot)
+    if lost := [seat.slot for seat in gpus if seat.ended is not None]:
+        raise UsageError(f"GPU {number} of {node} is not certain: {', '.join(lost)} is not seen any more, and numbers shift; give --slot")
+    if number >= len(gpus):
+        raise UsageError(f"the store knows {len(gpus)} GPUs of {node}, so there is no GPU {number}: give its --slot and --serial")
+    return gpus[number].slot
+
+
+def opening(
+    store: Store, part: Part, why: str, who: str, reference: str, evidence: str, holds: str, clock: Clock, write: Write,
+) -> Rma:
+    """Afterwards the RMA is open and the file says so. Where it was open already, what was left undone is done.
+
+    `holds` says what keeps jobs away, for the ledger.
+    """
+    rma, line = rmas.begin(store, part.node, part.slot, part.kind, part.serial, why, who, reference, evidence, clock())
+    rmas.settle(store, line, f"open, {holds}; {write()}", clock())
+    return rma
+
+
+def again(rma: Rma) -> str:
+    """The command that finishes an opening which was cut short."""
+    at = f"--slot {shlex.quote(rma.slot)}" if rma.slot else "--chassis"
+    return f"muster rma open {rma.node} {at} --reason {shlex.quote(rma.why)}"
+
+
+def unfinished(found: Sequence[Rma], left: dict[int, str]) -> Iterator[str]:
+    """What was begun and not finished, a line each, with the command that finishes it."""
+    for rma in found:
+        if rma.id in left:
+            command = again(rma) if left[rma.id] == "rma open" else f"muster rma return {rma.id}"
+            yield f"RMA {rma.id} of {rma.node} was cut short, and the inventory file may not say so yet; finish it with: {command}"
+
+
+def shipping(store: Store, rma: Rma, left: dict[int, str], who: str, clock: Clock) -> bool:
+    """Afterwards it is under way; False where it was already."""
+    if rma.id in left:
+        raise UsageError(next(unfinished([rma], left)))
+    if rma.state is State.SHIPPED:
+        return False
+    if rma.state is not State.OPEN:
+        raise _out_of_step(rma, "ship")
+    rmas.ship(store, rma, who, clock())
+    return True
+
+
+def may_return(rma: Rma, *, same: bool, new: str) -> None:
+    """Raises UsageError where it cannot be returned so."""
+    if rma.state is State.OPEN:
+        raise _out_of_step(rma, "return")
+    if same and new and new != rma.serial:
+        raise UsageError(f"--same says that it is {rma.serial or 'the same'} again, and --serial names another: {short(new)}")
+    if new and new == rma.serial and not same:
+        raise UsageError(f"{short(new)} is the serial number of what went out: the same {rma.kind} came back. "
+                         "Send it back, or say --same if it was repaired")
+
+
+def returning(store: Store, rma: Rma, outcome: str, who: str, clock: Clock, write: Write) -> None:
+    """Afterwards it is back and the file says so."""
+    line = rmas.give_back(store, rma, outcome, who, clock())
+    rmas.settle(store, line, f"returned ({outcome}); {write()}", clock())
+
+
+def next_steps(rma: Rma, said: str, away: Sequence[int]) -> Iterator[str]:
+    """What a person does next, a line each. Nothing of it is done by itself: a node that was away is not believed."""
+    node = rma.node
+    if away:
+        yield f"{node} stays as it is in the inventory: RMA {', '.join(map(str, away))} of it is not back"
+    expected = rma.serial if said == "same" else said.partition(" ")[2] or f"another serial number than {rma.serial}"
+    if rma.serial:
+        yield f"expected at {rma.slot or 'the chassis'}: {expected}; muster check {node} --store looks, muster rma list says if not"
+    if rma.kind in (CHASSIS, "nvme"):
+        yield (f"if it was reinstalled, or is another machine, its host keys are new and checks refuse it: compare them and pin them with "
+               f"muster inventory enroll {node} --replace {node}")
+    if not away:
+        yield (f"then: muster inventory lifecycle {node} service; triage gives it back to jobs after clean looks with "
+               f"muster check {node} --profile bringup --store")
+
+
+def _out_of_step(rma: Rma, command: str) -> UsageError:
+    step = {State.OPEN: "ship", State.SHIPPED: "return"}.get(rma.state)
+    then = f"; next is: muster rma {step} {rma.id}" if step is not None else f"; for another: muster rma open {rma.node}"
+    return UsageError(f"RMA {rma.id} of {rma.node} is {rma.state.value}, so there is nothing to {command}{then}")
+
+
+def chosen(found: Sequence[Rma], left: dict[int, str], text: str) -> Rma:
+    """The RMA that a number or a node's name means: of a node the one that is not back, else the last. Raises UsageError."""
+    if text.isascii() and text.isdigit():
+        named = [rma for rma in found if rma.id == int(text)]
+        if not named:
+            raise UsageError(f"there is no RMA {text}; see: muster rma list --all")
+        return named[0]
+    of_node = [rma for rma in found if rma.node == text]
+    if not of_node:
+        raise UsageError(f"there is no RMA of {short(text)}; see: muster rma list --all")
+    away = [rma for rma in of_node if rma.state is not State.RETURNED] or [rma for rma in of_node if rma.id in left] or of_node[-1:]
+    if len(away) > 1:
+        raise UsageError(f"{text} has {len(away)} RMAs: {', '.join(f'{rma.id} ({rma.part})' for rma in away)}; name one by its number")
+    return away[0]
+
+
+def aim(now: Lifecycle, wanted: Lifecycle) -> Lifecycle:
+    """The lifecycle of a node whose part is back: bring-up, as nothing is proven yet; a node that has been retired stays so."""
+    return now if now.state is LifecycleState.RETIRED else wanted
