@@ -1,0 +1,74 @@
+"""What triage is told of the fleet by the store: history follows a component to where it sits, and leaves with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.store.file import Store, opened
+from healthcheck.store.readings import Component, Readings
+from healthcheck.store.sweeps import Sweep, record
+from healthcheck.triage.gather import gather
+from healthcheck.triage.past import Past
+from healthcheck.triage.policyload import load_policy
+from inventory.model import Node
+
+HOUR = 3600.0
+POLICY = load_policy([packaged()], load_ruleset([packaged()]))
+NODES = (Node("n1"), Node("n2"))
+
+
+def swept(store: Store, hour: float, seats: dict[str, dict[str, str]], bad: str = "") -> None:
+    """A sweep of both nodes; `seats` gives the serial numbers by slot, `bad` is the node whose GPU 0 fails."""
+    reports, read = [], {}
+    for node in NODES:
+        failed = node.name == bad
+        found = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL if failed else Status.PASS, Severity.CRITICAL,
+                       (Finding("GPU 0", 7, 0),) if failed else ())
+        reports.append(NodeReport(node.name, state_of([found]), "", (found,)))
+        parts = tuple(Component("chassis" if slot == "chassis" else "gpu", slot, serial, f"GPU {slot}" if slot != "chassis" else slot)
+                      for slot, serial in seats[node.name].items())
+        read[node.name] = Readings(parts, (), frozenset({"gpu", "chassis"}))
+    record(store, Sweep(hour * HOUR, hour * HOUR + 9, False, "test", "digest"), reports, read)
+
+
+def known(store: Store, hour: float) -> dict[str, Past]:
+    return {past.node: past for past in gather(store, NODES, POLICY, hour * HOUR).nodes}
+
+
+def test_a_failure_goes_with_its_component_to_the_node_where_that_sits_now(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}}, bad="n1")
+        assert [problem.serial for problem in known(store, 2)["n1"].problems] == ["A"]
+        swept(store, 2, {"n1": {"0": "B"}, "n2": {"0": "A"}})
+        past = known(store, 3)
+        assert past["n1"].over == () and past["n1"].moved == ()
+        assert [(problem.node, problem.serial) for problem in past["n2"].moved] == [("n1", "A")]
+
+
+def test_a_component_that_left_takes_its_failures_along_and_one_that_stayed_keeps_them(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}}, bad="n1")
+        swept(store, 2, {"n1": {"0": "A"}, "n2": {"0": "B"}})
+        assert [problem.serial for problem in known(store, 3)["n1"].over] == ["A"]
+        swept(store, 3, {"n1": {"0": "C"}, "n2": {"0": "B"}})
+        assert known(store, 4)["n1"].over == ()
+
+
+def test_a_node_is_known_to_have_its_chassis_since_the_first_sweep_that_met_it(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        for hour, serial in enumerate(("X", "X", "Y", "Y"), 1):
+            swept(store, hour, {"n1": {"chassis": serial}, "n2": {}})
+        past = known(store, 5)
+        assert (past["n1"].chassis_since, past["n2"].chassis_since) == (3 * HOUR, 0.0)
+
+
+def test_only_the_window_that_the_policy_looks_back_on_is_read(tmp_path: Path) -> None:
+    days = max(POLICY.repeat.days, POLICY.climb.days, POLICY.flap.hours / 24)
+    with opened(tmp_path, make=True) as store:
+        swept(store, 1, {"n1": {"0": "A"}, "n2": {}}, bad="n1")
+        swept(store, 2, {"n1": {"0": "A"}, "n2": {}})
+        assert len(known(store, 2 + days * 24)["n1"].over) == 1
+        assert known(store, 3 + days * 24)["n1"].over == ()
