@@ -174,8 +174,11 @@ class Assessment:
         facts, earlier = self._shared.facts([(recording, names), (previous, looked)])
         return facts, earlier
 
-    def finish(self, unfinished: str = "not finished") -> Assessed:
-        """The reports of all nodes; one that was never added is unknown, with `unfinished` as its reason."""
+    def finish(self, unfinished: str = "not finished", withheld: Mapping[str, str] = MappingProxyType({})) -> Assessed:
+        """The reports of all nodes; one that was never added is unknown, with `unfinished` as its reason.
+
+        Nodes in `withheld` had no lease, or lost it, for the reason that stands there: what is disruptive is unknown of them.
+        """
         self._part_twins()
         learned: Sku | None = None
         strangers = [waiting for waiting in self._waiting.values() if waiting.sku is None]
@@ -187,10 +190,20 @@ class Assessment:
                 if rule.id not in waiting.results and not rule.checked.fleet:
                     waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned, guards)
         self._judge_fleets(learned)
+        for name, why in withheld.items():
+            if (lost := self._waiting.get(name)) is not None:
+                self._withhold(lost, why)
         reports = tuple(self._report(node, unfinished) for node in self._nodes)
         similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
         looks_like = similar.pop() if len(similar) == 1 and learned is not None and not learned.numbers else None
         return Assessed(reports, learned, looks_like)
+
+    def _withhold(self, waiting: _Waiting, why: str) -> None:
+        """Whatever was measured beside somebody's job says nothing of the node."""
+        for rule in self._views[waiting.node.profile].judged:
+            if rule.disruptive and rule.id in waiting.results:
+                reason = clean(f"{NEEDED}: {why}")
+                waiting.results[rule.id] = result_of(rule, Status.UNKNOWN, reason=reason, origin=Origin.MUSTER)
 
     def _part_twins(self) -> None:
         """Two names that lead to one machine: the node that was meant was not measured, and its twin's health is not its own."""

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from healthcheck.sweep import Plan
+    from inventory.transport.base import Limits, Transport
 
 # Why a rule was not judged, and nothing sent for it.
 NEEDED = "needs a lease"
@@ -13,12 +20,30 @@ NEEDED = "needs a lease"
 class Lease:
     """Nodes that their scheduler holds for us and on which no compute process runs; `holder` says who holds them, for people.
 
-    Whoever makes one has proven both; a node of which either could not be proven is not in it.
+    Whoever makes one has proven both; a node of which either could not be proven is not in it, but in `refused` with the reason.
+    `stood` says, asked when the work is done, by node why what was measured there is not to be relied on: the lease was lost.
     """
 
     nodes: frozenset[str]
     holder: str
+    refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    stood: Callable[[], Mapping[str, str]] = dict
 
     def lacks(self, nodes: Iterable[str]) -> tuple[str, ...]:
-        """Those of these nodes that it does not cover, sorted."""
-        return tuple(sorted(set(nodes) - self.nodes))
+        """Those of these nodes that it neither covers nor refuses, sorted."""
+        return tuple(sorted(set(nodes) - self.nodes - self.refused.keys()))
+
+
+@dataclass(frozen=True)
+class Granted:
+    """What a sweep under a lease is to be made with: over this transport, which watches over the lease, and within these bounds."""
+
+    transport: Transport
+    bounds: Limits
+    lease: Lease
+
+
+class Leases(Protocol):
+    """Takes leases of a plan's nodes for one sweep, and gives them back (`provisioning.lease.check`)."""
+
+    def __call__(self, plan: Plan, transport: Transport) -> AbstractContextManager[Granted]: ...

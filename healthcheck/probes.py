@@ -77,6 +77,8 @@ class Probe:
             "id": self.id, "kind": self.kind.value, "paths": list(self.paths), "argv": list(self.argv),
             "skip": list(self.skip), "seconds": self.seconds, "each_s": self.each_s, "limit": self.limit, "tail": self.tail,
             "root": self.root, "needs": self.needs.value, "each": list(self.each), "most": self.most,
+            # Two diagnostics at once would fail each other.
+            **({"alone": True} if self.effect is Effect.DISRUPTIVE else {}),
         }
 
 

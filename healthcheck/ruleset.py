@@ -109,7 +109,7 @@ class Ruleset:
             asked = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
             if asked and all(rule.disruptive for rule in asked):
                 verb = "is disruptive and needs a lease" if len(asked) == 1 else "are disruptive and need a lease"
-                said = "muster check starts nothing that would disturb a job; --replay judges a recording that holds it"
+                said = "muster check --disruptive takes one; --replay judges a recording that holds it"
                 raise UsageError(f"{', '.join(rule.id for rule in asked)} {verb}: {said}")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,7 @@ from healthcheck.recording import Recording, RecordingError, from_json, to_json
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import NAME
-from inventory.text import short
+from inventory.text import clean, short
 
 SCHEMA = "muster.sweep/1"
 _LARGEST = 512 * 1024 * 1024
@@ -32,7 +32,10 @@ _LARGEST = 512 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Manifest:
-    """What replay needs besides the recordings. Times are UTC, as text (ISO 8601 with Z)."""
+    """What replay needs besides the recordings. Times are UTC, as text (ISO 8601 with Z).
+
+    `withheld` says by node why nothing disruptive was measured there, or not under a lease that stood to the end.
+    """
 
     started: str
     finished: str
@@ -45,6 +48,7 @@ class Manifest:
     rules_digest: str
     probes: Mapping[str, Any]
     profiles: tuple[str, ...] = ()
+    withheld: Mapping[str, str] = field(default_factory=dict)
 
 
 class Saver:
@@ -171,7 +175,7 @@ def _manifest_to_json(manifest: Manifest) -> dict[str, Any]:
     return {
         "schema": SCHEMA, "started": manifest.started, "finished": manifest.finished, "partial": manifest.partial,
         "only": list(manifest.only), "skip": list(manifest.skip), "sku": manifest.default_sku,
-        "profiles": list(manifest.profiles),
+        "profiles": list(manifest.profiles), **({"withheld": dict(manifest.withheld)} if manifest.withheld else {}),
         "rules_digest": manifest.rules_digest, "probes": dict(manifest.probes),
         "inventory": {"source": manifest.source, "nodes": [_node_to_json(node) for node in manifest.nodes]},
     }
@@ -187,6 +191,7 @@ def _manifest_from_json(document: Any) -> Manifest:
         default_sku=None if document["sku"] is None else _text(document["sku"]), only=_texts(document["only"]),
         skip=_texts(document["skip"]), rules_digest=_text(document["rules_digest"]), probes=document["probes"],
         profiles=_texts(document.get("profiles", [])),
+        withheld={_text(node): clean(_text(why)) for node, why in document.get("withheld", {}).items()},
     )
 
 

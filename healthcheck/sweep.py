@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from healthcheck import program, reply, saved
 from healthcheck.assess import Assessed, Assessment
 from healthcheck.lease import Lease
 from healthcheck.looks import Looks
+from healthcheck.probes import Effect, Probe, ProbeSet
 from healthcheck.recording import Recording
 from healthcheck.reply import within
 from healthcheck.report.progress import Progress
@@ -62,14 +64,32 @@ def limits(timeout_s: float | None, fanout: int) -> Limits:
     return replace(base, sweep_s=timeout_s, node_s=min(base.node_s, timeout_s), connect_s=min(base.connect_s, timeout_s))
 
 
+def leased_limits(plan: Plan, timeout_s: float | None, fanout: int) -> tuple[Limits, tuple[Probe, ...]]:
+    """The limits of a sweep under a lease, and the disruptive probes that it sends: on a node one after the other, each its whole time.
+
+    `timeout_s` bounds the sweep all the same; without it the bound is what the probes may take.
+    """
+    probes = tuple(probe for probe in _probe_set(plan, 45.0, Lease(frozenset(), "")).probes if probe.effect is Effect.DISRUPTIVE)
+    base = limits(timeout_s, fanout)
+    node = Limits.node_s + sum(probe.seconds for probe in probes)
+    if timeout_s is not None:
+        return replace(base, node_s=min(node, timeout_s)), probes
+    turns = -(-len(plan.nodes) // fanout)
+    return replace(base, node_s=node, sweep_s=turns * node + Limits.node_s), probes
+
+
+def _probe_set(plan: Plan, seconds: float, lease: Lease | None) -> ProbeSet:
+    return plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease, occasion=plan.profiles)
+
+
 def live(
     plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
     lease: Lease | None = None, told: Callable[[Recording], None] | None = None,
 ) -> Outcome:
     """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has.
 
-    Without a lease nothing disruptive is sent; raises UsageError for one that does not cover every node. `told` is given the recording
-    of each node that was reached.
+    Without a lease nothing disruptive is sent, nor to a node that the lease refuses; raises UsageError for one that says nothing of a
+    node. `told` is given the recording of each node that was reached.
     """
     if lease is not None and (lacking := lease.lacks(node.name for node in plan.nodes)):
         raise UsageError(f"the lease of {short(lease.holder)} does not cover {short(', '.join(lacking))}")
@@ -80,14 +100,20 @@ def live(
     states = {node.name: node.lifecycle.state for node in plan.nodes}
     # Under a lease nobody's job waits, and a diagnostic takes what it takes.
     seconds = max(1.0, min(bounds.node_s if lease is not None else 45.0, bounds.node_s - _WAY_BACK_S))
-    probe_set = plan.ruleset.probe_set(seconds, profiles={node.profile for node in plan.nodes}, lease=lease, occasion=plan.profiles)
+    probe_set = _probe_set(plan, seconds, lease)
     assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, {probe.id for probe in probe_set.probes}, plan.profiles)
     partial = False
     try:
-        replies = transport.run(plan.nodes, program.build(probe_set), bounds)
-        with _closing(replies), progress:
-            for answer in replies:
-                recording = within(reply.decode(answer, limit=bounds.reply_bytes), probe_set)
+        withheld = lease.refused if lease is not None else {}
+        refused = [node for node in plan.nodes if node.name in withheld]
+        granted = [node for node in plan.nodes if node.name not in withheld]
+        passive = _probe_set(plan, 45.0, None)
+        asked = dict.fromkeys(withheld, passive)
+        replies = transport.run(granted, program.build(probe_set), bounds) if granted else iter(())
+        others = transport.run(refused, program.build(passive), limits(min(bounds.sweep_s, 120.0), bounds.fanout)) if refused else iter(())
+        with _closing(replies), _closing(others), progress:
+            for answer in chain(others, replies):
+                recording = within(reply.decode(answer, limit=bounds.reply_bytes), asked.get(answer.node, probe_set))
                 previous = looks.read(recording.node) if looks and recording.host else None
                 assessment.add(recording, previous)
                 if told is not None and recording.host is not None:
@@ -106,18 +132,19 @@ def live(
                 progress.done(recording.node, recording.host is not None)
     except KeyboardInterrupt:
         partial = True
+    withheld = {**lease.refused, **lease.stood()} if lease is not None else {}
     ended = time.time()
     begun, finished = saved.timestamp(started), saved.timestamp(ended)
     if saver is not None:
         try:
             saver.finish(saved.Manifest(
                 begun, finished, partial, plan.source, tuple(plan.nodes), plan.default_sku, plan.only, plan.skip,
-                plan.ruleset.digest, probe_set.to_json(), plan.profiles,
+                plan.ruleset.digest, probe_set.to_json(), plan.profiles, withheld,
             ))
         except OSError as error:
             troubles["save"] = f"--save: the manifest could not be written, so nothing is saved: {error.strerror}"
     seconds = _seconds(begun, finished)
-    return Outcome(assessment.finish(_UNFINISHED), begun, finished, seconds, partial, tuple(troubles.values()))
+    return Outcome(assessment.finish(_UNFINISHED, withheld), begun, finished, seconds, partial, tuple(troubles.values()))
 
 
 _UNFINISHED = "interrupted before this node had answered"
@@ -155,7 +182,7 @@ def replay(
     for recording, previous in saved.recordings(folder, manifest):
         assessment.add(recording, previous)
     seconds = _seconds(manifest.started, manifest.finished)
-    return plan, Outcome(assessment.finish(_UNFINISHED), manifest.started, manifest.finished, seconds, manifest.partial)
+    return plan, Outcome(assessment.finish(_UNFINISHED, manifest.withheld), manifest.started, manifest.finished, seconds, manifest.partial)
 
 
 def _seconds(started: str, finished: str) -> float:

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +18,10 @@ from inventory.errors import StoreError, UsageError
 from inventory.model import Inventory, Node, Privilege
 
 if TYPE_CHECKING:
+    from healthcheck.lease import Leases
+    from healthcheck.recording import Recording
     from healthcheck.ruleset import Ruleset
+    from healthcheck.saved import Saver
     from healthcheck.store.readings import Readings
     from healthcheck.sweep import Outcome, Plan
 
@@ -52,11 +55,14 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="Deadline of the whole sweep: 90, 90s, 2m. [120s]")
 @click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
 @click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400), help="Sweep again and again (30s, 5m) on connections that are kept.")
+@click.option("--disruptive", is_flag=True, help="Judge also what needs a lease: on nodes that are held for us and proven idle.")
+@click.option("--lease", type=click.Choice(("reservation", "cordon")), help="With --disruptive: how. [reservation in Slurm, else cordon]")
 @click.option("--count", metavar="N", type=click.IntRange(1), help="With --every: end after so many sweeps.")
 def check(
     nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
     profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None,
-    store: bool, state: str | None, timeout: float | None, fanout: int, every: float | None, count: int | None,
+    store: bool, state: str | None, timeout: float | None, fanout: int, every: float | None, count: int | None, disruptive: bool,
+    lease: str | None,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
 
@@ -68,6 +74,7 @@ def check(
     muster check @train --only 'gpu-*' --format json | jq .summary
     muster check --save monday; muster check --replay monday
     muster check --store; muster history --still what is wrong, and since when
+    muster check gpu007 --disruptive --only dcgm-diag-medium
     muster check --every 30s                     a page when something changes, else a line; Ctrl-C ends it
 
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
@@ -85,7 +92,7 @@ def check(
     ruleset.named(*profile)
     if replay is not None:
         for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout), ("--every", every),
-                            ("--store", store or None)):
+                            ("--store", store or None), ("--disruptive", disruptive or None)):
             if value is not None:
                 raise UsageError(f"{name} has no meaning with --replay")
         plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile)
@@ -94,12 +101,19 @@ def check(
     else:
         def planned() -> Plan:
             chosen = choose(nodes, inventory, local, from_slurm, ruleset)
-            ruleset.refuse_disruptive(only)
+            if not disruptive:
+                ruleset.refuse_disruptive(only)
             return sweep.Plan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip, profile)
 
         if count is not None and every is None:
             raise UsageError("--count goes with --every")
-        look = Live(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty(), store=store)
+        if disruptive and every is not None:
+            raise UsageError("--disruptive takes nodes from jobs, once; it does not go with --every")
+        if lease is not None and not disruptive:
+            raise UsageError("--lease goes with --disruptive")
+        leases = _leases(lease, inventory, state, timeout, fanout) if disruptive else None
+        look = Live(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty(), store=store,
+                    leases=leases)
         if every is not None:
             from healthcheck.cli.every import rounds
 
@@ -198,12 +212,22 @@ def choose(nodes: str | None, option: str | None, local: bool, from_slurm: bool,
     return _chosen(list(names), names.source)
 
 
+def _leases(kind: str | None, inventory: str | None, state: str | None, timeout: float | None, fanout: int) -> Leases:
+    """What takes leases is loaded by its name, as commands are: nothing here imports upward."""
+    from importlib import import_module
+
+    from inventory.locate import state_dir
+
+    made: Leases = import_module("provisioning.lease.check").Leases(kind, inventory, state_dir(state), timeout, fanout)
+    return made
+
+
 class Live:
     """Sweeps plans over one transport, of which kept connections outlive a sweep when there is a next one (`every`, seconds)."""
 
     def __init__(
         self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, every: float | None, *, quiet: bool,
-        store: bool = False,
+        store: bool = False, leases: Leases | None = None,
     ) -> None:
         from healthcheck.looks import Looks
         from healthcheck.sweep import limits
@@ -216,6 +240,7 @@ class Live:
         self._limits = limits(min(every, 120.0) if timeout is None and every is not None else timeout, fanout)
         self._quiet = quiet
         self._save = save
+        self._leases = leases
         self._looks = Looks(state_dir(state))
         self._store = state_dir(state) if store else None
         self._transport: Transport
@@ -230,23 +255,29 @@ class Live:
 
     def __call__(self, plan: Plan) -> Outcome:
         """One sweep."""
-        from healthcheck import sweep
-        from healthcheck.report.progress import progress
         from healthcheck.saved import Saver
 
         saver = Saver(Path(self._save)) if self._save is not None else None
-        bar = progress(len(plan.nodes), "check", quiet=self._quiet)
         if self._store is None:
-            return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver)
+            return self._sweep(plan, saver, None)
         from healthcheck.store.file import opened
         from healthcheck.store.readings import readings
 
         found: dict[str, Readings] = {}
         with opened(self._store, make=True):
             pass        # what is wrong with it is best known before any node is asked
-        outcome = sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver,
-                             told=lambda recording: found.update({recording.node: readings(recording)}))
+        outcome = self._sweep(plan, saver, lambda recording: found.update({recording.node: readings(recording)}))
         return _stored(self._store, plan, outcome, found)
+
+    def _sweep(self, plan: Plan, saver: Saver | None, told: Callable[[Recording], None] | None) -> Outcome:
+        from healthcheck import sweep
+        from healthcheck.report.progress import progress
+
+        bar = progress(len(plan.nodes), "check", quiet=self._quiet)
+        if self._leases is None:
+            return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver, told=told)
+        with self._leases(plan, self._transport) as granted:
+            return sweep.live(plan, granted.transport, granted.bounds, bar, looks=self._looks, saver=saver, told=told, lease=granted.lease)
 
     def close(self) -> None:
         """Ends the connections that were kept."""

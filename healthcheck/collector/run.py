@@ -137,7 +137,9 @@ class Run:
         queue = self.queue
         while True:
             self.resolve_second()
-            while queue and clock() < self.end and self.commands() < COMMANDS:
+            # What must run alone runs last.
+            queue.sort(key=lambda probe: bool(probe.get("alone")))
+            while queue and clock() < self.end and self.room(queue[0]):
                 probe = queue.pop(0)
                 self.start(Devices if probe["each"] else Command, probe)
             for turns in list(self.devices):
@@ -163,6 +165,10 @@ class Run:
                 if name not in self.late and (made["outcome"] == "timeout" or made.get("exit") == -signal.SIGXCPU):
                     made.pop("exit", None)
                     made.update(outcome="timeout", note="the CPU budget of %g s was spent" % (self.budget or 0.0))
+
+    def room(self, probe: Dict[str, Any]) -> bool:
+        """Whether this command may start now."""
+        return not (self.live or self.devices or self.wanted) if probe.get("alone") else self.commands() < COMMANDS
 
     def commands(self) -> int:
         """How many run now."""

@@ -26,6 +26,7 @@ class Stage(Enum):
     BECOME = "become"        # sudo refused or asked for a password
     PYTHON = "python"        # no Python, or older than 3.8, or it did not start
     REPLY = "reply"          # the program started, but its answer is cut, oversized, damaged or not ours
+    LEASE = "lease"          # nothing was sent, or it was stopped, because the lease on the node no longer stood
     DEADLINE = "deadline"    # the time ran out while the program was at work, or before its turn came
 
 

@@ -1,0 +1,117 @@
+"""Our leases in the store: nodes that a running muster holds for disruptive work, by which process, and until when.
+
+A lease's name ends in random digits and stands in whatever holds the nodes (the reservation's name, the reason of a cordon), so that
+what another store made is never taken for ours.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from healthcheck.store import ledger
+from healthcheck.store.file import Store
+from inventory.nodeset import fold
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One lease. `kind` says what holds the nodes there, `holder` which process does for us (JSON), `line` is its line in the ledger."""
+
+    id: int
+    kind: str
+    backend: str
+    name: str
+    nodes: tuple[str, ...]
+    why: str
+    who: str
+    holder: str
+    began: float
+    until: float
+    ended: float | None
+    outcome: str | None
+    line: int
+
+
+def begin(
+    store: Store, kind: str, backend: str, nodes: Sequence[str], why: str, who: str, holder: str, now: float, until: float,
+) -> tuple[Entry | None, dict[str, int]]:
+    """Writes down that nodes are about to be leased; and, by node, the open lease of the others, which are left out.
+
+    None where no node is left: of two musters that want one node at once, one is told here.
+    """
+    with store.writing() as db:
+        taken = {node: entry.id for entry in map(_entry, db.execute("SELECT * FROM lease WHERE ended IS NULL")) for node in entry.nodes}
+        free = tuple(node for node in nodes if node not in taken)
+        others = {node: taken[node] for node in nodes if node in taken}
+        if not free:
+            return None, others
+        line = ledger.begin(db, now, who, "lease", fold(free), why)
+        number = db.execute(
+            "INSERT INTO lease (kind, backend, name, nodes, why, who, holder, began, until, line) VALUES (?, ?, '', ?, ?, ?, ?, ?, ?, ?)",
+            (kind, backend, json.dumps(free), why, who, holder, now, until, line)).lastrowid
+        assert number is not None  # noqa: S101  (an INSERT always has one)
+        name = f"muster-{number}-{secrets.token_hex(4)}"
+        db.execute("UPDATE lease SET name = ? WHERE id = ?", (name, number))
+        db.execute("UPDATE ledger SET evidence = ? WHERE id = ?", (name, line))
+    return Entry(number, kind, backend, name, free, why, who, holder, now, until, None, None, line), others
+
+
+def told(store: Store, entry: Entry, outcome: str, now: float) -> None:
+    """Writes down what became of the taking, once."""
+    with store.writing() as db:
+        ledger.finish(db, entry.line, outcome, now)
+
+
+def narrow(store: Store, entry: Entry, nodes: Sequence[str]) -> Entry:
+    """The lease is of these nodes only from now on."""
+    with store.writing() as db:
+        db.execute("UPDATE lease SET nodes = ? WHERE id = ?", (json.dumps(list(nodes)), entry.id))
+    return replace(entry, nodes=tuple(nodes))
+
+
+def extend(store: Store, entry: Entry, until: float) -> Entry | None:
+    """The lease lasts until then; None where somebody has ended it."""
+    with store.writing() as db:
+        if not db.execute("UPDATE lease SET until = ? WHERE id = ? AND ended IS NULL", (until, entry.id)).rowcount:
+            return None
+    return replace(entry, until=until)
+
+
+def ending(store: Store, entry: Entry, why: str, who: str, now: float) -> int:
+    """Writes down that a lease is about to be given back; gives the line in the ledger."""
+    with store.writing() as db:
+        return ledger.begin(db, now, who, "unlease", fold(entry.nodes), why, entry.name)
+
+
+def kept(store: Store, line: int, outcome: str, now: float) -> None:
+    """Writes down that giving a lease back did not succeed: it stays open."""
+    with store.writing() as db:
+        ledger.finish(db, line, outcome, now)
+
+
+def end(store: Store, entry: Entry, line: int, outcome: str, now: float) -> None:
+    """Nothing of the lease is left; lines of it that somebody did not live to finish are told so."""
+    with store.writing() as db:
+        ledger.finish(db, line, outcome, now)
+        db.execute("UPDATE lease SET ended = ?, outcome = ? WHERE id = ? AND ended IS NULL", (now, outcome, entry.id))
+        db.execute("UPDATE ledger SET outcome = ?, finished = ? WHERE evidence = ? AND outcome IS NULL",
+                   (f"cut short; later: {outcome}", now, entry.name))
+
+
+def current(store: Store, entry: Entry) -> Entry | None:
+    """The lease as it stands in the store now; None where it has ended."""
+    found = store.rows("SELECT * FROM lease WHERE id = ? AND ended IS NULL", entry.id)
+    return _entry(found[0]) if found else None
+
+
+def open_leases(store: Store) -> list[Entry]:
+    """Leases that have not ended, in the order of their numbers."""
+    return [_entry(row) for row in store.rows("SELECT * FROM lease WHERE ended IS NULL ORDER BY id")]
+
+
+def _entry(row: sqlite3.Row) -> Entry:
+    return Entry(**{**dict(row), "nodes": tuple(json.loads(row["nodes"]))})

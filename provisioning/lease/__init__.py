@@ -1,0 +1,1 @@
+"""Leases: nodes held for disruptive work, proven idle, and given back whatever happens."""

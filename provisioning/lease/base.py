@@ -1,0 +1,40 @@
+"""What every way to hold nodes for a lease can do. A way never touches what does not carry the lease's name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from healthcheck.store.leases import Entry
+from provisioning.actions.base import Backend
+
+
+class Way(Protocol):
+    """One way to hold nodes. Each method raises ActionError where the back end cannot be asked or did not do what it was told.
+
+    Reasons are by node, a phrase each; a node that is not in them is fine.
+    """
+
+    kind: str
+    base: Backend
+
+    def unfit(self, nodes: Collection[str], until: float) -> Mapping[str, str]:
+        """Nodes that cannot be held until then, besides those that others cordoned, and why."""
+
+    def hold(self, entry: Entry) -> None:
+        """Begins to hold what it can of the lease's nodes; `gone` says of which that did not come true."""
+
+    def gone(self, entry: Entry) -> Mapping[str, str]:
+        """Nodes of the lease that are not held for it now, and why."""
+
+    def keep(self, entry: Entry, nodes: Sequence[str]) -> None:
+        """Holds these of its nodes only."""
+
+    def extend(self, entry: Entry, until: float) -> None:
+        """Holds until then."""
+
+    def free(self, entry: Entry) -> None:
+        """Gives back all that carries the lease's name."""
+
+    def left(self, entry: Entry) -> bool:
+        """Whether anything that carries the lease's name is still there."""

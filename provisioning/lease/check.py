@@ -1,0 +1,121 @@
+"""Leases for one sweep: `muster check --disruptive` measures under them what it must not measure beside a job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from healthcheck.lease import Granted, Lease
+from healthcheck.probes import Probe
+from healthcheck.store.file import Store, opened
+from healthcheck.sweep import Plan, leased_limits, limits
+from inventory.cli.chosen import who
+from inventory.discover import Run
+from inventory.errors import UsageError
+from inventory.transport.base import Limits, Transport
+from provisioning.actions.base import Backend
+from provisioning.actions.choose import Options
+from provisioning.actions.choose import backend as backend_of
+from provisioning.lease.base import Way
+from provisioning.lease.cordoned import Cordoned
+from provisioning.lease.idle import idle
+from provisioning.lease.reservation import Reservation
+from provisioning.lease.take import Lessor, Taken, give_back, take, without
+from provisioning.lease.watch import BEAT_S, Watch
+
+# The lease outlasts what is sent under it by so much, however the head ends.
+MARGIN_S = 120.0
+
+MakeLessor = Callable[[Store], Lessor]
+
+
+def lessor(kind: str | None, base: Backend, who: str, clock: Callable[[], float] = time.time, run: Run | None = None) -> MakeLessor:
+    """Makes lessors of this kind for a store; by default reservations where the back end is Slurm, else cordons.
+
+    Raises UsageError for reservations of a back end that has none.
+    """
+    kind = kind or (Reservation.kind if base.name == "slurm" else Cordoned.kind)
+    if kind == Reservation.kind and base.name != "slurm":
+        raise UsageError(f"--lease reservation: {base.name} has no reservations; use --lease cordon")
+
+    def made(store: Store) -> Lessor:
+        way: Way = Reservation(clock, run) if kind == Reservation.kind else Cordoned(store, base, clock)
+        return Lessor(store, way, who, clock, run)
+
+    return made
+
+
+def backend(option: str | None, options: Options) -> Backend:
+    """The back end of this site, by the command line or by the inventory; raises UsageError where there is none."""
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+
+    path = find_inventory(option)
+    return backend_of(load_inventory(path) if path is not None else None, options)
+
+
+@dataclass(frozen=True)
+class Leases:
+    """What the command line says of leases: of which kind, by which inventory's back end, in which state folder, and the sweep's bounds."""
+
+    kind: str | None
+    inventory: str | None
+    folder: Path
+    timeout: float | None
+    fanout: int
+
+    @contextmanager
+    def __call__(self, plan: Plan, transport: Transport) -> Iterator[Granted]:
+        """Holds leases of the plan's nodes for one sweep, after saying what it may cost."""
+        bounds, probes = leased_limits(plan, self.timeout, self.fanout)
+        if not probes:
+            raise UsageError("--disruptive: none of the rules that are judged is disruptive; `muster rules list` shows which are")
+        made = lessor(self.kind, backend(self.inventory, Options()), who())
+        click.echo(f"muster: {cost(probes, bounds, len(plan.nodes))}", err=True)
+        with leased(plan, transport, bounds, self.folder, made) as granted:
+            yield granted
+
+
+@contextmanager
+def leased(
+    plan: Plan, transport: Transport, bounds: Limits, folder: Path, made: MakeLessor, *, beat: float = BEAT_S,
+) -> Iterator[Granted]:
+    """Leases the plan's nodes for a sweep within these bounds, and gives them back. Nodes without a lease are in `Lease.refused`.
+
+    Raises ActionError, StoreError, UsageError before anything is sent.
+    """
+    names = [node.name for node in plan.nodes]
+    with opened(folder, make=True) as store:
+        lessor = made(store)
+        taken = take(lessor, names, bounds.sweep_s + MARGIN_S, "muster check --disruptive")
+        try:
+            taken = _proven(lessor, taken, plan, transport, bounds.fanout)
+            if taken.entry is None:
+                yield Granted(transport, bounds, Lease(frozenset(), "nobody", taken.refused))
+                return
+            with Watch(folder, made, taken.entry, transport, beat=beat) as watch:
+                yield Granted(watch, bounds, Lease(frozenset(taken.nodes), taken.entry.name, taken.refused, watch.stood))
+        finally:
+            if taken.entry is not None and (trouble := give_back(lessor, taken.entry, "the sweep is over")):
+                click.echo(f"muster: lease {taken.entry.name} was NOT given back: {trouble}; see: muster lease list", err=True)
+
+
+def _proven(lessor: Lessor, taken: Taken, plan: Plan, transport: Transport, fanout: int) -> Taken:
+    """The lease with those of its nodes on which a look at their GPUs shows no process."""
+    nodes = [node for node in plan.nodes if node.name in taken.nodes]
+    if not nodes:
+        return taken
+    looked = idle(nodes, transport, plan.ruleset.skus, plan.default_sku, limits(None, fanout))
+    unproven = dict.fromkeys(looked.without & taken.unsaid, "it has no GPU, and its scheduler cannot say whether a job is on it")
+    return without(lessor, taken, {**looked.refused, **unproven})
+
+
+def cost(probes: tuple[Probe, ...], bounds: Limits, nodes: int) -> str:
+    """What a sweep under a lease may take at most, in a line."""
+    each = ", ".join(f"{probe.id} {probe.seconds / 60:.0f}" for probe in probes)
+    return f"{nodes} node{'s' if nodes != 1 else ''} leased for at most {bounds.sweep_s / 60:.0f} min ({each} min)"

@@ -1,0 +1,53 @@
+"""Which process holds a lease, so that another can tell whether it lives: the machine's boot, the process's number and its start.
+
+A number alone may be another process's by now (proc(5): field 22 of /proc/PID/stat is when it started, in ticks since the boot).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from enum import Enum
+from pathlib import Path
+
+
+class Life(Enum):
+    """What is known of a holder. Of one on another boot or machine nothing is: what it sent may still run."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    ELSEWHERE = "elsewhere"
+
+
+def me() -> str:
+    """This process, as JSON."""
+    return json.dumps({"boot": _boot(), "pid": os.getpid(), "start": _start(os.getpid())})
+
+
+def life(holder: str) -> Life:
+    """Whether the process lives that `me` described."""
+    try:
+        told = json.loads(holder)
+        boot, pid, start = told["boot"], int(told["pid"]), told["start"]
+    except (ValueError, TypeError, KeyError):
+        return Life.ELSEWHERE
+    if not boot or boot != _boot():
+        return Life.ELSEWHERE
+    return Life.ALIVE if start is not None and _start(pid) == start else Life.DEAD
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _start(pid: int) -> int | None:
+    """When the process started; None where there is none, or only what was not waited for."""
+    try:
+        # Its name, in parentheses, may hold anything.
+        rest = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        return None if rest[0] in (b"Z", b"X") else int(rest[19])
+    except (OSError, ValueError, IndexError):
+        return None

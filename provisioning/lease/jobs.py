@@ -1,0 +1,61 @@
+"""Whether a job runs on a node, by its scheduler: what Slurm shows of the node and what it shows of jobs must both say that none does.
+
+squeue(1) of Slurm 22.05: --states=all, so that no state that holds a node is left out; %T is the state, %N the nodes that a job has.
+A job that completes still has its node. Where squeue hides the jobs of others (PrivateData), the node's own state does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from inventory.discover import Run, output
+from inventory.errors import InventoryError, MusterError
+from inventory.nodeset import expand
+from inventory.text import clean
+from provisioning.actions.base import ActionError, Backend
+
+SQUEUE = ("squeue", "--noheader", "--all", "--states=all", "--format=%A|%T|%N")
+# States of slurm.h's job_states in which a job has no node any more; whatever is none of these has.
+_OVER = frozenset({
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT",
+})
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """By node why it is busy; and the nodes of which the back end cannot say whether a job runs there."""
+
+    busy: dict[str, str]
+    unsaid: frozenset[str]
+
+
+def jobs(base: Backend, nodes: Collection[str], run: Run | None = None) -> Jobs:
+    """What the back end says of jobs on these nodes now; raises ActionError."""
+    held = base.held(nodes)
+    running = by_node(run) if base.name == "slurm" else {}
+    busy = {node: f"job {running[node]} is on it" if node in running else "a job is on it"
+            for node in nodes if node in running or held[node].busy}
+    return Jobs(busy, frozenset(node for node in nodes if node not in busy and held[node].busy is None))
+
+
+def by_node(run: Run | None = None) -> dict[str, str]:
+    """The nodes that jobs have, each with the number and state of one of them; raises ActionError."""
+    try:
+        text = output(SQUEUE, run).decode("utf-8", "backslashreplace")
+    except MusterError as error:
+        raise ActionError(str(error)) from None
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        number, _, rest = line.strip().partition("|")
+        state, bar, nodes = rest.partition("|")
+        if not line.strip() or state in _OVER or (bar and not nodes):
+            continue
+        try:
+            if not number.isdigit() or not bar:
+                raise InventoryError("three fields were asked for")
+            for node in expand(nodes):
+                found.setdefault(node, f"{number} ({clean(state, 40)})")
+        except InventoryError as error:
+            raise ActionError(f"squeue printed {clean(line, 100)!r}, which cannot be read ({error}); see: squeue --all") from None
+    return found

@@ -1,0 +1,122 @@
+"""A lease by a Slurm reservation: no job starts on its nodes, and Slurm itself ends it at its end.
+
+scontrol(1), "create reservation" (Slurm 22.05): IGNORE_JOBS lets it begin while a job still runs, of which another look must show that
+there is none. Not MAINT: that would let it overlap with others, and now Slurm itself says which of two that want a node at once has it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from healthcheck.store.leases import Entry
+from inventory.discover import Run, output
+from inventory.errors import InventoryError, MusterError
+from inventory.nodeset import expand, fold
+from inventory.text import clean, short
+from provisioning.actions.base import ActionError, Backend
+from provisioning.actions.slurm import Slurm
+
+SHOW = ("scontrol", "--all", "--oneliner", "show", "reservation")
+_FIELD = re.compile(r"(?:^|\s)(ReservationName|StartTime|Nodes|State)=(\S*)")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One reservation: its nodes, whether it holds them now, and from when on it will (None where Slurm's word is no time)."""
+
+    name: str
+    nodes: frozenset[str]
+    active: bool
+    start: float | None
+
+
+class Reservation:
+    """Reservations of the cluster that this machine belongs to."""
+
+    kind = "reservation"
+
+    def __init__(self, clock: Callable[[], float], run: Run | None = None) -> None:
+        self.base: Backend = Slurm(run)
+        self._clock = clock
+        self._run = run
+
+    def unfit(self, nodes: Collection[str], until: float) -> Mapping[str, str]:
+        """Nodes that another reservation has, or will have before the lease is over."""
+        wanted = set(nodes)
+        return {node: f"reservation {short(one.name)} has it{'' if one.active else ' soon'}" for one in self._shown()
+                if one.active or one.start is None or one.start < until for node in sorted(one.nodes & wanted)}
+
+    def hold(self, entry: Entry) -> None:
+        """Makes the reservation."""
+        self._ask("create", "reservation", f"ReservationName={entry.name}", "StartTime=now", self._end(entry.until),
+                  f"Nodes={fold(entry.nodes)}", "Users=root", "Flags=IGNORE_JOBS")
+
+    def gone(self, entry: Entry) -> Mapping[str, str]:
+        """Nodes that are not in it, or all where there is none."""
+        standing = [one for one in self._shown() if one.name == entry.name]
+        held = standing[0].nodes if standing and standing[0].active else frozenset()
+        return {node: f"reservation {entry.name} {'does not hold it' if standing else 'is not there'}"
+                for node in entry.nodes if node not in held}
+
+    def keep(self, entry: Entry, nodes: Sequence[str]) -> None:
+        """Takes the others out of it."""
+        self._ask("update", "reservation", f"ReservationName={entry.name}", f"Nodes={fold(nodes)}")
+
+    def extend(self, entry: Entry, until: float) -> None:
+        """Moves its end."""
+        self._ask("update", "reservation", f"ReservationName={entry.name}", self._end(until))
+
+    def free(self, entry: Entry) -> None:
+        """Deletes it, by its name."""
+        if self.left(entry):
+            self._ask("delete", f"ReservationName={entry.name}")
+
+    def left(self, entry: Entry) -> bool:
+        """Whether it is there, be it over or not."""
+        return any(one.name == entry.name for one in self._shown())
+
+    def _end(self, until: float) -> str:
+        # By Slurm's own clock, whose time zone need not be ours.
+        return f"EndTime=now+{max(1, math.ceil(until - self._clock()))}seconds"
+
+    def _shown(self) -> list[Shown]:
+        try:
+            return list(map(parse, filter(_is_one, output(SHOW, self._run).decode("utf-8", "backslashreplace").split("\n"))))
+        except MusterError as error:
+            raise ActionError(str(error)) from None
+
+    def _ask(self, *words: str) -> None:
+        try:
+            output(("scontrol", *words), self._run)
+        except MusterError as error:
+            raise ActionError(str(error)) from None
+
+
+def _is_one(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith("No reservations")
+
+
+def parse(line: str) -> Shown:
+    """What a line of `scontrol --oneliner show reservation` says; raises ActionError for what is none."""
+    fields: dict[str, str] = {}
+    for key, value in _FIELD.findall(line):
+        fields.setdefault(key, value)       # a comment, which may say anything, comes last
+    if not line.startswith("ReservationName=") or not {"Nodes", "State", "StartTime"} <= fields.keys():
+        raise ActionError(f"scontrol show reservation printed {clean(line, 100)!r}, which is no reservation")
+    named = fields["Nodes"]
+    try:
+        nodes = frozenset(() if named in ("", "(null)") else expand(named))
+    except InventoryError as error:
+        raise ActionError(f"scontrol show reservation: {error}") from None
+    return Shown(fields["ReservationName"], nodes, fields["State"].upper() == "ACTIVE", _time(fields["StartTime"]))
+
+
+def _time(text: str) -> float | None:
+    try:
+        return dt.datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,161 @@
+"""Takes leases, gives them back, and gives back those of whoever died. Ledger line before the deed, outcome after a look.
+
+Nothing is leased that others hold, or on which a job may run; both are looked at before the nodes are held and again afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from healthcheck.store import leases
+from healthcheck.store.cordons import open_cordons
+from healthcheck.store.file import Store
+from healthcheck.store.leases import Entry
+from inventory.discover import Run
+from inventory.text import clean
+from provisioning.actions.base import ActionError, Holder
+from provisioning.lease.base import Way
+from provisioning.lease.holder import Life, life, me
+from provisioning.lease.jobs import jobs
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class Lessor:
+    """Who leases: the store, the way to hold nodes, the person behind the command, and the clock. `run` asks Slurm."""
+
+    store: Store
+    way: Way
+    who: str
+    clock: Clock
+    run: Run | None = None
+
+
+@dataclass
+class Taken:
+    """What a lease has (None: nothing) and by node why the others are not in it; `unsaid` are those of whose jobs nothing can be said."""
+
+    entry: Entry | None
+    refused: dict[str, str] = field(default_factory=dict)
+    unsaid: frozenset[str] = frozenset()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that are held."""
+        return self.entry.nodes if self.entry is not None else ()
+
+
+def take(lessor: Lessor, nodes: Sequence[str], seconds: float, why: str) -> Taken:
+    """Holds those of the nodes on which no job runs, for so long; none is left held when it raises (ActionError, StoreError)."""
+    way, clock = lessor.way, lessor.clock
+    now = clock()
+    settle(lessor)
+    refused = {**unfit(lessor, nodes, now + seconds)}
+    refused.update(jobs(way.base, [node for node in nodes if node not in refused], lessor.run).busy)
+    fit = [node for node in nodes if node not in refused]
+    if not fit:
+        return Taken(None, refused)
+    entry, taken = leases.begin(lessor.store, way.kind, way.base.name, fit, why, lessor.who, me(), now, now + seconds)
+    refused.update({node: f"it is leased already (lease {number}; see: muster lease list)" for node, number in taken.items()})
+    if entry is None:
+        return Taken(None, refused)
+    try:
+        trouble = _hold(way, entry)
+        gone = way.gone(entry)
+        refused.update({node: trouble or lost for node, lost in gone.items()})
+        looked = jobs(way.base, entry.nodes, lessor.run)
+        refused.update(looked.busy)
+        held = len(entry.nodes) - len(gone)
+        said = f"held, {held} of {len(entry.nodes)}" if held else f"not done: {clean(trouble, 200)}"
+        leases.told(lessor.store, entry, said, clock())
+        return without(lessor, Taken(entry, refused, looked.unsaid), refused)
+    except BaseException:
+        give_back(lessor, entry, "taking it was cut short")
+        raise
+
+
+def _hold(way: Way, entry: Entry) -> str:
+    try:
+        way.hold(entry)
+    except ActionError as error:
+        return str(error)       # what came of it is looked at
+    return ""
+
+
+def unfit(lessor: Lessor, nodes: Collection[str], until: float) -> dict[str, str]:
+    """By node, why it is not ours to hold. A cordon that is ours by the store is no hindrance: such a node is what one wants to test."""
+    held = lessor.way.base.held(nodes)
+    known = {one.node: one.id for one in open_cordons(lessor.store, nodes, lessor.way.base.name)}
+    found = {}
+    for node in nodes:
+        one = held[node]
+        if one.holder is Holder.ABSENT:
+            found[node] = f"{lessor.way.base.name} does not know it"
+        elif one.holder is Holder.OTHERS or (one.holder is Holder.US and one.number != known.get(node)):
+            found[node] = f"others hold it: {clean(one.reason, 200)}"
+    others = lessor.way.unfit([node for node in nodes if node not in found], until)
+    return {**found, **others}
+
+
+def without(lessor: Lessor, taken: Taken, refused: Mapping[str, str]) -> Taken:
+    """The lease without these nodes, which are given back at once; the whole of it where none is left."""
+    entry = taken.entry
+    if entry is None or not set(entry.nodes) & refused.keys():
+        return taken
+    kept = [node for node in entry.nodes if node not in refused]
+    told = {**taken.refused, **refused}
+    if not kept:
+        give_back(lessor, entry, "none of its nodes is idle")
+        return Taken(None, told, taken.unsaid)
+    lessor.way.keep(entry, kept)
+    return Taken(leases.narrow(lessor.store, entry, kept), told, taken.unsaid)
+
+
+def give_back(lessor: Lessor, entry: Entry, why: str) -> str:
+    """Gives a lease back; says why not, where that did not succeed, and "" where nothing of it is left. Raises StoreError only."""
+    store, way, clock = lessor.store, lessor.way, lessor.clock
+    line = leases.ending(store, entry, why, lessor.who, clock())
+    trouble = ""
+    try:
+        was = way.left(entry)
+        try:
+            way.free(entry)
+        except ActionError as error:
+            trouble = str(error)
+        if way.left(entry):
+            trouble = trouble or f"{way.kind} {entry.name} is still there"
+        else:
+            leases.end(store, entry, line, "released" if was else "it was gone already", clock())
+            return ""
+    except ActionError as error:
+        trouble = trouble or str(error)
+    leases.kept(store, line, f"not done: {clean(trouble, 300)}", clock())
+    return trouble
+
+
+def settle(lessor: Lessor) -> list[str]:
+    """Gives back leases of this way whose process died or whose time is over; a line for each.
+
+    A holder on another boot or machine is waited for until then: what it sent may still run, and ends by then.
+    """
+    said = []
+    for entry in mine(lessor.way, leases.open_leases(lessor.store)):
+        over = overdue(entry, lessor.clock())
+        if over:
+            trouble = give_back(lessor, entry, over)
+            said.append(f"{entry.name}: {f'NOT given back: {trouble}' if trouble else f'given back: {over}'}")
+    return said
+
+
+def overdue(entry: Entry, now: float) -> str:
+    """Why a lease is to be given back by whoever sees it, or ""."""
+    if now > entry.until:
+        return "its time is over"
+    return "the process that held it is gone" if life(entry.holder) is Life.DEAD else ""
+
+
+def mine(way: Way, entries: Iterable[Entry]) -> list[Entry]:
+    """Those that this way holds."""
+    return [entry for entry in entries if (entry.kind, entry.backend) == (way.kind, way.base.name)]

@@ -1,0 +1,137 @@
+"""Watches over a lease while work is done under it: renews it, and stops the work when it no longer stands.
+
+A thread looks every few seconds whether the nodes are still held for us and free of jobs. That the back end does not answer stops
+nothing as long as the lease's time lasts: a scheduler that is down starts no job either.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from healthcheck.store import leases
+from healthcheck.store.file import Store, opened
+from healthcheck.store.leases import Entry
+from inventory.errors import StoreError
+from inventory.model import Node
+from inventory.transport.base import Failure, Limits, Program, Reply, Stage, Transport
+from provisioning.actions.base import ActionError
+from provisioning.lease.jobs import jobs
+from provisioning.lease.take import Lessor
+
+BEAT_S = 20.0
+MakeLessor = Callable[[Store], Lessor]
+
+
+class Watch:
+    """`with Watch(...) as watch:` renews the lease; `lost` says by node why it did not stand.
+
+    The work is done through `transport`, which sends to a node of the lease only what a look directly before allows.
+    """
+
+    def __init__(self, folder: Path, lessor: MakeLessor, entry: Entry, transport: Transport, *, beat: float = BEAT_S) -> None:
+        self.entry = entry
+        self.lost: dict[str, str] = {}
+        self._folder = folder
+        self._lessor = lessor
+        self._inner = transport
+        self._beat = beat
+        self._term = entry.until - entry.began
+        self._until = entry.until
+        self._end = threading.Event()
+        self._lock = threading.Lock()       # guards _working: nobody is interrupted who is not at work
+        self._working = False
+        self._thread = threading.Thread(target=self._watch, name="lease", daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def look(self, share: float = 0.5) -> dict[str, str]:
+        """By node why the lease does not stand now; raises ActionError and StoreError where that cannot be told.
+
+        Where less than this share of its term is left it is renewed: it lasts a whole term from now on.
+        """
+        with opened(self._folder) as store:
+            lessor = self._lessor(store)
+            now = lessor.clock()
+            entry = leases.current(store, self.entry)
+            if entry is None:
+                return dict.fromkeys(self.entry.nodes, f"lease {self.entry.name} was ended by somebody else")
+            if now > entry.until:
+                return dict.fromkeys(entry.nodes, f"lease {entry.name} was not renewed in time")
+            lost = {**lessor.way.gone(entry), **jobs(lessor.way.base, entry.nodes, lessor.run).busy}
+            if len(lost) < len(entry.nodes) and entry.until - now < self._term * share:
+                lessor.way.extend(entry, now + self._term)
+                leases.extend(store, entry, now + self._term)
+                self._until = now + self._term
+            return lost
+
+    def stood(self) -> dict[str, str]:
+        """By node why what was measured under the lease is not to be relied on; a last look that fails is a reason."""
+        try:
+            self.lost.update(self.look())
+        except (ActionError, StoreError) as error:
+            self.lost.update(dict.fromkeys(self.entry.nodes, f"whether its lease stood to the end is not known: {error}"))
+        return {node: f"its lease was lost: {why}" for node, why in self.lost.items()}
+
+    def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+        """As the transport's own; nodes of the lease that do not stand the look before get nothing, and say so."""
+        wanted = list(nodes)
+        if not {node.name for node in wanted} & set(self.entry.nodes):
+            yield from self._inner.run(wanted, program, limits)
+            return
+        try:
+            # What is sent now may run for as long as a whole term, whatever becomes of us.
+            self.lost.update(self.look(share=1.0))
+        except (ActionError, StoreError) as error:
+            self.lost.update(dict.fromkeys(self.entry.nodes, str(error)))
+        waiting = {node.name for node in wanted if node.name not in self.lost}
+        for name in [node.name for node in wanted if node.name in self.lost]:
+            yield self._refusal(name)
+        try:
+            self._at_work(True)
+            for reply in self._inner.run([node for node in wanted if node.name in waiting], program, limits):
+                waiting.discard(reply.node)
+                yield reply
+        except KeyboardInterrupt:
+            if not self.lost:
+                raise
+            for name in sorted(waiting):
+                yield self._refusal(name)
+        finally:
+            self._at_work(False)
+
+    def _refusal(self, name: str) -> Reply:
+        why = self.lost.get(name) or "another node's lease was lost, which ended the work: " + next(iter(self.lost.values()))
+        return Reply(name, None, Failure(Stage.LEASE, why), now := time.time(), now)
+
+    def _at_work(self, working: bool) -> None:
+        with self._lock:
+            self._working = working
+
+    def _watch(self) -> None:
+        while not self._end.wait(self._beat):
+            try:
+                lost = self.look()
+            except (ActionError, StoreError) as error:
+                late = time.time() > self._until
+                lost = dict.fromkeys(self.entry.nodes, f"it was not renewed in time: {error}") if late else {}
+            if lost:
+                self.lost.update(lost)
+                with self._lock:
+                    if self._working:
+                        signal.pthread_kill(threading.main_thread().ident or 0, _interrupting())
+                return
+
+
+def _interrupting() -> signal.Signals:
+    """A signal that Python makes a KeyboardInterrupt of: `muster` does so with TERM, and INT may be ignored (nohup, a shell's &)."""
+    return signal.SIGTERM if callable(signal.getsignal(signal.SIGTERM)) else signal.SIGINT
