@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ NUMBERS: Mapping[str, str] = {
 }
 _JOBS = {Isolation.NONE: "jobs go on and start", Isolation.NO_NEW_JOBS: "what runs goes on, nothing new starts",
          Isolation.EVICT: "what runs is ended, nothing new starts"}
+_WRAPPED: Any = {"subsequent_indent": " " * 13, "break_long_words": False, "break_on_hyphens": False}
 _MADE_OF = {Of.FAIL: "rules that failed", Of.UNKNOWN: "rules that could not be measured, by the node's own fault",
             Of.UNREACHED: "a node that no sweep has reached"}
 
@@ -137,7 +139,7 @@ def fault_text(loaded: Loaded, kind: FaultKind, rules: Iterable[Rule]) -> str:
         rows += [("rules", ", ".join(kind.rules)), ("covers", f"{len(has)}: {_list(has)}" if has else "no rule")]
     rows += [("before it", f"{name} has {_list(taken, 4)}") for name, taken in said["taken"].items()]
     rows += [("file", place) for place in _files(loaded, f"faults.{kind.id}.")]
-    return "\n".join([f"{kind.id}", "", f"  {kind.why}", "", *(f"  {key:<11}{value}" for key, value in rows)])
+    return "\n".join([kind.id, "", f"  {kind.why}", "", *(f"  {key:<11}{textwrap.fill(value, 105, **_WRAPPED)}" for key, value in rows)])
 
 
 def rule_text(loaded: Loaded, rule: Rule) -> str:
