@@ -98,33 +98,46 @@ def uncordon(
     known = open_cordons(store, nodes, backend.name)
     done = [Done(node, "there is no cordon of ours", held=False) for node in nodes or () if node not in {one.node for one in known}]
     seen = backend.held([one.node for one in known]) if known else {}
+    if dry:
+        return done + [_would_be_given_back(one, seen[one.node]) for one in known]
+    ours = [one for one in known if seen[one.node].number == one.id]
+    begun: dict[str, int] = {}
+    troubles: dict[str, str] = {}
+    for one in ours:
+        begun[one.node] = releasing(store, one, why, who, clock())
+        try:
+            backend.release(one.node)
+        except ActionError as error:
+            troubles[one.node] = str(error)
+    # One look for all: where there are a thousand nodes it is a long one.
+    now = backend.held([one.node for one in ours]) if ours else {}
     for one in known:
-        done.append(_given_back(store, backend, one, seen[one.node], why, who, clock, dry))
+        if one.node in now:
+            done.append(_given_back(store, one, begun[one.node], now[one.node], troubles.get(one.node, ""), clock))
+        else:
+            done.append(_lost(store, one, releasing(store, one, why, who, clock()), seen[one.node], clock))
     return done
 
 
-def _given_back(
-    store: Store, backend: Backend, one: Cordon, held: Held, why: str, who: str, clock: Clock, dry: bool,
-) -> Done:
+def _would_be_given_back(one: Cordon, held: Held) -> Done:
     ours = held.number == one.id
-    if dry:
-        return Done(one.node, f"muster#{one.id} would be released" if ours else f"would be left alone: {held.reason or held.holder.value}",
-                    held=ours)
-    line = releasing(store, one, why, who, clock())
-    if not ours:
-        free = held.holder is Holder.NOBODY
-        said = "somebody had given it back" if free else f"left alone, others hold it now: {held.reason}"
-        settle(store, one, State.VOID, said, clock(), line)
-        return Done(one.node, said, held=not free)
-    trouble = ""
-    try:
-        backend.release(one.node)
-    except ActionError as error:
-        trouble = str(error)
-    now = backend.held([one.node])[one.node]
+    return Done(one.node, f"muster#{one.id} would be released" if ours else f"would be left alone: {held.reason or held.holder.value}",
+                held=ours)
+
+
+def _lost(store: Store, one: Cordon, line: int, held: Held, clock: Clock) -> Done:
+    """What is not ours any more is only written down."""
+    free = held.holder is Holder.NOBODY
+    said = "somebody had given it back" if free else f"left alone, others hold it now: {held.reason}"
+    settle(store, one, State.VOID, said, clock(), line)
+    return Done(one.node, said, held=not free)
+
+
+def _given_back(store: Store, one: Cordon, line: int, now: Held, trouble: str, clock: Clock) -> Done:
     if now.number == one.id:
-        settle(store, one, State.HELD, f"not done: {trouble or 'it is held all the same'}", clock(), line)
-        return Done(one.node, f"NOT released: {trouble or 'it is held all the same'}", held=True, failed=True)
+        said = trouble or "it is held all the same"
+        settle(store, one, State.HELD, f"not done: {said}", clock(), line)
+        return Done(one.node, f"NOT released: {said}", held=True, failed=True)
     settle(store, one, State.RELEASED, "released", clock(), line)
     return Done(one.node, f"muster#{one.id} is released", held=now.holder is not Holder.NOBODY)
 

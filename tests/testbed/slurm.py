@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.testbed.sshd import free_port, wait_until
+from tests.testbed.sshd import wait_until
 
 SLURM = all(shutil.which(name, path="/usr/sbin:" + os.environ.get("PATH", "")) for name in ("slurmctld", "slurmd", "munged", "scontrol"))
 WHY_NOT = "no Slurm on this machine, or not root: apt-get install -y slurm-wlm munge"
@@ -51,7 +52,8 @@ class Slurm:
 def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | None = None, gres: str = "gpu:h100:8",
           extra: str = "") -> Iterator[Slurm]:
     """A cluster whose `nodes` are idle when it is handed over; `extra` goes into slurm.conf, before the partitions."""
-    ports = {name: free_port() for name in nodes}
+    controller, *listening = _ports(len(nodes) + 1)
+    ports = dict(zip(nodes, listening, strict=True))
     socket_ = folder / "munge.socket"
     key = folder / "munge.key"
     key.write_bytes(os.urandom(128))
@@ -65,7 +67,7 @@ def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | 
     host = socket.gethostname().split(".")[0]
     conf = folder / "slurm.conf"
     conf.write_text("\n".join([
-        "ClusterName=testbed", "SlurmctldHost=localhost(127.0.0.1)", f"SlurmctldPort={free_port()}", "SlurmUser=root", "SlurmdUser=root",
+        "ClusterName=testbed", "SlurmctldHost=localhost(127.0.0.1)", f"SlurmctldPort={controller}", "SlurmUser=root", "SlurmdUser=root",
         f"AuthInfo=socket={socket_}", f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool/%n",
         f"SlurmctldPidFile={folder}/slurmctld.pid", f"SlurmdPidFile={folder}/%n.pid",
         "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny", "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none",
@@ -97,6 +99,20 @@ def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | 
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _ports(number: int) -> list[int]:
+    """Free ports, below those that Linux gives to outgoing connections, of which daemons that talk to each other make very many."""
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        at = random.randrange(10_000, 25_000)
+        while len(found) < number:
+            at += 1
+            listener = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                listener.bind(("127.0.0.1", at))
+                found.append(at)
+    return found
 
 
 def _start(bed: Slurm, name: str, *argv: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -210,25 +211,77 @@ def test_a_controller_that_gives_no_nodes_is_a_usage_error(answer: Answer | Exce
     assert str(caught.value).startswith(error)
 
 
+# what nodes are doing now
+
+@pytest.mark.parametrize("name", ["scontrol-o.txt", "sinfo.json"])
+def test_recordings_of_22_05_say_what_each_node_is_doing(name: str) -> None:
+    text = slurm.states_of((RECORDINGS / "scontrol.txt").read_bytes(), "nodes.txt")
+    seen = slurm.states_of((RECORDINGS / name).read_bytes(), "nodes.txt")
+    shared = text.keys() & seen.keys()
+    assert shared and {node: seen[node][:2] for node in shared} == {node: text[node][:2] for node in shared}
+    # The recordings were made in UTC, where a date means what the number does.
+    assert {node: seen[node].booted for node in shared} == {node: text[node].booted for node in shared}
+
+
+# As scontrol show nodes --json writes it (data_parser v0.0.41, Slurm 24.05): states and flags in one list, numbers that may not be set.
+DOING = {"nodes": [
+    {"name": "a", "state": ["IDLE", "DRAIN", "REBOOT_REQUESTED"], "reason": "muster#12: fan", "reason_set_by_user": "root",
+     "boot_time": {"set": True, "infinite": False, "number": 1763717387}},
+    {"name": "b", "state": ["DOWN", "DRAIN", "NOT_RESPONDING"], "reason": "x", "boot_time": {"set": False, "infinite": False, "number": 5}},
+    {"name": "c", "state": ["MIXED", "MAINTENANCE"], "reason": "", "boot_time": {"set": True, "infinite": True, "number": 0}},
+]}
+
+
+def test_newer_slurm_says_what_nodes_are_doing_in_lists_and_numbers_that_may_not_be_set() -> None:
+    assert slurm.states_of(json.dumps(DOING).encode(), "nodes.json") == {
+        "a": slurm.Seen(frozenset({"IDLE", "DRAIN", "REBOOT_REQUESTED"}), "muster#12: fan", 1763717387),
+        "b": slurm.Seen(frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), "x", None),
+        "c": slurm.Seen(frozenset({"MIXED", "MAINTENANCE"}), None, None),
+    }
+
+
+@pytest.mark.parametrize(("text", "booted"), [
+    ("2026-11-21T09:29:47", 1795253387), ("None", None), ("Unknown", None), ("2026-02-31T00:00:00", None), ("09:29:47", None), ("", None)])
+def test_since_when_a_node_is_up_is_a_date_in_utc_or_not_known(text: str, booted: float | None) -> None:
+    assert slurm.states_of(f"NodeName=a State=IDLE BootTime={text} x=1".encode(), "x")["a"].booted == booted
+
+
+@pytest.mark.parametrize("value", [0, -1, 0xFFFFFFFE, 0xFFFFFFFF, 2**70, True, "1763717387", 1.5, [], {}, {"set": True, "number": "1"}])
+def test_what_is_no_time_in_json_is_not_known(value: object) -> None:
+    assert slurm.states_of(json.dumps({"nodes": [{"name": "a", "boot_time": value}]}).encode(), "x")["a"].booted is None
+
+
+def test_a_live_cluster_says_the_same_of_its_nodes_as_text_and_as_json(bed: Slurm) -> None:
+    text = bed.ask("env", "TZ=UTC0", "scontrol", "--all", "-o", "show", "node")
+    seen, as_json = (slurm.states_of(out.encode(), "x") for out in (text, bed.ask("sinfo", "--json")))
+    assert seen.keys() >= as_json.keys() >= {"gpu001", "gpu002", "gpu003"}
+    for name, one in as_json.items():
+        assert one.states - {"NOT_RESPONDING"} == seen[name].states - {"NOT_RESPONDING", ""} and one.booted == seen[name].booted
+    assert "DRAIN" in as_json["gpu002"].states and seen["gpu002"].booted is not None
+
+
 # any bytes, and any nodes
 
 @given(st.binary(max_size=400) | st.text(max_size=400).map(str.encode)
        | st.text(alphabet='NodeName=a ReasonState\nOSIDLE[]{}":,', max_size=300).map(lambda text: b"NodeName=a State=b " + text.encode()))
 def test_no_bytes_raise_anything_but_one_line(data: bytes) -> None:
-    try:
-        slurm.parse(data, "nodes.txt")
-    except MusterError as problem:
-        assert str(problem).isprintable()
+    for read in (slurm.parse, slurm.states_of):
+        try:
+            read(data, "nodes.txt")
+        except MusterError as problem:
+            assert str(problem).isprintable()
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=9), lambda inner: st.lists(inner, max_size=3)
-       | st.dictionaries(st.sampled_from(["nodes", "name", "state", "features", "gres", "address", "partitions", "reason"]), inner, max_size=5)))
+       | st.dictionaries(st.sampled_from(["nodes", "name", "state", "features", "gres", "address", "partitions", "reason", "state", "boot_time",
+                                              "set", "number"]), inner, max_size=5)))
 def test_no_json_raises_anything_but_one_line(document: Any) -> None:
     for whole in (document, {"nodes": document}, {"nodes": [document]}):
-        try:
-            parse(json.dumps(whole))
-        except MusterError as problem:
-            assert str(problem).isprintable()
+        for read in (slurm.parse, slurm.states_of):
+            try:
+                read(json.dumps(whole).encode(), "nodes.txt")
+            except MusterError as problem:
+                assert str(problem).isprintable()
 
 
 WORD = st.text("abcdefghij0123456789_", min_size=1, max_size=8)
@@ -240,7 +293,7 @@ NODE = st.fixed_dictionaries({
     "flags": st.lists(st.sampled_from(["DRAIN", "NOT_RESPONDING", "POWERED_DOWN", "MAINTENANCE"]), unique=True, max_size=2),
     "future": st.booleans(),
     "partitions": st.lists(WORD.map("p".__add__), max_size=3, unique=True),
-    "reason": FREE, "os": FREE,
+    "reason": FREE, "os": FREE, "booted": st.none() | st.integers(1, 0x7FFFFFFF),
 })
 NODES = st.dictionaries(WORD, NODE, min_size=1, max_size=5)
 
@@ -253,6 +306,7 @@ def as_scontrol(nodes: Mapping[str, Mapping[str, Any]], between: str) -> str:
             f"NodeName={name} Arch=x86_64 CoresPerSocket=1 ", f"AvailableFeatures={','.join(node['features']) or '(null)'}",
             f"Gres={node['gres'] or '(null)'}", f"NodeAddr={node['address'] or name} NodeHostName={name} Version=22.05.8",
             f"OS={node['os']} ", "RealMemory=100 AllocMem=0 FreeMem=N/A Sockets=1 Boards=1", f"State={state} ThreadsPerCore=1 TmpDisk=0",
+            f"BootTime={dt.datetime.fromtimestamp(node['booted'], dt.timezone.utc):%Y-%m-%dT%H:%M:%S}" if node["booted"] else "BootTime=None",
             *([f"Partitions={','.join(node['partitions'])} "] if node["partitions"] else []), "CfgTRES=cpu=1 AllocTRES=",
             *([f"Reason={node['reason']} [root@2026-11-21T10:04:15]"] if node["reason"] else []),
         ]
@@ -265,10 +319,13 @@ def as_json(nodes: Mapping[str, Mapping[str, Any]], newer: bool) -> str:
         base = "FUTURE" if node["future"] else "IDLE"
         return {"state": [base, *node["flags"]]} if newer else {"state": base.lower(), "state_flags": node["flags"]}
 
+    def booted(node: Mapping[str, Any]) -> object:
+        return {"set": node["booted"] is not None, "infinite": False, "number": node["booted"] or 0} if newer else node["booted"] or 0
+
     return json.dumps({"nodes": [{
         "name": name, "address": node["address"] or name, "hostname": name, "gres": node["gres"] or "", "operating_system": node["os"],
         "features": node["features"] if newer else ",".join(node["features"]), "partitions": node["partitions"],
-        "reason": node["reason"], **state(node)} for name, node in nodes.items()]})
+        "reason": node["reason"], "boot_time": booted(node), **state(node)} for name, node in nodes.items()]})
 
 
 @settings(max_examples=200)
@@ -289,3 +346,6 @@ def test_every_format_of_the_same_nodes_gives_the_same_nodes(nodes: dict[str, di
         found = parse(text)
         assert plain(found) == expected, text
         assert {name: list(members) for name, members in found.groups.items()} == groups
+        seen = slurm.states_of(text.encode(), "nodes.txt")
+        for name, node in nodes.items():
+            assert seen[name].states == {"FUTURE" if node["future"] else "IDLE", *node["flags"]} and seen[name].booted == node["booted"]
