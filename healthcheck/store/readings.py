@@ -12,6 +12,7 @@ from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
 from healthcheck.recording import Recording
+from healthcheck.store.shown import NOTHING, Shown, shown
 from inventory.text import clean
 
 # By fact: the kind of component, and the counters of it that are worth a trend over weeks.
@@ -49,13 +50,14 @@ class Reading:
 class Readings:
     """Of one look at one node. `kinds` are the kinds of component that were wholly read: what of them is not here is not there.
 
-    `boot` names the node's boot, empty where the node does not say.
+    `boot` names the node's boot, empty where the node does not say. `shown` is what of the look is kept until the next one.
     """
 
     components: tuple[Component, ...]
     counters: tuple[Reading, ...]
     kinds: frozenset[str]
     boot: str = ""
+    shown: Shown = NOTHING
 
 
 def readings(recording: Recording) -> Readings:
@@ -86,7 +88,8 @@ def readings(recording: Recording) -> Readings:
         components.append(Component("chassis", "chassis", serial, "chassis"))
         whole.add("chassis")
     boot = recording.host.boot_id if recording.host is not None else ""
-    return Readings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64))
+    return Readings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64),
+                    shown(recording, captures))
 
 
 def _slot(text: str) -> str:

@@ -108,4 +108,11 @@ _SECOND = (
     "CREATE INDEX lease_open ON lease (ended) WHERE ended IS NULL",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
+# The newest look at each node, as compressed JSON, and counters of the node that only grow, as JSON; the next look is written over it.
+_THIRD = (
+    """CREATE TABLE newest (
+        node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, rules TEXT NOT NULL, look BLOB NOT NULL, kept TEXT NOT NULL
+    )""",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from healthcheck.outcome import NodeReport, Result, Severity, Status
+from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status
+from healthcheck.store import newest
 from healthcheck.store.file import Store
 from healthcheck.store.readings import Readings
 
@@ -58,6 +59,8 @@ def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: 
             if not sweep.selected or not report.results:
                 writer.state(node, report)
                 writer.looks(node, report, sweep.profiles)
+                seen = readings[report.node].shown if report.node in readings else None
+                newest.write(db, node, sweep.started, sweep.rules, report, seen)
             writer.problems(node, report, seats)
     assert number is not None  # noqa: S101  (an INSERT always has one)
     return number
@@ -104,15 +107,20 @@ class _Writer:
                          (node, report.state.value, report.reason, report.stage, self._now, self._now))
 
     def looks(self, node: int, report: NodeReport, profiles: Iterable[str]) -> None:
-        """What this look said under the sweep's profiles; of each, the newest are kept."""
+        """What this look said under the sweep's profiles; of each, the newest are kept, and this one.
+
+        What seems to be later is of a clock that was wrong, or this sweep is an older one: it proves nothing any more.
+        """
+        self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?", (NodeState.UNKNOWN.value, node, self._now))
         against = json.dumps([(problem.rule, problem.subject, problem.status) for problem in _problems(report)
                               if problem.told[0] != Severity.INFO.value][:_AGAINST_KEPT])
         for profile in profiles:
             self._db.execute("INSERT INTO look (node, profile, time, state, against) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                              "state = excluded.state, against = excluded.against",
                              (node, profile, self._now, report.state.value, against))
-            self._db.execute("DELETE FROM look WHERE node = ? AND profile = ? AND time NOT IN (SELECT time FROM look WHERE node = ? "
-                             "AND profile = ? ORDER BY time DESC LIMIT ?)", (node, profile, node, profile, _LOOKS_KEPT))
+            self._db.execute("DELETE FROM look WHERE node = ? AND profile = ? AND time != ? AND time NOT IN (SELECT time FROM look "
+                             "WHERE node = ? AND profile = ? ORDER BY time DESC LIMIT ?)",
+                             (node, profile, self._now, node, profile, _LOOKS_KEPT))
 
     def problems(self, node: int, report: NodeReport, seats: Mapping[str, int]) -> None:
         """Problems that go on, begin, and are seen to be gone."""

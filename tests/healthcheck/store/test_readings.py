@@ -42,4 +42,21 @@ def test_counters_are_of_gpus_and_ports_and_what_could_not_be_read_is_not_among_
 
 def test_of_a_node_that_said_nothing_nothing_is_told() -> None:
     nothing = {name.replace(".", "_", 1): Capture(Outcome.TIMEOUT) for name in machine.captures()}
-    assert of(**nothing) == Readings((), (), frozenset())
+    found = of(**nothing)
+    assert (found.components, found.counters, found.kinds) == ((), (), frozenset())
+    assert (found.shown.gpus, found.shown.ports, found.shown.xids, found.shown.driver) == ((), (), None, "")
+    assert {outcome for _, outcome, _ in found.shown.probes} == {"timeout"}
+
+
+def test_what_a_look_shows_is_told_beside_and_what_could_not_be_read_is_none() -> None:
+    shown = of(gpu_nvml=machine.nvml(gpu3={"temperature_c": {"error": [999, "Unknown"]}, "slowdown_hw_thermal_ns": {"ok": 2_000_000_000}})).shown
+    third = shown.gpus[3]
+    assert (third.pci, third.id, third.temperature, third.watts, third.counts["slow_thermal"]) == ("0000:1b:00.0", "GPU-3", None, 72.0, 2.0)
+    assert shown.gpus[0].temperature == 31.0 and (shown.driver, shown.boot, shown.xids) == ("550.54.15", "b00t", ())
+    assert next((port.name, port.pci, port.link_downed) for port in shown.ports) == ("mlx5_0/1", "0000:40:00.0", 0.0)
+    assert ("gpu.nvml", "done", 0.3) in shown.probes
+
+
+def test_a_counter_of_which_one_part_was_not_read_is_not_told_as_if_it_were_whole() -> None:
+    shown = of(gpu_nvml=machine.nvml(gpu0={"slowdown_sw_thermal_ns": {"error": [999, "Unknown"]}})).shown
+    assert "slow_thermal" not in shown.gpus[0].counts and shown.gpus[0].counts["ecc_uncorrected"] == 0

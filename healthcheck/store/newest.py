@@ -1,0 +1,127 @@
+"""The newest look at each node in the store: one row a node, written over by the next look, for whoever shows how the fleet is now.
+
+Beside it stand counters that only grow: what this node's GPUs counted from one look to the next, and the Xids of its kernel log. A GPU
+that is lost for a while, or exchanged, or whose driver is loaded again, takes nothing away from them, as it would from a plain sum.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from healthcheck.outcome import NodeReport, Status
+from healthcheck.store.file import Store
+from healthcheck.store.shown import MOST_DEVICES, GpuShown, PortShown, Shown
+from inventory.text import clean
+
+_NOT_PASSED = (Status.FAIL, Status.UNKNOWN)
+_MOST_XIDS = 64
+
+
+@dataclass(frozen=True)
+class NotPassed:
+    """A rule that failed or could not be judged; `findings` counts what is wrong, 0 where nothing was measured."""
+
+    rule: str
+    status: str
+    severity: str
+    owner: str
+    findings: int
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest look at one node. `time` is that of its sweep, in epoch seconds; `stage` is None where it was reached.
+
+    `statuses` counts its results. `probes_unseen` is how many probes brought nothing, None where it was not reached.
+    """
+
+    node: str
+    time: float
+    rules: str
+    state: str
+    reason: str
+    stage: str | None
+    sku: str | None
+    statuses: Mapping[str, int]
+    not_passed: tuple[NotPassed, ...]
+    probes_unseen: int | None
+    shown: Shown
+    totals: Mapping[str, float]
+    xids: Mapping[str, int] | None
+
+
+def write(db: sqlite3.Connection, node: int, now: float, rules: str, report: NodeReport, seen: Shown | None) -> None:
+    """Puts this look in the place of the one before, inside a transaction."""
+    row = db.execute("SELECT kept FROM newest WHERE node = ?", (node,)).fetchone()
+    before = json.loads(row[0]) if row is not None else {}
+    kept = before if seen is None else _kept(before, seen)
+    look = zlib.compress(json.dumps(_document(report, seen), separators=(",", ":")).encode(), 1)
+    db.execute("INSERT INTO newest (node, time, rules, look, kept) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+               "time = excluded.time, rules = excluded.rules, look = excluded.look, kept = excluded.kept",
+               (node, now, rules, look, json.dumps(kept, separators=(",", ":"))))
+
+
+def rows(store: Store) -> Iterable[tuple[str, float, str, bytes, str]]:
+    """Every node's newest look as it is stored, for `decoded`; a reader that keeps what it decoded need not do it twice."""
+    return [tuple(row) for row in store.rows("SELECT name, time, rules, look, kept FROM newest JOIN node ON node.id = newest.node")]
+
+
+def decoded(node: str, time: float, rules: str, look: bytes, kept: str) -> Newest:
+    """One row of `rows` as a value."""
+    found: dict[str, Any] = json.loads(zlib.decompress(look))
+    held: dict[str, Any] = json.loads(kept)
+    told = found["shown"]
+    seen = Shown() if told is None else Shown(
+        tuple((name, outcome, seconds) for name, outcome, seconds in told["probes"]),
+        tuple(GpuShown(**gpu) for gpu in told["gpus"]), tuple(PortShown(**port) for port in told["ports"]),
+        told["driver"], told["kernel"], told["boot"])
+    return Newest(
+        node, time, rules, found["state"], found["reason"], found["stage"], found["sku"], found["statuses"],
+        tuple(NotPassed(*each) for each in found["not_passed"]), found["probes_unseen"], seen, held.get("totals", {}), held.get("xids"))
+
+
+def _document(report: NodeReport, seen: Shown | None) -> dict[str, Any]:
+    statuses = dict.fromkeys((status.value for status in Status), 0)
+    for result in report.results:
+        statuses[result.status.value] += 1
+    return {
+        "state": report.state.value, "reason": clean(report.reason), "stage": report.stage, "sku": report.sku, "statuses": statuses,
+        "not_passed": [(result.rule, result.status.value, result.severity.value, result.owner.value if result.owner is not None else "",
+                        len(result.findings)) for result in report.results if result.status in _NOT_PASSED],
+        "probes_unseen": report.probes.asked - report.probes.captured if report.probes is not None else None,
+        "shown": {**vars(seen), "xids": None, "gpus": [vars(gpu) for gpu in seen.gpus], "ports": [asdict(port) for port in seen.ports]}
+        if seen is not None else None,
+    }
+
+
+def _kept(before: Mapping[str, Any], seen: Shown) -> dict[str, Any]:
+    """The counters with what this look adds to them."""
+    totals: dict[str, float] = dict(before.get("totals", {}))
+    gpus: dict[str, dict[str, float]] = dict(before.get("gpus", {}))
+    for gpu in seen.gpus:
+        held = gpus.pop(gpu.id, {})
+        for name, value in gpu.counts.items():
+            # A GPU that is seen for the first time brings its past along, which is not this node's; one below its own last word began anew.
+            last = held.get(name, value)
+            totals[name] = totals.get(name, 0) + (value - last if value >= last else value)
+        gpus[gpu.id] = {**held, **gpu.counts}
+    kept: dict[str, Any] = {"totals": totals, "gpus": dict(list(gpus.items())[-MOST_DEVICES:])}
+    xids: dict[str, int] | None = before.get("xids")
+    again = before.get("boot") == seen.boot
+    at: float = before.get("xid_at", -1.0) if again else -1.0
+    if seen.xids is not None:
+        xids = dict(xids or {})
+        for seconds, number in seen.xids:
+            if seconds > at:
+                name = str(number) if str(number) in xids or len(xids) < _MOST_XIDS else "other"
+                xids[name] = xids.get(name, 0) + 1
+        kept["boot"], kept["xid_at"] = seen.boot, max([at, *(seconds for seconds, _ in seen.xids)])
+    else:
+        kept["boot"], kept["xid_at"] = (seen.boot, at) if again else (before.get("boot"), before.get("xid_at", -1.0))
+    kept["xids"] = xids
+    return kept
