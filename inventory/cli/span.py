@@ -22,7 +22,13 @@ def span(least: float, most: float) -> Callable[[click.Context, click.Parameter,
             raise click.BadParameter(f"{value!r} is no span of time, expected one such as 30s, 5m or 2h", ctx, param)
         found = float(match[1]) * _SECONDS[match[2] or "s"]
         if not least <= found <= most:
-            raise click.BadParameter(f"{value!r} is out of bounds, expected {least:g} s to {most:g} s", ctx, param)
+            raise click.BadParameter(f"{value!r} is out of bounds, expected {_spelt(least)} to {_spelt(most)}", ctx, param)
         return found
 
     return seconds
+
+
+def _spelt(seconds: float) -> str:
+    """As one would type it, in the largest unit of which it is a whole number."""
+    unit, size = next(((unit, size) for unit, size in reversed(_SECONDS.items()) if seconds % size == 0 and unit != "w"), ("s", 1))
+    return f"{seconds / size:g}{unit}"
