@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and say what is wrong."),
+    "nodes": ("healthcheck.cli.nodes:nodes", "Say how the nodes stand, a line each."),
     "history": ("healthcheck.cli.history:history", "Say what was wrong with nodes, and since when."),
     "store": ("healthcheck.cli.store:store", "Look after the file in which sweeps are remembered."),
     "triage": ("provisioning.cli.triage:triage", "Decide what is to be done about nodes, and do it."),

@@ -83,6 +83,13 @@ def spells(store: Store, nodes: Collection[str] | None, since: float) -> list[Sp
     return [Spell(**row) for row in _of(store, query, nodes, since, "name, began")]
 
 
+def newest_spells(store: Store) -> dict[str, Spell]:
+    """By node the newest state that the store remembers."""
+    rows = store.rows("SELECT name AS node, state, reason, stage, began, max(seen) AS seen, ended, sweeps FROM spell "
+                      "JOIN node ON node.id = spell.node GROUP BY spell.node")
+    return {row["node"]: Spell(**dict(row)) for row in rows}
+
+
 def seats(store: Store, nodes: Collection[str] | None, since: float) -> list[Seat]:
     """Where components sat at some time since, by node, slot and time."""
     query = ("SELECT kind, serial, name AS node, slot, began, seen, ended FROM seat JOIN node ON node.id = seat.node "

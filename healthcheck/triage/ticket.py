@@ -80,7 +80,7 @@ def ticket(verdict: Verdict, past: Past, seats: Sequence[Seat], lines: Sequence[
         asked,
         tuple(_where(mine, past.node, seats, node)),
         tuple(_evidence(problems)),
-        tuple(dict.fromkeys(said for said in (verdict.why, *(each for fault in mine for each in fault.because)) if said)),
+        tuple(dict.fromkeys([*(fault.kind.why for fault in mine), *(said for fault in mine for said in fault.because)] or [verdict.why])),
         tuple(_elsewhere(mine, past, seats)),
         tuple(_tried(past, lines, began)),
         tuple(dict.fromkeys(problem.remedy for problem in problems if problem.remedy)),
@@ -181,7 +181,7 @@ def _evidence(problems: Iterable[Problem]) -> Iterable[tuple[str, str]]:
         if problem.status == "fail":
             said = f"{_code(problem.subject)} showed {_code(problem.observed)}, expected {_code(problem.expected)}"
         else:
-            said = f"not measured, {_code(problem.reason)}"
+            said = f"{'not measured, ' if problem.rule else ''}{_code(problem.reason)}"
         span = f"first {utc(problem.began)}, last {utc(problem.seen)}, {problem.sweeps} sweep{'' if problem.sweeps == 1 else 's'}"
         over = "" if problem.ended is None else f", gone {utc(problem.ended)}"
         alike.setdefault(f"{said}; {span}{over}", []).append(problem.rule or "not reached")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from healthcheck.cli.main import root
 from healthcheck.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store.cordons import State as CordonState
 from healthcheck.store.cordons import mean, settle
@@ -25,7 +26,7 @@ from healthcheck.store.readings import Component, Readings
 from healthcheck.store.rmas import State, alarms, outcome, rmas, unfinished
 from healthcheck.store.sweeps import Sweep, record
 from inventory.edit import InventoryFile
-from inventory.errors import UsageError
+from inventory.errors import MusterError, UsageError
 from inventory.load import load_inventory
 from inventory.model import LifecycleState
 from provisioning.cli.rma import rma as command
@@ -53,8 +54,13 @@ def sweep(store: Store, ago: float, gpu3: str, chassis: str = "C1", fails: bool 
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A head with an inventory and a store: GPU 3 of gpu001 is worn out, and the node is cordoned."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MUSTER_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("MUSTER_INVENTORY", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
     (tmp_path / "muster.yaml").write_text(INVENTORY)
     with opened(tmp_path / "state", make=True) as store:
         sweep(store, 3 * HOUR, "OLD")
@@ -62,13 +68,16 @@ def home(tmp_path: Path) -> Iterator[Path]:
         held = mean(store, "gpu001", "hostfile", "worn", "us", time.time() - HOUR)
         assert held is not None
         settle(store, held, CordonState.HELD, "cordoned", time.time() - HOUR)
-    yield tmp_path
+    return tmp_path
 
 
 def run(home: Path, *words: str, code: int = 0) -> str:
-    done = muster("rma", *words, home=home)
-    assert done.returncode == code, done.stderr + done.stdout
-    return done.stdout + done.stderr
+    """The command in this process, as `main` runs it; what it prints, and the error as `main` prints it."""
+    done = CliRunner().invoke(root, ["rma", *words])
+    assert done.exception is None or isinstance(done.exception, (MusterError, SystemExit)), done.exc_info
+    error = f"muster: {done.exception}\n" if isinstance(done.exception, MusterError) else ""
+    assert (done.exception.exit_code if isinstance(done.exception, MusterError) else done.exit_code) == code, done.output + error
+    return done.stdout + done.stderr + error
 
 
 def lifecycle(home: Path, node: str = "gpu001") -> LifecycleState:
@@ -113,7 +122,7 @@ def test_the_same_board_that_was_to_be_exchanged_is_told_loudly_until_another_rm
     look(home, "OLD")
     told = run(home, "list")
     assert "the SAME gpu came back: serial OLD, and it was said to be exchanged" in told
-    document = json.loads(muster("rma", "list", "--format", "json", home=home).stdout)
+    document = json.loads(run(home, "list", "--format", "json"))
     assert document["schema"] == "muster.rmas/1" and document["rmas"][0]["alarm"].startswith("the SAME gpu")
     run(home, *OPEN, "--yes")
     assert "SAME" not in run(home, "list")
@@ -248,20 +257,16 @@ class Death(BaseException):
 
 
 def killed(*words: str) -> None:
-    with pytest.raises(Death):
-        CliRunner().invoke(command, words, catch_exceptions=False)
-
-
-def test_killed_between_the_store_and_the_file_the_next_run_says_what_is_left_and_finishes_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home)
-    monkeypatch.setenv("MUSTER_STATE", str(home / "state"))
-    monkeypatch.delenv("MUSTER_INVENTORY", raising=False)
-
+    """The command, which dies when it is about to change the file."""
     def die(file: InventoryFile, text: str) -> None:
         raise Death
 
-    whole = InventoryFile.write
-    monkeypatch.setattr(InventoryFile, "write", die)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Death):
+        patch.setattr(InventoryFile, "write", die)
+        CliRunner().invoke(command, words, catch_exceptions=False)
+
+
+def test_killed_between_the_store_and_the_file_the_next_run_says_what_is_left_and_finishes_it(home: Path) -> None:
     killed(*OPEN, "--yes")
     assert lifecycle(home) is LifecycleState.SERVICE
     left = f"RMA 1 of gpu001 was cut short, and the inventory file may not say so yet; finish it with: muster rma open gpu001 --slot {GPU3} --reason 'rows are used up'\n"
@@ -271,7 +276,6 @@ def test_killed_between_the_store_and_the_file_the_next_run_says_what_is_left_an
     run(home, "ship", "1")
     killed("return", "1", "--yes")
     assert lifecycle(home) is LifecycleState.RMA and "finish it with: muster rma return 1\n" in run(home, "list")
-    monkeypatch.setattr(InventoryFile, "write", whole)
     run(home, "return", "gpu001", "--yes")
     assert lifecycle(home) is LifecycleState.BRINGUP and "cut short" not in run(home, "list")
     with opened(home / "state") as store:
@@ -372,4 +376,4 @@ class Hands(RuleBasedStateMachine):
 
 
 TestHands = Hands.TestCase
-TestHands.settings = settings(max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TestHands.settings = settings(max_examples=30, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -132,7 +132,7 @@ OURS = re.compile(r"(?:- |To |Also wrong, and not asked for here: |Evidence: ).*
                   r"What was tried|What helps):|")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(NASTY, min_size=9, max_size=9), st.integers(1, 30))
 def test_nothing_foreign_forges_a_line_or_anything_else(words: list[str], times: int) -> None:
     lines = _said("", times, *words).splitlines()

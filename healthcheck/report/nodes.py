@@ -1,0 +1,122 @@
+"""The nodes as they stand, a line each: lifecycle, state, verdict, cordon, silences, RMA; for people and as JSON (muster.nodes/1)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.outcome import NodeState
+from healthcheck.report.plan import _ago
+from healthcheck.store.history import Spell
+from healthcheck.triage.past import Past
+from healthcheck.triage.policy import Isolation
+from healthcheck.triage.ticket import utc
+from healthcheck.triage.verdict import Verdict
+from inventory.text import clean
+
+NEVER = "never-seen"
+HEALTHY = NodeState.HEALTHY.value
+Fold = Callable[[Iterable[str]], str]
+Paint = Callable[[str, str], str]       # (text, a state or "head") -> the text, coloured where that is wanted
+_HEAD = ("NODE", "LIFECYCLE", "STATE", "ISOLATION", "REPAIR", "OWNER", "FAULT", "SINCE", "CORDON", "SILENCED", "RMA", "WHY")
+_WHY = 150
+
+
+@dataclass(frozen=True)
+class Row:
+    """One node. `seen` is when a sweep looked at all of it last, None where none ever did; `stale`: that was too long ago to be believed.
+
+    `since` is when what it is isolated for, or else its state, began. Texts are empty where there is nothing to say.
+    """
+
+    node: str
+    lifecycle: str
+    in_service: bool
+    state: str
+    seen: float | None
+    stale: bool
+    isolation: Isolation
+    repair: str
+    owner: str
+    fault: str
+    since: float | None
+    why: str
+    cordon: str
+    silenced: int
+    rma: str
+    alarm: str
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is nothing to say of it but its state and lifecycle."""
+        said = self.fault or self.cordon or self.silenced or self.rma or self.alarm or self.isolation is not Isolation.NONE
+        return not said and self.state in (HEALTHY, NEVER)
+
+
+def row(
+    past: Past, spell: Spell | None, verdict: Verdict | None, now: float, stale_s: float, rma: str = "", alarm: str = "",
+) -> Row:
+    """What there is to say of one node; what no sweep has seen is never healthy."""
+    began = spell.began if spell is not None else None
+    if verdict is not None and verdict.faults:
+        began = verdict.faults[0].began
+    elif verdict is not None and past.verdict is not None:
+        began = past.verdict.began
+    return Row(
+        past.node, past.lifecycle, past.in_service, spell.state if spell is not None else NEVER,
+        spell.seen if spell is not None else None, spell is not None and now - spell.seen > stale_s,
+        verdict.isolation if verdict is not None else Isolation.NONE,
+        verdict.repair.value if verdict is not None and verdict.owner is not None else "",
+        verdict.owner.value if verdict is not None and verdict.owner is not None else "",
+        verdict.fault if verdict is not None else "",
+        began,
+        (verdict.why if verdict is not None else "") or (spell.reason if spell is not None else ""),
+        ",".join(f"muster#{cordon.id}" for cordon in past.cordons), past.silenced, rma, alarm)
+
+
+def lines(rows: Sequence[Row], now: float, fold: Fold, paint: Paint, *, every: bool = False) -> Iterator[str]:
+    """The table, then the nodes of which nothing else is to be told, folded; a state that is stale has a question mark."""
+    told = [one for one in rows if every or not one.quiet]
+    cells = [_cells(one, now) for one in told]
+    widths = [max(len(line[at]) for line in (_HEAD, *cells)) for at in range(len(_HEAD) - 1)]
+    for number, line in enumerate([_HEAD, *cells] if cells else []):
+        padded = [f"{text:<{width}}" for text, width in zip(line, widths, strict=False)]
+        kind = told[number - 1].state if number else "head"
+        padded[2] = paint(padded[2], kind)
+        yield "  ".join([*padded, line[-1]]).rstrip()
+    alike: dict[tuple[str, str, bool], list[str]] = {}
+    for one in rows:
+        if not every and one.quiet:
+            alike.setdefault((one.state, one.lifecycle if not one.in_service else "", one.stale), []).append(one.node)
+    for (state, lifecycle, stale), names in alike.items():
+        yield f"{fold(names)}: {paint(state + '?' * stale, state)}{f', {lifecycle}' if lifecycle else ''}"
+
+
+def _cells(one: Row, now: float) -> tuple[str, ...]:
+    old = f"not looked at for {_ago(now - one.seen)}" if one.stale and one.seen is not None else ""
+    why = "; ".join(text for text in (one.alarm, old, one.why) if text)
+    return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-", one.repair or "-",
+            one.owner or "-", one.fault or "-", utc(one.since) if one.since is not None else "-", one.cordon or "-",
+            str(one.silenced) if one.silenced else "-", one.rma or "-", clean(why, _WHY))
+
+
+def remarks(rows: Sequence[Row], newest: float | None, now: float, stale_s: float, fold: Fold) -> Iterator[str]:
+    """What holds for all of it: how many there are, how old the newest sweep is, and which nodes no sweep has seen for long, or ever."""
+    age = f"the newest sweep is {_ago(now - newest)} old" if newest is not None else "no sweep is stored: muster check --store"
+    unfit = sum(one.isolation is not Isolation.NONE for one in rows)
+    yield (f"{len(rows)} node{'s' * (len(rows) != 1)}, {sum(one.in_service for one in rows)} in service; "
+           f"{unfit} not fit for new jobs; {age}")
+    if stale := [one.node for one in rows if one.stale and one.in_service]:
+        yield f"warning: no sweep has looked at all of {fold(stale)} for over {_ago(stale_s)}; the states shown are older"
+    if never := [one.node for one in rows if one.state == NEVER and one.in_service]:
+        yield f"warning: no stored sweep has ever seen {fold(never)}"
+
+
+def document(rows: Sequence[Row], newest: float | None, now: float) -> dict[str, Any]:
+    """All of it as muster.nodes/1; times are epoch seconds."""
+    return {
+        "schema": "muster.nodes/1", "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "newest_sweep": newest, "nodes": [{**vars(one), "isolation": one.isolation.value} for one in rows],
+    }
