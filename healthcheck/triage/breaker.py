@@ -15,7 +15,7 @@ class Breaker:
     def __init__(self, fleet: Fleet, policy: BreakerPolicy) -> None:
         self._policy = policy
         serving = sum(past.in_service for past in fleet.nodes)
-        self.limit = min(policy.number, max(1, int(policy.percent * serving / 100)))
+        self.limit = min(policy.number, max(policy.least, int(policy.percent * serving / 100)))
         since = fleet.now - policy.hours * 3600
         recent = [one.node for one in fleet.isolated if one.time > since]
         self._used = len(recent)
@@ -52,6 +52,8 @@ class Breaker:
         policy = self._policy
         if self.limit == policy.number:
             return f"breaker.number {policy.number}"
+        if self.limit == policy.least:
+            return f"breaker.least {policy.least}, as {policy.percent:g}% of {self._serving} nodes in service are fewer"
         return f"breaker.percent {policy.percent:g} of {self._serving} nodes in service"
 
 

@@ -102,18 +102,19 @@ class Ours:
 
 @dataclass(frozen=True)
 class BreakerPolicy:
-    """New isolations within `hours`: at most `number`, at most `percent` of the nodes in service (one is always allowed), and at most
-    `domains[kind]` in one failure domain of that kind (rack, leaf, power, nvlink_domain).
+    """New isolations within `hours`: at most `number`, at most `percent` of the nodes in service (but `least` are allowed always),
+    and at most `domains[kind]` in one failure domain of that kind (rack, leaf, power, nvlink_domain).
 
     `reserve` more are kept for the worst kinds. Once it opened it closes when there was room for `close_hours`; None: by hand alone.
     """
 
     number: int = 8
-    percent: float = 3.0
+    percent: float = 5.0
     hours: float = 1.0
     domains: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     reserve: int = 2
     close_hours: float | None = None
+    least: int = 1
 
 
 @dataclass(frozen=True)

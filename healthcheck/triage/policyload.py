@@ -41,7 +41,8 @@ _SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "flap": {"times": _COUNT, "hours": _HOURS, "calm_hours": _HOURS},
     "requalify": {"profile": TEXT, "sweeps": _COUNT},
     "breaker": {
-        "number": whole(1, 100_000), "percent": _PERCENT, "hours": _HOURS, "reserve": whole(0, 100_000), "close_hours": yet(_HOURS),
+        "number": whole(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS, "reserve": whole(0, 100_000),
+        "close_hours": yet(_HOURS),
     },
     "breaker.domains": {kind: yet(whole(1, 100_000)) for kind in DOMAINS},
 }

@@ -79,6 +79,11 @@ def test_the_breaker_bounds_by_number_and_by_share_and_always_allows_one(number:
     assert sum(one.by_breaker for one in made.withheld) == 10 - allowed
 
 
+def test_a_small_cluster_has_room_for_a_few_all_the_same() -> None:
+    made = plan(*[sick(f"n{index}") for index in range(4)], healthy=2, changes={"breaker": BreakerPolicy(8, 5, 1, {}, 0, None, least=3)})
+    assert len(made.steps) == 3 and "breaker.least 3" in made.opens
+
+
 def test_exactly_as_many_as_are_allowed_do_not_open_it() -> None:
     made = plan(*[sick(f"n{index}") for index in range(3)], changes={"breaker": BreakerPolicy(3, 100, 1, {}, 0, None)})
     assert len(made.steps) == 3 and not made.is_open
