@@ -54,9 +54,9 @@ def reboot(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: 
         except ActionError as error:
             trouble = str(error)
         now, held = able.boots(tuple(asked)), backend.held(tuple(asked))
-        for line in _open(store, backend):
-            if line.id == asked.get(line.node):
-                done[line.node] = _looked_at(store, backend, line, now.get(line.node), held[line.node], ours[line.node], clock, trouble)
+        told = {line.id: line for line in ledger.lines(store, tuple(asked))}
+        for node, number in asked.items():
+            done[node] = _looked_at(store, backend, told[number], now.get(node), held[node], ours[node], clock, trouble)
     return [done[node] for node in nodes]
 
 
