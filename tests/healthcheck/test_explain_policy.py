@@ -32,7 +32,7 @@ climb: {failures: 2, days: 30}
 repeat: {score: 3, half_life_days: 14, days: 60, apart_hours: 6}
 flap: {times: 3, hours: 24, calm_hours: 12}
 requalify: {profile: bringup, sweeps: 2}
-breaker: {number: 8, percent: 3, hours: 1, domains: {rack: 4, leaf: 4}, reserve: 2, close_hours: null}
+breaker: {number: 8, percent: 3, least: 2, hours: 1, domains: {rack: 4, leaf: 4}, reserve: 2, close_hours: null}
 """
 SITE = """
 faults:

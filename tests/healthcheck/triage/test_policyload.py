@@ -73,10 +73,11 @@ faults:
 
 def test_a_fault_in_both_files_changes_the_keys_that_the_site_gives_and_stays_where_it_is(tmp_path: Path) -> None:
     policy = loaded(tmp_path, "faults:\n- {id: storage, confirm: 5, isolation: evict}\n")
-    old, new = PLAIN.kinds[9], policy.kinds[9]
+    at = [kind.id for kind in PLAIN.kinds].index("storage")
+    old, new = PLAIN.kinds[at], policy.kinds[at]
     assert (old.id, new.id, new.confirm, new.isolation, new.file) == ("storage", "storage", 5, Isolation.EVICT, str(tmp_path / "policy.yaml"))
     assert (new.why, new.rules, new.severities, new.repair) == (old.why, old.rules, old.severities, old.repair)
-    assert policy.kinds[:9] + policy.kinds[10:] == PLAIN.kinds[:9] + PLAIN.kinds[10:]
+    assert policy.kinds[:at] + policy.kinds[at + 1:] == PLAIN.kinds[:at] + PLAIN.kinds[at + 1:]
 
 
 def test_a_fault_is_taken_out_and_a_later_folder_puts_it_back(tmp_path: Path) -> None:
@@ -212,9 +213,9 @@ def test_a_site_alone_must_say_everything_and_a_folder_without_a_policy_says_not
 
 
 def test_the_digest_tells_policies_that_decide_otherwise_and_no_others(tmp_path: Path) -> None:
-    same = [loaded(tmp_path, "wedged: {sweeps: 3}\n"), loaded(tmp_path, "# nothing\nfaults: []\n"), loaded(tmp_path, "breaker: {percent: 3.0}\n")]
+    same = [loaded(tmp_path, f"wedged: {{sweeps: {PLAIN.wedged}}}\n"), loaded(tmp_path, "# nothing\nfaults: []\n"), loaded(tmp_path, f"breaker: {{percent: {PLAIN.breaker.percent:.3f}}}\n")]
     assert {digest(policy) for policy in same} == {digest(PLAIN)}
-    other = ["wedged: {sweeps: 4}\n", "faults:\n- {id: storage, confirm: 3}\n", "faults:\n- {id: storage, enabled: false}\n",
+    other = [f"wedged: {{sweeps: {PLAIN.wedged + 1}}}\n", "faults:\n- {id: storage, confirm: 3}\n", "faults:\n- {id: storage, enabled: false}\n",
              "breaker: {domains: {rack: null}}\n", "faults:\n- {id: x, why: x, rules: [gpu-count], isolation: none}\n"]
     assert len({digest(policy) for policy in [PLAIN, *(loaded(tmp_path, text) for text in other)]}) == 6
 
