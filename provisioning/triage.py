@@ -41,12 +41,8 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def shown(store: Store, backend: Backend, nodes: Collection[str]) -> Mapping[str, Held]:
-    """Who holds the nodes that a plan may be about: those that we hold by the store, and those of `nodes` that something is wrong with.
-
-    Raises ActionError where the back end cannot be asked.
-    """
-    wrong = {row[0] for row in store.rows("SELECT DISTINCT name FROM problem JOIN node ON node.id = problem.node WHERE ended IS NULL")}
-    asked = {one.node for one in open_cordons(store, backend=backend.name)} | (wrong & set(nodes))
+    """Who holds the nodes that a plan may be about: these, and those that we hold by the store. Raises ActionError."""
+    asked = {one.node for one in open_cordons(store, backend=backend.name)} | set(nodes)
     return backend.held(sorted(asked)) if asked else {}
 
 
@@ -98,7 +94,7 @@ def apply(store: Store, backend: Backend, plan: Plan, who: str, clock: Clock, to
 
     A step whose node changed hands since the plan was made is not taken: the back end is looked at before each deed.
     """
-    verdicts = write(store, plan, who)
+    verdicts = write(store, plan)
     done: list[Done] = []
     for step in plan.steps:
         if step.act is Act.RELEASE:

@@ -15,22 +15,22 @@ from healthcheck.triage.verdict import Incident, Verdict
 _MOST_EVIDENCE = 20
 
 
-def write(store: Store, plan: Plan, who: str) -> dict[str, int]:
+def write(store: Store, plan: Plan) -> dict[str, int]:
     """Writes down what a plan decided, in one transaction; gives the number of each node's open verdict."""
     with store.writing() as db:
         names = {verdict.node for verdict in plan.verdicts}
         db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", [(name,) for name in sorted(names)])
         numbers = _verdicts(db, plan.verdicts, plan.now)
         _incidents(db, plan.incidents, plan.now)
+        if plan.closes:
+            close_breaker(db, plan.now, None, plan.closes)
         if plan.opens:
             db.execute("INSERT INTO breaker (opened, why) VALUES (?, ?)", (plan.now, plan.opens))
-        if plan.closes:
-            close_breaker(db, plan.now, who, plan.closes)
     return numbers
 
 
-def close_breaker(db: sqlite3.Connection, now: float, who: str, reason: str) -> bool:
-    """Closes it; false where it was not open."""
+def close_breaker(db: sqlite3.Connection, now: float, who: str | None, reason: str) -> bool:
+    """Closes it; false where it was not open. `who` is the person who has looked, None where time alone did it."""
     return db.execute("UPDATE breaker SET closed = ?, who = ?, reason = ? WHERE closed IS NULL", (now, who, reason)).rowcount > 0
 
 

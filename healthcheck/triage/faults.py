@@ -138,6 +138,13 @@ def _repeated(repair: Repair, where: str, past: Past, policy: Policy, now: float
     return max(repair, worst, key=_REPAIRS.index)
 
 
+def accuses(problem: Problem, policy: Policy) -> bool:
+    """Whether such a problem keeps jobs away from a node, or would if more sweeps saw it."""
+    what = of(problem)
+    kind = policy.kind(what, problem.rule, Severity(problem.severity)) if what is not None else None
+    return kind is not None and kind.isolation is not Isolation.NONE
+
+
 def isolates(problem: Problem, policy: Policy) -> bool:
     """Whether such a problem, by itself, keeps jobs away from a node."""
     what = of(problem)

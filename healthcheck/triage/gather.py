@@ -11,6 +11,7 @@ from healthcheck.outcome import NodeState
 from healthcheck.store.cordons import State
 from healthcheck.store.file import Store
 from healthcheck.store.history import Problem
+from healthcheck.triage.faults import accuses
 from healthcheck.triage.past import Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
 from healthcheck.triage.policy import Isolation, Policy
 from inventory.model import Node
@@ -56,8 +57,8 @@ def gather(
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
     there = _Memory(store, policy, now, now - window, silenced, lost)
-    # Whoever closes the breaker has looked at what was isolated until then.
-    closed = store.rows("SELECT coalesce(max(closed), 0) FROM breaker")[0][0]
+    # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, nobody has.
+    closed = store.rows("SELECT coalesce(max(closed), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
     return Fleet(
         now, tuple(there.past(node, others(node.name)) for node in nodes),
@@ -77,9 +78,9 @@ class _Memory:
         self._of: dict[int, list[Problem]] = defaultdict(list)
         self._silent: dict[str, int] = defaultdict(int)
         self._here: dict[str, set[int]] = defaultdict(set)
+        self._left: dict[str, float] = defaultdict(float)
         self._chassis: dict[str, float] = {}
-        self._left: dict[int, set[str]] = defaultdict(set)
-        self._read_problems(store, since)
+        self._read_problems(store, policy, since)
         self._boots = _lists(store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"))
         self._looks = self._read_looks(store, policy.requalify.profile)
         self._repaired = _repaired(store, since)
@@ -90,7 +91,7 @@ class _Memory:
             "SELECT verdict.id, name, fault, isolation, began FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
         self._cordons, self._overridden = self._read_cordons(store, lost)
 
-    def _read_problems(self, store: Store, since: float) -> None:
+    def _read_problems(self, store: Store, policy: Policy, since: float) -> None:
         for name, component in store.rows(_SEATS, since):
             self._here[name].add(component)
         self._chassis.update(tuple(row) for row in store.rows(_CHASSIS))
@@ -104,6 +105,8 @@ class _Memory:
                 self._problems[problem.node].append(problem)
             elif component is None or component in self._here[problem.node]:
                 self._over[problem.node].append(problem)
+            elif accuses(problem, policy):
+                self._left[problem.node] = max(self._left[problem.node], problem.ended)
             if component is not None:
                 self._of[component].append(problem)
 
@@ -146,7 +149,8 @@ class _Memory:
             tuple(problem for component in here if component in self._of for problem in self._of[component] if problem.node != name),
             self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
-            self._verdicts.get(name), self._overridden.get(name, ""), others, _domains(node), self._away.get(name, ""))
+            self._verdicts.get(name), self._overridden.get(name, ""), others, _domains(node), self._away.get(name, ""),
+            self._left.get(name, 0.0))
 
 
 _ALL_TOLD = 50      # as many as a sweep stores of a look; with so many there may be more that nobody told

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from healthcheck.outcome import NodeState, Severity
-from healthcheck.triage.faults import isolates, of
+from healthcheck.outcome import NodeState, Severity, Status
+from healthcheck.triage.faults import accuses, of
 from healthcheck.triage.past import Look, Past
 from healthcheck.triage.policy import Policy
 
@@ -13,7 +13,8 @@ from healthcheck.triage.policy import Policy
 def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
     """Whether the node has shown, since its repair, what the policy asks for; and in words what it showed, or what is missing.
 
-    The repair is the last of: a fault that isolates was seen to be over, a reboot, a repair that we know of, and our cordon itself.
+    The repair is the last of: a fault that may isolate was seen to be over, however few sweeps saw it, a reboot, a repair that we know of,
+    and our cordon itself. While such a fault is there nothing is proven. A look that is later than now is of a clock that was wrong.
     """
     if past.away:
         return False, past.away
@@ -21,11 +22,15 @@ def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
         return False, f"its lifecycle is {past.lifecycle}"
     if (kept := _still_there(past, policy)) is not None:
         return False, kept
-    since = max([*(problem.ended or problem.seen for problem in past.over if isolates(problem, policy)), *past.boots[-1:],
-                 *(done.time for done in past.repaired), *(cordon.began for cordon in past.cordons)], default=0.0)
+    for problem in past.problems:
+        if accuses(problem, policy):
+            what = "fails" if problem.status == Status.FAIL.value else "is not measured"
+            return False, f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since {_when(problem.began)}"
+    over = [problem.ended or problem.seen for problem in past.over if accuses(problem, policy)]
+    since = max([*over, past.left, *past.boots[-1:], *(done.time for done in past.repaired), *(cordon.began for cordon in past.cordons)])
     wanted = policy.requalify
     by_hand = f"muster check {past.node} --profile {wanted.profile} --store"
-    newest = sorted(past.looks, key=lambda look: look.time)[-wanted.sweeps:]
+    newest = sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time)[-wanted.sweeps:]
     clean = 0
     for look in reversed(newest):
         if look.time < since or not _clean(look):

@@ -53,8 +53,9 @@ def test_a_component_that_left_takes_its_failures_along_and_one_that_stayed_keep
         swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}}, bad="n1")
         swept(store, 2, {"n1": {"0": "A"}, "n2": {"0": "B"}})
         assert [problem.serial for problem in known(store, 3)["n1"].over] == ["A"]
+        assert known(store, 3)["n1"].left == 0
         swept(store, 3, {"n1": {"0": "C"}, "n2": {"0": "B"}})
-        assert known(store, 4)["n1"].over == ()
+        assert (known(store, 4)["n1"].over, known(store, 4)["n1"].left) == ((), 2 * HOUR)
 
 
 def test_a_node_is_known_to_have_its_chassis_since_the_first_sweep_that_met_it(tmp_path: Path) -> None:

@@ -36,6 +36,13 @@ def test_two_clean_looks_since_the_fault_was_over_return_a_node() -> None:
     {"boots": (at(-40), at(-2))},                                    # rebooted since the first of them
     {"repaired": (repaired(-2),)},
     {"cordons": (held(-2),)},
+    {"left": at(-2)},                                                # a component failed, and was exchanged since the first of them
+    {"looks": looks(-1, 30)},                                        # one of them is of a clock that was wrong
+    {"problems": (problem("port-state", "mlx5_0", began=-0.5, sweeps=1),)},         # failing now, though in too few sweeps to isolate it
+    {"problems": (problem("gpu-ecc", "", status="unknown", began=-0.5, sweeps=1),)},
+    {"problems": (problem("", "", status="unknown", began=-0.5, sweeps=1),)},
+    {"over": (OVER, problem("port-state", "mlx5_0", began=-2.5, ended=-2, sweeps=1))},      # it failed once between the looks
+    {"over": (OVER, problem("gpu-ecc", "", status="unknown", began=-2.5, ended=-2, sweeps=1))},
     {"in_service": False, "lifecycle": "maintenance"},
     {"away": "RMA 3 is open: fan"},
     {"over": (problem("gpu-count", began=-60, ended=-50),), "looks": looks(-30, -26), "cordons": (held(-55),)},   # long ago
