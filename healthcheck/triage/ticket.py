@@ -38,6 +38,7 @@ _INSPECT = {
 _PARTS = _PORTS = _REMEDIES = 3
 _EVIDENCE, _BECAUSE, _ELSEWHERE, _TRIED = 6, 4, 4, 8
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_PAPER = ("rma ", "silence", "unsilence", "look")      # deeds that touch no node
 _TEXT = 160     # characters of one foreign text
 # Words that no reader of Markdown takes for more: no emphasis, code, link, mention, number of an issue or tag, and no bare address.
 _HARMLESS = re.compile(r"(?:[A-Za-z0-9 ,;:()%+'-]|\.(?![A-Za-z])|/(?!/)|(?<=[A-Za-z0-9])_(?=[A-Za-z0-9]))*")
@@ -204,10 +205,11 @@ def _elsewhere(faults: Sequence[Fault], past: Past, seats: Iterable[Seat]) -> It
 def _tried(past: Past, lines: Iterable[Line], began: float) -> Iterable[str]:
     """Deeds since it began, and what became of them, in the order of their times."""
     told = [(line.time, f"{line.action} by {line.who} ({line.why}): {line.outcome or 'outcome not known'}") for line in lines
-            if line.node == past.node and line.time >= began]
+            if line.node == past.node and line.time >= began and not line.action.startswith(_PAPER)]
+    known = {line.action for line in lines}
     told += [(boot, "the node had been restarted, and was looked at again") for boot in past.boots[1:] if boot >= began]
     told += [(done.time, f"done: {done.what}{f' at {done.slot}' if done.slot else ''}") for done in past.repaired
-             if done.time >= began and done.what != Repair.REBOOT.value]
+             if done.time >= began and done.what not in known]
     for time, said in sorted(told):
         yield f"{utc(time)} {said}"
 

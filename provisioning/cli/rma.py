@@ -171,6 +171,9 @@ def return_(
             doing.returning(store, one, said, who(), time.time, write)
             click.echo(f"RMA {one.id} is returned ({said}): {one.part} of {one.node}")
 
+        if one.node not in file.loaded.inventory.nodes:
+            deed(lambda: f"{file.given.path} does not name the node any more")
+            return
         now = file.node(one.node).lifecycle
         wanted = now if away else doing.aim(now, Lifecycle(LifecycleState.BRINGUP))
         if file.change(one.node, wanted, deed, yes=yes, dry_run=dry_run):

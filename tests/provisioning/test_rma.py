@@ -100,6 +100,7 @@ def test_a_gpu_goes_out_and_another_comes_back(home: Path) -> None:
     held = load_inventory(home / "muster.yaml").nodes["gpu001"].lifecycle
     assert (held.state, held.owner, held.until is not None) == (LifecycleState.RMA, "vendor", True)
     assert "by the door" in (home / "muster.yaml").read_text()
+    assert "cordon by us (worn): cordoned\n" in said and "rma open" not in said     # an RMA is paper, and mends nothing
     assert run(home, "ship", "gpu001") == f"RMA 1 is shipped: gpu OLD at {GPU3} of gpu001\n"
     said = run(home, "return", "gpu001", "--serial", "NEW", "--yes")
     assert f"RMA 1 is returned (exchanged NEW): gpu OLD at {GPU3} of gpu001\n" in said and "expected at 0000:9a:00.0: NEW;" in said
@@ -208,6 +209,15 @@ def test_a_node_is_out_until_the_last_of_its_parts_is_back(home: Path) -> None:
     assert lifecycle(home) is LifecycleState.RMA
     run(home, "return", "gpu001", "--yes")
     assert lifecycle(home) is LifecycleState.BRINGUP
+
+
+def test_what_comes_back_for_a_node_that_is_gone_from_the_inventory_is_closed_all_the_same(home: Path) -> None:
+    run(home, *OPEN, "--yes")
+    run(home, "ship", "1")
+    (home / "muster.yaml").write_text("version: 1\nnodes:\n  gpu[002-003]:\n")
+    assert "RMA 1 is returned (exchanged)" in run(home, "return", "1") and run(home, "list") == "nothing is away\n"
+    with opened(home / "state") as store:
+        assert lines(store)[-1].outcome == "returned (exchanged); muster.yaml does not name the node any more"
 
 
 @pytest.mark.parametrize("words", [("--dry-run",), ()])

@@ -92,6 +92,14 @@ def test_what_was_done_before_the_fault_began_is_left_out_and_what_nobody_knows_
     assert text.endswith("Evidence: none since this began; `muster evidence gpu017` makes one\n")
 
 
+def test_a_repair_that_the_ledger_tells_of_is_told_once_and_paper_not_at_all() -> None:
+    judged, past, *_ = CASES["wedged"]
+    done = [Line(1, T0 + 1700, "triage", "restart-service", "gpu017", "x", "", "done", T0 + 1800),
+            *(Line(2, T0 + 1700, "ops", action, "gpu017", "x", "", "done", T0 + 1800) for action in ("rma open", "silence"))]
+    text = markdown(ticket(judged, past, (), done, NODE))
+    assert text.count("restart-service") == 1 and "rma" not in text and "silence" not in text
+
+
 def test_what_is_not_known_is_said_not_to_be() -> None:
     judged, past, *_ = CASES["unreachable"]
     text = markdown(ticket(judged, past, (), (), None))
