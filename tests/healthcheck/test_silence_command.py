@@ -138,6 +138,30 @@ def test_what_a_check_finds_and_how_it_exits_stays_as_it_is(tmp_path: Path) -> N
     assert (after.returncode, after.stdout) == (1, before.stdout)
 
 
+def test_triage_leaves_out_what_is_silenced_and_says_how_much_that_is(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text('version: 1\nnodes:\n  "gpu[001-004]": {}\n')
+    (tmp_path / "bad").touch()
+    down = Result("port-state", "port.state", Status.FAIL, Severity.CRITICAL, (Finding("mlx5_0", "DOWN", "ACTIVE"),))
+    up = Result("port-state", "port.state", Status.PASS, Severity.CRITICAL)
+    with opened(tmp_path / "state", make=True) as store:
+        for ago in (300, 120):
+            now = time.time() - ago
+            record(store, Sweep(now, now + 5, False, "test", "digest"), [
+                NodeReport(f"gpu00{n}", NodeState.UNHEALTHY if n == 2 else NodeState.HEALTHY, "", (down if n == 2 else up,)) for n in range(1, 5)])
+
+    def triage() -> tuple[int, str]:
+        done = muster("triage", "--hostfile", "bad", home=tmp_path)
+        return done.returncode, done.stdout
+
+    code, told = triage()
+    assert code == 1 and "isolate" in told and "gpu002" in told and "silenced" not in told
+    typed(tmp_path, "silence", "gpu002", "port-*", *CABLE, "--for", "5d")
+    code, told = triage()
+    assert code == 0 and "gpu002" not in told and "1 problem silenced" in told
+    typed(tmp_path, "unsilence", "gpu002")
+    assert triage()[0] == 1
+
+
 def test_a_silence_that_is_over_by_time_is_not_listed(tmp_path: Path) -> None:
     typed(tmp_path, "silence", "gpu001", "port-*", *CABLE, "--for", "60s")
     with opened(tmp_path / "state") as store:
