@@ -58,6 +58,8 @@ class _View:
 
     rules: tuple[Rule, ...]
     judged: tuple[Rule, ...]
+    simple: tuple[Rule, ...]        # of those judged the ones that wait for nothing on a node of a known SKU
+    others: tuple[Rule, ...]
     left_out: Mapping[str, Result]
     facts: frozenset[str]
     previous: frozenset[str]
@@ -69,9 +71,11 @@ class _View:
     def of(cls, rules: tuple[Rule, ...]) -> _View:
         judged = tuple(rule for rule in rules if not rule.left_out)
         facts = {name for rule in judged for name in rule.fact_names if name in FACTS}
+        simple = tuple(rule for rule in judged if not rule.disruptive and not rule.checked.fleet)
         # What GPUs there are is asked of the bus as well, whose probe comes with them.
         return cls(
-            rules, judged, {rule.id: result_of(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
+            rules, judged, simple, tuple(rule for rule in judged if rule not in simple),
+            {rule.id: result_of(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
             frozenset(facts | {PCI_BUS} if "gpus" in facts else facts),
             frozenset(name.removeprefix(PREVIOUS) for rule in judged for name in rule.checked.facts if name.startswith(PREVIOUS)),
             any(EARLIER_BOOT in rule.fact_names for rule in judged),
@@ -146,17 +150,19 @@ class Assessment:
         facts[XID_TABLE] = self._xids
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes), left_out=left)
         kept: set[str] = set()
-        guards = self._shared.guards()
+        judged = self._shared.judging(facts, earlier, sku)
         captured = self._asked.union(recording.captures)
         results = waiting.results
         results.update(view.left_out)
-        for rule in view.judged:
+        for rule in view.simple if sku is not None else ():
+            results[rule.id] = judged(rule)
+        for rule in view.others if sku is not None else view.judged:
             if rule.disruptive and captured.isdisjoint(probe.id for probe in rule.disruptive):
                 results[rule.id] = result_of(rule, Status.SKIPPED, reason=NEEDED)
             elif self._must_wait(rule, sku):
                 kept.update(rule.fact_names)
             else:
-                results[rule.id] = self._shared.result(rule, sku, facts, earlier, guards)
+                results[rule.id] = judged(rule)
         if sku is None:
             waiting.shows = skus.learn(facts)
             waiting.empty = skus.emptiness(facts)

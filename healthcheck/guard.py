@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import is_
 from typing import Any
 
@@ -23,7 +23,11 @@ MOST_SUBJECTS = 4096
 
 
 class NotSupported(Exception):
-    """A check met a field that the device does not have."""
+    """A check met a field that the device does not have: made of the fact and the field's name."""
+
+    def __str__(self) -> str:
+        fact, field = self.args     # in words only where they are wanted, for most are of no account
+        return f"{fact.name}: {field} is not supported"
 
 
 class Tracker:
@@ -52,7 +56,7 @@ class Tracker:
             raise NotMeasured(fact, value.reason)
         if isinstance(value, Unsupported):
             self.unsupported.setdefault(id(fact), (fact, field))
-            raise NotSupported(f"{fact.name}: {field} is not supported")
+            raise NotSupported(fact, field)
         return value
 
     def wrap(self, value: Any) -> Any:
@@ -142,8 +146,14 @@ _PLAIN = frozenset((int, float, str, bool))
 
 def whole(fact: Fact) -> bool:
     """Whether every field of the fact is a plain value."""
-    values = vars(fact).values()
-    return _PLAIN.issuperset(map(type, values)) or not any(isinstance(value, _NO_VALUE) for value in values)
+    kinds = set(map(type, vars(fact).values()))
+    return kinds <= _PLAIN or not any(map(_no_value, kinds))
+
+
+@lru_cache(maxsize=1024)
+def _no_value(kind: type) -> bool:
+    """Whether what is of this type is never handed to a check as it is."""
+    return issubclass(kind, _NO_VALUE)
 
 
 class _Held:
@@ -159,8 +169,8 @@ class _Guarded(_Held):
     def __init__(self, fact: Fact, guards: Guards) -> None:
         held, values = _held(self), vars(fact)
         held.update(values)
-        for name, kind in zip(values, map(type, values.values()), strict=True):
-            if kind not in _PLAIN and isinstance(values[name], _NO_VALUE):
+        for name in [name for name, kind in zip(values, map(type, values.values()), strict=True) if kind not in _PLAIN]:
+            if _no_value(type(values[name])):  # type: ignore[arg-type]
                 del held[name]
         # No field has such names.
         held["the fact"] = fact
@@ -210,8 +220,7 @@ class Subjects(tuple[Any, ...]):
     @classmethod
     def of(cls, items: tuple[Any, ...], without: Collection[int]) -> Subjects:
         """The collection without the facts whose identities are given."""
-        left = [item for item in items if id(_held(item)["the fact"] if type(item) is _Guarded else item) not in without]
-        subjects = cls(left)
+        subjects = cls([item for item in items if id(_held(item)["the fact"] if type(item) is _Guarded else item) not in without])
         subjects.everything = len(items)
         return subjects
 

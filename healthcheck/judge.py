@@ -145,7 +145,7 @@ def _runs(
             verdict.unmeasured[check.name] = Unmeasured(unread)
         if not run:
             single = {id(subject.value) for subject in subjects if type(subject.value) is not tuple}
-        newly = (tracker.unmeasured.keys() | tracker.unsupported.keys()) - aside
+        newly = {*tracker.unmeasured, *tracker.unsupported} - aside
         for identity in newly:
             if identity in tracker.unmeasured:
                 owner, value = tracker.unmeasured[identity]

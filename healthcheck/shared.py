@@ -8,7 +8,8 @@ have in common is not kept, so that a fleet's own facts do not stay in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from healthcheck.checks.base import PREVIOUS
@@ -122,10 +123,6 @@ class Shared:
         """Common facts by identity, which is safe as long as they are held here."""
         return {id(fact): fact for fact in self._given}
 
-    def guards(self) -> Guards:
-        """Guards for one node's facts."""
-        return Guards(common=self._subjects)
-
     def given(self, fact: Any) -> Any:
         """A fact that no capture holds, or an equal one that was given before."""
         for known in self._given:
@@ -136,16 +133,25 @@ class Shared:
             self._common[id(fact)] = fact
         return fact
 
-    def result(self, rule: Rule, sku: Sku | None, facts: Facts, previous: Facts | None, guards: Guards) -> Result:
-        """What the rule says of a node; made once where its facts are what nodes have in common. The SKU lives as long as this does."""
-        common, identities = self._common, []
-        for name in rule.checked.facts:
-            fact = facts.get(name) if not name.startswith(PREVIOUS) else previous.get(name.removeprefix(PREVIOUS)) if previous else None
-            if id(fact) not in common:
+    def judging(self, facts: Facts, previous: Facts | None, sku: Sku | None) -> Callable[[Rule], Result]:
+        """What tells of each rule what it says of a node; made once where its facts are what nodes have in common.
+
+        It serves until the next node's facts are made. The SKU lives as long as this does.
+        """
+        guards = Guards(common=self._subjects)
+        common, results = self._common, self._results
+        named = facts if previous is None else {**facts, **{PREVIOUS + name: fact for name, fact in previous.items()}}
+        # 0 where nodes do not have it in common; what there is none of, they have.
+        marks: defaultdict[str, int] = defaultdict(lambda: id(None))
+        marks.update((name, id(fact) if id(fact) in common else 0) for name, fact in named.items())
+
+        def judged(rule: Rule) -> Result:
+            key = (id(rule), id(sku), *map(marks.__getitem__, rule.checked.facts))
+            if 0 in key:
                 return judge(rule, facts, previous, sku, guards)
-            identities.append(id(fact))
-        key = (id(rule), id(sku), *identities)
-        known = self._results.get(key)
-        if known is None:
-            known = self._results[key] = judge(rule, facts, previous, sku, guards)
-        return known
+            known = results.get(key)
+            if known is None:
+                known = results[key] = judge(rule, facts, previous, sku, guards)
+            return known
+
+        return judged

@@ -6,10 +6,11 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from healthcheck.facts import smi
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made, why
@@ -154,51 +155,89 @@ def pci_gpus(files: Files) -> list[str]:
     return found
 
 
-class Sent(Line):
-    """One line of the reader, with the texts of its rows by their keys: by these, rows that say the same are known at sight.
+class Piece(NamedTuple):
+    """A part of a line that several GPUs may have alike: its members, what fields of a Gpu they make, and the text of its rows if any."""
 
-    `well` says that there is no error anywhere in it.
+    members: tuple[tuple[str, Any], ...]
+    fields: tuple[tuple[str, Any], ...]
+    rows: str | None
+
+
+class Sent(Line):
+    """One line of the reader. `pieces` make it up, and `well` says that there is no error in any of them.
+
+    `texts` are those of its rows (links, pairs) by their keys, so that rows that say the same are known at sight.
     """
 
-    __slots__ = ("texts", "well")
+    __slots__ = ("pieces", "texts", "well")
 
-    def __init__(self, line: Line, texts: Mapping[str, str], *, well: bool) -> None:
-        super().__init__(line)
+    def __init__(self, pieces: Sequence[Piece], texts: Mapping[str, str], *, well: bool) -> None:
+        super().__init__(chain.from_iterable([piece.members for piece in pieces]))
+        self.pieces = pieces
         self.texts = texts
         self.well = well
 
 
-_LONGEST_ROWS = 8192
+_PIECES: dict[str, Piece] = {}
+_MOST_PIECES, _SHORT, _LONG = 8192, 256, 8192
+_ROWS = ('nvlinks": {"ok": ', 'p2p": {"ok": ')
 
 
 def sent(text: str) -> Any:
-    """A line of the reader, parsed: what json.loads makes of it, at half the cost where rows of links and pairs were met before."""
-    left, texts = text, {}
-    for key in ("nvlinks", "p2p"):
-        opening = f'"{key}": {{"ok": '
-        start = left.find(opening)
-        end = left.find("]}", start)
-        if start >= 0 and 0 < end - start <= _LONGEST_ROWS:
-            texts[key] = left[start + len(opening):end + 1]
-            left = f"{left[:start]}{opening}null{left[end + 1:]}"
-    try:
-        line = json.loads(left)
-        for key, rows in texts.items():
-            # What stands in the rows' place must be their key's only value, and they must be whole.
-            if line[key] != _NO_ROWS or left.count(f'"{key}"') != 1:
-                return json.loads(text)
-            line[key] = {"ok": _rows_of(rows)}
-    except (ValueError, TypeError, KeyError, IndexError):
+    """A line of the reader, parsed: equal to what json.loads makes of it, at a third of the cost, for most of it was met before.
+
+    It is cut where one reading ends and the next begins. If each piece is a list of members by itself, so that in braces it is an
+    object, then the line is the object of all of them in their order, wherever it was cut.
+    """
+    if text[:2] != '{"' or text[-2:] != "}}":
         return json.loads(text)
-    return Sent(line, texts, well='"error"' not in left and "\\u" not in left) if type(line) is dict else line
+    cut = text[2:-2].split('}, "')
+    pieces: list[Any] = list(map(_PIECES.get, cut))
+    texts: dict[str, str] = {}
+    try:
+        for at in [at for at, piece in enumerate(pieces) if piece is None]:
+            pieces[at] = _piece(cut[at])
+    except (ValueError, TypeError):
+        return json.loads(text)
+    line = Sent(pieces, texts, well='"error"' not in text and "\\" not in text)
+    for at in range(max(0, len(cut) - 3), len(cut)):
+        if cut[at].startswith(_ROWS):
+            (key, value), rows = pieces[at].members[0], pieces[at].rows
+            if rows is not None and line[key] is value:
+                texts[key] = rows
+    return line
 
 
-_NO_ROWS = {"ok": None}
+def _piece(text: str) -> Piece:
+    """Raises ValueError for what is no list of members."""
+    if len(text) > _SHORT:
+        return _long_piece(text) if len(text) <= _LONG else _parsed(text)
+    if len(_PIECES) >= _MOST_PIECES:
+        _PIECES.clear()
+    return _PIECES.setdefault(text, _parsed(text))
 
 
-@lru_cache(maxsize=1024)
-def _rows_of(text: str) -> Any:
-    return json.loads(text)
+@lru_cache(maxsize=512)
+def _long_piece(text: str) -> Piece:
+    return _parsed(text)
+
+
+def _parsed(text: str) -> Piece:
+    key, _, number = text.partition('": {"ok": ')
+    if key in _FIELD_OF and number.isdigit() and number.isascii() and (number[0] != "0" or number == "0") and len(number) < _MOST_DIGITS:
+        members: tuple[tuple[str, Any], ...] = ((key, {"ok": int(number)}),)      # as most of those that were not met before
+    else:
+        members = tuple(json.loads(f'{{"{text}}}}}').items())
+    fields = tuple((_FIELD_OF[key], _read(_FIELD_OF[key], {key: value})) for key, value in members if key in _FIELD_OF)
+    return Piece(members, fields, number if text.startswith(_ROWS) and _is_rows(number, members) else None)
+
+
+def _is_rows(text: str, members: tuple[tuple[str, Any], ...]) -> bool:
+    """Whether the text is all that the piece says."""
+    try:
+        return len(members) == 1 and {"ok": json.loads(text)} == members[0][1]
+    except ValueError:
+        return False
 
 
 @lru_cache(maxsize=2)
@@ -329,8 +368,15 @@ READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any]]] = {
 }
 
 
-# What the reader sends as it is wanted needs no conversion.
-_PLAN = [(field, key, kind, None if convert is kind else convert) for field, (key, kind, convert) in READINGS.items()]
+_FIELD_OF = {key: field for field, (key, _, _) in READINGS.items()}
+_MOST_DIGITS = 1000
+
+
+def _read(field: str, line: Line, source: str = "NVML") -> Any:
+    """One field of a Gpu, of the reading that the reader sends for it."""
+    key, kind, convert = READINGS[field]
+    value = reading(line, key, kind, source)
+    return convert(value) if type(value) is kind else value
 
 
 def _gpu(line: Line, source: str = "NVML") -> Gpu:
@@ -342,16 +388,12 @@ def _gpu(line: Line, source: str = "NVML") -> Gpu:
         answers = False if code in _GONE else unread
         nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], **nothing)
-    values: dict[str, Any] = {"name": f"GPU {index}", "index": index, "caveat": ""}
-    for field, key, kind, convert in _PLAN:
-        try:
-            value = line[key]["ok"]         # nearly always, and there are hundreds
-        except (KeyError, TypeError):
-            value = None
-        if type(value) is kind:
-            values[field] = value if convert is None else convert(value)
-        else:
-            values[field] = reading(line, key, kind, source)
+    values: dict[str, Any] = {}
+    if type(line) is Sent:
+        values.update(chain.from_iterable([piece.fields for piece in line.pieces]))
+    if len(values) < len(READINGS):
+        values.update((field, _read(field, line, source)) for field in READINGS if field not in values)
+    values["name"], values["index"], values["caveat"] = f"GPU {index}", index, ""
     if values["temperature_margin_c"] is UNSUPPORTED:
         # GPUs that give the threshold instead: what is left to it is the same distance.
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
