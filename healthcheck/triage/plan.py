@@ -77,7 +77,7 @@ def make(fleet: Fleet, policy: Policy) -> Plan:
     breaker = Breaker(fleet, policy.breaker)
     for verdict in _wanting(verdicts, past_of, policy):
         past = past_of[verdict.node]
-        if refused := past.others or past.overridden or _stale(verdict, policy, fleet.now):
+        if refused := past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now):
             withheld.append(Withheld(Act.ISOLATE, verdict.node, refused))
             continue
         reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)
@@ -95,6 +95,12 @@ def _wanting(verdicts: Iterable[Verdict], past_of: Mapping[str, Past], policy: P
         (verdict for verdict in verdicts
          if verdict.isolation is not Isolation.NONE and past_of[verdict.node].in_service and not past_of[verdict.node].cordons),
         key=lambda verdict: (rank.get(verdict.fault, -1), min((fault.began for fault in verdict.faults), default=0.0), verdict.node))
+
+
+def _overridden(past: Past, verdict: Verdict) -> str:
+    """Who gave the node back by hand. That was said of the verdict that held until now, and of no other."""
+    held = past.verdict
+    return past.overridden if held is None or (held.fault, held.isolation) == (verdict.fault, verdict.isolation) else ""
 
 
 def _stale(verdict: Verdict, policy: Policy, now: float) -> str:

@@ -48,6 +48,12 @@ def test_what_people_hold_or_gave_back_is_theirs(more: dict[str, Any], told: str
     assert acts(made) == [] and told in made.withheld[0].why and not made.withheld[0].by_breaker
 
 
+def test_what_a_person_gave_back_stays_so_for_the_verdict_that_they_saw_and_for_no_other() -> None:
+    seen = {"overridden": "it was given back by hand", "verdict": OpenVerdict(1, "error", Isolation.NO_NEW_JOBS, at(-1))}
+    assert acts(plan(sick("n1", "kernel-xid", **seen))) == []
+    assert acts(plan(sick("n1", "gpu-count", **seen))) == [("isolate", "n1")]
+
+
 def test_a_cordon_by_hand_is_neither_doubled_nor_ended() -> None:
     by_hand = (held(verdict=None),)
     assert acts(plan(sick("n1", cordons=by_hand))) == []
