@@ -81,20 +81,26 @@ class GoldenSet:
                 yield f"# {reason}  {node} of {self._whole(lines, at, text)}"
 
     def _with(self, lines: Sequence[str], node: str) -> list[str]:
-        done: list[str] = []
-        above = -1      # the last line that is no comment of ours, in `done`
+        done = list(lines)
+        gone: set[int] = set()
         for at, line in enumerate(lines):
             out = self._out(line)
             if out is None or out.node != node:
-                done.append(line)
-                above = above if out is not None else len(done) - 1
-            elif out.line is not None:
-                done.append(out.line)
-                above = len(done) - 1
-            elif above >= 0:
-                start = next((start for start in range(at, -1, -1) if self._out(lines[start]) is None), -1)
-                done[above] = self._put_back(done[above], out, self._missing(lines, start, out.names))
-        return done
+                continue
+            if out.line is not None:
+                done[at] = out.line
+                continue
+            gone.add(at)
+            above = next((above for above in range(at - 1, -1, -1) if self._belongs(lines, above, out)), None)
+            if above is not None:
+                done[above] = self._put_back(done[above], out, self._missing(lines, above, out.names))
+        return [line for at, line in enumerate(done) if at not in gone]
+
+    def _belongs(self, lines: Sequence[str], at: int, out: _Out) -> bool:
+        """Whether a line above is that from which a node was taken, or stands where that was; a person may add comments in between."""
+        line = lines[at]
+        return self._out(line) is None and (
+            bool(names_of(line, self.path)) or _parts(line)[0] == self._rewritten(out.names, self._missing(lines, at, out.names)))
 
     def _whole(self, lines: Sequence[str], at: int, text: str) -> str:
         """The names of a line as they were before we took the first node out, unless a person has edited the line since."""
@@ -115,13 +121,13 @@ class GoldenSet:
         return f"{text},{out.node}{behind}"
 
     def _outs_below(self, lines: Sequence[str], at: int) -> Iterator[_Out]:
-        """The comments of ours that belong to a line of several nodes: all that follow it, up to a line that is none."""
+        """The comments of ours that may belong to a line of several nodes: all that follow it, up to the next line with nodes."""
         for line in lines[at + 1:]:
             out = self._out(line)
-            if out is None:
-                return
-            if out.line is None:
+            if out is not None and out.line is None:
                 yield out
+            elif out is None and names_of(line, self.path):
+                return
 
     def _out(self, line: str) -> _Out | None:
         mark = _MARK.fullmatch(line)

@@ -94,6 +94,16 @@ def test_a_line_that_a_person_has_edited_meanwhile_is_kept_as_they_want_it(tmp_p
     assert text_of(file) == f"{after}\n"
 
 
+def test_a_comment_that_a_person_writes_between_parts_nothing(tmp_path: Path) -> None:
+    file = golden(tmp_path, "spare\ngpu[001-004]\n")
+    for at, node in enumerate(("gpu002", "gpu004"), 1):
+        file.isolate(node, f"muster#{at}: x")
+    file.path.write_text(text_of(file).replace("gpu[001,003]\n", "gpu[001,003]\n# they come back on Friday\n\n"))
+    for node in ("gpu002", "gpu004"):
+        file.release(node)
+    assert text_of(file) == "spare\ngpu[001-004]\n# they come back on Friday\n\n"
+
+
 def test_the_mode_and_a_link_to_the_file_stay(tmp_path: Path) -> None:
     file = golden(tmp_path, "gpu2  # \x0c\udcff\x85\r\ngpu1\n")
     file.path.chmod(0o664)
