@@ -113,5 +113,10 @@ def open_leases(store: Store) -> list[Entry]:
     return [_entry(row) for row in store.rows("SELECT * FROM lease WHERE ended IS NULL ORDER BY id")]
 
 
+def leased_nodes(store: Store) -> dict[str, Entry]:
+    """By node the lease that is open on it. Whoever cordons or releases leaves such a node alone until the lease is over."""
+    return {node: entry for entry in open_leases(store) for node in entry.nodes}
+
+
 def _entry(row: sqlite3.Row) -> Entry:
     return Entry(**{**dict(row), "nodes": tuple(json.loads(row["nodes"]))})

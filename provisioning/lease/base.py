@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from healthcheck.store.leases import Entry
@@ -17,9 +17,6 @@ class Way(Protocol):
 
     kind: str
     base: Backend
-
-    def unfit(self, nodes: Collection[str], until: float) -> Mapping[str, str]:
-        """Nodes that cannot be held until then, besides those that others cordoned, and why."""
 
     def hold(self, entry: Entry) -> None:
         """Begins to hold what it can of the lease's nodes; `gone` says of which that did not come true."""

@@ -13,10 +13,11 @@ import click
 from healthcheck.lease import Granted, Lease
 from healthcheck.probes import Probe
 from healthcheck.store.file import Store, opened
+from healthcheck.store.leases import Entry
 from healthcheck.sweep import Plan, leased_limits, limits
 from inventory.cli.chosen import who
 from inventory.discover import Run
-from inventory.errors import UsageError
+from inventory.errors import StoreError, UsageError
 from inventory.transport.base import Limits, Transport
 from provisioning.actions.base import Backend
 from provisioning.actions.choose import Options
@@ -25,7 +26,7 @@ from provisioning.lease.base import Way
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.idle import idle
 from provisioning.lease.reservation import Reservation
-from provisioning.lease.take import Lessor, Taken, give_back, take, without
+from provisioning.lease.take import Lessor, Taken, give_back, settle, take, without
 from provisioning.lease.watch import BEAT_S, Watch
 
 # The lease outlasts what is sent under it by so much, however the head ends.
@@ -48,6 +49,12 @@ def lessor(kind: str | None, base: Backend, who: str, clock: Callable[[], float]
         return Lessor(store, way, who, clock, run)
 
     return made
+
+
+def settle_all(store: Store, base: Backend, who: str, clock: Callable[[], float] = time.time, run: Run | None = None) -> list[str]:
+    """Gives back leases, of every kind that this back end can have, whose process died or whose time is over; a line for each."""
+    kinds = (Reservation.kind, Cordoned.kind) if base.name == "slurm" else (Cordoned.kind,)
+    return [said for kind in kinds for said in settle(lessor(kind, base, who, clock, run)(store))]
 
 
 def backend(option: str | None, options: Options) -> Backend:
@@ -91,18 +98,29 @@ def leased(
     """
     names = [node.name for node in plan.nodes]
     with opened(folder, make=True) as store:
-        lessor = made(store)
-        taken = take(lessor, names, bounds.sweep_s + MARGIN_S, "muster check --disruptive")
+        ours = made(store)
+        for said in settle_all(store, ours.way.base, ours.who, ours.clock, ours.run):
+            click.echo(f"muster: lease {said}", err=True)
+        taken = take(ours, names, bounds.sweep_s + MARGIN_S, "muster check --disruptive")
         try:
-            taken = _proven(lessor, taken, plan, transport, bounds.fanout)
+            taken = _proven(ours, taken, plan, transport, bounds.fanout)
             if taken.entry is None:
                 yield Granted(transport, bounds, Lease(frozenset(), "nobody", taken.refused))
                 return
             with Watch(folder, made, taken.entry, transport, beat=beat) as watch:
                 yield Granted(watch, bounds, Lease(frozenset(taken.nodes), taken.entry.name, taken.refused, watch.stood))
+            for node, why in sorted(watch.lost.items())[:1]:
+                click.echo(f"muster: the lease did not stand to the end ({node}: {why}): what it was for is not judged", err=True)
         finally:
-            if taken.entry is not None and (trouble := give_back(lessor, taken.entry, "the sweep is over")):
+            if taken.entry is not None and (trouble := _given_back(ours, taken.entry)):
                 click.echo(f"muster: lease {taken.entry.name} was NOT given back: {trouble}; see: muster lease list", err=True)
+
+
+def _given_back(lessor: Lessor, entry: Entry) -> str:
+    try:
+        return give_back(lessor, entry, "the sweep is over")
+    except StoreError as error:     # what was measured is to be told all the same
+        return str(error)
 
 
 def _proven(lessor: Lessor, taken: Taken, plan: Plan, transport: Transport, fanout: int) -> Taken:

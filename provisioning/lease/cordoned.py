@@ -5,12 +5,13 @@ A node that is cordoned in our name already is joined: that cordon keeps jobs aw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from healthcheck.store.cordons import Cordon, open_cordons
 from healthcheck.store.file import Store
 from healthcheck.store.leases import Entry
-from provisioning.actions.base import ActionError, Backend
+from inventory.text import clean
+from provisioning.actions.base import ActionError, Backend, Held
 from provisioning.cordon import cordon, uncordon
 
 
@@ -24,20 +25,16 @@ class Cordoned:
         self._store = store
         self._clock = clock
 
-    def unfit(self, nodes: Collection[str], until: float) -> Mapping[str, str]:
-        """None: that others cordoned a node is looked at for every way."""
-        return {}
-
     def hold(self, entry: Entry) -> None:
         """Cordons those that are not cordoned yet."""
         cordon(self._store, self.base, entry.nodes, f"{entry.name}: {entry.why}", entry.who, self._clock)
 
     def gone(self, entry: Entry) -> Mapping[str, str]:
-        """Nodes on which no cordon of ours is."""
+        """Nodes on which no cordon of ours is; one that was made for the lease shows its name, which no other store can have given."""
         known = {one.node: one for one in open_cordons(self._store, entry.nodes, self.base.name)}
         seen = self.base.held(entry.nodes)
-        return {node: f"no cordon of ours is on it ({seen[node].holder.value}{': ' if seen[node].reason else ''}{seen[node].reason})"
-                for node in entry.nodes if node not in known or seen[node].number != known[node].id}
+        return {node: clean(f"our cordon is not on it: {seen[node].reason or seen[node].holder.value}", 200) for node in entry.nodes
+                if node not in known or not _shown(entry, known[node], seen[node])}
 
     def keep(self, entry: Entry, nodes: Sequence[str]) -> None:
         """Gives the others back."""
@@ -55,9 +52,17 @@ class Cordoned:
         return bool(self._of(entry))
 
     def _of(self, entry: Entry) -> list[Cordon]:
-        return [one for one in open_cordons(self._store, backend=self.base.name) if one.why.startswith(f"{entry.name}: ")]
+        return [one for one in open_cordons(self._store, backend=self.base.name) if _made_for(entry, one)]
 
     def _release(self, nodes: Sequence[str], entry: Entry) -> None:
         done = uncordon(self._store, self.base, nodes, f"{entry.name} is over", entry.who, self._clock) if nodes else []
         if failed := [f"{one.node}: {one.said}" for one in done if one.failed]:
             raise ActionError("; ".join(failed[:3]))
+
+
+def _made_for(entry: Entry, cordon: Cordon) -> bool:
+    return cordon.why.startswith(f"{entry.name}: ")
+
+
+def _shown(entry: Entry, cordon: Cordon, held: Held) -> bool:
+    return held.number == cordon.id and (entry.name in held.reason or not _made_for(entry, cordon))

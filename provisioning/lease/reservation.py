@@ -44,12 +44,6 @@ class Reservation:
         self._clock = clock
         self._run = run
 
-    def unfit(self, nodes: Collection[str], until: float) -> Mapping[str, str]:
-        """Nodes that another reservation has, or will have before the lease is over."""
-        wanted = set(nodes)
-        return {node: f"reservation {short(one.name)} has it{'' if one.active else ' soon'}" for one in self._shown()
-                if one.active or one.start is None or one.start < until for node in sorted(one.nodes & wanted)}
-
     def hold(self, entry: Entry) -> None:
         """Makes the reservation."""
         self._ask("create", "reservation", f"ReservationName={entry.name}", "StartTime=now", self._end(entry.until),
@@ -57,7 +51,7 @@ class Reservation:
 
     def gone(self, entry: Entry) -> Mapping[str, str]:
         """Nodes that are not in it, or all where there is none."""
-        standing = [one for one in self._shown() if one.name == entry.name]
+        standing = [one for one in _shown(self._run) if one.name == entry.name]
         held = standing[0].nodes if standing and standing[0].active else frozenset()
         return {node: f"reservation {entry.name} {'does not hold it' if standing else 'is not there'}"
                 for node in entry.nodes if node not in held}
@@ -77,23 +71,31 @@ class Reservation:
 
     def left(self, entry: Entry) -> bool:
         """Whether it is there, be it over or not."""
-        return any(one.name == entry.name for one in self._shown())
+        return any(one.name == entry.name for one in _shown(self._run))
 
     def _end(self, until: float) -> str:
-        # By Slurm's own clock, whose time zone need not be ours.
+        # Relative, so that no time zone and no format of times comes into it.
         return f"EndTime=now+{max(1, math.ceil(until - self._clock()))}seconds"
-
-    def _shown(self) -> list[Shown]:
-        try:
-            return list(map(parse, filter(_is_one, output(SHOW, self._run).decode("utf-8", "backslashreplace").split("\n"))))
-        except MusterError as error:
-            raise ActionError(str(error)) from None
 
     def _ask(self, *words: str) -> None:
         try:
             output(("scontrol", *words), self._run)
         except MusterError as error:
             raise ActionError(str(error)) from None
+
+
+def reserved(nodes: Collection[str], until: float, run: Run | None = None) -> dict[str, str]:
+    """By node, the reservation that has it, or will have it before then; raises ActionError."""
+    wanted = set(nodes)
+    return {node: f"reservation {short(one.name)} has it{'' if one.active else ' soon'}" for one in _shown(run)
+            if one.active or one.start is None or one.start < until for node in sorted(one.nodes & wanted)}
+
+
+def _shown(run: Run | None) -> list[Shown]:
+    try:
+        return list(map(parse, filter(_is_one, output(SHOW, run).decode("utf-8", "backslashreplace").split("\n"))))
+    except MusterError as error:
+        raise ActionError(str(error)) from None
 
 
 def _is_one(line: str) -> bool:

@@ -18,6 +18,7 @@ from provisioning.actions.base import ActionError, Holder
 from provisioning.lease.base import Way
 from provisioning.lease.holder import Life, life, me
 from provisioning.lease.jobs import jobs
+from provisioning.lease.reservation import reserved
 
 Clock = Callable[[], float]
 
@@ -62,7 +63,8 @@ def take(lessor: Lessor, nodes: Sequence[str], seconds: float, why: str) -> Take
     if entry is None:
         return Taken(None, refused)
     try:
-        trouble = _hold(way, entry)
+        entry, trouble, others = _hold(lessor, entry)
+        refused.update(others)
         gone = way.gone(entry)
         refused.update({node: trouble or lost for node, lost in gone.items()})
         looked = jobs(way.base, entry.nodes, lessor.run)
@@ -76,12 +78,26 @@ def take(lessor: Lessor, nodes: Sequence[str], seconds: float, why: str) -> Take
         raise
 
 
-def _hold(way: Way, entry: Entry) -> str:
+def _hold(lessor: Lessor, entry: Entry) -> tuple[Entry, str, dict[str, str]]:
+    """Holds the nodes, without those that somebody else took meanwhile; what the back end complained of, and by node who was faster."""
     try:
-        way.hold(entry)
+        lessor.way.hold(entry)
     except ActionError as error:
-        return str(error)       # what came of it is looked at
-    return ""
+        trouble = str(error)        # what came of it all the same is looked at
+    else:
+        return entry, "", {}
+    if len(lessor.way.gone(entry)) < len(entry.nodes):
+        return entry, trouble, {}
+    others = unfit(lessor, entry.nodes, entry.until)
+    rest = [node for node in entry.nodes if node not in others]
+    if not others or not rest:
+        return entry, trouble, others
+    entry = leases.narrow(lessor.store, entry, rest)
+    try:
+        lessor.way.hold(entry)
+    except ActionError as error:
+        return entry, str(error), others
+    return entry, "", others
 
 
 def unfit(lessor: Lessor, nodes: Collection[str], until: float) -> dict[str, str]:
@@ -95,8 +111,9 @@ def unfit(lessor: Lessor, nodes: Collection[str], until: float) -> dict[str, str
             found[node] = f"{lessor.way.base.name} does not know it"
         elif one.holder is Holder.OTHERS or (one.holder is Holder.US and one.number != known.get(node)):
             found[node] = f"others hold it: {clean(one.reason, 200)}"
-    others = lessor.way.unfit([node for node in nodes if node not in found], until)
-    return {**found, **others}
+    if lessor.way.base.name == "slurm":
+        found.update(reserved([node for node in nodes if node not in found], until, lessor.run))
+    return found
 
 
 def without(lessor: Lessor, taken: Taken, refused: Mapping[str, str]) -> Taken:

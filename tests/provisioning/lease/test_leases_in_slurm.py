@@ -1,0 +1,348 @@
+"""Leases in a real Slurm, one deed at a time: what happens between a look and the next, and what is left by whoever dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from healthcheck.store.file import Store, opened
+from healthcheck.store.leases import open_leases
+from healthcheck.store.ledger import lines
+from inventory.discover import Answer
+from inventory.model import Node
+from inventory.transport.base import Limits, Program, Reply, Stage
+from provisioning.actions.slurm import Slurm as Backend
+from provisioning.lease.check import lessor, settle_all
+from provisioning.lease.reservation import Reservation
+from provisioning.lease.take import Lessor, Taken, give_back, settle, take
+from provisioning.lease.watch import Watch
+from tests.testbed.require import require
+from tests.testbed.slurm import WHY_NOT, Slurm, can_run
+from tests.testbed.slurm import slurm as cluster
+from tests.testbed.sshd import wait_until
+
+NODES = [f"gpu00{n}" for n in range(1, 9)]
+BEAT_S = 0.05
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    require(can_run(), WHY_NOT)
+    with cluster(tmp_path_factory.mktemp("slurm"), NODES) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def as_before(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for key in ("PATH", "SLURM_CONF"):
+        monkeypatch.setenv(key, bed.environment[key])
+    yield
+    subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
+    wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of all jobs")
+    for name in shown(bed):
+        bed.ask("scontrol", "delete", f"ReservationName={name}")
+    for node, state in bed.states().items():
+        if state != "idle":
+            subprocess.run(["scontrol", "update", f"nodename={node}", "state=resume"], env=bed.environment, check=False, capture_output=True)
+    wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+
+
+def shown(bed: Slurm) -> dict[str, str]:
+    """The line of each reservation."""
+    return {line.split()[0].removeprefix("ReservationName="): line for line in
+            bed.ask("scontrol", "--oneliner", "show", "reservation").splitlines() if line.startswith("ReservationName=")}
+
+
+def job(bed: Slurm, node: str, *more: str) -> None:
+    bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", node, *more, "--wrap", "sleep 600")
+    wait_until(lambda: bed.states()[node].rstrip("*") in ("allocated", "mixed"), what="the job")
+
+
+def reserving(store: Store, clock: Callable[[], float] = time.time) -> Lessor:
+    return lessor("reservation", Backend(), "root", clock)(store)
+
+
+class Between(Reservation):
+    """Something happens after the first look, before the nodes are held."""
+
+    def __init__(self, deed: Callable[[], object]) -> None:
+        super().__init__(time.time)
+        self.deed: Callable[[], object] | None = deed
+
+    def hold(self, entry: object) -> None:
+        deed, self.deed = self.deed, None
+        if deed is not None:
+            deed()
+        super().hold(entry)  # type: ignore[arg-type]
+
+
+def taken_between(folder: Path, deed: Callable[[], object], nodes: Sequence[str]) -> tuple[Taken, Lessor]:
+    with opened(folder, make=True) as store:
+        ours = Lessor(store, Between(deed), "root", time.time)
+        return take(ours, nodes, 300, "a test"), ours
+
+
+def test_a_job_that_starts_between_the_look_and_the_hold_is_left_in_peace(bed: Slurm, tmp_path: Path) -> None:
+    taken, _ = taken_between(tmp_path, lambda: job(bed, "gpu001"), ["gpu001", "gpu002"])
+    assert taken.nodes == ("gpu002",) and taken.refused["gpu001"].endswith("(RUNNING) is on it")
+    assert taken.entry is not None and " Nodes=gpu002 " in shown(bed)[taken.entry.name]
+    assert bed.states()["gpu001"].rstrip("*") == "allocated" and bed.ask("squeue", "-h", "-t", "R").strip()
+
+
+def test_a_node_that_another_reserves_between_costs_the_others_nothing(bed: Slurm, tmp_path: Path) -> None:
+    def theirs() -> None:
+        bed.ask("scontrol", "create", "reservation", "ReservationName=theirs", "StartTime=now", "Duration=5", "Users=root", "Nodes=gpu001")
+
+    taken, _ = taken_between(tmp_path, theirs, ["gpu001", "gpu002"])
+    assert taken.nodes == ("gpu002",) and taken.refused == {"gpu001": "reservation 'theirs' has it"}
+    assert taken.entry is not None and set(shown(bed)) == {"theirs", taken.entry.name}
+
+
+def test_a_job_in_every_state_that_holds_a_node_is_a_job(bed: Slurm, tmp_path: Path) -> None:
+    job(bed, "gpu001")
+    bed.ask("scontrol", "suspend", bed.ask("squeue", "-h", "-o", "%A").strip())
+    wait_until(lambda: bed.ask("squeue", "-h", "-t", "S").strip() != "", what="the suspended job")
+    with opened(tmp_path, make=True) as store:
+        taken = take(reserving(store), ["gpu001"], 300, "a test")
+    assert taken.entry is None and taken.refused["gpu001"].endswith("(SUSPENDED) is on it") and shown(bed) == {}
+
+
+def test_a_node_that_slurm_does_not_know_is_refused_and_costs_no_other(bed: Slurm, tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        taken = take(reserving(store), ["gpu001", "gpu099"], 300, "a test")
+        assert taken.nodes == ("gpu001",) and taken.refused == {"gpu099": "slurm does not know it"}
+        assert taken.entry is not None and give_back(reserving(store), taken.entry, "done") == ""
+    assert shown(bed) == {}
+
+
+def test_a_mark_that_is_not_of_this_store_is_others(bed: Slurm, tmp_path: Path) -> None:
+    bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", "reason=muster#1: of another store")
+    for kind in ("reservation", "cordon"):
+        with opened(tmp_path, make=True) as store:
+            taken = take(lessor(kind, Backend(), "root")(store), ["gpu002"], 300, "a test")
+        assert taken.refused == {"gpu002": "others hold it: muster#1: of another store"}
+
+
+@pytest.mark.parametrize("kind", ["reservation", "cordon"])
+def test_of_two_stores_one_has_the_node(bed: Slurm, tmp_path: Path, kind: str) -> None:
+    ready, entries, refused = threading.Barrier(2), [], []
+
+    def run(argv: Sequence[str]) -> Answer:
+        if argv[:2] == ("scontrol", "create") or "State=DRAIN" in argv:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                ready.wait(10)
+        done = subprocess.run(argv, env=bed.environment, capture_output=True, check=False)
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def want(folder: Path) -> None:
+        with opened(folder, make=True) as store:
+            taken = take(lessor(kind, Backend(run), "root", run=run)(store), ["gpu003"], 300, "a test")
+            (refused if taken.entry is None else entries).append(taken)
+
+    threads = [threading.Thread(target=want, args=(tmp_path / name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(entries), len(refused)) == (1, 1), (entries, refused)
+
+
+KILLED = """
+import os, sys, time
+from pathlib import Path
+from healthcheck.store.file import opened
+from inventory.discover import _run
+from provisioning.actions.slurm import Slurm
+from provisioning.lease.check import lessor
+from provisioning.lease.take import give_back, take
+kind, when, deed = sys.argv[2:]
+def dying(argv):
+    last = deed in " ".join(argv)
+    if last and when == "before":
+        os.kill(os.getpid(), 9)
+    answer = _run(argv)
+    if last:
+        os.kill(os.getpid(), 9)
+    return answer
+with opened(Path(sys.argv[1]), make=True) as store:
+    ours = lessor(kind, Slurm(dying), "root", run=dying)(store)
+    taken = take(ours, ["gpu005", "gpu006"], 300, "a test")
+    give_back(ours, taken.entry, "done")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("kind", "deed"), [
+    ("reservation", "create reservation"), ("reservation", "scontrol delete"), ("cordon", "NodeName=gpu006 State=DRAIN"),
+    ("cordon", "NodeName=gpu006 State=UNDRAIN"),
+])
+def test_killed_beside_a_deed_the_next_run_gives_back_what_was_left(bed: Slurm, tmp_path: Path, kind: str, deed: str, when: str) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), kind, when, deed], env={**os.environ, **bed.environment}, check=False,
+                          capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with opened(tmp_path) as store:
+        [left] = open_leases(store)
+        assert settle_all(store, Backend(), "root") == [f"{left.name}: given back: the process that held it is gone"]
+        assert open_leases(store) == [] and all(line.outcome is not None for line in lines(store))
+    assert shown(bed) == {} and {bed.states()[node].rstrip("*") for node in ("gpu005", "gpu006")} == {"idle"}
+
+
+def test_a_lease_whose_time_is_over_is_given_back_though_its_process_lives(bed: Slurm, tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        ours = reserving(store)
+        taken = take(ours, ["gpu001"], 300, "a test")
+        assert taken.entry is not None and settle(ours) == [] and shown(bed)
+        assert settle(reserving(store, lambda: time.time() + 301)) == [f"{taken.entry.name}: given back: its time is over"]
+    assert shown(bed) == {}
+
+
+def test_a_reservation_ends_by_itself_when_nobody_comes(bed: Slurm, tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        taken = take(reserving(store), ["gpu001"], 2, "a test")
+        assert taken.entry is not None and "EndTime=" in shown(bed)[taken.entry.name]
+        wait_until(lambda: bed.states()["gpu001"] == "idle", 60, "the end of the reservation")
+        assert "State=ACTIVE" not in shown(bed).get(taken.entry.name, "")
+
+
+def test_a_controller_that_does_not_answer_leaves_the_lease_open_for_the_next(bed: Slurm, tmp_path: Path) -> None:
+    def silent(argv: Sequence[str]) -> Answer:
+        raise TimeoutError
+
+    with opened(tmp_path, make=True) as store:
+        taken = take(reserving(store), ["gpu001"], 300, "a test")
+        assert taken.entry is not None
+        said = give_back(lessor("reservation", Backend(silent), "root", run=silent)(store), taken.entry, "done")
+        assert "did not answer" in said and [one.name for one in open_leases(store)] == [taken.entry.name]
+        assert give_back(reserving(store), taken.entry, "done") == "" and open_leases(store) == []
+        assert [line.outcome for line in lines(store)][1].startswith("not done: scontrol did not answer")
+
+
+# ---- while work is done
+
+
+class Working:
+    """Work that goes on until `end` is set, after which the node answers."""
+
+    def __init__(self) -> None:
+        self.begun, self.end = threading.Event(), threading.Event()
+        self.sent: list[str] = []
+
+    def run(self, nodes: Sequence[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+        self.sent += [node.name for node in nodes]
+        self.begun.set()
+        assert self.end.wait(60)
+        for node in nodes:
+            yield Reply(node.name, b"", None, 0, 0)
+
+
+def worked(bed: Slurm, folder: Path, deed: Callable[[Taken, Watch], object], seconds: float = 300) -> tuple[list[Reply], dict[str, str], Working, Taken]:
+    """What comes of work on gpu001 and gpu002 while `deed` is done; the lease is given back afterwards."""
+    made = lessor("reservation", Backend(), "root")
+    work = Working()
+    with opened(folder, make=True) as store:
+        taken = take(made(store), ["gpu001", "gpu002"], seconds, "a test")
+        assert taken.entry is not None
+
+        def beside() -> None:
+            assert work.begun.wait(60)
+            try:
+                deed(taken, watch)
+            finally:
+                work.end.set()
+
+        thread = threading.Thread(target=beside)
+        with Watch(folder, made, taken.entry, work, beat=BEAT_S) as watch:      # type: ignore[arg-type]
+            thread.start()
+            replies = list(watch.run([Node("gpu001"), Node("gpu002")], Program("", "", b""), Limits()))
+            lost = watch.stood()
+        thread.join()
+        give_back(made(store), taken.entry, "done")
+    assert shown(bed) == {}
+    return replies, lost, work, taken
+
+
+def test_a_reservation_that_somebody_deletes_stops_the_work(bed: Slurm, tmp_path: Path) -> None:
+    def deed(taken: Taken, watch: Watch) -> None:
+        assert taken.entry is not None
+        bed.ask("scontrol", "delete", f"ReservationName={taken.entry.name}")
+        wait_until(lambda: bool(watch.lost), what="that it is noticed")
+        wait_until(lambda: not watch._working, what="that the work ends")
+
+    replies, lost, _, taken = worked(bed, tmp_path, deed)
+    assert taken.entry is not None
+    why = f"reservation {taken.entry.name} is not there"
+    assert {(reply.node, reply.failure.stage, reply.failure.reason) for reply in replies if reply.failure} == {
+        ("gpu001", Stage.LEASE, why), ("gpu002", Stage.LEASE, why)}
+    assert lost == dict.fromkeys(("gpu001", "gpu002"), f"its lease was lost: {why}")
+
+
+def test_a_job_that_runs_in_the_reservation_stops_the_work(bed: Slurm, tmp_path: Path) -> None:
+    def deed(taken: Taken, watch: Watch) -> None:
+        assert taken.entry is not None
+        job(bed, "gpu002", f"--reservation={taken.entry.name}")
+        wait_until(lambda: bool(watch.lost), what="that it is noticed")
+        wait_until(lambda: not watch._working, what="that the work ends")
+        bed.ask("scancel", "-u", "root")
+        wait_until(lambda: not bed.ask("squeue", "-h").strip(), what="the end of the job")
+
+    replies, lost, _, _ = worked(bed, tmp_path, deed)
+    assert all(reply.failure is not None and reply.failure.stage is Stage.LEASE for reply in replies)
+    assert set(lost) == {"gpu002"} and "is on it" in lost["gpu002"]
+
+
+def test_a_lease_is_renewed_as_long_as_the_work_goes_on(bed: Slurm, tmp_path: Path) -> None:
+    def deed(taken: Taken, watch: Watch) -> None:
+        began = time.time()
+        wait_until(lambda: time.time() > began + 10, 60, "twice the lease's time")
+        assert taken.entry is not None and "State=ACTIVE" in shown(bed)[taken.entry.name]
+
+    replies, lost, _, _ = worked(bed, tmp_path, deed, seconds=5)
+    assert [reply.failure for reply in replies] == [None, None] and lost == {}
+
+
+def test_a_lease_that_was_lost_before_the_work_sends_nothing(bed: Slurm, tmp_path: Path) -> None:
+    made, work = lessor("reservation", Backend(), "root"), Working()
+    work.end.set()
+    with opened(tmp_path, make=True) as store:
+        taken = take(made(store), ["gpu001", "gpu002"], 300, "a test")
+        assert taken.entry is not None
+        bed.ask("scontrol", "update", "reservation", f"ReservationName={taken.entry.name}", "Nodes=gpu002")
+        with Watch(tmp_path, made, taken.entry, work, beat=60) as watch:    # type: ignore[arg-type]
+            replies = {reply.node: reply.failure for reply in watch.run([Node("gpu001"), Node("gpu002")], Program("", "", b""), Limits())}
+        give_back(made(store), taken.entry, "done")
+    assert work.sent == ["gpu002"] and replies["gpu002"] is None
+    assert replies["gpu001"] is not None and replies["gpu001"].stage is Stage.LEASE
+
+
+def test_a_controller_that_is_down_while_the_lease_lasts_stops_nothing_but_is_no_proof(bed: Slurm, tmp_path: Path) -> None:
+    down = threading.Event()
+
+    def run(argv: Sequence[str]) -> Answer:
+        if down.is_set():
+            raise TimeoutError
+        done = subprocess.run(argv, env=bed.environment, capture_output=True, check=False)
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    made, work = lessor("reservation", Backend(run), "root", run=run), Working()
+    with opened(tmp_path, make=True) as store:
+        taken = take(made(store), ["gpu001"], 300, "a test")
+        assert taken.entry is not None
+        with Watch(tmp_path, made, taken.entry, work, beat=BEAT_S) as watch:    # type: ignore[arg-type]
+            replies = watch.run([Node("gpu001")], Program("", "", b""), Limits())
+            work.end.set()
+            assert next(replies).failure is None
+            down.set()
+            looks = [watch.stood()]
+        assert "whether its lease stood to the end is not known" in looks[0]["gpu001"]
+        down.clear()
+        give_back(made(store), taken.entry, "done")
+    assert shown(bed) == {}
