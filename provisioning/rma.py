@@ -31,6 +31,11 @@ class Part:
     kind: str
     serial: str
 
+    @property
+    def words(self) -> str:
+        """What it is, for people."""
+        return rmas.words(self.slot, self.kind, self.serial)
+
 
 def part_at(
     node: str, seats: Sequence[Seat], known: Sequence[Rma], slot: str | None, gpu: int | None, chassis: bool, serial: str | None,

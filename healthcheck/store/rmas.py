@@ -52,8 +52,7 @@ class Rma:
     @property
     def part(self) -> str:
         """What went, in words."""
-        serial = f" {self.serial}" if self.serial else ""
-        return f"{self.kind}{serial} at {self.slot}" if self.slot else f"the whole node{f' (chassis{serial})' if serial else ''}"
+        return words(self.slot, self.kind, self.serial)
 
     @property
     def same(self) -> bool:
@@ -64,6 +63,12 @@ class Rma:
     def new(self) -> str:
         """The serial number that was said to come instead; empty where none was."""
         return (self.outcome or "").removeprefix(_OTHER).strip() if not self.same else ""
+
+
+def words(slot: str, kind: str, serial: str) -> str:
+    """A part in words."""
+    number = f" {serial}" if serial else ""
+    return f"{kind}{number} at {slot}" if slot else f"the whole node{f' (chassis{number})' if number else ''}"
 
 
 def begin(

@@ -38,6 +38,7 @@ _INSPECT = {
 _PARTS = _PORTS = _REMEDIES = 3
 _EVIDENCE, _BECAUSE, _ELSEWHERE, _TRIED = 6, 4, 4, 8
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_REPAIRS = tuple(Repair)
 _PAPER = ("rma ", "silence", "unsilence", "look")      # deeds that touch no node
 _TEXT = 160     # characters of one foreign text
 # Words that no reader of Markdown takes for more: no emphasis, code, link, mention, number of an issue or tag, and no bare address.
@@ -70,13 +71,14 @@ def ticket(verdict: Verdict, past: Past, seats: Sequence[Seat], lines: Sequence[
     is where the evidence is kept, empty where there is none.
     """
     owner = verdict.owner or Owner.OPERATOR
-    mine = [fault for fault in verdict.faults if fault.owner is owner] or list(verdict.faults[:1])
+    mine = [fault for fault in verdict.faults if fault.owner is owner]
+    repair = max((fault.repair for fault in mine), key=_REPAIRS.index, default=verdict.repair)
     problems = [problem for fault in mine for problem in fault.problems]
     began = min((fault.began for fault in mine), default=past.verdict.began if past.verdict is not None else 0.0)
     place = _place(mine[0], seats, past.node) if mine else ""
-    asked = _INSPECT.get(owner, _ASKED[Repair.INSPECT]) if verdict.repair is Repair.INSPECT else _ASKED[verdict.repair]
+    asked = _INSPECT.get(owner, _ASKED[Repair.INSPECT]) if repair is Repair.INSPECT else _ASKED[repair]
     return Ticket(
-        past.node, owner, verdict.repair,
+        past.node, owner, repair,
         f"{past.node}: {verdict.fault}" + (f", {place}" if place else ""),
         asked,
         tuple(_where(mine, past.node, seats, node)),

@@ -105,7 +105,7 @@ def open_(
             click.echo("")
             click.echo(text_of(store, opened_, one, time.time()), nl=False)
 
-        file.change(one.name, wanted, deed, yes=yes, dry_run=dry_run)
+        file.change(one.name, wanted, deed, f"to be opened: the RMA of {part.words} of {one.name}; {holds}", yes=yes, dry_run=dry_run)
 
 
 @rma.command()
@@ -176,7 +176,8 @@ def return_(
             return
         now = file.node(one.node).lifecycle
         wanted = now if away else doing.aim(now, Lifecycle(LifecycleState.BRINGUP))
-        if file.change(one.node, wanted, deed, yes=yes, dry_run=dry_run):
+        remark = f"to be written down: RMA {one.id} is returned ({said}), {one.part} of {one.node}"
+        if file.change(one.node, wanted, deed, remark, yes=yes, dry_run=dry_run):
             for line in doing.next_steps(one, said, away):
                 click.echo(line)
 

@@ -38,8 +38,13 @@ class File:
             raise UsageError(f"{name} names {len(found)} nodes, expected one")
         return found[0]
 
-    def change(self, name: str, wanted: Lifecycle, deed: Callable[[Callable[[], str]], None], *, yes: bool, dry_run: bool) -> bool:
-        """Shows what changes in the file, asks, and has `deed` done, which is handed what writes the file. Whether it was done."""
+    def change(
+        self, name: str, wanted: Lifecycle, deed: Callable[[Callable[[], str]], None], remark: str, *, yes: bool, dry_run: bool,
+    ) -> bool:
+        """Shows what changes in the file, asks, and has `deed` done, which is handed what writes the file. Whether it was done.
+
+        `remark` says what the deed is beside that.
+        """
         source = str(self.given.path)
         same = self.loaded.inventory.nodes[name].lifecycle == wanted
         after = self.given.text if same else edited(self.given, self.loaded, {name: wanted}, self.skus)
@@ -53,4 +58,4 @@ class File:
         if same and not dry_run:
             deed(write)
             return True
-        return propose(source, self.given.text, after, lambda: deed(write), yes=yes, dry_run=dry_run)
+        return propose(source, self.given.text, after, lambda: deed(write), yes=yes, dry_run=dry_run, remarks=[remark])

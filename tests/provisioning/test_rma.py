@@ -176,6 +176,12 @@ def test_a_node_that_may_get_jobs_is_refused_unless_a_person_says_who_keeps_them
     assert lifecycle(home, "gpu002") is LifecycleState.RMA
 
 
+def test_a_cordon_of_which_nobody_knows_whether_it_was_done_keeps_no_jobs_away(home: Path) -> None:
+    with opened(home / "state") as store:
+        assert mean(store, "gpu002", "slurm", "x", "us", time.time()) is not None
+    assert run(home, "open", "gpu002", "--chassis", "--reason", "x", "--yes", code=2).startswith("muster: no cordon of ours keeps jobs away")
+
+
 def test_steps_out_of_order_are_one_clear_error(home: Path) -> None:
     assert run(home, "ship", "gpu001", code=2) == "muster: there is no RMA of 'gpu001'; see: muster rma list --all\n"
     assert run(home, "return", "7", code=2) == "muster: there is no RMA 7; see: muster rma list --all\n"
@@ -224,6 +230,7 @@ def test_what_comes_back_for_a_node_that_is_gone_from_the_inventory_is_closed_al
 def test_without_a_yes_nothing_is_done(home: Path, words: tuple[str, ...]) -> None:
     said = run(home, *OPEN, *words, code=0 if words else 2)
     assert "+  gpu001: {lifecycle: {state: rma, owner: vendor, until: " in said
+    assert f"\nto be opened: the RMA of gpu OLD at {GPU3} of gpu001; muster#1 (hostfile) keeps jobs away\n" in said
     assert lifecycle(home) is LifecycleState.SERVICE and run(home, "list") == "nothing is away\n"
 
 

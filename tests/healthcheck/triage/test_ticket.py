@@ -115,6 +115,16 @@ def test_a_ticket_is_to_one_owner_and_names_what_is_for_others() -> None:
     assert "Also wrong, and not asked for here: network-port" in text
 
 
+def test_what_is_asked_of_an_owner_is_the_repair_of_what_is_theirs() -> None:
+    worn, past, seats, lines, _ = CASES["worn-gpu"]
+    port = CASES["port-down"][0]
+    both = replace(port, repair=Repair.REPLACE, faults=(*port.faults, *worn.faults))
+    said = ticket(both, past, seats, lines, NODE)
+    assert (said.owner, said.repair) == (Owner.NETWORK, Repair.INSPECT) and "both ends of the link" in said.asked
+    none_of_theirs = ticket(replace(both, owner=Owner.DATACENTRE), past, seats, lines, NODE)
+    assert none_of_theirs.evidence == () and len(none_of_theirs.others) == 2
+
+
 def test_a_component_that_has_left_its_slot_is_named_by_where_it_sat_last() -> None:
     judged, past, *_ = CASES["worn-gpu"]
     gone = Seat("gpu", "1650721", "gpu017", "0000:9a:00.0", T0 - 200 * HOUR, T0, T0 + HOUR)
