@@ -23,6 +23,7 @@ COMMANDS = {
     "nodes": ("healthcheck.cli.nodes:nodes", "Say how the nodes stand, a line each."),
     "history": ("healthcheck.cli.history:history", "Say what was wrong with nodes, and since when."),
     "store": ("healthcheck.cli.store:store", "Look after the file in which sweeps are remembered."),
+    "exporter": ("healthcheck.cli.exporter:exporter", "Serve Prometheus what is known of the fleet."),
     "triage": ("provisioning.cli.triage:triage", "Decide what is to be done about nodes, and do it."),
     "cordon": ("provisioning.cli.cordon:cordon", "Keep new jobs away from nodes, and list where we do."),
     "uncordon": ("provisioning.cli.cordon:uncordon", "Give nodes back to jobs."),

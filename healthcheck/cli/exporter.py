@@ -1,0 +1,163 @@
+"""`muster exporter`: serves Prometheus what is known of the fleet."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.span import span
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.exporter.board import Board
+    from healthcheck.exporter.sweeper import Sweeper
+    from healthcheck.exporter.tls import Tls
+
+_LISTEN = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.%a-z]+)\]|(?P<host>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
+_HOUR = 3600.0
+
+
+@click.command()
+@click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:9847", show_default=True, help="Where to serve; [::1]:9847 for IPv6.")
+@click.option("--every", metavar="SPAN", callback=span(10, 86400), help="Sweep all nodes of the inventory so often, too (1m, 5m).")
+@click.option("--stale", metavar="SPAN", callback=span(10, 30 * 86400),
+              help="From what age on a result says nothing any more. [three times --every, else 1h]")
+@click.option("--http-sd", metavar="PORT", type=click.IntRange(1, 65535), help="Give the inventory at /sd, as targets on this port.")
+@click.option("--tls-cert", metavar="FILE", help="Serve TLS with this certificate (PEM, with its chain); read again when it is renewed.")
+@click.option("--tls-key", metavar="FILE", help="Its key.")
+@click.option("--tls-clients", metavar="FILE", help="Serve only clients whose certificate one of these authorities has signed.")
+@click.option("--most-series", metavar="N", type=click.IntRange(1000), default=250_000, show_default=True, help="Bound of a page.")
+@click.option("--once", is_flag=True, help="Print the page and end, for node_exporter's textfile collector or promtool.")
+@click.option("--rules-dir", is_flag=True, help="Print where the recording and alert rules are, and end.")
+@click.option("--print-rules", is_flag=True, help="Print these rules as one file, and end.")
+@click.option("--rules", metavar="DIR", help="With --every: a folder of site rules.")
+@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check. Without one: the nodes in the store.")
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def exporter(
+    listen: str, every: float | None, stale: float | None, http_sd: int | None, tls_cert: str | None, tls_key: str | None,
+    tls_clients: str | None, most_series: int, once: bool, rules_dir: bool, print_rules: bool, rules: str | None, inventory: str | None,
+    state: str | None,
+) -> int:
+    """Serve Prometheus the newest results of all nodes, from the store that `muster check --store` fills, or by sweeping itself.
+
+    At /metrics: states, rules that did not pass, ages of results, Xids and errors, temperatures, cordons, the breaker, and how muster
+    itself does; /healthz, /readyz; at /sd with --http-sd the inventory as service discovery. A node without a fresh result is unknown.
+
+    \b
+    muster exporter                                       serves what others sweep, on loopback
+    muster exporter --every 5m --listen 0.0.0.0:9847 --tls-cert muster.pem --tls-key muster.key
+    muster exporter --once | promtool check metrics
+    muster exporter --print-rules > /etc/prometheus/rules/muster.yml
+
+    \b
+    scrape_configs:
+      - {job_name: muster, scrape_interval: 1m, static_configs: [{targets: ['head:9847']}]}
+
+    Ends with 0 on SIGTERM or Ctrl-C.
+    """
+    from healthcheck.exporter.alerts import folder, together
+
+    if rules_dir or print_rules:
+        click.echo(folder() if rules_dir else together(), nl=rules_dir)
+        return 0
+    if rules is not None and every is None:
+        raise UsageError("--rules is for the sweeps of --every")
+    host, port = _where(listen)
+    tls = _tls(tls_cert, tls_key, tls_clients)
+    sweeper = _sweeper(every, rules, inventory, state)
+    refused = [0]
+    span_s = stale if stale is not None else 3 * every if every is not None else _HOUR
+    board = _board(inventory, state, span_s, most_series, http_sd, sweeper, refused)
+    if once:
+        click.echo(board.text(), nl=False)
+        return 0
+    return _served(board, host, port, tls, sweeper, refused)
+
+
+def _served(board: Board, host: str, port: int, tls: Tls | None, sweeper: Sweeper | None, refused: list[int]) -> int:
+    from healthcheck.exporter.server import Server, serve
+
+    try:
+        server = Server(host, port, tls)
+    except OSError as error:
+        raise UsageError(f"--listen {host}:{port}: {error.strerror}") from None
+    server.board = board
+    server.counted = refused
+    if tls is None and not server.server_address[0].startswith(("127.", "::1")):  # type: ignore[arg-type]
+        click.echo("muster: this is served in the clear beyond this machine; --tls-cert and --tls-key serve TLS", err=True)
+    stop = serve(server)
+    try:
+        if sweeper is not None:
+            sweeper.start()
+        shown = f"[{server.server_name}]" if ":" in server.server_name else server.server_name
+        click.echo(f"muster: serving http{'s' if tls is not None else ''}://{shown}:{server.server_port}/metrics", err=True)
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        with contextlib.suppress(KeyboardInterrupt):
+            stop()
+            if sweeper is not None:
+                sweeper.stop()
+        sys.stderr.flush()
+
+
+def _board(
+    inventory: str | None, state: str | None, stale: float, most: int, http_sd: int | None, sweeper: Sweeper | None, refused: list[int],
+) -> Board:
+    from healthcheck.exporter.board import Board
+    from healthcheck.exporter.page import Page
+    from healthcheck.exporter.processed import processed
+    from healthcheck.exporter.stored import Nodes, StoreSource
+    from inventory.locate import find_inventory, state_dir
+
+    nodes = Nodes(find_inventory(inventory))
+    if http_sd is not None and nodes.nodes is None:
+        raise UsageError("--http-sd gives an inventory, and none was found: --inventory FILE")
+
+    def sweeping() -> tuple[bool, int] | None:
+        return (sweeper.runs, sweeper.starts) if sweeper is not None else None
+
+    return Board(StoreSource(state_dir(state), nodes), Page(stale, most), lambda: processed(refused[0], sweeping()),
+                 inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None, port=http_sd)
+
+
+def _sweeper(every: float | None, rules: str | None, inventory: str | None, state: str | None) -> Sweeper | None:
+    from healthcheck.exporter.sweeper import Sweeper
+    from inventory.locate import find_inventory, state_dir
+
+    if every is None:
+        return None
+    path = find_inventory(inventory)
+    if path is None:
+        raise UsageError("--every sweeps the nodes of an inventory, and none was found: --inventory FILE")
+    words = ["--store", "--every", f"{every:g}", "--format", "json", "--inventory", str(path), "--state", str(state_dir(state))]
+    return Sweeper([*words, *(("--rules", rules) if rules is not None else ())])
+
+
+def _tls(certificate: str | None, key: str | None, clients: str | None) -> Tls | None:
+    from healthcheck.exporter.tls import Tls
+
+    if certificate is None and key is None and clients is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError("TLS needs a certificate and its key: --tls-cert FILE --tls-key FILE")
+    return Tls(Path(certificate), Path(key), Path(clients) if clients is not None else None)
+
+
+def _where(listen: str) -> tuple[str, int]:
+    match = _LISTEN.fullmatch(listen)
+    if match is None or int(match["port"]) > 65535:
+        raise UsageError(f"--listen {listen}: expected HOST:PORT, such as 127.0.0.1:9847 or [::1]:9847")
+    # An empty host would be every address there is, which nobody has said.
+    host = match["six"] or match["host"]
+    if not host:
+        raise UsageError(f"--listen {listen}: names no host; 0.0.0.0 is all of this machine's addresses")
+    return host, int(match["port"])

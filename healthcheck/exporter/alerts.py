@@ -1,0 +1,21 @@
+"""Where the recording and alert rules for Prometheus are, in a checkout or an installed wheel, and all of them as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from healthcheck.rulesfolder import packaged
+
+
+def folder() -> Path:
+    """The folder of the rule files, one for each subject."""
+    return packaged() / "prometheus"
+
+
+def together() -> str:
+    """All rule files as one: each is `groups:` and a list, and so is the whole."""
+    parts = []
+    for path in sorted(folder().glob("*.yml")):
+        head, _, body = path.read_text(encoding="utf-8").partition("groups:\n")
+        parts.append(head + body)
+    return "groups:\n" + "".join(parts)

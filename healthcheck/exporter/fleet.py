@@ -1,0 +1,124 @@
+"""What is said of the fleet as a whole, of triage, and of muster itself."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from healthcheck.exporter.source import Fleet, Head
+from healthcheck.exporter.text import COUNTER, GAUGE, Family
+from healthcheck.recording import Outcome
+from healthcheck.store.newest import Newest
+
+PROBES = Family("muster_probes", GAUGE, "On how many nodes a probe ended so, by their fresh newest looks.", ("outcome", "probe"))
+PROBE_MEDIAN = Family("muster_probe_median_seconds", GAUGE, "What a probe took on the median node, by the fresh newest looks.", ("probe",))
+PROBE_LONGEST = Family("muster_probe_longest_seconds", GAUGE, "What a probe took where it took longest, by the fresh newest looks.",
+                       ("probe",))
+BREAKER = Family("muster_breaker_open", GAUGE, "Whether triage makes no new isolations until a person closes its breaker.")
+BREAKER_SINCE = Family("muster_breaker_opened_timestamp_seconds", GAUGE, "When the breaker opened, in seconds since 1970; 0 while closed.")
+VERDICTS = Family("muster_verdicts", GAUGE, "Open verdicts of triage, by what jobs may do there and what is to be done.",
+                  ("isolation", "repair"))
+INCIDENTS = Family("muster_incidents", GAUGE, "Open incidents: causes that are not of one node.", ("kind", "owner"))
+SILENCES = Family("muster_silences", GAUGE, "Silences that hold.")
+LEASES = Family("muster_leases", GAUGE, "Leases of nodes for disruptive work that have not ended.")
+RMAS = Family("muster_rmas", GAUGE, "Parts and nodes that are on their way to the vendor and back.")
+UNFINISHED = Family("muster_ledger_unfinished", GAUGE, "Deeds in the ledger of which nobody knows the end.")
+SWEEPS = Family("muster_sweeps_total", COUNTER, "Sweeps that the store has taken.")
+SWEEP_STARTED = Family("muster_sweep_newest_started_timestamp_seconds", GAUGE, "When the newest stored sweep began; 0 for none.")
+SWEEP_SECONDS = Family("muster_sweep_newest_seconds", GAUGE, "How long the newest stored sweep took.")
+SWEEP_NODES = Family("muster_sweep_newest_nodes", GAUGE, "Nodes in the newest stored sweep.")
+SWEEP_UNREACHED = Family("muster_sweep_newest_unreached_nodes", GAUGE, "Nodes that the newest stored sweep did not reach.")
+SWEEP_PARTIAL = Family("muster_sweep_newest_partial", GAUGE, "Whether the newest stored sweep was interrupted.")
+STORE_BYTES = Family("muster_store_bytes", GAUGE, "The size of the store's file.")
+UP = Family("muster_source_up", GAUGE, "Whether what the exporter is told by could be read; while not, no node is known to be well.")
+INVENTORY = Family("muster_inventory_last_reload_successful", GAUGE, "Whether the inventory could be read as it is now.")
+BUILD = Family("muster_build_info", GAUGE, "What runs here; always 1.", ("python", "version"))
+STALE_AFTER = Family("muster_stale_after_seconds", GAUGE, "The age from which on a node's newest result says nothing any more.")
+READING = Family("muster_exporter_page_seconds", GAUGE, "What it took to make the page before this one; 0 on the first.")
+PAGES = Family("muster_exporter_pages_total", COUNTER, "Pages that were made.")
+SERIES = Family("muster_exporter_series", GAUGE, "Series on this page, without what is said of the exporter itself.")
+LEFT_OUT = Family("muster_exporter_series_left_out", GAUGE, "Series that are not on this page, for it would be too long.", ("metric",))
+REFUSED = Family("muster_exporter_refused_connections_total", COUNTER, "Connections that were closed at once, for there were too many.")
+SWEEPER = Family("muster_exporter_sweeper_up", GAUGE, "Whether the process that sweeps for this exporter (--every) runs.")
+SWEEPER_STARTS = Family("muster_exporter_sweeper_starts_total", COUNTER, "How often that process was started.")
+CPU = Family("process_cpu_seconds_total", COUNTER, "Total user and system CPU time spent in seconds.")
+MEMORY = Family("process_resident_memory_bytes", GAUGE, "Resident memory size in bytes.")
+STARTED = Family("process_start_time_seconds", GAUGE, "Start time of the process since unix epoch in seconds.")
+FILES = Family("process_open_fds", GAUGE, "Number of open file descriptors.")
+FAMILIES = (PROBES, PROBE_MEDIAN, PROBE_LONGEST, BREAKER, BREAKER_SINCE, VERDICTS, INCIDENTS, SILENCES, LEASES, RMAS, UNFINISHED, SWEEPS,
+            SWEEP_STARTED, SWEEP_SECONDS, SWEEP_NODES, SWEEP_UNREACHED, SWEEP_PARTIAL, STORE_BYTES, UP, INVENTORY, BUILD, STALE_AFTER,
+            READING, PAGES, SERIES, LEFT_OUT, REFUSED, SWEEPER, SWEEPER_STARTS, CPU, MEMORY, STARTED, FILES)
+
+# More probes there are not; a node that lies must not make series.
+_MOST_PROBES = 512
+Sample = tuple[Family, str]
+
+
+@dataclass(frozen=True)
+class Process:
+    """The exporter's own process, and where it sweeps itself that one's: whether it runs and how often it was started."""
+
+    version: str
+    python: str
+    cpu_seconds: float
+    resident_bytes: float
+    started: float
+    files: int
+    refused: int = 0
+    sweeper: tuple[bool, int] | None = None
+
+
+def probes(looks: Iterable[Newest]) -> Iterator[Sample]:
+    """Of each probe how it ended and what it took, over all these looks."""
+    outcomes: dict[tuple[str, str], int] = defaultdict(int)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for look in looks:
+        for probe, outcome, took in look.shown.probes:
+            if probe in seconds or len(seconds) < _MOST_PROBES:
+                outcomes[probe, outcome] += 1
+                seconds[probe].append(took)
+    for probe in sorted(seconds):
+        for ended in Outcome:
+            yield PROBES, PROBES.sample(outcomes[probe, ended.value], ended.value, probe)
+        yield PROBE_MEDIAN, PROBE_MEDIAN.sample(statistics.median(seconds[probe]), probe)
+        yield PROBE_LONGEST, PROBE_LONGEST.sample(max(seconds[probe]), probe)
+
+
+def head(known: Head) -> Iterator[Sample]:
+    """Triage, sweeps and the store."""
+    yield BREAKER, BREAKER.sample(known.breaker is not None)
+    yield BREAKER_SINCE, BREAKER_SINCE.sample(known.breaker or 0)
+    for keys, count in sorted(known.verdicts.items()):
+        yield VERDICTS, VERDICTS.sample(count, *keys)
+    for keys, count in sorted(known.incidents.items()):
+        yield INCIDENTS, INCIDENTS.sample(count, *keys)
+    started, finished = known.sweep_started, known.sweep_finished
+    for family, value in (
+        (SILENCES, known.silences), (LEASES, known.leases), (RMAS, known.rmas), (UNFINISHED, known.unfinished), (SWEEPS, known.sweeps),
+        (SWEEP_STARTED, started or 0), (SWEEP_SECONDS, finished - started if started is not None and finished is not None else 0),
+        (SWEEP_NODES, known.sweep_nodes), (SWEEP_UNREACHED, known.sweep_unreached), (SWEEP_PARTIAL, known.sweep_partial),
+        (STORE_BYTES, known.store_bytes),
+    ):
+        yield family, family.sample(value)
+
+
+def health(fleet: Fleet, stale: float) -> Iterator[Sample]:
+    """Whether muster itself is well."""
+    yield UP, UP.sample(not fleet.trouble)
+    yield INVENTORY, INVENTORY.sample(fleet.inventory_well)
+    yield STALE_AFTER, STALE_AFTER.sample(stale)
+
+
+def process(own: Process, page_seconds: float, pages: int) -> Iterator[Sample]:
+    """The exporter's own process."""
+    yield BUILD, BUILD.sample(1, own.python, own.version)
+    yield READING, READING.sample(round(page_seconds, 4))
+    yield PAGES, PAGES.sample(pages)
+    yield REFUSED, REFUSED.sample(own.refused)
+    if own.sweeper is not None:
+        yield SWEEPER, SWEEPER.sample(own.sweeper[0])
+        yield SWEEPER_STARTS, SWEEPER_STARTS.sample(own.sweeper[1])
+    for family, value in ((CPU, own.cpu_seconds), (MEMORY, own.resident_bytes), (STARTED, own.started), (FILES, own.files)):
+        yield family, family.sample(value)

@@ -1,0 +1,143 @@
+"""What is said of each node, as lines of each family.
+
+A node of which no fresh look is there is `unknown`, never seen or not lately; nothing that an older look showed is said as if it were so
+now: states, results, temperatures are left out. Counters go on, for they say what was seen to happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from healthcheck.exporter.source import NodeNow, fresh
+from healthcheck.exporter.text import COUNTER, GAUGE, Family
+from healthcheck.outcome import NodeState, Status
+from healthcheck.store.newest import NotPassed
+from healthcheck.store.shown import Shown
+
+INFO = Family("muster_node_info", GAUGE, "Where a node stands, and what it is to be, by the inventory; always 1.",
+              ("leaf", "node", "nvlink_domain", "power", "profile", "rack", "sku"))
+LIFECYCLE = Family("muster_node_lifecycle", GAUGE, "A node's lifecycle, by the inventory; always 1. Only service counts in alerts.",
+                   ("lifecycle", "node"))
+STATE = Family("muster_node_state", GAUGE, "Whether a node is in this state, by its newest look; unknown, too, where that is not fresh.",
+               ("node", "state"))
+NEWEST = Family("muster_node_newest_result_timestamp_seconds", GAUGE,
+                "When the sweep began whose results are a node's newest, in seconds since 1970; 0 for a node that was never looked at.",
+                ("node",))
+STALE = Family("muster_node_stale", GAUGE, "Whether a node has no fresh result: its newest is too old, or there is none.", ("node",))
+RESULTS = Family("muster_node_results", GAUGE, "How many rules had this status in a node's newest look.", ("node", "status"))
+UNSEEN = Family("muster_node_probes_unseen", GAUGE, "How many of the probes that a node's newest look asked for brought nothing.",
+                ("node",))
+PROBING = Family("muster_node_probe_seconds", GAUGE, "What the probes of a node's newest look took, added up.", ("node",))
+SOFTWARE = Family("muster_node_software_info", GAUGE, "The versions that a node runs, by its newest look; always 1.",
+                  ("driver", "kernel", "node"))
+XIDS = Family("muster_node_xids_total", COUNTER, "Xids that a node's kernel log showed, over all looks.", ("node",))
+ECC = Family("muster_node_gpu_ecc_uncorrected_errors_total", COUNTER,
+             "Uncorrectable memory errors that a node's GPUs met from one look to the next.", ("node",))
+REMAPS = Family("muster_node_gpu_row_remaps_total", COUNTER, "Rows of memory that a node's GPUs remapped from one look to the next.",
+                ("cause", "node"))
+SLOWDOWN = Family("muster_node_gpu_slowdown_seconds_total", COUNTER,
+                  "For how long a node's GPUs were slowed down from one look to the next, added up over its GPUs.", ("node", "reason"))
+POWER = Family("muster_node_gpu_power_watts", GAUGE, "What all GPUs of a node drew at its newest look.", ("node",))
+GPU = Family("muster_gpu_info", GAUGE, "A GPU, and where it sits; always 1.", ("gpu", "model", "node", "pci", "serial", "uuid", "vbios"))
+TEMPERATURE = Family("muster_gpu_temperature_celsius", GAUGE, "A GPU's temperature at its node's newest look.", ("node", "pci"))
+CORRECTED = Family("muster_gpu_ecc_corrected_errors_total", COUNTER, "Corrected memory errors of a GPU over the life of its board.",
+                   ("node", "pci"))
+DOWNED = Family("muster_port_link_downed_total", COUNTER, "How often a port's link went down, by its own counter, which stays at 255.",
+                ("node", "pci", "port"))
+CORDONED = Family("muster_node_cordoned", GAUGE, "We keep new jobs away from a node there, by whose word (triage or person); always 1.",
+                  ("backend", "by", "node"))
+BY_NUMBER = Family("muster_node_xids_by_number_total", COUNTER,
+                   "Xids by their number; one that was never seen on a node has no series.", ("node", "xid"))
+NOT_PASSED = Family("muster_node_rule_not_passed", GAUGE,
+                    "A rule that failed or could not be judged in a node's newest look, the worst first where there are too many: how "
+                    "many things it found wrong, and 0 where it was not measured.", ("node", "owner", "rule", "severity", "status"))
+
+# In the order of the page. The last are there for what is wrong only, and so are of no fixed number.
+FAMILIES = (INFO, LIFECYCLE, STATE, NEWEST, STALE, RESULTS, UNSEEN, PROBING, SOFTWARE, XIDS, ECC, REMAPS, SLOWDOWN, POWER, GPU, TEMPERATURE,
+            CORRECTED, DOWNED, CORDONED, BY_NUMBER, NOT_PASSED)
+_AT = {family.name: number for number, family in enumerate(FAMILIES)}
+_SEVERITIES = ("critical", "warning", "info")
+_TOTALS = (("ecc_uncorrected", ECC, ()), ("rows_corrected", REMAPS, ("corrected",)), ("rows_uncorrected", REMAPS, ("uncorrected",)))
+_SLOW = (("slow_thermal", "thermal"), ("slow_power_brake", "power_brake"))
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One node's lines, in the order of FAMILIES. The rules that did not pass go from worst to least."""
+
+    of: tuple[Sequence[str], ...]
+
+
+def lines(at: NodeNow, now: float, stale: float) -> Lines:
+    """All that is said of one node."""
+    found: tuple[list[str], ...] = tuple([] for _ in FAMILIES)
+    for family, line in _lines(at, fresh(at.newest, now, stale)):
+        found[_AT[family.name]].append(line)
+    return Lines(found)
+
+
+def _lines(at: NodeNow, is_fresh: bool) -> Iterator[tuple[Family, str]]:
+    name, node, newest = at.name, at.node, at.newest
+    if node is not None:
+        said = (",".join(node.leaf), name, node.nvlink_domain or "", node.power or "", node.profile or "", node.rack or "", node.sku or "")
+        yield INFO, INFO.sample(1, *said)
+        yield LIFECYCLE, LIFECYCLE.sample(1, node.lifecycle.state.value, name)
+    else:
+        yield INFO, INFO.sample(1, "", name, "", "", "", "", (newest.sku if newest is not None else None) or "")
+        yield LIFECYCLE, LIFECYCLE.sample(1, "service", name)
+    state = newest.state if newest is not None and is_fresh else NodeState.UNKNOWN.value
+    for each in NodeState:
+        yield STATE, STATE.sample(each.value == state, name, each.value)
+    yield NEWEST, NEWEST.sample(newest.time if newest is not None else 0, name)
+    yield STALE, STALE.sample(not is_fresh, name)
+    for backend, by in at.cordons:
+        yield CORDONED, CORDONED.sample(1, backend, by, name)
+    if newest is None:
+        return
+    for key, family, labels in _TOTALS:
+        if key in newest.totals:
+            yield family, family.sample(newest.totals[key], *labels, name)
+    for key, reason in _SLOW:
+        if key in newest.totals:
+            yield SLOWDOWN, SLOWDOWN.sample(newest.totals[key], name, reason)
+    if newest.xids is not None:
+        yield XIDS, XIDS.sample(sum(newest.xids.values()), name)
+        for number, count in newest.xids.items():
+            yield BY_NUMBER, BY_NUMBER.sample(count, name, number)
+    if not is_fresh:
+        return
+    if newest.stage is None:
+        for status in Status:
+            yield RESULTS, RESULTS.sample(newest.statuses.get(status.value, 0), name, status.value)
+        for one in ranked(newest.not_passed):
+            yield NOT_PASSED, NOT_PASSED.sample(one.findings, name, one.owner, one.rule, one.severity, one.status)
+    if newest.probes_unseen is not None:
+        yield UNSEEN, UNSEEN.sample(newest.probes_unseen, name)
+    yield from _shown(name, newest.shown)
+
+
+def ranked(found: Iterable[NotPassed]) -> list[NotPassed]:
+    """What failed before what was not measured, and the more severe first."""
+    return sorted(found, key=lambda one: (one.status != Status.FAIL.value, _SEVERITIES.index(one.severity), one.rule))
+
+
+def _shown(name: str, shown: Shown) -> Iterator[tuple[Family, str]]:
+    if shown.probes:
+        yield PROBING, PROBING.sample(sum(seconds for _, _, seconds in shown.probes), name)
+    if shown.driver or shown.kernel:
+        yield SOFTWARE, SOFTWARE.sample(1, shown.driver, shown.kernel, name)
+    # What a node says twice of one address it says once here.
+    gpus = {gpu.pci: gpu for gpu in shown.gpus}
+    for gpu in gpus.values():
+        yield GPU, GPU.sample(1, str(gpu.index), gpu.model, name, gpu.pci, gpu.serial, gpu.id, gpu.vbios)
+        if gpu.temperature is not None:
+            yield TEMPERATURE, TEMPERATURE.sample(gpu.temperature, name, gpu.pci)
+        if gpu.ecc_corrected is not None:
+            yield CORRECTED, CORRECTED.sample(gpu.ecc_corrected, name, gpu.pci)
+    watts = [gpu.watts for gpu in gpus.values() if gpu.watts is not None]
+    if watts and len(watts) == len(gpus):
+        yield POWER, POWER.sample(sum(watts), name)
+    for port in {(port.pci, port.name): port for port in shown.ports}.values():
+        if port.link_downed is not None:
+            yield DOWNED, DOWNED.sample(port.link_downed, name, port.pci, port.name)

@@ -1,0 +1,71 @@
+"""What the exporter is told, and by whom: on the head node by the store, on a node by whatever looks at that node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from healthcheck.store.newest import Newest
+from inventory.model import Node
+
+
+@dataclass(frozen=True)
+class NodeNow:
+    """One node: the inventory's word on it (None where there is no inventory), the newest look (None where there was none), and our
+    cordons as (back end, by whom: person or triage)."""
+
+    name: str
+    node: Node | None
+    newest: Newest | None
+    cordons: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Head:
+    """What triage and sweeps did, where the source knows. Times are epoch seconds.
+
+    `breaker` is when it opened, None while it is closed. `verdicts` counts open ones by (isolation, repair), `incidents` by (kind, owner).
+    """
+
+    breaker: float | None = None
+    verdicts: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    incidents: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    silences: int = 0
+    leases: int = 0
+    rmas: int = 0
+    unfinished: int = 0
+    sweeps: int = 0
+    sweep_started: float | None = None
+    sweep_finished: float | None = None
+    sweep_nodes: int = 0
+    sweep_unreached: int = 0
+    sweep_partial: bool = False
+    store_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All that is known at one time. `head` is None where there is none; `trouble` says, in one line, why nothing newer is known.
+
+    `generation` changes with the looks; `inventory_well` is False while an edited inventory cannot be read and the one before counts.
+    """
+
+    nodes: Sequence[NodeNow]
+    head: Head | None = None
+    trouble: str = ""
+    generation: int = 0
+    inventory_well: bool = True
+
+
+class Source(Protocol):
+    """Anything that knows of nodes."""
+
+    def read(self, now: float) -> Fleet:
+        """What is known now; never raises for what a person can mend, but says so in `trouble`."""
+
+
+def fresh(newest: Newest | None, now: float, stale: float) -> bool:
+    """Whether a look says how the node is now. One from the future, by more than the same span, says that a clock is wrong."""
+    return newest is not None and abs(now - newest.time) <= stale

@@ -1,0 +1,108 @@
+"""The store as a source: the newest look at each node of the inventory, and what triage and sweeps did."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from healthcheck.exporter.source import Fleet, Head, NodeNow
+from healthcheck.store import newest
+from healthcheck.store.file import Store, opened
+from healthcheck.store.newest import Newest
+from inventory.errors import MusterError
+from inventory.load import load_inventory
+from inventory.model import Node
+
+
+class Nodes:
+    """The inventory's nodes, read again when its file has changed; while that cannot be read, those before count."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stamp: tuple[int, int, int] | None = None
+        self.nodes: Mapping[str, Node] | None = None
+        self.trouble = ""
+        self.again()
+        if self.trouble:
+            raise MusterError(self.trouble)
+
+    def again(self) -> None:
+        """Looks whether it has changed."""
+        if self._path is None:
+            return
+        try:
+            found = self._path.stat()
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if stamp == self._stamp:
+                return
+            self.nodes = load_inventory(self._path).nodes
+            self._stamp, self.trouble = stamp, ""
+        except MusterError as error:
+            self.trouble = str(error)
+        except OSError as error:
+            self.trouble = f"{self._path}: {error.strerror}"
+
+
+class StoreSource:
+    """Reads the store in this state folder. What was decoded of a look is kept until there is a newer one."""
+
+    def __init__(self, folder: Path, nodes: Nodes) -> None:
+        self._folder = folder
+        self._nodes = nodes
+        self._looks: dict[str, tuple[tuple[object, ...], Newest]] = {}
+        self._generation = 0
+
+    def read(self, now: float) -> Fleet:
+        """The fleet; where the store cannot be read, its nodes with nothing known of them."""
+        self._nodes.again()
+        well = not self._nodes.trouble
+        try:
+            with opened(self._folder) as store:
+                self._newer(store)
+                cordons = _cordons(store)
+                head = _head(store, now)
+        except MusterError as error:
+            names = self._nodes.nodes if self._nodes.nodes is not None else self._looks
+            return Fleet(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None) for name in names), None, str(error), -1, well)
+        there: Mapping[str, Node | None] = self._nodes.nodes if self._nodes.nodes is not None else dict.fromkeys(sorted(self._looks))
+        nodes = tuple(NodeNow(name, node, self._looks[name][1] if name in self._looks else None, cordons.get(name, ()))
+                      for name, node in there.items())
+        return Fleet(nodes, head, "", self._generation, well)
+
+    def _newer(self, store: Store) -> None:
+        """Decodes the looks that have changed."""
+        found: dict[str, tuple[tuple[object, ...], Newest]] = {}
+        changed = False
+        for row in newest.rows(store):
+            held = self._looks.get(row[0])
+            if held is None or held[0] != row[1:]:
+                changed = True
+                held = (row[1:], newest.decoded(*row))
+            found[row[0]] = held
+        if changed or len(found) != len(self._looks):
+            self._generation += 1
+        self._looks = found
+
+
+def _cordons(store: Store) -> Mapping[str, tuple[tuple[str, str], ...]]:
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for node, backend, verdict in store.rows("SELECT node, backend, verdict FROM cordon WHERE ended IS NULL ORDER BY node, backend"):
+        found[node].append((backend, "person" if verdict is None else "triage"))
+    return {node: tuple(each) for node, each in found.items()}
+
+
+def _head(store: Store, now: float) -> Head:
+    (counts,) = store.rows(
+        "SELECT (SELECT opened FROM breaker WHERE closed IS NULL), (SELECT count(*) FROM silence WHERE ended IS NULL AND until > ?), "
+        "(SELECT count(*) FROM lease WHERE ended IS NULL), (SELECT count(*) FROM rma WHERE returned IS NULL), "
+        "(SELECT count(*) FROM ledger WHERE outcome IS NULL), (SELECT coalesce(max(id), 0) FROM sweep)", now)
+    verdicts = {(row[0], row[1]): row[2] for row in store.rows(
+        "SELECT isolation, repair, count(*) FROM verdict WHERE ended IS NULL GROUP BY isolation, repair")}
+    incidents = {(row[0], row[1]): row[2] for row in store.rows(
+        "SELECT kind, owner, count(*) FROM incident WHERE ended IS NULL GROUP BY kind, owner")}
+    last = store.rows("SELECT started, finished, nodes, unreached, partial FROM sweep ORDER BY id DESC LIMIT 1")
+    started, finished, nodes, unreached, partial = last[0] if last else (None, None, 0, 0, 0)
+    opened_at, silences, leases, rmas, unfinished, sweeps = counts
+    return Head(opened_at, verdicts, incidents, silences, leases, rmas, unfinished, sweeps, started, finished, nodes, unreached,
+                bool(partial), store.path.stat().st_size)

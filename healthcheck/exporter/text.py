@@ -1,0 +1,67 @@
+"""Prometheus' text format 0.0.4, byte for byte as prometheus_client writes it, at the speed that a quarter of a million series need.
+
+prometheus_client makes an object of every sample and a dictionary of its labels each time that it is asked; here a family is a template.
+The format is https://prometheus.io/docs/instrumenting/exposition_formats/; the tests compare with `prometheus_client.generate_latest`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+GAUGE, COUNTER = "gauge", "counter"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Family:
+    """One metric: its name (a counter's ends in _total), what it says, and the names of its labels in alphabetical order."""
+
+    name: str
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or list(self.labels) != sorted(set(self.labels)) \
+                or self.name.endswith("_total") is not (self.kind == COUNTER):
+            raise ValueError(f"{self.name}: not a family of ours")
+
+    @cached_property
+    def head(self) -> str:
+        """What stands before the samples."""
+        said = self.help.replace("\\", r"\\").replace("\n", r"\n")
+        return f"# HELP {self.name} {said}\n# TYPE {self.name} {self.kind}\n"
+
+    @cached_property
+    def _template(self) -> str:
+        if not self.labels:
+            return f"{self.name} %s\n"
+        return self.name + "{" + ",".join(f'{label}="%s"' for label in self.labels) + "} %s\n"
+
+    def sample(self, value: float, *values: str) -> str:
+        """One line; `values` in the order of the labels."""
+        return self._template % (*map(escape, values), number(value))
+
+
+@lru_cache(maxsize=65536)
+def escape(value: str) -> str:
+    """A label's value, with what would end it, or the line, escaped."""
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+@lru_cache(maxsize=65536)
+def number(value: float) -> str:
+    """A value as Go writes it: from a million on with an exponent."""
+    value = float(value)
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    text = repr(value)
+    dot = text.find(".")
+    if value > 0 and dot > 6:
+        mantissa = f"{text[0]}.{text[1:dot]}{text[dot + 1:]}".rstrip("0.")
+        return f"{mantissa}e+{dot - 1:02d}"
+    return text
