@@ -145,8 +145,8 @@ def next_steps(rma: Rma, said: str, away: Sequence[int]) -> Iterator[str]:
         yield (f"if it was reinstalled, or is another machine, its host keys are new and checks refuse it: compare them and pin them with "
                f"muster inventory enroll {node} --replace {node}")
     if not away:
-        yield (f"then: muster inventory lifecycle {node} service; triage gives it back to jobs after clean looks with "
-               f"muster check {node} --profile bringup --store")
+        yield (f"then: muster check {node} --profile bringup --store, and muster inventory lifecycle {node} service; after clean looks "
+               f"triage gives back what it cordoned, and a person what a person did (muster uncordon {node})")
 
 
 def _out_of_step(rma: Rma, command: str) -> UsageError:
