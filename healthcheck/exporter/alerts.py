@@ -15,7 +15,7 @@ def folder() -> Path:
 def together() -> str:
     """All rule files as one: each is `groups:` and a list, and so is the whole."""
     parts = []
-    for path in sorted(folder().glob("*.yml")):
+    for path in sorted(folder().glob("*.yaml")):
         head, _, body = path.read_text(encoding="utf-8").partition("groups:\n")
         parts.append(head + body)
     return "groups:\n" + "".join(parts)
