@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster."),
-        click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check."),
+        click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES, and `cordon:`. Default: as for muster check."),
         click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-        click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead."),
+        click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead of what `cordon:` says."),
         click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says."),
     ):
         command = option(command)
