@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.outcome import NodeState
-from healthcheck.report.plan import _ago
+from healthcheck.report.plan import ago
 from healthcheck.store.history import Spell
 from healthcheck.triage.past import Past
 from healthcheck.triage.policy import Isolation
@@ -95,7 +95,7 @@ def lines(rows: Sequence[Row], now: float, fold: Fold, paint: Paint, *, every: b
 
 
 def _cells(one: Row, now: float) -> tuple[str, ...]:
-    old = f"not looked at for {_ago(now - one.seen)}" if one.stale and one.seen is not None else ""
+    old = f"not looked at for {ago(now - one.seen)}" if one.stale and one.seen is not None else ""
     why = "; ".join(text for text in (one.alarm, old, one.why) if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-", one.repair or "-",
             one.owner or "-", one.fault or "-", utc(one.since) if one.since is not None else "-", one.cordon or "-",
@@ -104,12 +104,12 @@ def _cells(one: Row, now: float) -> tuple[str, ...]:
 
 def remarks(rows: Sequence[Row], newest: float | None, now: float, stale_s: float, fold: Fold) -> Iterator[str]:
     """What holds for all of it: how many there are, how old the newest sweep is, and which nodes no sweep has seen for long, or ever."""
-    age = f"the newest sweep is {_ago(now - newest)} old" if newest is not None else "no sweep is stored: muster check --store"
+    age = f"the newest sweep is {ago(now - newest)} old" if newest is not None else "no sweep is stored: muster check --store"
     unfit = sum(one.isolation is not Isolation.NONE for one in rows)
     yield (f"{len(rows)} node{'s' * (len(rows) != 1)}, {sum(one.in_service for one in rows)} in service; "
            f"{unfit} not fit for new jobs; {age}")
     if stale := [one.node for one in rows if one.stale and one.in_service]:
-        yield f"warning: no sweep has looked at all of {fold(stale)} for over {_ago(stale_s)}; the states shown are older"
+        yield f"warning: no sweep has looked at all of {fold(stale)} for over {ago(stale_s)}; the states shown are older"
     if never := [one.node for one in rows if one.state == NEVER and one.in_service]:
         yield f"warning: no stored sweep has ever seen {fold(never)}"
 

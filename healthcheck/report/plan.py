@@ -24,7 +24,7 @@ def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold,
         yield f"BREAKER OPEN: {why}; releases go on, and the worst faults have a reserve"
     if plan.closes:
         yield f"breaker closes: {plan.closes}"
-    age = "no sweep is stored" if newest is None else f"the newest sweep is {_ago(plan.now - newest)} old"
+    age = "no sweep is stored" if newest is None else f"the newest sweep is {ago(plan.now - newest)} old"
     kept = sum(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts)
     quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
     yield f"{nodes} nodes, {serving} in service; {kept} not fit for new jobs{quiet}; {age}"
@@ -56,7 +56,8 @@ def _asked(verdict: Verdict) -> str:
     return f"[{verdict.isolation.value}; {verdict.repair.value}, by {owner}]"
 
 
-def _ago(seconds: float) -> str:
+def ago(seconds: float) -> str:
+    """A span of time in one unit, as people say it."""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"

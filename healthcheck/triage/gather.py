@@ -11,6 +11,7 @@ from healthcheck.outcome import NodeState
 from healthcheck.store.cordons import State
 from healthcheck.store.file import Store
 from healthcheck.store.history import Problem
+from healthcheck.store.rmas import alarms, rmas
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.past import Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
 from healthcheck.triage.policy import Isolation, Policy
@@ -84,9 +85,7 @@ class _Memory:
         self._boots = _lists(store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"))
         self._looks = self._read_looks(store, policy.requalify.profile)
         self._repaired = _repaired(store, since)
-        self._away = {row[0]: row[1] for row in store.rows(
-            "SELECT node, 'RMA ' || id || ' is open' || CASE WHEN shipped IS NULL THEN '' ELSE ', shipped' END || ': ' || why "
-            "FROM rma WHERE returned IS NULL")}
+        self._away = self._read_rmas(store, since)
         self._verdicts = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4]) for row in store.rows(
             "SELECT verdict.id, name, fault, isolation, began FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
         self._cordons, self._overridden = self._read_cordons(store, lost)
@@ -118,6 +117,20 @@ class _Memory:
             quiet = listed and len(listed) < _ALL_TOLD and all(self._silences(_named(name, *one)) for one in listed)
             found[name].append(Look(time, NodeState.HEALTHY.value if quiet else state))
         return found
+
+    def _read_rmas(self, store: Store, since: float) -> Mapping[str, str]:
+        """What is away, or came back and is not what it was said to be; a part that came back well is a repair."""
+        away: dict[str, str] = {}
+        found = rmas(store)
+        wrong = alarms(store, [rma for rma in found if rma.returned is not None and rma.returned >= since])
+        for rma in found:
+            if rma.returned is None:
+                away[rma.node] = f"RMA {rma.id} is {rma.state.value}: {rma.why}"
+            elif rma.id in wrong:
+                away[rma.node] = f"RMA {rma.id}: {wrong[rma.id]}"
+            elif rma.returned >= since:
+                self._repaired.setdefault(rma.node, []).append(Repaired(rma.returned, "returned from the vendor", rma.slot))
+        return away
 
     def _read_cordons(self, store: Store, lost: Lost) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, str]]:
         """Our cordons that hold, and what people did against the verdict that holds."""
@@ -167,14 +180,12 @@ def _named(node: str, rule: str, subject: str, status: str) -> Problem:
     return Problem(node, rule, subject, status, "critical", None, None, "", "", "", "", 0.0, 0.0, None, 1, None, None)
 
 
-def _repaired(store: Store, since: float) -> Mapping[str, list[Repaired]]:
-    """What was done to nodes: by muster, and by a vendor whose part came back."""
+def _repaired(store: Store, since: float) -> dict[str, list[Repaired]]:
+    """What muster did to nodes."""
     found: dict[str, list[Repaired]] = defaultdict(list)
     for node, action, finished, outcome in store.rows("SELECT node, action, finished, outcome FROM ledger WHERE finished >= ?", since):
         if action in _REPAIRS and str(outcome).startswith(_DONE):
             found[node].append(Repaired(finished, action))
-    for node, slot, returned in store.rows("SELECT node, slot, returned FROM rma WHERE returned >= ?", since):
-        found[node].append(Repaired(returned, "returned from the vendor", slot))
     return found
 
 
