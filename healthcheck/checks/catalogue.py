@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 from healthcheck.checks import (
     bmc,
     boot,
@@ -71,6 +69,9 @@ HANDED_IN = (EARLIER_BOOT, PORT_PLANS, XID_TABLE)
 
 def load() -> None:
     """Afterwards CHECKS and FACTS are complete, and every fact that a check asks for exists; raises UsageError otherwise."""
+    # An agent has no plug-ins, and does not pay for looking.
+    from importlib import metadata
+
     for entry in metadata.entry_points(group=GROUP):
         try:
             entry.load()
