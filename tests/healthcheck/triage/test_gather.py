@@ -9,6 +9,7 @@ from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import Component, Readings
+from healthcheck.store.rmas import begin, give_back, outcome, settle
 from healthcheck.store.sweeps import Sweep, record
 from healthcheck.triage.gather import gather
 from healthcheck.triage.past import Past
@@ -73,3 +74,18 @@ def test_only_the_window_that_the_policy_looks_back_on_is_read(tmp_path: Path) -
         swept(store, 2, {"n1": {"0": "A"}, "n2": {}})
         assert len(known(store, 2 + days * 24)["n1"].over) == 1
         assert known(store, 3 + days * 24)["n1"].over == ()
+
+
+def test_a_part_that_came_back_is_a_repair_unless_it_is_the_board_that_was_to_be_exchanged(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        swept(store, 1, {"n1": {"0": "A"}, "n2": {"0": "B"}})
+        for node, serial in (("n1", "A"), ("n2", "B")):
+            sent, line = begin(store, node, "0", "gpu", serial, "worn", "us", "", "", 2 * HOUR)
+            settle(store, line, "done", 2 * HOUR)
+            if node == "n1":
+                assert known(store, 3)[node].away == "RMA 1 is open: worn"
+            settle(store, give_back(store, sent, outcome(same=False, new=""), "us", 4 * HOUR), "done", 4 * HOUR)
+        swept(store, 5, {"n1": {"0": "A"}, "n2": {"0": "C"}})
+        found = known(store, 6)
+    assert "the SAME gpu came back" in found["n1"].away and found["n1"].repaired == ()
+    assert found["n2"].away == "" and [(done.time, done.slot) for done in found["n2"].repaired] == [(4 * HOUR, "0")]
