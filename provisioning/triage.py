@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from healthcheck.store import ledger
+from healthcheck.store import cordons
 from healthcheck.store.cordons import State, open_cordons
-from healthcheck.store.cordons import settle as settle_cordon
 from healthcheck.store.file import Store
 from healthcheck.store.verdicts import write
 from healthcheck.triage.plan import Act, Plan
@@ -76,9 +75,7 @@ def settle_lost(store: Store, backend: Backend, who: str, clock: Clock) -> None:
     seen = shown(store, backend, ())
     for one in open_cordons(store, backend=backend.name):
         if one.state is State.HELD and one.node in seen and seen[one.node].number != one.id:
-            with store.writing() as db:
-                line = ledger.begin(db, clock(), who, "look", one.node, f"muster#{one.id} is not there any more", backend.name)
-            settle_cordon(store, one, State.VOID, _instead(seen[one.node]), clock(), line)
+            cordons.lost(store, one, _instead(seen[one.node]), who, clock())
 
 
 def settle(store: Store, backend: Backend, who: str, clock: Clock) -> None:

@@ -62,6 +62,14 @@ def releasing(store: Store, cordon: Cordon, why: str, who: str, now: float) -> i
         return ledger.begin(db, now, who, "uncordon", cordon.node, why, cordon.backend)
 
 
+def lost(store: Store, cordon: Cordon, said: str, who: str, now: float) -> None:
+    """Writes down that people have ended a cordon, or taken it over; nothing is done, and so it is one step with its line."""
+    with store.writing() as db:
+        line = ledger.begin(db, now, who, "look", cordon.node, f"muster#{cordon.id} is not there any more", cordon.backend)
+        ledger.finish(db, line, said, now)
+        db.execute("UPDATE cordon SET state = ?, ended = ? WHERE id = ?", (State.VOID.value, now, cordon.id))
+
+
 def open_cordons(store: Store, nodes: Collection[str] | None = None, backend: str | None = None) -> list[Cordon]:
     """Cordons that are meant or held, of these nodes or of all, in the order of their numbers."""
     rows = store.rows("SELECT * FROM cordon WHERE ended IS NULL ORDER BY id")

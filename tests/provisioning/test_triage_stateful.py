@@ -20,6 +20,7 @@ from healthcheck.rulesfolder import packaged
 from healthcheck.store import rmas, silences
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
+from healthcheck.store.ledger import lines
 from healthcheck.store.sweeps import Sweep, record
 from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
@@ -30,7 +31,7 @@ from inventory.model import LifecycleState
 from provisioning import triage as doing
 from provisioning.actions.base import ActionError, Holder, number_of
 from provisioning.cordon import cordon, uncordon
-from tests.provisioning.triageworld import HOUR, NODES, RACKS, RESERVED, RULES, Death, Flaky, Machine, Trouble, back_end, serious
+from tests.provisioning.triageworld import HOUR, NODES, RACKS, RESERVED, RULES, Death, Flaky, Machine, Memory, Trouble, back_end, serious
 
 NAMES = st.sampled_from(NODES)
 NUMBER, PERCENT, HOURS, RESERVE, IN_RACK, CLOSES = 3, 50, 1.0, 1, 2, 6.0
@@ -366,6 +367,20 @@ class Triage(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "folder"):
             self.folder.cleanup()
+
+
+def test_what_people_ended_is_written_down_in_one_step_or_not_at_all(tmp_path: Path) -> None:
+    back = Memory()
+    with opened(tmp_path, make=True) as store:
+        (done,) = cordon(store, back, ["n1"], "why", "triage", lambda: 1.0)
+        assert done.held
+        back.write("n1", "mine, hands off")
+        times = iter([2.0])
+        with suppress(StopIteration):
+            doing.settle_lost(store, back, "triage", lambda: next(times))
+        assert open_cordons(store) == []
+        assert [(line.action, line.outcome) for line in lines(store)] == [
+            ("cordon", "cordoned"), ("look", "others hold it now: mine, hands off")]
 
 
 class TriageByFile(Triage):
