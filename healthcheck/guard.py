@@ -86,9 +86,19 @@ class Subject:
 class Guards:
     """The guards of one node's facts, made when first asked for. `tracker` is that of the run that goes on."""
 
-    def __init__(self, tracker: Tracker | None = None, common: Mapping[int, Subject] | None = None) -> None:
-        """`common` holds subjects by the identity of facts that several nodes have, and that whoever gives it keeps."""
+    # In `read`: facts themselves were compared.
+    WHOLLY: tuple[type, str] = (Fact, "")
+
+    def __init__(
+        self, tracker: Tracker | None = None, common: Mapping[int, Subject] | None = None, read: set[tuple[type, str]] | None = None,
+    ) -> None:
+        """`common` holds subjects by the identity of facts that several nodes have, and that whoever gives it keeps.
+
+        Into `read`, if it is given, goes every field that is read, with the fact's type; and `runs` counts runs.
+        """
         self.tracker = tracker or Tracker()
+        self.read = read
+        self.runs = 0
         self._common: Mapping[int, Subject] = {} if common is None else common
         # By identity, with the value itself beside it: so no other can come to have its number.
         self._made: dict[int, tuple[Any, Any]] = {}
@@ -96,6 +106,7 @@ class Guards:
 
     def fresh(self) -> Tracker:
         """A tracker for a run that begins: the last run's, where that has nothing on record."""
+        self.runs += 1
         if not self.tracker.clean or self.tracker.fields:
             self.tracker = Tracker()
         return self.tracker
@@ -126,13 +137,13 @@ class Guards:
         if known is not None:
             return known[1]
         if isinstance(value, Fact):
-            if whole(value):
+            if self.read is None and whole(value):
                 return value
             made: Any = _Guarded(value, self)
         elif type(value) is tuple:
             # There may be hundreds (links), nearly all of them whole.
-            items = [item if isinstance(item, Fact) and _PLAIN.issuperset(map(type, vars(item).values())) else self.wrap(item)
-                     for item in value]
+            items = [item if self.read is None and isinstance(item, Fact) and not _gaps(tuple(map(type, vars(item).values())))
+                     else self.wrap(item) for item in value]
             made = value if all(map(is_, items, value)) else tuple(items)
         else:
             return value
@@ -141,19 +152,17 @@ class Guards:
 
 
 _NO_VALUE = (Unmeasured, Unsupported, Fact, tuple)
-_PLAIN = frozenset((int, float, str, bool))
 
 
 def whole(fact: Fact) -> bool:
     """Whether every field of the fact is a plain value."""
-    kinds = set(map(type, vars(fact).values()))
-    return kinds <= _PLAIN or not any(map(_no_value, kinds))
+    return not _gaps(tuple(map(type, vars(fact).values())))
 
 
-@lru_cache(maxsize=1024)
-def _no_value(kind: type) -> bool:
-    """Whether what is of this type is never handed to a check as it is."""
-    return issubclass(kind, _NO_VALUE)
+@lru_cache(maxsize=4096)
+def _gaps(kinds: tuple[type, ...]) -> tuple[int, ...]:
+    """The places of values of these types that are never handed to a check as they are; facts are of few forms."""
+    return tuple(at for at, kind in enumerate(kinds) if issubclass(kind, _NO_VALUE))
 
 
 class _Held:
@@ -168,10 +177,11 @@ class _Guarded(_Held):
 
     def __init__(self, fact: Fact, guards: Guards) -> None:
         held, values = _held(self), vars(fact)
-        held.update(values)
-        for name in [name for name, kind in zip(values, map(type, values.values()), strict=True) if kind not in _PLAIN]:
-            if _no_value(type(values[name])):  # type: ignore[arg-type]
-                del held[name]
+        if guards.read is None:
+            held.update(values)
+            names = list(values)
+            for at in _gaps(tuple(map(type, values.values()))):
+                del held[names[at]]
         # No field has such names.
         held["the fact"] = fact
         held["the guards"] = guards
@@ -192,7 +202,17 @@ class _Guarded(_Held):
                 return member.func(self)
             if callable(member):
                 return member.__get__(self)
+        if guards.read is not None:
+            guards.read.add((type(fact), name))
         return guards.wrap(guards.tracker.value(fact, name, getattr(fact, name)))
+
+    def __eq__(self, other: object) -> bool:
+        _wholly(self)
+        return self is other
+
+    def __hash__(self) -> int:
+        _wholly(self)
+        return id(self)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -202,6 +222,12 @@ class _Guarded(_Held):
 
     def __repr__(self) -> str:
         return f"<{_held(self)['the fact'].name}>"
+
+
+def _wholly(guarded: _Guarded) -> None:
+    read = _held(guarded)["the guards"].read
+    if read is not None:
+        read.add(Guards.WHOLLY)
 
 
 def original(fact: object) -> object:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from healthcheck.alike import Alike
 from healthcheck.checks.base import PREVIOUS
 from healthcheck.facts.base import FACTS, NOTHING, Captures, Mark, build_fact
 from healthcheck.guard import Guards, Subject
@@ -44,6 +45,7 @@ class Shared:
         self._unhashable: dict[str, list[Any]] = {}
         self._results: dict[Mark, Result] = {}
         self._subjects: dict[int, Subject] = {}
+        self._alike = Alike()
         self._given: list[Any] = [None]                 # None: that there is no such fact is what nodes have in common, too
         self._common = self._of_given()
 
@@ -114,6 +116,7 @@ class Shared:
             self._common = self._of_given()
             self._results.clear()
             self._subjects.clear()
+            self._alike.clear()
         self._facts[key] = self._common[id(value)] = value
         subject = Guards().subject(value)
         if subject.guarded is subject.value:            # whole: no guard, which would be one node's
@@ -148,7 +151,7 @@ class Shared:
         def judged(rule: Rule) -> Result:
             key = (id(rule), id(sku), *map(marks.__getitem__, rule.checked.facts))
             if 0 in key:
-                return judge(rule, facts, previous, sku, guards)
+                return self._alike.result(rule, sku, facts, previous, guards, named, marks)
             known = results.get(key)
             if known is None:
                 known = results[key] = judge(rule, facts, previous, sku, guards)
