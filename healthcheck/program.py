@@ -14,18 +14,9 @@ from pathlib import Path
 from healthcheck import helper
 from healthcheck.binding import needed
 from healthcheck.joined import COLLECTOR, joined
+from healthcheck.loader import LOADER, payload
 from healthcheck.probes import ProbeSet
 from inventory.transport.base import Program
-
-# Python 2.7 and every 3.x can read it, because the first thing it does is to say which one runs it. It holds no single quote,
-# exclamation mark, backslash or newline, because those are what login shells disagree on inside single quotes.
-LOADER = (
-    "import sys;v=sys.version_info;o=sys.stdout;"
-    'o.write("muster:%s:python %d.%d"%(sys.argv[1],v[0],v[1])+chr(10));o.flush();'
-    "v<(3,8) and sys.exit();import zlib;i=sys.stdin.buffer;"
-    "p=zlib.decompress(i.read(int(i.readline() or sys.exit(1)))).split(bytes(1));"
-    'g={"__name__":"muster"};exec(compile(p[0],"muster","exec"),g);g["main"](sys.argv[1],p[1],i)'
-)
 
 
 def build(probes: ProbeSet, *, nvml: bool = True) -> Program:
@@ -35,9 +26,7 @@ def build(probes: ProbeSet, *, nvml: bool = True) -> Program:
     Without `nvml`, or where the head has no pynvml, the extra `nvml` is left out and a node that asks for it is told so.
     """
     document = json.dumps({**probes.to_json(), "helper": helper.path()}, separators=(",", ":")).encode()
-    packed = zlib.compress(collector_source() + b"\0" + document, 9)
-    payload = b"%d\n%b" % (len(packed), packed)
-    return Program(secrets.token_hex(8), LOADER, payload, _nvml_extra() if nvml else {})
+    return Program(secrets.token_hex(8), LOADER, payload(collector_source(), document), nvml_extra() if nvml else {})
 
 
 @functools.cache
@@ -47,7 +36,8 @@ def collector_source() -> bytes:
 
 
 @functools.cache
-def _nvml_extra() -> Mapping[str, bytes]:
+def nvml_extra() -> Mapping[str, bytes]:
+    """The NVML reader with what it needs of pynvml, under the name by which a node asks for it; empty where the head has no pynvml."""
     spec = importlib.util.find_spec("pynvml")
     if spec is None or spec.origin is None:
         return {}

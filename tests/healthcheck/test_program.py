@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck import collector_nvml, helper, program
+from healthcheck import collector_nvml, helper, loader, program
 from healthcheck.joined import COLLECTOR, joined
 from healthcheck.probes import Kind, Probe, ProbeSet
 
@@ -103,8 +103,8 @@ def test_the_nvml_reader_travels_only_when_asked_for() -> None:
 
 
 def test_the_loader_is_one_line_that_no_shell_takes_for_its_own() -> None:
-    assert program.LOADER.isascii() and program.LOADER.isprintable()
-    assert not set("'!\\`$") & set(program.LOADER)
+    assert loader.LOADER.isascii() and loader.LOADER.isprintable()
+    assert not set("'!\\`$") & set(loader.LOADER)
 
 
 def interpreters() -> list[str]:
@@ -138,6 +138,6 @@ def test_the_command_line_is_the_same_in_every_login_shell(shell: str, tmp_path:
     show = tmp_path / "show"
     show.write_text('#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n')
     show.chmod(0o755)
-    words = [str(show), "-I", "-S", "-c", program.LOADER, "0123456789abcdef"]
+    words = [str(show), "-I", "-S", "-c", loader.LOADER, "0123456789abcdef"]
     run = subprocess.run([path, "-c", f"exec {shlex.join(words)}"], capture_output=True, check=True, text=True, env={"HOME": str(tmp_path)})
     assert run.stdout.splitlines() == words[1:]

@@ -1,0 +1,119 @@
+"""Rules, SKUs, profiles and tables of Xids as one JSON document: made at home of YAML, read on a node that has no reader of YAML.
+
+It holds all that YAML said, so that what is read from it judges as the original does; and beside it the probes that the rules need, by
+each node's profile and each occasion, for a node whose Python is too old to work that out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from healthcheck.agent.codec import from_plain, to_plain
+from healthcheck.checks.base import CHECKS, Check
+from healthcheck.outcome import Owner, Severity
+from healthcheck.probes import Effect
+from healthcheck.profile import Profile
+from healthcheck.rule import Number, Proven, Rule, Unsupported
+from healthcheck.ruleset import Ruleset
+from healthcheck.sku import Sku
+from healthcheck.xidtable import XidTable
+from inventory.errors import UsageError
+
+SCHEMA = "muster.rules/1"
+AT_HOME = "judged at home"
+# A profile of the inventory's and one of the occasion; none is the empty name.
+Occasion = tuple[str, str]
+_SECONDS = 45.0
+
+
+def compile_rules(ruleset: Ruleset) -> dict[str, Any]:
+    """The document; equal rulesets give equal documents."""
+    sets, probes = {}, {}
+    for (own, occasion) in _occasions(ruleset):
+        made = ruleset.probe_set(_SECONDS, profiles=(own or None,), occasion=(occasion,) if occasion else ())
+        probes.update({probe.id: probe.to_json() for probe in made.probes})
+        limits = {"seconds": made.seconds, "reply_bytes": made.reply_bytes}
+        sets[f"{own}/{occasion}"] = {**limits, **({} if made.cpu_seconds is None else {"cpu_seconds": made.cpu_seconds}),
+                                     "probes": [probe.id for probe in made.probes]}
+    return {
+        "schema": SCHEMA, "digest": ruleset.digest, "rules": [_rule_to_plain(rule) for rule in ruleset.rules],
+        "skus": {name: _said(to_plain(ruleset.skus[name])) for name in sorted(ruleset.skus)},
+        "profiles": {name: _said(to_plain(ruleset.profiles[name])) for name in sorted(ruleset.profiles)},
+        "xids": None if ruleset.xids is None else _said(to_plain(ruleset.xids)),
+        "probes": {name: probes[name] for name in sorted(probes)}, "sets": sets,
+    }
+
+
+def _occasions(ruleset: Ruleset) -> Iterator[Occasion]:
+    names = ("", *sorted(ruleset.profiles))
+    for own in names:
+        for occasion in names:
+            if any(not rule.left_out for rule in ruleset.under(own or None, occasion or None)):
+                yield own, occasion
+
+
+def read_rules(document: Any) -> Ruleset:
+    """The ruleset of a document; raises UsageError for what is none. `healthcheck.checks.catalogue` must have been imported."""
+    try:
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"its schema is {ascii(document['schema'])[:60]}, expected {SCHEMA}")
+        return Ruleset(
+            tuple(_rule_from_plain(rule) for rule in document["rules"]), from_plain(Mapping[str, Sku], document["skus"]),
+            document["digest"], from_plain(Mapping[str, Profile], document["profiles"]),
+            None if document["xids"] is None else from_plain(XidTable, document["xids"]))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        said = f"{type(error).__name__}: {str(error)[:200]}"
+        raise UsageError(f"the compiled rules cannot be read ({said}); install the agent again") from error
+
+
+def on_a_node(ruleset: Ruleset) -> Ruleset:
+    """The same rules, those that need the fleet's other nodes left out: home judges them, by the same recording."""
+    return dataclasses.replace(ruleset, rules=tuple(
+        dataclasses.replace(rule, left_out=rule.left_out or AT_HOME, disabled="") if rule.checked.fleet else rule
+        for rule in ruleset.rules))
+
+
+def _rule_to_plain(rule: Rule) -> dict[str, Any]:
+    """With the parameters' numbers of a SKU as {"number": NAME}, which is no value that a rule can set."""
+    plain = {field.name: to_plain(getattr(rule, field.name)) for field in dataclasses.fields(rule)
+             if field.name not in ("checked", "parameters")}
+    return {**_said(plain), "checked": rule.checked.name, "fleet": rule.checked.fleet, "parameters": {
+        name: {"number": value.name} if isinstance(value, Number) else to_plain(value) for name, value in rule.parameters.items()}}
+
+
+def _rule_from_plain(plain: dict[str, Any]) -> Rule:
+    known = CHECKS.get(plain["checked"])
+    return Rule(
+        id=plain["id"], checked=known or _missing(plain), severity=Severity(plain["severity"]),
+        parameters={name: _parameter(value) for name, value in plain["parameters"].items()} if known else {},
+        unsupported=Unsupported(plain["unsupported"]), effect=Effect(plain["effect"]), remedy=plain["remedy"], source=plain["source"],
+        proven=Proven(plain["proven"]), origin_file=plain["origin_file"], owner=Owner(plain["owner"]),
+        overridden=tuple(plain["overridden"]), disabled=plain["disabled"] if known else "",
+        left_out=plain["left_out"] if known or plain["left_out"] else f"{AT_HOME}: its check is a plug-in's")
+
+
+def _missing(plain: dict[str, Any]) -> Check:
+    """A plug-in's check, whose code stays at home."""
+    return Check(plain["checked"], lambda: iter(()), (), {}, "", plain["fleet"])
+
+
+def _parameter(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Number(value["number"])
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _said(plain: Any) -> Any:
+    """With packaged files by their names alone, for where they are installed differs from head to head."""
+    from healthcheck.rulesfolder import called
+
+    def walk(value: Any, key: str) -> Any:
+        if isinstance(value, dict):
+            return {name: walk(held, name) for name, held in value.items()}
+        if key in ("file", "files", "origin_file", "overridden") and value:
+            return [called(one) for one in value] if isinstance(value, list) else called(value)
+        return [walk(item, "") for item in value] if isinstance(value, list) else value
+
+    return walk(plain, "")
