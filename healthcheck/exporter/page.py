@@ -11,9 +11,12 @@ from healthcheck.exporter.source import Fleet, NodeNow, fresh
 from healthcheck.exporter.text import Family
 
 MOST_SERIES = 250_000
-# What is left out first where there are too many; before any of these go the least of the rules that did not pass.
-_SPARED = (nodes.BY_NUMBER, nodes.PROBING, nodes.CORRECTED, nodes.DOWNED, nodes.GPU, nodes.TEMPERATURE, nodes.SOFTWARE, nodes.POWER,
-           nodes.RESULTS, nodes.INFO)
+# What is left out, in this order, where there are too many: a number stands for the rules that did not pass, of which each node keeps so
+# many at least, its worst ones.
+_SPARED: tuple[Family | int, ...] = (
+    4, nodes.BY_NUMBER, nodes.PROBING, 1, nodes.CORRECTED, nodes.DOWNED, nodes.GPU, nodes.TEMPERATURE, nodes.SOFTWARE, nodes.POWER,
+    nodes.RESULTS, 0, nodes.INFO)
+_MAY_LACK = (nodes.NOT_PASSED, *(each for each in _SPARED if isinstance(each, Family)))
 
 
 class Page:
@@ -38,7 +41,7 @@ class Page:
         samples += whole.process(process, before, self.pages)
         samples.append((whole.SERIES, whole.SERIES.sample(series)))
         samples += [(whole.LEFT_OUT, whole.LEFT_OUT.sample(left_out.get(family.name, 0), family.name))
-                    for family in (nodes.NOT_PASSED, *_SPARED)]
+                    for family in _MAY_LACK]
         for family, line in samples:
             of.setdefault(family, []).append(line)
         return "".join(part for family in (*nodes.FAMILIES, *whole.FAMILIES) if of.get(family) for part in (family.head, *of[family]))
@@ -67,20 +70,22 @@ class Page:
     def _fit(self, of: dict[Family, list[str]], lines: Sequence[Lines], more: int) -> dict[str, int]:
         """Leaves out what is too much, and says how many series of which metric that is."""
         room = self._most - more - sum(map(len, of.values()))
+        wrong = nodes.FAMILIES.index(nodes.NOT_PASSED)
+        counts = [len(one.of[wrong]) for one in lines]
         left_out: dict[str, int] = {}
-        if room < 0:
-            wrong = nodes.FAMILIES.index(nodes.NOT_PASSED)
-            each = [one.of[wrong] for one in lines]
-            kept = _evenly([len(one) for one in each], sum(map(len, each)) + room)
-            left_out[nodes.NOT_PASSED.name] = sum(map(len, each)) - sum(min(kept, len(one)) for one in each)
-            of[nodes.NOT_PASSED] = [line for one in each for line in one[:kept]]
-            room += left_out[nodes.NOT_PASSED.name]
-        for family in _SPARED:
+        for each in _SPARED:
             if room >= 0:
                 break
-            left_out[family.name] = len(of[family])
-            room += len(of[family])
-            of[family] = []
+            family = nodes.NOT_PASSED if isinstance(each, int) else each
+            before = len(of[family])
+            if isinstance(each, int):
+                kept = max(each, _evenly(counts, before + room))
+                of[family] = [line for one in lines for line in one.of[wrong][:kept]]
+            else:
+                of[family] = []
+            gone = before - len(of[family])
+            left_out[family.name] = left_out.get(family.name, 0) + gone
+            room += gone
         return left_out
 
 
