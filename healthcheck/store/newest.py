@@ -7,16 +7,19 @@ that is lost for a while, or exchanged, or whose driver is loaded again, takes n
 from __future__ import annotations
 
 import json
-import sqlite3
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from healthcheck.outcome import NodeReport, Status
-from healthcheck.store.file import Store
 from healthcheck.store.shown import MOST_DEVICES, GpuShown, PortShown, Shown
 from inventory.text import clean
+
+if TYPE_CHECKING:       # an agent keeps the same of its own node, and has no store
+    import sqlite3
+
+    from healthcheck.store.file import Store
 
 _NOT_PASSED = (Status.FAIL, Status.UNKNOWN)
 _MOST_XIDS = 64
@@ -58,12 +61,18 @@ class Newest:
 def write(db: sqlite3.Connection, node: int, now: float, rules: str, report: NodeReport, seen: Shown | None) -> None:
     """Puts this look in the place of the one before, inside a transaction."""
     row = db.execute("SELECT kept FROM newest WHERE node = ?", (node,)).fetchone()
-    before = json.loads(row[0]) if row is not None else {}
-    kept = before if seen is None else _kept(before, seen)
-    look = zlib.compress(json.dumps(_document(report, seen), separators=(",", ":")).encode(), 1)
+    look, kept = packed(row[0] if row is not None else None, report, seen)
     db.execute("INSERT INTO newest (node, time, rules, look, kept) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                "time = excluded.time, rules = excluded.rules, look = excluded.look, kept = excluded.kept",
-               (node, now, rules, look, json.dumps(kept, separators=(",", ":"))))
+               (node, now, rules, look, kept))
+
+
+def packed(before: str | None, report: NodeReport, seen: Shown | None) -> tuple[bytes, str]:
+    """The look and the counters as `decoded` takes them; `before` are those counters of the look before, if there was one."""
+    held = json.loads(before) if before is not None else {}
+    kept = held if seen is None else _kept(held, seen)
+    look = zlib.compress(json.dumps(_document(report, seen), separators=(",", ":")).encode(), 1)
+    return look, json.dumps(kept, separators=(",", ":"))
 
 
 def rows(store: Store) -> Iterable[tuple[str, float, str, bytes, str]]:
