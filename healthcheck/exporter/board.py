@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from healthcheck.exporter.discovery import discovery
 from healthcheck.exporter.fleet import Process
@@ -55,17 +55,17 @@ class Board:
 
     def answer(self, target: str, *, small: bool) -> Answer:
         """What a GET of this target gets, compressed where `small`."""
-        parts = urlsplit(target)
-        if parts.path == "/metrics":
+        path, _, query = target.partition("?")
+        if path == "/metrics":
             return self._metrics(small)
-        if parts.path == "/healthz":
+        if path == "/healthz":
             return Answer(200, b"ok\n")
-        if parts.path == "/readyz":
+        if path == "/readyz":
             trouble = self._newest().trouble
             return Answer(503, f"{trouble}\n".encode()) if trouble else Answer(200, b"ok\n")
-        if parts.path == "/sd":
-            return self._discovery(parts.query)
-        return Answer(200, _INDEX.encode()) if parts.path == "/" else Answer(404, b"no such page; see /\n")
+        if path == "/sd":
+            return self._discovery(query)
+        return Answer(200, _INDEX.encode()) if path == "/" else Answer(404, b"no such page; see /\n")
 
     def text(self) -> str:
         """The page as text."""

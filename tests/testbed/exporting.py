@@ -1,0 +1,72 @@
+"""A running `muster exporter`, and looks put into the store that it serves."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from healthcheck.assess import Assessment
+from healthcheck.recording import Recording
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.store.file import opened
+from healthcheck.store.readings import readings
+from healthcheck.store.sweeps import Sweep, record
+from inventory.model import Node
+from tests.command import MUSTER, environment
+from tests.testbed.sshd import wait_until
+
+
+def swept(state: Path, *looks: Recording, ago: float = 0.0, nodes: tuple[str, ...] = ()) -> None:
+    """Judges these looks by the packaged rules and stores them as a sweep; of `nodes` beside them nothing came."""
+    rules = load_ruleset([packaged()])
+    there = [Node(name, sku="hgx-h100") for name in (*(look.node for look in looks), *nodes)]
+    assessment = Assessment(there, rules, None, set())
+    for look in looks:
+        assessment.add(look, None)
+    began = time.time() - ago
+    with opened(state, make=True) as store:
+        record(store, Sweep(began, began + 1, False, "test", rules.digest), assessment.finish().reports,
+               {look.node: readings(look) for look in looks})
+
+
+@dataclass
+class Exporting:
+    """One that serves: where, and its process; its words so far are in `log`."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return self.url.partition("//")[2]
+
+
+@contextlib.contextmanager
+def exporting(home: Path, *words: str) -> Iterator[Exporting]:
+    """The command as a user starts it, on a port that is free, when it serves; it has ended afterwards."""
+    log = home / "exporter.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([str(MUSTER), "exporter", "--listen", "127.0.0.1:0", *words], cwd=home, env=environment(home),
+                                   stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        def serves() -> bool:
+            assert process.poll() is None, log.read_text()
+            return "/metrics" in log.read_text()
+
+        wait_until(serves, 60, "that the exporter serves")
+        line = next(line for line in log.read_text().splitlines() if "/metrics" in line)
+        yield Exporting(line.split()[-1].removesuffix("/metrics"), process, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
