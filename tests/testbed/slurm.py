@@ -8,6 +8,7 @@ import random
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,11 +37,17 @@ class Slurm:
         """What one of Slurm's commands prints; fails when it does."""
         return subprocess.run(argv, env=self.environment, check=True, capture_output=True, text=True, timeout=30).stdout
 
-    def booted(self, name: str) -> None:
-        """Ends a node's slurmd and starts it as after a boot of the machine (slurmd -b)."""
-        self.processes[name].terminate()
-        self.processes[name].wait(20)
-        _start(self, name, "slurmd", "-b", "-D", "-f", str(self.conf), "-N", name, "-L", f"{self.folder}/{name}.log")
+    def booted(self, *names: str) -> None:
+        """Ends the slurmd of nodes and starts them as after a boot of the machine (slurmd -b)."""
+        asked = time.time()
+        for name in names:
+            self.processes[name].terminate()
+        for name in names:
+            self.processes[name].wait(20)
+        # Slurm counts in whole seconds, and takes a boot for the one that it asked for only where it was later.
+        wait_until(lambda: time.time() > asked + 2.5, what="a later second")
+        for name in names:
+            _start(self, name, "slurmd", "-b", "-D", "-f", str(self.conf), "-N", name, "-L", f"{self.folder}/{name}.log")
 
     def states(self) -> dict[str, str]:
         """The state of each node, as `sinfo` writes it."""

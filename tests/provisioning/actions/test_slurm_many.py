@@ -73,8 +73,7 @@ def test_128_nodes_are_taken_and_given_back_beside_a_person(
         asked = timed("reboot", lambda: reboot(store, slurm, ours[:8], "driver", "me", time.time))
         assert asked["scontrol reboot"] == 1
         wait_until(lambda: all(slurm.held(NODES)[node].number for node in ours[:8]) and _issued(bed) == 8, what="the reboots")
-        for node in ours[:8]:
-            bed.booted(node)
+        bed.booted(*ours[:8])
         wait_until(lambda: not any(boot.under_way for boot in slurm.boots(NODES).values()), 60, "the nodes")
         assert timed("what became of them", lambda: settle_reboots(store, slurm, time.time)) == {"scontrol show": 2}
         given = timed("uncordon", lambda: uncordon(store, slurm, None, "done", "me", time.time))

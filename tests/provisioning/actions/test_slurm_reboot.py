@@ -129,7 +129,7 @@ def test_several_nodes_are_one_call_and_a_dry_run_is_none(bed: Slurm, slurm: Bac
     assert [argv for argv in calls if "reboot" in argv] == [("scontrol", "reboot", "gpu[006-007]")]
     for node in ("gpu006", "gpu007"):
         issued(bed, node)
-        bed.booted(node)
+    bed.booted("gpu006", "gpu007")
     wait_until(lambda: {shown(bed, node)[0] for node in ("gpu006", "gpu007")} == {"IDLE+DRAIN"}, what="the nodes")
     assert {slurm.held([node])[node].number for node in ("gpu006", "gpu007")} == {1, 2}
 
