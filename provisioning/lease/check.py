@@ -31,6 +31,8 @@ from provisioning.lease.watch import BEAT_S, Watch
 
 # The lease outlasts what is sent under it by so much, however the head ends.
 MARGIN_S = 120.0
+# Nobody means to hold nodes for longer by leaving options out.
+LONGEST_S = 86400.0
 
 MakeLessor = Callable[[Store], Lessor]
 
@@ -82,6 +84,9 @@ class Leases:
         bounds, probes = leased_limits(plan, self.timeout, self.fanout)
         if not probes:
             raise UsageError("--disruptive: none of the rules that are judged is disruptive; `muster rules list` shows which are")
+        if bounds.sweep_s > LONGEST_S and self.timeout is None:
+            raise UsageError(f"--disruptive: {cost(probes, bounds, len(plan.nodes))}: name fewer nodes, choose rules "
+                             "(--only dcgm-diag-medium), or say --timeout")
         made = lessor(self.kind, backend(self.inventory, Options()), who())
         click.echo(f"muster: {cost(probes, bounds, len(plan.nodes))}", err=True)
         with leased(plan, transport, bounds, self.folder, made) as granted:

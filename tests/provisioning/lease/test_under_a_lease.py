@@ -21,8 +21,10 @@ from healthcheck.report.progress import progress
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.saved import load_manifest
+from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
+from provisioning.lease.check import Leases
 from tests.healthcheck import machine
 from tests.testbed.collector import collect
 
@@ -67,6 +69,14 @@ def test_the_bounds_are_what_the_probes_may_take_one_after_another_and_a_deadlin
     assert sweep.leased_limits(plan, None, 1)[0].sweep_s == 2 * bounds.node_s + 60
     assert sweep.leased_limits(plan, 90, 64)[0].sweep_s == sweep.leased_limits(plan, 90, 64)[0].node_s == 90
     assert sweep.leased_limits(sweep.Plan(NODES, RULES.select(["gpu-count"])), None, 64)[1] == ()
+
+
+def test_whoever_names_a_fleet_and_no_rule_is_asked_what_is_meant(tmp_path: Path) -> None:
+    plan = sweep.Plan(tuple(Node(f"gpu{number:03d}") for number in range(512)), RULES)
+    with pytest.raises(UsageError, match=r"512 nodes leased for at most \d+ min .*: name fewer nodes, choose rules"), \
+            Leases(None, None, tmp_path, None, 64)(plan, Sent()):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def said(status: str) -> Capture:
