@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import sys
+import zlib
 from typing import Any, Dict, List, NoReturn, Sequence
 
 from healthcheck.collector.rooted import HELPER_RUNS, digest
@@ -70,9 +71,9 @@ def serve(words: Sequence[str], table: Dict[str, Any]) -> None:
         def document(self) -> Dict[str, Any]:
             return dict(Run.document(self), digests={probe["id"]: digest(probe) for probe in probes})
 
-        def packed(self) -> str:
+        def packed(self) -> bytes:
             # To a collector that may be of another version.
-            return json.dumps(self.document())
+            return zlib.compress(json.dumps(self.document()).encode(), 3)
 
     # A caller may have closed the first three: what we open must not be taken for one of them.
     null = os.open(os.devnull, os.O_RDWR)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zlib
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from healthcheck.probes import KIB, MIB, Probe, ProbeSet
@@ -25,7 +23,10 @@ from inventory.transport.base import Failure, Reply, Stage
 
 SCHEMA = "muster.reply/2"
 _SLACK = 64 * KIB
-_LARGE = 64 * KIB
+
+
+class _TooLarge(RecordingError):
+    """It grows past its limit."""
 
 
 def decode(reply: Reply, *, limit: int = 32 * MIB) -> Recording:
@@ -36,28 +37,28 @@ def decode(reply: Reply, *, limit: int = 32 * MIB) -> Recording:
     if reply.failure is not None:
         return Recording(reply.node, reply.received, None, reply.failure)
     try:
-        lines = io.BytesIO(_inflate(reply.body or b"", limit))
-        document = _parse(lines.readline())
+        text, blocks = _inflate(reply.body or b"", limit)
+        document = _parse(text)
         host = host_from_json(_object(document, "host"))
-        captures = captures_from_json(_with_files(_object(document, "captures"), lines))
+        captures = captures_from_json(_with_files(_object(document, "captures"), blocks, limit - len(text)))
     except RecordingError as error:
-        return Recording(reply.node, reply.received, None, Failure(Stage.REPLY, str(error)))
+        why = f"the answer grows past {limit / MIB:g} MiB" if isinstance(error, _TooLarge) else str(error)
+        return Recording(reply.node, reply.received, None, Failure(Stage.REPLY, why))
     return Recording(reply.node, reply.received, host, None, captures)
 
 
-def _inflate(body: bytes, limit: int) -> bytes:
+def _inflate(body: bytes, limit: int) -> tuple[bytes, bytes]:
+    """What the compressed stream at the beginning holds, and what follows it."""
     machine = zlib.decompressobj()
     try:
         data = machine.decompress(body, limit + 1)
     except zlib.error:
         raise RecordingError("the answer is damaged: it cannot be decompressed") from None
     if len(data) > limit:
-        raise RecordingError(f"the answer grows past {limit / MIB:g} MiB")
+        raise _TooLarge
     if not machine.eof:
         raise RecordingError("the answer is cut: its compressed stream does not end")
-    if machine.unused_data:
-        raise RecordingError("the answer is not ours: something follows its end")
-    return data
+    return data, machine.unused_data
 
 
 def _parse(data: bytes) -> dict[str, Any]:
@@ -68,9 +69,9 @@ def _parse(data: bytes) -> dict[str, Any]:
     return document
 
 
-def _json(line: bytes) -> dict[str, Any]:
+def _json(text: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(line)
+        document = json.loads(text)
     except RecursionError:
         raise RecordingError("the answer is nested too deeply") from None
     except ValueError:
@@ -80,23 +81,42 @@ def _json(line: bytes) -> dict[str, Any]:
     return document
 
 
-def _with_files(captures: dict[str, Any], lines: io.BytesIO) -> dict[str, Any]:
-    """The captures, in each that says it has files those of the next line: no line serves twice, and none is left over."""
+def _with_files(captures: dict[str, Any], blocks: bytes, room: int) -> dict[str, Any]:
+    """The captures, each that has the size of a block in place of its files with those of the next block: none serves twice, and none
+    is left over. In all they hold at most `room` bytes."""
+    at = 0
     for name, capture in captures.items():
-        if isinstance(capture, dict) and "files" in capture:
-            if capture["files"] is not True:
-                raise RecordingError("the answer's files are not in lines of their own")
-            line = lines.readline()
-            capture["files"] = _files(name, line) if len(line) <= _LARGE else _files.__wrapped__(name, line)
-    if lines.read(1):
+        size = capture.get("files") if isinstance(capture, dict) else None
+        if type(size) is not int:
+            continue
+        if not 0 < size <= len(blocks) - at:
+            raise RecordingError("the answer is cut: there is less than it announces")
+        capture["files"], length = _files(name, blocks[at:at + size], room)
+        at, room = at + size, room - length
+        if room < 0:
+            raise _TooLarge
+    if at < len(blocks):
         raise RecordingError("the answer is not ours: something follows its end")
     return captures
 
 
-@lru_cache(maxsize=512)
-def _files(name: str, line: bytes) -> Entries:
-    """What a line says; much of it is the same on a fleet's nodes, and read once."""
-    return entries_from_json(name, _json(line))
+def _files(name: str, block: bytes, room: int) -> tuple[Entries, int]:
+    """The files in a block and the bytes of their text: much of it is the same on a fleet's nodes, and read once."""
+    if (known := _KNOWN.get((name, block))) is not None:
+        return known
+    text, more = _inflate(block, room)
+    if more:
+        raise RecordingError("the answer is not ours: something follows its end")
+    found = entries_from_json(name, _json(text)), len(text)
+    if len(text) <= _LARGE:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[name, block] = found
+    return found
+
+
+_KNOWN: dict[tuple[str, bytes], tuple[Entries, int]] = {}
+_MOST_KNOWN, _LARGE = 512, 64 * KIB
 
 
 def _object(document: dict[str, Any], key: str) -> dict[str, Any]:

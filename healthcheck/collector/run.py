@@ -27,6 +27,7 @@ LAST = 5.0              # seconds beyond the set's own for building and deliveri
 COMMANDS = 2            # at a time
 SOURCE_LIMIT = 8 << 20  # bytes of what is sent to us on request
 SOURCE_S = 10.0
+BLOCK_FROM = 1024       # bytes; fewer compress better among the rest
 
 
 class Run:
@@ -274,19 +275,26 @@ class Run:
         captures = fit(self.captures, self.probes["reply_bytes"] - 4096, tails)
         return {"schema": "muster.reply/2", "host": host, "captures": captures}
 
-    def packed(self) -> str:
-        """The answer as text: one line of JSON, and after it one with the files of each capture that has any, in their order.
+    def packed(self) -> bytes:
+        """The answer, compressed: a JSON object, and after it the files of each capture that has many, the size of which is in their place.
 
-        What a fleet's nodes have in common is then the same line in all their answers, and is read once (`healthcheck.reply`).
+        What a fleet's nodes have in common is then the same block in all their answers, and is read once (`healthcheck.reply`).
         """
         document = self.document()
-        captures = {name: dict(made, files=True) if "files" in made else made for name, made in document["captures"].items()}
-        files = [made["files"] for made in document["captures"].values() if "files" in made]
-        return "\n".join(json.dumps(part, separators=(",", ":")) for part in [dict(document, captures=captures), *files])
+        blocks = []
+        captures = {}
+        for name, made in document["captures"].items():
+            files = json.dumps(made.get("files"), separators=(",", ":"))
+            if len(files) >= BLOCK_FROM:
+                blocks.append(zlib.compress(files.encode(), 3))
+                made = dict(made, files=len(blocks[-1]))
+            captures[name] = made
+        text = json.dumps(dict(document, captures=captures), separators=(",", ":"))
+        return zlib.compress(text.encode(), 3) + b"".join(blocks)
 
     def answer(self) -> None:
         """Delivers everything in one frame."""
-        body = zlib.compress(self.packed().encode(), 3)
+        body = self.packed()
         self.outgoing += ("muster:%s:frame %d %s\n" % (self.nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body
         try:
             if stat.S_ISFIFO(os.fstat(1).st_mode):

@@ -27,19 +27,27 @@ def answered(body: bytes, **limit: int) -> Recording:
     return decode(Reply("gpu007", body, None, 1.0, 2.0), **limit)
 
 
-def text_of(document: object) -> str:
-    """As the collector writes it: the files of each capture in a line of their own."""
-    lines = []
+def packed(document: object) -> bytes:
+    """As the collector writes it, but that all files are in blocks, however few there are."""
+    blocks = []
     captures = document.get("captures") if isinstance(document, dict) else None
     if isinstance(document, dict) and isinstance(captures, dict):
-        lines = [made["files"] for made in captures.values() if isinstance(made, dict) and "files" in made]
-        captures = {name: {**made, "files": True} if isinstance(made, dict) and "files" in made else made for name, made in captures.items()}
-        document = {**document, "captures": captures}
-    return "\n".join(json.dumps(part) for part in (document, *lines))
+        document = {**document, "captures": {**captures}}
+        for name, made in captures.items():
+            if isinstance(made, dict) and "files" in made:
+                blocks.append(zlib.compress(json.dumps(made["files"]).encode()))
+                document["captures"][name] = {**made, "files": len(blocks[-1])}
+    return zlib.compress(json.dumps(document).encode()) + b"".join(blocks)
 
 
-def packed(document: object) -> bytes:
-    return zlib.compress(text_of(document).encode())
+def inflated(body: bytes) -> int:
+    """Bytes of text in an answer."""
+    size = 0
+    while body:
+        machine = zlib.decompressobj()
+        size += len(machine.decompress(body))
+        body = machine.unused_data
+    return size
 
 
 def refused(body: bytes, **limit: int) -> str:
@@ -74,7 +82,7 @@ def test_a_decompression_bomb_is_let_off_at_the_limit() -> None:
 
 
 def test_an_answer_of_exactly_the_limit_is_read_and_one_byte_more_is_not() -> None:
-    size = len(text_of(DOCUMENT))
+    size = inflated(packed(DOCUMENT))
     assert answered(packed(DOCUMENT), limit=size).failure is None
     assert "grows past" in refused(packed(DOCUMENT), limit=size - 1)
 
@@ -107,7 +115,7 @@ def test_what_is_not_our_document_is_refused_in_one_line(text: bytes) -> None:
 ])
 @pytest.mark.parametrize("key", ["time", "cpu_s", "uid"])
 def test_a_number_that_is_none_is_refused(key: str, value: str) -> None:
-    text = text_of({**DOCUMENT, "host": {**HOST, key: "@"}}).replace('"@"', value)
+    text = json.dumps({**DOCUMENT, "host": {**HOST, key: "@"}}).replace('"@"', value)
     if key == "uid" and value.startswith("9" * 400) and len(value) == 400:
         assert answered(zlib.compress(text.encode())).host is not None
     else:
@@ -141,31 +149,45 @@ def test_no_document_raises(value: object) -> None:
         answered(zlib.compress(json.dumps(document).encode()))
 
 
-FILES = json.dumps({"/proc/meminfo": ["done", "MemTotal:"]})
+MADE = {"outcome": "done", "seconds": 0.0, "bytes": 0}
+FILES = zlib.compress(json.dumps({"/proc/meminfo": ["done", "MemTotal:"]}).encode())
 
 
-@pytest.mark.parametrize(("lines", "reason"), [
-    ([], "not JSON"), ([""], "not JSON"), ([FILES, FILES], "something follows"), ([FILES, ""], "something follows"), (["[]"], "not a JSON object"),
-    (["[" * 100_000], "nested too deeply"), ([FILES[:-1]], "not JSON"), (["{\n}"], "not JSON"), (['{"/x": ["done", 1]}'], "not [outcome, text]"),
-    (["\n" * 20_000_000], "not JSON"),
+def in_blocks(captures: object, *blocks: bytes) -> bytes:
+    return zlib.compress(json.dumps({**DOCUMENT, "captures": captures}).encode()) + b"".join(blocks)
+
+
+def test_few_files_may_be_in_the_document_itself() -> None:
+    whole, apart = zlib.compress(json.dumps(DOCUMENT).encode()), packed(DOCUMENT)
+    assert answered(whole).captures == answered(apart).captures
+
+
+@pytest.mark.parametrize(("block", "reason"), [
+    (b"", "cut"), (FILES[:-1], "cut"), (b"x" * 20, "damaged"), (zlib.compress(b""), "not JSON"), (zlib.compress(b"[]"), "not a JSON object"),
+    (zlib.compress(b"[" * 100_000), "nested too deeply"), (zlib.compress(b'{"/x": ["done", 1]}'), "not [outcome, text]"),
+    (FILES + b"more", "something follows"), (FILES + FILES, "something follows"), (zlib.compress(bytes(40 << 20), 9), "grows past 32 MiB"),
 ])
-def test_files_that_are_not_in_their_line_are_refused(lines: list[str], reason: str) -> None:
-    document = {**DOCUMENT, "captures": {"p": {"outcome": "done", "seconds": 0.0, "bytes": 0, "files": True}}}
-    assert reason in refused(zlib.compress("\n".join([json.dumps(document), *lines, *([""] if lines == [FILES, ""] else [])]).encode()))
+def test_a_block_that_holds_no_files_is_refused(block: bytes, reason: str) -> None:
+    assert reason in refused(in_blocks({"p": {**MADE, "files": len(block)}}, block))
 
 
-@pytest.mark.parametrize("files", [{"/proc/meminfo": ["done"]}, False, None, 1, "true", []])
-def test_files_in_the_document_itself_are_refused(files: object) -> None:
-    document = {**DOCUMENT, "captures": {"p": {"outcome": "done", "seconds": 0.0, "bytes": 0, "files": files}}}
-    assert "lines of their own" in refused(zlib.compress(f"{json.dumps(document)}\n{FILES}".encode()))
+@pytest.mark.parametrize("size", [0, -1, len(FILES) - 1, len(FILES) + 1, 10**30, -10**30, True, False, None, 1.0, "1", []])
+def test_files_of_another_size_than_their_block_are_refused(size: object) -> None:
+    assert refused(in_blocks({"p": {**MADE, "files": size}}, FILES))
 
 
-def test_one_line_cannot_serve_two_captures() -> None:
-    made = {"outcome": "done", "seconds": 0.0, "bytes": 0, "files": True}
-    text = json.dumps({**DOCUMENT, "captures": {"p": made, "q": made}})
-    assert refused(zlib.compress(f"{text}\n{FILES}".encode()))
-    captures = answered(zlib.compress(f"{text}\n{FILES}\n{FILES}".encode())).captures
+def test_one_block_cannot_serve_two_captures() -> None:
+    made = {**MADE, "files": len(FILES)}
+    assert refused(in_blocks({"p": made, "q": made}, FILES))
+    captures = answered(in_blocks({"p": made, "q": made}, FILES, FILES)).captures
     assert captures["p"].files == captures["q"].files != {}
+
+
+def test_many_blocks_that_are_small_each_are_let_off_at_the_limit_of_the_answer_whether_met_before_or_not() -> None:
+    block = zlib.compress(json.dumps({"/x": ["done", "x" * 60_000]}).encode(), 9)
+    body = in_blocks({f"p{number}": {**MADE, "files": len(block)} for number in range(20)}, *[block] * 20)
+    assert answered(body, limit=2 << 20).failure is None
+    assert refused(body, limit=1 << 20) == "the answer grows past 1 MiB"
 
 
 def test_what_two_nodes_say_alike_is_one_object_whatever_the_rest_says() -> None:
