@@ -26,6 +26,7 @@ COMMANDS = {
     "exporter": ("healthcheck.cli.exporter:exporter", "Serve Prometheus what is known of the fleet."),
     "triage": ("provisioning.cli.triage:triage", "Decide what is to be done about nodes, and do it."),
     "cordon": ("provisioning.cli.cordon:cordon", "Keep new jobs away from nodes, and list where we do."),
+    "reboot": ("provisioning.cli.reboot:reboot", "Restart nodes that we hold, when their jobs have ended."),
     "uncordon": ("provisioning.cli.cordon:uncordon", "Give nodes back to jobs."),
     "lease": ("provisioning.cli.lease:lease", "List leases of disruptive work, and give back what was left."),
     "silence": ("healthcheck.cli.silence:silence", "Have triage leave something alone for some time, and list what it does."),
