@@ -1,0 +1,80 @@
+"""Judges the recording that was just made on this node, as home would: the same facts, checks and judge, by rules that were compiled."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from healthcheck.agent import metrics
+from healthcheck.agent.codec import from_plain
+from healthcheck.agent.compiled import on_a_node, read_rules
+from healthcheck.agent.places import LOOKS
+from healthcheck.agent.said import Said, nagios
+from healthcheck.agent.unjudged import failed, unknown
+from healthcheck.assess import Assessment
+from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
+from healthcheck.looks import Looks
+from healthcheck.outcome import NodeReport, NodeState, Origin, Severity, Status, exit_code, unknowns
+from healthcheck.recording import to_json
+from healthcheck.reply import decode
+from healthcheck.report import document
+from healthcheck.store import newest
+from inventory.errors import MusterError
+from inventory.model import Node
+from inventory.text import clean
+from inventory.transport.base import Reply
+
+if TYPE_CHECKING:
+    from healthcheck.agent.keep import Folder
+    from healthcheck.agent.main import Installed
+    from healthcheck.agent.recorder import Look
+
+_CRITICAL = 2
+
+
+def judged(found: Installed, look: Look, result: dict[str, Any], state: Folder, began: float) -> Said:
+    """What this look says of this node; where it cannot be judged, unknown, and whose fault that is."""
+    if look.stage:
+        return unknown(failed(look, result), result, f"{look.stage}: {look.reason}", Origin.NODE.value, began)
+    recording = decode(Reply(result["node"], look.body, None, began, look.received))
+    looks = Looks(state.path)
+    try:
+        own: Node = from_plain(Node, found.node["node"])
+        ruleset = on_a_node(read_rules(found.rules))
+        looks.prepare()
+        for left in (state.path / LOOKS).glob(".*"):
+            left.unlink()       # what a killed run had begun
+    except MusterError as error:
+        return unknown(dict(result, recording=to_json(recording)), result, clean(error), Origin.MUSTER.value, began)
+    profiles = (result["profile"],) if result["profile"] else ()
+    previous = looks.read(own.name)
+    assessment = Assessment([own], ruleset, found.node.get("default_sku"), (), profiles)
+    assessment.add(recording, previous)
+    (report,) = assessment.finish().reports
+    code = exit_code([report], lambda one: ruleset.allows(one, profiles))
+    held = state.result() or {}
+    packed = newest.packed(held.get("kept"), report, metrics.seen(recording))
+    counts = {status.value: sum(one.status is status for one in report.results) for status in Status}
+    severe = _CRITICAL if code == 1 and _critical(report) else code
+    took = time.time() - began
+    line = f"{report.state.value}{': ' + report.reason if report.reason else ''}"
+    origin = None if report.state is not NodeState.UNKNOWN else _origin(report)
+    return Said(
+        dict(result, judged=True, recording=to_json(recording), previous=None if previous is None else to_json(previous)),
+        dict(result, judged=True, state=report.state.value, reason=report.reason, origin=origin, code=code, nagios=severe, counts=counts,
+             seconds=round(took, 3), report=document.node(report), kept=packed[1]),
+        metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"], rules=result["rules"],
+                     bundle=result["bundle"], python=result["python"], version=result["version"]),
+        f"{own.name}: {line} ({', '.join(f'{count} {name}' for name, count in counts.items())}; {took:.1f} s)",
+        nagios(severe, line if own.in_service else f"{own.lifecycle.state.value}: {line}", counts, took),
+        lambda: looks.write(recording, previous, own.lifecycle.state))
+
+
+def _critical(report: NodeReport) -> bool:
+    return any(one.status is Status.FAIL and one.severity is Severity.CRITICAL for one in report.results)
+
+
+def _origin(report: NodeReport) -> str:
+    """Whose fault it is that the node is unknown."""
+    origins = {one.origin for one in unknowns(report)}
+    return "muster" if origins == {Origin.MUSTER} else "node"

@@ -1,0 +1,148 @@
+"""`muster.pyz run`: one look at this machine, judged where Python is new enough, and kept whole. Python 3.8.
+
+Only the standard library, and of ours only what Python 3.8 can read, until it is known that this Python can read the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from healthcheck.agent import quick, recorder
+from healthcheck.agent.keep import SCHEMA, Busy, Folder, Unkept, whole
+from healthcheck.agent.places import METRICS, PERIOD_S, RECORDING, RESULT, STATE
+from healthcheck.agent.unjudged import unjudged
+
+JUDGES = (3, 10)
+# slurmd ends a HealthCheckProgram that takes longer than 60 s (slurm.conf(5)).
+LIMIT_S = 50.0
+COLLECTOR, NVML = "collector.txt", "nvml.bin"
+OK, FAILED, USAGE, UNKNOWN = 0, 1, 2, 3
+
+
+class Installed:
+    """What was installed here: two documents, the collector's text, and the NVML reader if the head had one."""
+
+    def __init__(self, rules: dict[str, Any], node: dict[str, Any], collector: bytes, nvml: bytes, archive: Path | None = None) -> None:
+        self.rules = rules
+        self.node = node
+        self.collector = collector
+        self.nvml = nvml
+        self.archive = archive
+
+
+def main(words: list[str], installed: Callable[[str], Installed]) -> int:
+    """The command; `installed` reads what is installed in a folder, of which "" is where the code is. Returns the exit code."""
+    options = _options(words)
+    quiet = OK if options.slurm else UNKNOWN
+    os.umask(0o077)
+    _bound(quiet, options)
+    try:
+        return OK if (code := _run(options, installed)) and options.slurm else code
+    except Busy as error:
+        _say(options, f"another run goes on (pid {error}), so nothing was looked at")
+        return quiet
+    except Unkept as error:
+        _say(options, str(error))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _say(options, f"what is installed here cannot be used ({type(error).__name__}: {str(error)[:200]}); install the agent again")
+    return OK if options.slurm else UNKNOWN if options.nagios else USAGE
+
+
+def _options(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="muster.pyz", description="Look at this machine, judge it, and keep the result.",
+        epilog=f"Example: python3 muster.pyz run --nagios. The newest result is {STATE}/{RESULT}. Exit: 0 fine, 1 something failed, "
+               "2 usage, 3 something unknown.")
+    parser.add_argument("command", choices=("run",), help="run: look once")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--nagios", action="store_true", help="one line with numbers; exit 0 1 2 3 in Nagios' sense")
+    form.add_argument("--slurm", action="store_true", help="for HealthCheckProgram: exit 0 always; only the head's triage drains")
+    parser.add_argument("--profile", metavar="NAME", help="the occasion [timer]")
+    parser.add_argument("--textfile", metavar="DIR", help="node_exporter's folder for text files")
+    parser.add_argument("--state", metavar="DIR", default=STATE, help="where recording and result are kept [%(default)s]")
+    parser.add_argument("--bundle", metavar="DIR", default="", help="where rules.json and node.json are [beside muster.pyz]")
+    parser.add_argument("--root", metavar="DIR", default="", help="look at this tree instead of /, for tests")
+    options = parser.parse_args(words)
+    if options.root and not Path(options.root).is_dir():
+        parser.error(f"--root {options.root}: no such folder")
+    return options
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    if options.nagios:
+        print("MUSTER UNKNOWN - " + text.replace("|", "/"))  # noqa: T201
+    else:
+        print("muster: " + text, file=sys.stderr)  # noqa: T201
+
+
+def _bound(code: int, options: argparse.Namespace) -> None:
+    """Whatever hangs, this process does not outlive its limit. What was kept before stays as it was."""
+
+    def late(number: int, frame: object) -> NoReturn:
+        _say(options, f"the run took longer than {LIMIT_S:g} s and was given up")
+        sys.stdout.flush()
+        os._exit(code)
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+
+
+def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> int:
+    state = Folder(Path(options.state))
+    found = installed(options.bundle)
+    occasion = found.node.get("occasion", "timer") if options.profile is None else options.profile
+    own = found.node["node"].get("profile") or ""
+    if f"{own}/{occasion}" not in found.rules["sets"]:
+        known = sorted(name.partition("/")[2] for name in found.rules["sets"] if name.startswith(f"{own}/"))
+        _say(options, f"no such profile: {occasion!a}; there are {', '.join(filter(None, known))}")
+        return UNKNOWN if options.nagios else USAGE
+    began = time.time()
+    look = _look(found, found.rules["sets"][f"{own}/{occasion}"], options.root)
+    result = {
+        "schema": SCHEMA, "node": found.node["node"]["name"], "time": look.received, "period": found.node.get("period", PERIOD_S),
+        "profile": occasion, "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
+        "version": found.node.get("version", ""), "python": "{}.{}.{}".format(*sys.version_info[:3]),
+    }
+    if sys.version_info >= JUDGES:
+        if found.archive is not None:
+            quick.use(found.archive, state.path, found.rules["digest"][:12] + found.node.get("bundle", "")[:12])
+        from healthcheck.agent.judging import judged
+
+        said = judged(found, look, result, state, began)
+    else:
+        said = unjudged(look, result, state, began)
+    state.put_json(RECORDING, said.look)
+    said.remember()
+    state.put_json(RESULT, said.result)
+    if options.textfile:
+        whole(Path(options.textfile) / METRICS, said.metrics.encode(), 0o644)
+    print(said.nagios if options.nagios else said.line)  # noqa: T201
+    code: int = said.result["nagios" if options.nagios else "code"]
+    return code
+
+
+def _look(found: Installed, probes: dict[str, Any], root: str) -> recorder.Look:
+    asked = dict(probes, schema="muster.probes/1", probes=[found.rules["probes"][probe] for probe in probes["probes"]])
+    # Never longer than leaves time to judge and to write.
+    asked["seconds"] = min(probes["seconds"], LIMIT_S - recorder.SLACK_S - 10.0)
+    words = [f"without={pattern}" for pattern in found.node["node"].get("unread", ())]
+    return recorder.look(found.collector, asked, {"nvml": found.nvml} if found.nvml else {}, words, root)
+
+
+def beside(archive: Path, read: Callable[[str], bytes]) -> Callable[[str], Installed]:
+    """Reads what is installed beside the zip file that this code is from; `read` gives one of its members."""
+
+    def installed(folder: str) -> Installed:
+        place = Path(folder) if folder else archive.resolve().parent
+        rules, node = (json.loads((place / name).read_bytes()) for name in ("rules.json", "node.json"))
+        return Installed(rules, dict(node, bundle=node.get("bundle") or place.name), read(COLLECTOR), read(NVML), archive.resolve())
+
+    return installed

@@ -1,0 +1,44 @@
+"""What a run tells node_exporter's textfile collector: of this node what `muster exporter` says of all, by the same names and words.
+
+A text file stays when its agent is dead. So nothing in it says that it is fresh: who reads `muster_node_state` compares
+`muster_node_newest_result_timestamp_seconds` with the clock, as the alert rules do, by `muster_agent_period_seconds`.
+"""
+
+from __future__ import annotations
+
+from healthcheck.exporter import nodes
+from healthcheck.exporter.fleet import BUILD
+from healthcheck.exporter.source import NodeNow
+from healthcheck.exporter.text import GAUGE, Family
+from healthcheck.facts.base import Captures
+from healthcheck.outcome import NodeReport
+from healthcheck.recording import Recording
+from healthcheck.store import newest
+from healthcheck.store.shown import Shown, shown
+from inventory.model import Node
+
+PERIOD = Family("muster_agent_period_seconds", GAUGE,
+                "How often a node's timer looks; a result that is older than two of these says nothing.", ("node",))
+TOOK = Family("muster_agent_run_seconds", GAUGE, "What the agent's newest run took.", ("node",))
+RULES = Family("muster_agent_info", GAUGE, "By which rules and which installed copy the agent's newest run judged; always 1.",
+               ("bundle", "node", "rules"))
+FAMILIES = (PERIOD, TOOK, RULES, BUILD)
+
+
+def seen(recording: Recording) -> Shown | None:
+    """What a look shows beside its results; None where there was no look."""
+    return shown(recording, Captures(recording)) if recording.host is not None else None
+
+
+def page(
+    node: Node, report: NodeReport, look: tuple[bytes, str], *, time: float, took: float, period: float, rules: str, bundle: str,
+    python: str, version: str,
+) -> str:
+    """The file's text; `look` is what `newest.packed` made of this look and the counters before it."""
+    now = newest.decoded(node.name, time, rules, *look)
+    lines = nodes.lines(NodeNow(node.name, node, now), time, period)
+    told = ((family, lines.of[at]) for at, family in enumerate(nodes.FAMILIES) if family is not nodes.STALE)
+    own = ((PERIOD, period, (node.name,)), (TOOK, round(took, 3), (node.name,)), (RULES, 1, (bundle, node.name, rules[:12])),
+           (BUILD, 1, (python, version)))
+    return "".join((*(family.head + "".join(said) for family, said in told if said),
+                    *(family.head + family.sample(value, *labels) for family, value, labels in own)))

@@ -1,0 +1,47 @@
+"""The agent's code compiled once by this machine's Python, instead of in each run. Python 3.8.
+
+Python keeps no compiled form of what it loads from a zip file, and compiling is most of what a run would cost. So the first run writes a
+second zip file, of compiled modules alone, into the state folder; later ones find their modules there. Whatever is wrong with that file,
+the original still is where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import marshal
+import sys
+import zipfile
+from pathlib import Path
+
+from healthcheck.agent.keep import Unkept, whole
+
+CODE = "code"
+# Compiled, and never compared with a source (PEP 552).
+_FLAGS = (1).to_bytes(4, "little") + bytes(8)
+
+
+def use(archive: Path, state: Path, digest: str) -> None:
+    """Afterwards modules that are not loaded yet come from the compiled copy, which is made if it is not there."""
+    copy = state / CODE / f"{digest}-{sys.implementation.cache_tag}.zip"
+    if not copy.is_file():
+        with contextlib.suppress(OSError, Unkept, SyntaxError, ValueError, zipfile.BadZipFile):
+            _make(archive, copy)
+    if copy.is_file():
+        sys.path.insert(0, str(copy))
+        for package in ("healthcheck", "healthcheck.agent"):
+            sys.modules[package].__path__.insert(0, str(copy / package.replace(".", "/")))
+
+
+def _make(archive: Path, copy: Path) -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(made, "w") as target:
+        for name in source.namelist():
+            if name.endswith(".py") and name != "__main__.py":
+                code = compile(source.read(name), name, "exec", dont_inherit=True)
+                target.writestr(f"{name}c", importlib.util.MAGIC_NUMBER + _FLAGS + marshal.dumps(code))
+    copy.parent.mkdir(0o700, exist_ok=True)
+    for old in copy.parent.glob("*.zip"):
+        old.unlink()
+    whole(copy, made.getvalue(), 0o600)

@@ -1,0 +1,131 @@
+"""Builds what is installed on a node: the code as one zip file, and the rules and the node's own words as JSON.
+
+Equal inputs give equal bytes: members in order, of one date, not compressed (whoever sends it compresses; and a zlib differs from the
+next). Nothing in it is compiled, so that it is good for every machine and every Python from 3.8 on; from 3.10 on it judges.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import healthcheck
+from healthcheck import program
+from healthcheck.agent.codec import to_plain
+from healthcheck.agent.compiled import compile_rules
+from healthcheck.agent.main import COLLECTOR, NVML
+from healthcheck.ruleset import Ruleset
+from inventory.model import Lifecycle, Node
+from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, digest
+
+# What is loaded by need: the first by every Python, the second by one that judges.
+_ROOTS = ("healthcheck.agent.main", "healthcheck.agent.judging")
+_OURS = ("healthcheck", "inventory")
+_DATE = (1980, 1, 1, 0, 0, 0)
+_MAIN = """import sys
+from pathlib import Path
+
+from healthcheck.agent.main import beside, main
+
+if __name__ == "__main__":
+    archive = Path(__file__).parent
+    sys.exit(main(sys.argv[1:], beside(archive, lambda name: __loader__.get_data(str(archive / name)))))
+"""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The three files of one node by their names, and the digest by which their folder is called (its first `layout.DIGITS`)."""
+
+    files: Mapping[str, bytes]
+    digest: str
+
+    @property
+    def folder(self) -> str:
+        """The folder's name."""
+        return self.digest[:DIGITS]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What all nodes have alike. `version` is muster's own."""
+
+    code: bytes
+    rules: bytes
+    version: str
+
+    def of(self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S, occasion: str = "timer") -> Files:
+        """What this node is given. The occasion is a profile's name, or empty."""
+        said = {"schema": "muster.node/1", "node": node_to_plain(node), "default_sku": default_sku, "period": period,
+                "occasion": occasion, "version": self.version}
+        files = {CODE: self.code, RULES: self.rules, NODE: _json(said)}
+        return Files(files, digest(files))
+
+
+def build(ruleset: Ruleset) -> Bundle:
+    """The bundle for these rules."""
+    from importlib.metadata import version
+
+    return Bundle(code(), _json(compile_rules(ruleset)), version("cluster-muster"))
+
+
+def node_to_plain(node: Node) -> dict[str, Any]:
+    """What a node is told of itself: nothing of how it is reached, or by whom."""
+    told: dict[str, Any] = to_plain(Node(
+        node.name, sku=node.sku, profile=node.profile, lifecycle=Lifecycle(node.lifecycle.state), rack=node.rack, leaf=node.leaf,
+        ports=node.ports, nvlink_domain=node.nvlink_domain, power=node.power, unread=node.unread))
+    return told
+
+
+@functools.cache
+def code() -> bytes:
+    """The zip file that Python runs."""
+    members = {f"{name.replace('.', '/')}{'/__init__' if path.name == '__init__.py' else ''}.py": path.read_bytes()
+               for name, path in modules(_ROOTS).items()}
+    members |= {"__main__.py": _MAIN.encode(), COLLECTOR: program.collector_source(), NVML: program.nvml_extra().get("nvml", b"")}
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name in sorted(members):
+            archive.writestr(zipfile.ZipInfo(name, _DATE), members[name])
+    return made.getvalue()
+
+
+def modules(roots: Iterable[str]) -> dict[str, Path]:
+    """These modules of ours and all that loading them loads, by name."""
+    found: dict[str, Path] = {}
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name in found or (path := _place(name)) is None:
+            continue
+        found[name] = path
+        waiting += [name.rpartition(".")[0], *_loads(path)]
+    return found
+
+
+def _place(name: str) -> Path | None:
+    """The file of a module of ours; None for a name that is none."""
+    if name.partition(".")[0] not in _OURS:
+        return None
+    base = Path(healthcheck.__file__).parent.parent / name.replace(".", "/")
+    return next((path for path in (base / "__init__.py", base.with_name(f"{base.name}.py")) if path.is_file()), None)
+
+
+def _loads(path: Path) -> Iterator[str]:
+    for node in ast.parse(path.read_bytes()).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode() + b"\n"
