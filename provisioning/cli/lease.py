@@ -8,6 +8,7 @@ import time
 import click
 
 from inventory.errors import UsageError
+from inventory.text import short
 
 
 @click.group()
@@ -72,7 +73,7 @@ def release(names: tuple[str, ...], state: str | None, inventory: str | None, ho
     with opened(state_dir(state), make=True) as store:
         held = open_leases(store)
         if unknown := sorted(set(names) - {one.name for one in held}):
-            raise UsageError(f"no such lease: {unknown[0]}; see: muster lease list")
+            raise UsageError(f"no such lease: {short(unknown[0])}; see: muster lease list")
         for one in held:
             why = "by hand" if one.name in names else "" if names else overdue(one, time.time())
             if why and one.backend == base.name:

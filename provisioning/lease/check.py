@@ -141,4 +141,4 @@ def _proven(lessor: Lessor, taken: Taken, plan: Plan, transport: Transport, fano
 def cost(probes: tuple[Probe, ...], bounds: Limits, nodes: int) -> str:
     """What a sweep under a lease may take at most, in a line."""
     each = ", ".join(f"{probe.id} {probe.seconds / 60:.0f}" for probe in probes)
-    return f"{nodes} node{'s' if nodes != 1 else ''} leased for at most {bounds.sweep_s / 60:.0f} min ({each} min)"
+    return f"{nodes} node{'s' if nodes != 1 else ''}, to be held for at most {bounds.sweep_s / 60:.0f} min ({each} min)"

@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,8 +30,11 @@ from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
 from inventory.discover import Answer
 from inventory.errors import StoreError
+from inventory.model import Node
 from inventory.nodeset import expand
+from inventory.transport.base import Limits, Program, Reply, Stage
 from provisioning.actions.base import ActionError
+from provisioning.actions.hostfile import HostFile
 from provisioning.actions.slurm import Slurm
 from provisioning.cordon import cordon
 from provisioning.lease import holder, take
@@ -40,6 +44,8 @@ from provisioning.lease.idle import _NO_GPU, proof
 from provisioning.lease.jobs import by_node
 from provisioning.lease.reservation import parse
 from provisioning.lease.take import Taken, give_back
+from provisioning.lease.watch import Watch
+from tests.command import muster
 
 NODES = ("gpu001", "gpu002", "gpu003")
 
@@ -319,6 +325,73 @@ def test_one_that_cannot_narrow_its_lease_gives_all_of_it_back(tmp_path: Path) -
         with pytest.raises(ActionError, match="scontrol failed"):
             take.take(ours, ["gpu001", "gpu002"], 600, "why")
         assert open_leases(store) == [] and cluster.reservations == {}
+
+
+class Working:
+    """Work that never ends by itself."""
+
+    def run(self, nodes: Sequence[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+        threading.Event().wait(60)
+        yield from ()
+
+
+def test_a_controller_that_stays_away_past_the_leases_end_stops_the_work(tmp_path: Path) -> None:
+    cluster = Cluster()
+    down = threading.Event()
+
+    def run(argv: Sequence[str]) -> Answer:
+        if down.is_set():
+            raise TimeoutError
+        return cluster.run(argv)
+
+    made = lessor("reservation", Slurm(run), "us", run=run)
+    with opened(tmp_path, make=True) as store:
+        taken = take.take(made(store), ["gpu001"], 1, "why")
+        assert taken.entry is not None
+        with Watch(tmp_path, made, taken.entry, Working(), beat=0.02) as watch:     # type: ignore[arg-type]
+            threading.Timer(0.1, down.set).start()
+            [reply] = watch.run([Node("gpu001")], Program("", "", b""), Limits())
+    assert reply.failure is not None and reply.failure.stage is Stage.LEASE
+    assert "was not renewed in time" in reply.failure.reason and set(watch.stood()) == {"gpu001"}
+
+
+def test_somebody_elses_interrupt_is_not_taken_for_a_lost_lease(tmp_path: Path) -> None:
+    cluster = Cluster()
+    made = lessor("reservation", Slurm(cluster.run), "us", run=cluster.run)
+
+    class Interrupted(Working):
+        def run(self, nodes: Sequence[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+            raise KeyboardInterrupt
+            yield
+
+    with opened(tmp_path, make=True) as store:
+        taken = take.take(made(store), ["gpu001"], 300, "why")
+        assert taken.entry is not None
+        with Watch(tmp_path, made, taken.entry, Interrupted()) as watch, pytest.raises(KeyboardInterrupt):      # type: ignore[arg-type]
+            list(watch.run([Node("gpu001")], Program("", "", b""), Limits()))
+        assert watch.stood() == {}
+
+
+def test_the_command_ends_what_is_over_and_what_is_named_and_nothing_else(tmp_path: Path) -> None:
+    bad = HostFile(tmp_path / "bad")
+    with opened(tmp_path / "state", make=True) as store:
+        taken = take.take(lessor("cordon", bad, "us")(store), ["gpu001", "gpu002"], 300, "why")
+    assert taken.entry is not None and taken.unsaid == {"gpu001", "gpu002"}
+    name = taken.entry.name
+    listed = muster("lease", "list", home=tmp_path).stdout
+    assert listed.startswith(f"{name}  gpu[001-002]  cordon in hostfile  until 20") and listed.endswith("Z  holder alive  us  why\n")
+    (tmp_path / "good").write_text("gpu003\n")
+    for words, code, out, err in (
+        (("--hostfile", "bad"), 0, f"{name}: is held; to end it all the same: muster lease release {name}\n", ""),
+        ((name, "--golden", "good"), 1, f"{name}: NOT given back: it is in hostfile, and what keeps jobs away here is golden\n", ""),
+        (("muster-9", "--hostfile", "bad"), 2, "", "muster: no such lease: 'muster-9'; see: muster lease list\n"),
+    ):
+        done = muster("lease", "release", *words, home=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (code, out, err)
+    assert (tmp_path / "bad").read_text().count(f"{name}: why") == 2
+    done = muster("lease", "release", name, "--hostfile", "bad", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"{name}: given back: by hand\n") and (tmp_path / "bad").read_text() == ""
+    assert muster("lease", "list", home=tmp_path).stdout == ""
 
 
 # ---- what Slurm prints

@@ -73,7 +73,7 @@ def test_the_bounds_are_what_the_probes_may_take_one_after_another_and_a_deadlin
 
 def test_whoever_names_a_fleet_and_no_rule_is_asked_what_is_meant(tmp_path: Path) -> None:
     plan = sweep.Plan(tuple(Node(f"gpu{number:03d}") for number in range(512)), RULES)
-    with pytest.raises(UsageError, match=r"512 nodes leased for at most \d+ min .*: name fewer nodes, choose rules"), \
+    with pytest.raises(UsageError, match=r"512 nodes, to be held for at most \d+ min .*: name fewer nodes, choose rules"), \
             Leases(None, None, tmp_path, None, 64)(plan, Sent()):
         pass
     assert list(tmp_path.iterdir()) == []
