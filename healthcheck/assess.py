@@ -62,6 +62,8 @@ class _View:
     others: tuple[Rule, ...]
     left_out: Mapping[str, Result]
     facts: frozenset[str]
+    undisturbed: frozenset[str]     # those of the facts that are left where no disruptive probe was captured
+    disruptive: frozenset[str]
     previous: frozenset[str]
     boots: bool
     learned: frozenset[str]
@@ -71,12 +73,14 @@ class _View:
     def of(cls, rules: tuple[Rule, ...]) -> _View:
         judged = tuple(rule for rule in rules if not rule.left_out)
         facts = {name for rule in judged for name in rule.fact_names if name in FACTS}
-        simple = tuple(rule for rule in judged if not rule.disruptive and not rule.checked.fleet)
+        passive = {name for rule in judged if not rule.disruptive for name in rule.fact_names if name in FACTS}
         # What GPUs there are is asked of the bus as well, whose probe comes with them.
+        facts, passive = (names | {PCI_BUS} if "gpus" in facts else names for names in (facts, passive))
+        simple = tuple(rule for rule in judged if not rule.disruptive and not rule.checked.fleet)
         return cls(
             rules, judged, simple, tuple(rule for rule in judged if rule not in simple),
             {rule.id: result_of(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
-            frozenset(facts | {PCI_BUS} if "gpus" in facts else facts),
+            frozenset(facts), frozenset(passive), frozenset(probe.id for rule in judged for probe in rule.disruptive),
             frozenset(name.removeprefix(PREVIOUS) for rule in judged for name in rule.checked.facts if name.startswith(PREVIOUS)),
             any(EARLIER_BOOT in rule.fact_names for rule in judged),
             frozenset(fact for rule in judged for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())),
@@ -139,7 +143,9 @@ class Assessment:
         sku = self._sku_of(node)
         left = left_out(recording.captures)
         view = self._views[node.profile]
-        names = view.facts | view.learned if sku is None else view.facts
+        captured = self._asked.union(recording.captures)
+        needed = view.undisturbed if captured.isdisjoint(view.disruptive) else view.facts
+        names = needed | view.learned if sku is None else needed
         same = previous if previous is not None and _same_boot(recording, previous) else None
         facts, earlier = self._facts(recording, names, same, view.previous)
         why = skus.contradiction(sku, facts) if sku is not None else None
@@ -151,7 +157,6 @@ class Assessment:
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes), left_out=left)
         kept: set[str] = set()
         judged = self._shared.judging(facts, earlier, sku)
-        captured = self._asked.union(recording.captures)
         results = waiting.results
         results.update(view.left_out)
         for rule in view.simple if sku is not None else ():

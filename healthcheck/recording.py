@@ -101,7 +101,7 @@ class Entries(dict[str, FileCapture]):
     def __init__(self, entries: Mapping[str, FileCapture]) -> None:
         super().__init__(entries)
         self.serial = next(_serials)
-        self.size = sum(len(path) + len(entry.text) for path, entry in entries.items())
+        self.size = sum(map(len, entries)) + sum([len(entry.text) for entry in entries.values()])
 
 
 _serials = itertools.count()

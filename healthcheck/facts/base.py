@@ -371,6 +371,16 @@ def fact(name: str, *probes: Probe, besides: tuple[Probe, ...] = ()) -> Callable
     return register
 
 
+def part(*probes: Probe) -> Callable[[Builder], Builder]:
+    """Registers what several facts are made of, and is made of these probes alone: what `once` makes of it nodes share as they do facts."""
+
+    def register(build: Builder) -> Builder:
+        BY_BUILDER[build] = FactSpec(f"{build.__module__}.{build.__qualname__}", probes, build)
+        return build
+
+    return register
+
+
 def build_fact(spec: FactSpec, captures: Captures) -> Any:
     """The fact's value, Partial or Unmeasured; never raises for what a node said.
 

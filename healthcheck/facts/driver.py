@@ -14,7 +14,7 @@ from typing import Any
 
 from healthcheck.facts import smi
 from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, Unread, fact, why
-from healthcheck.facts.gpu import NVML, PCI, pci_gpus, reading
+from healthcheck.facts.gpu import NVML, PCI, on_pci, reading
 from healthcheck.facts.smi import SMI
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Outcome
@@ -100,19 +100,6 @@ def _there(files: Files, *paths: str) -> Any:
     if not asked.issuperset(paths):
         return Unmeasured(f"{paths[0]} was not captured")
     return any(files.has(path) for path in paths)
-
-
-def _on_pci(captures: Captures) -> Any:
-    """How many NVIDIA GPUs are on the PCI bus; Unmeasured where it was not wholly read."""
-    try:
-        files = captures.files(PCI)
-        count = len(pci_gpus(files))
-    except Unread as error:
-        return Unmeasured(str(error))
-    capture = captures.capture(PCI)
-    if files.unseen() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
-        return Unmeasured(files.unseen() or "the PCI bus was not wholly read")
-    return count
 
 
 @dataclass(frozen=True)
@@ -207,7 +194,7 @@ def driver(captures: Captures) -> Driver:
         key: reading(word.head, key, str) if word.head else Unmeasured(word.trouble) for key in ("driver", "nvml", "cuda")
     }
     nvml = captures.capture(NVML)
-    loads, trouble, cause = _loads(word, _on_pci(captures), module, nvml is None or nvml.outcome is not Outcome.MISSING)
+    loads, trouble, cause = _loads(word, captures.once(on_pci), module, nvml is None or nvml.outcome is not Outcome.MISSING)
     # NVML's own version is CUDA's major number and the driver version that it belongs to: 12.550.54.15.
     library: Any = told["nvml"].partition(".")[2] if isinstance(told["nvml"], str) else told["nvml"]
     return Driver(

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from healthcheck.facts import smi
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made, why
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made, part, why
 from healthcheck.facts.smi import SMI
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
@@ -258,16 +258,23 @@ def _nvml(captures: Captures) -> list[Line]:
     return lines
 
 
-def _no_gpu_on_pci(captures: Captures) -> bool:
-    """Whether the PCI bus was wholly read and holds no NVIDIA GPU: then 'none' is a measurement and not a failure to look."""
+@part(PCI)
+def on_pci(captures: Captures) -> Any:
+    """How many NVIDIA GPUs are on the PCI bus; Unmeasured where it was not wholly read."""
     try:
         files = captures.files(PCI)
-        capture = captures.capture(PCI)
-        found = pci_gpus(files)
-    except Unread:
-        return False
-    return not found and files.unseen() is None and bool(list(files)) and capture is not None \
-        and capture.outcome is Outcome.DONE
+        count = len(pci_gpus(files))
+    except Unread as error:
+        return Unmeasured(str(error))
+    capture = captures.capture(PCI)
+    if files.unseen() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
+        return Unmeasured(files.unseen() or "the PCI bus was not wholly read")
+    return count
+
+
+def _no_gpu_on_pci(captures: Captures) -> bool:
+    """Whether the PCI bus was wholly read and holds no NVIDIA GPU: then 'none' is a measurement and not a failure to look."""
+    return bool(captures.once(on_pci) == 0)
 
 
 def _second(captures: Captures, reason: str) -> smi.SmiLog:
@@ -427,7 +434,6 @@ def _lost(line: Line) -> str | None:
 def gpu_presence(captures: Captures) -> GpuPresence:
     """Counts of GPUs by the driver and by the PCI bus, each measured on its own."""
     listed: Any
-    on_pci: Any
     try:
         listed = reading(_nvml(captures)[0], "count", int)
     except Unread as error:
@@ -441,12 +447,4 @@ def gpu_presence(captures: Captures) -> GpuPresence:
                 listed = reading(_second(captures, str(error)).head, "count", int, "nvidia-smi")
             except Unread as both:
                 listed = Unmeasured(str(both))
-    try:
-        files = captures.files(PCI)
-        on_pci = len(pci_gpus(files))
-        capture = captures.capture(PCI)
-        if files.unseen() or not list(files) or capture is None or capture.outcome is not Outcome.DONE:
-            on_pci = Unmeasured(files.unseen() or "the PCI bus was not wholly read")
-    except Unread as error:
-        on_pci = Unmeasured(str(error))
-    return GpuPresence(name="GPUs", listed=listed, on_pci=on_pci)
+    return GpuPresence(name="GPUs", listed=listed, on_pci=captures.once(on_pci))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, part
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, natural, slot
 from healthcheck.probes import Kind, Probe
@@ -145,17 +145,23 @@ _INFINIBAND, _ETHERNET = "207", "200"     # PCI code and ID assignment specifica
 @fact("adapter_bus", PCI, SYSFS)
 def adapter_bus(captures: Captures) -> AdapterBus:
     """From the uevent files of all PCI devices and of all RDMA devices; raises Unread unless all of them were read."""
-    bus, rdma = captures.files(PCI), captures.files(SYSFS)
+    _, rdma = captures.files(PCI), captures.files(SYSFS)
     for probe in (PCI, SYSFS):
         capture = captures.capture(probe)
         if capture is None or capture.outcome is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
-    with_rdma = {slot(rdma.text(path)) for path in rdma if path.startswith(f"{BASE}/") and path.endswith("/device/uevent")}
+    with_rdma = {slot(rdma.text(path)) for path in rdma if path.endswith("/device/uevent") and path.startswith(f"{BASE}/")}
+    return AdapterBus("PCI bus", tuple(replace(adapter, rdma=adapter.pci in with_rdma) for adapter in captures.once(_on_pci)))
+
+
+@part(PCI)
+def _on_pci(captures: Captures) -> tuple[Adapter, ...]:
+    """Without a word yet of whether they are RDMA devices."""
+    bus = captures.files(PCI)
     found = []
     for path in bus:
         device = dict(line.partition("=")[::2] for line in bus.text(path).splitlines())
         kind, family = device_id(bus.text(path)) if device.get("PCI_ID") else "", device.get("PCI_CLASS", "").lstrip("0")[:3]
         if kind.startswith(_VENDOR) and family in (_INFINIBAND, _ETHERNET) and kind not in VIRTUAL:
-            address = slot(bus.text(path))
-            found.append(Adapter(address, kind, family == _INFINIBAND, device.get("DRIVER", ""), address in with_rdma))
-    return AdapterBus("PCI bus", tuple(found))
+            found.append(Adapter(slot(bus.text(path)), kind, family == _INFINIBAND, device.get("DRIVER", ""), rdma=False))
+    return tuple(found)

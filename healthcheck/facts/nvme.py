@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made
+from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made, part
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import natural
 from healthcheck.probes import Kind, Probe
@@ -187,15 +187,18 @@ def nvme_heat(captures: Captures) -> Any:
     return Partial(result, unseen) if unseen else result
 
 
-def _is_nvme(uevent: str) -> bool:
-    return "PCI_CLASS=108" in uevent and _CLASS.search(uevent) is not None
+@part(PCI)
+def _on_pci(captures: Captures) -> Any:
+    bus = captures.files(PCI)
+    found = tuple(sorted(path.split("/")[-2] for path in bus if path.endswith("/uevent") and _CLASS.search(bus.text(path))))
+    unseen = bus.unseen()
+    return Partial(found, unseen) if unseen else found
 
 
 @fact("nvme_bus", PCI, NVME)
 def nvme_bus(captures: Captures) -> Any:
     """NVMe controllers that the PCI bus holds (class 0108), and those that the driver runs."""
-    bus, files = captures.files(PCI), captures.files(NVME)
-    found = [path.split("/")[-2] for path in bus if path.endswith("/uevent") and _is_nvme(bus.text(path))]
+    found, files = captures.once(_on_pci), captures.files(NVME)
     driven = []
     for device in _devices(files):
         files.passed_over((f"{BASE}/{device}/serial",))
@@ -204,6 +207,6 @@ def nvme_bus(captures: Captures) -> Any:
             raise Unread(pci.reason)
         if isinstance(pci, str):
             driven.append(pci)
-    unseen = bus.unseen() or files.unseen()
-    value = NvmeBus("NVMe drives", tuple(sorted(found)), tuple(sorted(driven)))
+    unseen = found.reason if isinstance(found, Partial) else files.unseen()
+    value = NvmeBus("NVMe drives", found.value if isinstance(found, Partial) else found, tuple(sorted(driven)))
     return Partial(value, unseen) if unseen else value

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.assess import Assessment, _View
-from healthcheck.facts.base import FACTS, Captures, Files, Unmeasured, Unread, build_fact
+from healthcheck.facts.base import BY_BUILDER, FACTS, Captures, Files, Unmeasured, Unread, build_fact
 from healthcheck.outcome import NodeReport
 from healthcheck.probes import Probe
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
@@ -203,7 +203,7 @@ def test_every_fact_is_made_of_the_probes_that_it_declares_and_of_no_others(monk
     for way in ("capture", "text", "files", "devices"):
         monkeypatch.setattr(Captures, way, noted(asked, getattr(Captures, way)))
     for look in looks:
-        for spec in FACTS.values():
+        for spec in BY_BUILDER.values():
             asked.clear()
             build_fact(spec, Captures(look))
             assert asked <= {probe.id for probe in spec.everything}, spec.name
