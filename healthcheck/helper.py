@@ -34,15 +34,16 @@ def checked_path(text: str, what: str) -> str:
 
 
 def root_probes() -> tuple[Probe, ...]:
-    """Every probe that needs root, plug-ins' included, in the order of their ids.
+    """Every probe that needs root, plug-ins' included, in the order of their ids; and the one that reads what the agent has recorded.
 
     None that is disruptive: whether a node is idle is not for the helper to know.
     """
+    from healthcheck.agent.fetch import PROBE
     from healthcheck.checks import catalogue
     from healthcheck.facts.base import FACTS
 
     catalogue.load()
-    known = {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides)}
+    known = {PROBE.id: PROBE} | {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides)}
     rooted = [probe for probe in known.values() if probe.root and probe.kind is not Kind.NVML and probe.effect is Effect.PASSIVE]
     return ProbeSet.of(rooted).probes
 

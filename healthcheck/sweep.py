@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from healthcheck import program, reply, saved
+from healthcheck.agent.fetch import Agents
 from healthcheck.assess import Assessed, Assessment
 from healthcheck.lease import Lease
 from healthcheck.looks import Looks
@@ -84,12 +85,12 @@ def _probe_set(plan: Plan, seconds: float, lease: Lease | None) -> ProbeSet:
 
 def live(
     plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
-    lease: Lease | None = None, told: Callable[[Recording], None] | None = None,
+    lease: Lease | None = None, told: Callable[[Recording], None] | None = None, agents: Agents | None = None,
 ) -> Outcome:
     """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has.
 
     Without a lease nothing disruptive is sent, nor to a node that the lease refuses; raises UsageError for one that says nothing of a
-    node. `told` is given the recording of each node that was reached.
+    node. `told` is given the recording of each node that was reached. With `agents` no node is looked at: what its agent recorded is taken.
     """
     if lease is not None and (lacking := lease.lacks(node.name for node in plan.nodes)):
         raise UsageError(f"the lease of {short(lease.holder)} does not cover {short(', '.join(lacking))}")
@@ -101,6 +102,7 @@ def live(
     # Under a lease nobody's job waits, and a diagnostic takes what it takes.
     seconds = max(1.0, min(bounds.node_s if lease is not None else 45.0, bounds.node_s - _WAY_BACK_S))
     probe_set = _probe_set(plan, seconds, lease)
+    sent = probe_set if agents is None else agents.probes
     assessment = Assessment(plan.nodes, plan.ruleset, plan.default_sku, {probe.id for probe in probe_set.probes}, plan.profiles)
     partial = False
     try:
@@ -109,12 +111,14 @@ def live(
         granted = [node for node in plan.nodes if node.name not in withheld]
         passive = _probe_set(plan, 45.0, None)
         asked = dict.fromkeys(withheld, passive)
-        replies = transport.run(granted, program.build(probe_set), bounds) if granted else iter(())
+        replies = transport.run(granted, program.build(sent, nvml=agents is None), bounds) if granted else iter(())
         others = transport.run(refused, program.build(passive), limits(min(bounds.sweep_s, 120.0), bounds.fanout)) if refused else iter(())
         with _closing(replies), _closing(others), progress:
             for answer in chain(others, replies):
-                recording = within(reply.decode(answer, limit=bounds.reply_bytes), asked.get(answer.node, probe_set))
+                recording = within(reply.decode(answer, limit=bounds.reply_bytes), asked.get(answer.node, sent))
                 previous = looks.read(recording.node) if looks and recording.host else None
+                if agents is not None:
+                    recording, previous = agents.look(recording, probe_set)
                 assessment.add(recording, previous)
                 if told is not None and recording.host is not None:
                     told(recording)

@@ -20,10 +20,11 @@ class Said(NamedTuple):
     remember: Callable[[], None]
 
 
+_MOST = 600     # characters; NRPE before 3 carried 1024 bytes
 WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 
 
 def nagios(code: int, text: str, counts: dict[str, int], seconds: float) -> str:
     """One line and its numbers (https://www.monitoring-plugins.org/doc/guidelines.html), in which a bar may stand once only."""
     numbers = " ".join(f"{name}={count}" for name, count in counts.items())
-    return f"MUSTER {WORDS[code]} - {text.replace('|', '/')}|{numbers} seconds={seconds:.3f}s"
+    return f"MUSTER {WORDS[code]} - {text[:_MOST].replace('|', '/')}|{numbers} seconds={seconds:.3f}s".replace("| ", "|")

@@ -18,6 +18,7 @@ from inventory.errors import StoreError, UsageError
 from inventory.model import Inventory, Node, Privilege
 
 if TYPE_CHECKING:
+    from healthcheck.agent.fetch import Agents
     from healthcheck.lease import Leases
     from healthcheck.recording import Recording
     from healthcheck.ruleset import Ruleset
@@ -55,6 +56,8 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="Deadline of the whole sweep: 90, 90s, 2m. [120s]")
 @click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
 @click.option("--every", metavar="SPAN", callback=span(1, 7 * 86400), help="Sweep again and again (30s, 5m) on connections that are kept.")
+@click.option("--from-agent", is_flag=True, help="Take what the nodes' agents have recorded, and judge that; looks at no node itself.")
+@click.option("--max-age", metavar="SPAN", callback=span(1, 7 * 86400), help="With --from-agent: how old that may be. [two periods]")
 @click.option("--disruptive", is_flag=True, help="Judge also what needs a lease: on nodes that are held for us and proven idle.")
 @click.option("--lease", type=click.Choice(("reservation", "cordon")), help="With --disruptive: how. [reservation in Slurm, else cordon]")
 @click.option("--count", metavar="N", type=click.IntRange(1), help="With --every: end after so many sweeps.")
@@ -62,7 +65,7 @@ def check(
     nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
     profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None,
     store: bool, state: str | None, timeout: float | None, fanout: int, every: float | None, count: int | None, disruptive: bool,
-    lease: str | None,
+    lease: str | None, from_agent: bool, max_age: float | None,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
 
@@ -75,12 +78,14 @@ def check(
     muster check --save monday; muster check --replay monday
     muster check --store; muster history --still what is wrong, and since when
     muster check gpu007 --disruptive --only dcgm-diag-medium
+    muster check --from-agent                    judge what the agents recorded
     muster check --every 30s                     a page when something changes, else a line; Ctrl-C ends it
 
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
     A profile may allow some UNKNOWN: it is shown all the same, but does not count. `muster rules list --profile gate` shows its rules.
     """
     from healthcheck import rulesfolder, sweep
+    from healthcheck.agent.fetch import Agents
     from healthcheck.ruleset import load_ruleset
 
     ways = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm)) if used]
@@ -92,7 +97,8 @@ def check(
     ruleset.named(*profile)
     if replay is not None:
         for name, value in (("NODES", nodes), ("--inventory", inventory), ("--save", save), ("--timeout", timeout), ("--every", every),
-                            ("--store", store or None), ("--disruptive", disruptive or None)):
+                            ("--store", store or None), ("--disruptive", disruptive or None), ("--from-agent", from_agent or None),
+                            ("--max-age", max_age)):
             if value is not None:
                 raise UsageError(f"{name} has no meaning with --replay")
         plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile)
@@ -111,9 +117,15 @@ def check(
             raise UsageError("--disruptive takes nodes from jobs, once; it does not go with --every")
         if lease is not None and not disruptive:
             raise UsageError("--lease goes with --disruptive")
+        if from_agent and disruptive:
+            raise UsageError("--from-agent looks at no node, and --disruptive does; use one of them")
+        if max_age is not None and not from_agent:
+            raise UsageError("--max-age goes with --from-agent")
+        if from_agent and not profile and "timer" in ruleset.profiles:
+            profile = ("timer",)        # what an agent looks at
         leases = _leases(lease, inventory, state, timeout, fanout) if disruptive else None
         look = Live(local, timeout, fanout, save, state, every, quiet=form != "table" and not sys.stderr.isatty(), store=store,
-                    leases=leases)
+                    leases=leases, agents=Agents(max_age) if from_agent else None)
         if every is not None:
             from healthcheck.cli.every import rounds
 
@@ -227,7 +239,7 @@ class Live:
 
     def __init__(
         self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, every: float | None, *, quiet: bool,
-        store: bool = False, leases: Leases | None = None,
+        store: bool = False, leases: Leases | None = None, agents: Agents | None = None,
     ) -> None:
         from healthcheck.looks import Looks
         from healthcheck.sweep import limits
@@ -241,7 +253,8 @@ class Live:
         self._quiet = quiet
         self._save = save
         self._leases = leases
-        self._looks = Looks(state_dir(state))
+        self._agents = agents
+        self._looks = Looks(state_dir(state)) if agents is None else None   # an agent keeps its own
         self._store = state_dir(state) if store else None
         self._transport: Transport
         if local:
@@ -275,7 +288,7 @@ class Live:
 
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
         if self._leases is None:
-            return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver, told=told)
+            return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver, told=told, agents=self._agents)
         with self._leases(plan, self._transport) as granted:
             return sweep.live(plan, granted.transport, granted.bounds, bar, looks=self._looks, saver=saver, told=told, lease=granted.lease)
 

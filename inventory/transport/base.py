@@ -27,7 +27,13 @@ class Stage(Enum):
     PYTHON = "python"        # no Python, or older than 3.8, or it did not start
     REPLY = "reply"          # the program started, but its answer is cut, oversized, damaged or not ours
     LEASE = "lease"          # nothing was sent, or it was stopped, because the lease on the node no longer stood
-    DEADLINE = "deadline"    # the time ran out while the program was at work, or before its turn came
+    AGENT = "agent"          # the node answered, but its agent has left no look that can be relied on
+    TURN = "turn"            # the sweep's time was over before its turn came
+    DEADLINE = "deadline"    # the time ran out while the program was at work
+
+
+# Where it was not for the node that nothing is known of it.
+NOT_ITS_FAULT = (Stage.LEASE, Stage.TURN)
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,14 @@ _ROOTS = ("healthcheck.agent.main", "healthcheck.agent.judging")
 _OURS = ("healthcheck", "inventory")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MAIN = """import sys
-from pathlib import Path
 
-from healthcheck.agent.main import beside, main
-
+if sys.version_info < (3, 8):
+    sys.exit("muster: needs Python 3.8 or newer; this is %d.%d" % sys.version_info[:2])
 if __name__ == "__main__":
+    from pathlib import Path
+
+    from healthcheck.agent.main import beside, main
+
     archive = Path(__file__).parent
     sys.exit(main(sys.argv[1:], beside(archive, lambda name: __loader__.get_data(str(archive / name)))))
 """
