@@ -124,6 +124,28 @@ class Triage(RuleBasedStateMachine):
         self.nodes_are_mended(nodes, how)
         self.sweeps(nodes, bringup=True, times=times, only=sorted(RULES))
 
+    @rule(nodes=st.lists(NAMES, min_size=1, max_size=3, unique=True), what=st.sampled_from(sorted(RULES)), how=st.sampled_from(["heals", "swap", ""]),
+          status=st.sampled_from([Status.FAIL, Status.UNKNOWN]))
+    def nodes_look_well_and_relapse(self, nodes: list[str], what: str, how: str, status: Status) -> None:
+        self.nodes_are_mended_and_looked_at(nodes, "heals", 2)
+        for node in nodes:
+            self.nodes[node].truth[what] = status
+        self.sweeps(nodes, bringup=False, times=1, only=sorted(RULES))
+        if how:
+            self.nodes_are_mended(nodes, how)
+            self.sweeps(nodes, bringup=False, times=1, only=sorted(RULES))
+        self.triage(again=False)
+
+    @rule(by_muster=st.booleans(), most=st.integers(1, 3))
+    def a_person_gives_back_what_triage_holds(self, by_muster: bool, most: int) -> None:
+        held = [node for node, held in self.back.inner.held(NODES).items() if held.number is not None][:most]
+        if by_muster and held:
+            self.a_person_uses_muster(held, give_back=True)
+        else:
+            for node in held:
+                self.a_person_acts_in_the_back_end(node, "resume")
+        self.triage(again=True)
+
     @rule(again=st.booleans())
     def triage(self, again: bool) -> None:
         with self.acting() as store:
@@ -292,8 +314,8 @@ class Triage(RuleBasedStateMachine):
 
     def may_be_isolated(self, one: Machine) -> None:
         wrong = {what for what, status in self.shown(one).items() if status is not Status.PASS and serious(what)}
-        lately = {what for what, (_, time) in one.bad.items() if self.now - time < 37 * HOUR and what not in self.hidden[one.name]}
-        assert wrong or lately or one.away, f"nothing is wrong with {one.name}"
+        lately = one.lately(self.now, 37) - self.hidden[one.name]
+        assert one.away or ((wrong or lately) and one.lately(self.now, 24) - self.hidden[one.name]), f"nothing is wrong with {one.name}"
         since = max(self.now - HOURS * HOUR, self.closed)
         recent = [node for node, time in self.isolated if time > since]
         limit = min(NUMBER, max(policy().breaker.least, PERCENT * sum(each.serving for each in self.nodes.values()) // 100))
@@ -301,11 +323,9 @@ class Triage(RuleBasedStateMachine):
         assert len(recent) < limit + RESERVE * reserved, (recent, limit)
         assert reserved or not self.open, "the breaker is open"
         assert sum(RACKS[node] == RACKS[one.name] for node in recent) < IN_RACK, recent
-        failed = any(one.seen.get(what) is Status.FAIL for what in wrong)
-        if not (failed or one.away or lately - wrong):
+        if not (one.failing & wrong or one.away or lately - wrong):
             assert any(not self.wide(what) for what in wrong), f"{one.name} is isolated for an incident"
-        if one.settled is not None and one.settled[0] == one.seen and one.settled[1] == one.away:
-            raise AssertionError(f"a person gave {one.name} back")
+        assert one.settled is None or one.settled != one.away, f"a person gave {one.name} back"
 
     def wide(self, what: str) -> bool:
         serving = [each for each in self.nodes.values() if each.serving]
@@ -319,10 +339,9 @@ class Triage(RuleBasedStateMachine):
         for node in nodes:
             one = self.nodes[node]
             held = self.back.inner.held([node])[node]
-            fails = [what for what, status in one.seen.items() if status is not Status.PASS]
-            alone = fails == ["kernel-xid"] and one.seen["kernel-xid"] is Status.FAIL and not self.hidden[node] and set(one.bad) == {"kernel-xid"}
+            alone = one.seen.get("kernel-xid") is Status.FAIL and one.lately(self.now, 37) == {"kernel-xid"} == one.failing
             if node in ours and held.number == ours[node].id:
-                one.settled = (dict(one.seen), one.away) if alone and "gpu-error" in held.reason else None
+                one.settled = one.away if alone and "gpu-error" in held.reason and not self.hidden[node] else None
 
     def unknowable(self, node: str) -> None:
         with opened(self.path) as store:
