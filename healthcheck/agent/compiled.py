@@ -1,7 +1,8 @@
-"""Rules, SKUs, profiles and tables of Xids as one JSON document: made at home of YAML, read on a node that has no reader of YAML.
+"""Rules, SKUs, profiles and tables of Xids as one JSON document, and what a node is told of itself as another.
 
-It holds all that YAML said, so that what is read from it judges as the original does; and beside it the probes that the rules need, by
-each node's profile and each occasion, for a node whose Python is too old to work that out.
+They are made at home of YAML, and read on a node that has no reader of YAML. The first holds all that YAML said, so that what is read
+from it judges as the original does; and beside it the probes that the rules need, by each node's profile and each occasion, for a node
+whose Python is too old to work that out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from healthcheck.ruleset import Ruleset
 from healthcheck.sku import Sku
 from healthcheck.xidtable import XidTable
 from inventory.errors import UsageError
+from inventory.model import Lifecycle, Node
 
 SCHEMA = "muster.rules/1"
 AT_HOME = "judged at home"
@@ -44,6 +46,14 @@ def compile_rules(ruleset: Ruleset) -> dict[str, Any]:
         "xids": None if ruleset.xids is None else _said(to_plain(ruleset.xids)),
         "probes": {name: probes[name] for name in sorted(probes)}, "sets": sets,
     }
+
+
+def compile_node(node: Node, default_sku: str | None, period: float, occasion: str, version: str) -> dict[str, Any]:
+    """What a node is told of itself, how often it looks and on what occasion (a profile, or empty): nothing of how it is reached."""
+    told = Node(node.name, sku=node.sku, profile=node.profile, lifecycle=Lifecycle(node.lifecycle.state), rack=node.rack, leaf=node.leaf,
+                ports=node.ports, nvlink_domain=node.nvlink_domain, power=node.power, unread=node.unread)
+    return {"schema": "muster.node/1", "node": to_plain(told), "default_sku": default_sku, "period": period, "occasion": occasion,
+            "version": version}
 
 
 def _occasions(ruleset: Ruleset) -> Iterator[Occasion]:

@@ -13,16 +13,16 @@ import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import healthcheck
 from healthcheck import program
-from healthcheck.agent.codec import to_plain
-from healthcheck.agent.compiled import compile_rules
+from healthcheck.agent.compiled import compile_node, compile_rules
 from healthcheck.agent.main import COLLECTOR, NVML
 from healthcheck.ruleset import Ruleset
-from inventory.model import Lifecycle, Node
+from inventory.model import Node
 from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, digest
 
 # What is loaded by need: the first by every Python, the second by one that judges.
@@ -66,25 +66,14 @@ class Bundle:
 
     def of(self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S, occasion: str = "timer") -> Files:
         """What this node is given. The occasion is a profile's name, or empty."""
-        said = {"schema": "muster.node/1", "node": node_to_plain(node), "default_sku": default_sku, "period": period,
-                "occasion": occasion, "version": self.version}
+        said = compile_node(node, default_sku, period, occasion, self.version)
         files = {CODE: self.code, RULES: self.rules, NODE: _json(said)}
         return Files(files, digest(files))
 
 
 def build(ruleset: Ruleset) -> Bundle:
     """The bundle for these rules."""
-    from importlib.metadata import version
-
     return Bundle(code(), _json(compile_rules(ruleset)), version("cluster-muster"))
-
-
-def node_to_plain(node: Node) -> dict[str, Any]:
-    """What a node is told of itself: nothing of how it is reached, or by whom."""
-    told: dict[str, Any] = to_plain(Node(
-        node.name, sku=node.sku, profile=node.profile, lifecycle=Lifecycle(node.lifecycle.state), rack=node.rack, leaf=node.leaf,
-        ports=node.ports, nvlink_domain=node.nvlink_domain, power=node.power, unread=node.unread))
-    return told
 
 
 @functools.cache
