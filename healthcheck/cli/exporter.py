@@ -6,6 +6,7 @@ import contextlib
 import re
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ def exporter(
     span_s = stale if stale is not None else 3 * every if every is not None else _HOUR
     board = _board(inventory, state, span_s, most_series, http_sd, sweeper, refused)
     if once:
+        board.refresh()
         click.echo(board.text(), nl=False)
         return 0
     return _served(board, host, port, tls, sweeper, refused)
@@ -91,10 +93,14 @@ def _served(board: Board, host: str, port: int, tls: Tls | None, sweeper: Sweepe
     server.counted = refused
     if tls is None and not server.server_address[0].startswith(("127.", "::1")):  # type: ignore[arg-type]
         click.echo("muster: this is served in the clear beyond this machine; --tls-cert and --tls-key serve TLS", err=True)
+    keeper = threading.Thread(target=board.keep, name="page", daemon=True)
+    keeper.start()
     stop = serve(server)
     try:
         if sweeper is not None:
             sweeper.start()
+        while not board.ready.wait(1) and keeper.is_alive():
+            pass
         shown = f"[{server.server_name}]" if ":" in server.server_name else server.server_name
         click.echo(f"muster: serving http{'s' if tls is not None else ''}://{shown}:{server.server_port}/metrics", err=True)
         while True:
@@ -103,6 +109,7 @@ def _served(board: Board, host: str, port: int, tls: Tls | None, sweeper: Sweepe
         return 0
     finally:
         with contextlib.suppress(KeyboardInterrupt):
+            board.end()
             stop()
             if sweeper is not None:
                 sweeper.stop()

@@ -1,57 +1,99 @@
-"""What is answered to which path: pages made one at a time, and kept for a moment for whoever asks beside."""
+"""What is answered to which path. The page is made beside, when something has changed, so that a scrape waits for nothing."""
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qs
 
+from healthcheck.exporter import fleet as whole
 from healthcheck.exporter.discovery import discovery
-from healthcheck.exporter.fleet import Process
-from healthcheck.exporter.page import Page
-from healthcheck.exporter.source import Source
+from healthcheck.exporter.page import Page, text_of
+from healthcheck.exporter.source import Fleet, Source
 from healthcheck.exporter.text import CONTENT_TYPE
 from inventory.model import Node
 
-# Two Prometheus servers of a pair scrape at about the same time.
-_KEPT_S = 1.0
+_LOOK_S = 1.0           # how often it is looked whether something has changed
+# A page that nobody could look after for so long is not shown any more: it would go on saying what was.
+_DEAD_S = 60.0
 _TEXT = "text/plain; charset=utf-8"
-_INDEX = "muster exporter: /metrics /healthz /readyz /sd\n"
+_INDEX = b"muster exporter: /metrics /healthz /readyz /sd\n"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One response."""
+    """One response; its body is in parts."""
 
     status: int
-    body: bytes
+    body: tuple[bytes, ...]
     type: str = _TEXT
     gzipped: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Made:
-    at: float
+    """A page, plain and as the beginning of a gzip stream (RFC 1952), which `stream` goes on with."""
+
     plain: bytes
+    small: bytes
+    stream: Any
     trouble: str
-    small: bytes | None = None
+    seconds: float
 
 
 class Board:
-    """Answers; `inventory` gives the nodes for service discovery, None where that was not asked for (`port`)."""
+    """Answers, from the page that `refresh` made last.
+
+    `inventory` gives the nodes for service discovery, as targets on `port`; None where that was not asked for.
+    """
 
     def __init__(
-        self, source: Source, page: Page, process: Callable[[], Process], *, inventory: Callable[[], Iterable[Node]] | None = None,
+        self, source: Source, page: Page, process: Callable[[], whole.Process], *, inventory: Callable[[], Iterable[Node]] | None = None,
         port: int | None = None, clock: Callable[[], float] = time.time,
     ) -> None:
         self._source, self._page, self._process, self._clock = source, page, process, clock
         self._inventory, self._port = inventory, port
-        self._lock = threading.Lock()
+        self._fleet: Fleet | None = None
+        self._until = self._now = 0.0
         self._made: _Made | None = None
-        self._took = 0.0
+        self._looked = time.monotonic()
+        self._ending = threading.Event()
+        self.ready = threading.Event()      # set when there is a page
+        self.pages = 0
+
+    def refresh(self) -> None:
+        """The page is that of now, afterwards. For one thread."""
+        began, now = time.monotonic(), self._clock()
+        found = self._source.read(now)
+        if found is not None:
+            self._fleet = found
+        assert self._fleet is not None  # noqa: S101  (the first read gives one)
+        if found is not None or self._made is None or now >= self._until or now < self._now:
+            plain = self._page.make(self._fleet, now).encode("utf-8", "replace")
+            stream = zlib.compressobj(1, zlib.DEFLATED, 31)
+            small = stream.compress(plain) + stream.flush(zlib.Z_SYNC_FLUSH)
+            self.pages += 1
+            self._until = self._page.until(self._fleet, now)
+            self._made = _Made(plain, small, stream, self._fleet.trouble, time.monotonic() - began)
+            self.ready.set()
+        self._now = now
+        self._looked = time.monotonic()
+
+    def keep(self) -> None:
+        """Refreshes again and again, until `end`; what goes wrong that nobody foresaw leaves the page to die."""
+        with contextlib.closing(self._source):
+            while not self._ending.is_set():
+                self.refresh()
+                self._ending.wait(_LOOK_S)
+
+    def end(self) -> None:
+        """No more refreshing."""
+        self._ending.set()
 
     def answer(self, target: str, *, small: bool) -> Answer:
         """What a GET of this target gets, compressed where `small`."""
@@ -59,42 +101,38 @@ class Board:
         if path == "/metrics":
             return self._metrics(small)
         if path == "/healthz":
-            return Answer(200, b"ok\n")
+            return Answer(200, (b"ok\n",))
         if path == "/readyz":
-            trouble = self._newest().trouble
-            return Answer(503, f"{trouble}\n".encode()) if trouble else Answer(200, b"ok\n")
+            trouble = self._dead() or (self._made.trouble if self._made is not None else "")
+            return Answer(503, (f"{trouble}\n".encode(),)) if trouble else Answer(200, (b"ok\n",))
         if path == "/sd":
             return self._discovery(query)
-        return Answer(200, _INDEX.encode()) if path == "/" else Answer(404, b"no such page; see /\n")
+        return Answer(200, (_INDEX,)) if path == "/" else Answer(404, (b"no such page; see /\n",))
 
     def text(self) -> str:
         """The page as text."""
-        return self._newest().plain.decode()
+        return b"".join(self._metrics(small=False).body).decode()
 
-    def _newest(self) -> _Made:
-        with self._lock:
-            began = time.monotonic()
-            if self._made is None or began - self._made.at > _KEPT_S:
-                now = self._clock()
-                fleet = self._source.read(now)
-                plain = self._page.make(fleet, now, self._process(), self._took).encode("utf-8", "replace")
-                self._took = time.monotonic() - began
-                self._made = _Made(time.monotonic(), plain, fleet.trouble)
-            return self._made
+    def _dead(self) -> str:
+        if self._made is None:
+            return "starting"
+        silent = time.monotonic() - self._looked
+        return f"nothing could be read for {silent:.0f} s" if silent > _DEAD_S else ""
 
     def _metrics(self, small: bool) -> Answer:
-        made = self._newest()
+        made = self._made
+        if made is None or (dead := self._dead()):
+            return Answer(503, (f"{'starting' if made is None else dead}\n".encode(),))
+        own = text_of(whole.process(self._process(), made.seconds, self.pages)).encode()
         if not small:
-            return Answer(200, made.plain, CONTENT_TYPE)
-        with self._lock:
-            if made.small is None:
-                made.small = gzip.compress(made.plain, 1)
-        return Answer(200, made.small, CONTENT_TYPE, gzipped=True)
+            return Answer(200, (made.plain, own), CONTENT_TYPE)
+        stream = made.stream.copy()
+        return Answer(200, (made.small, stream.compress(own) + stream.flush()), CONTENT_TYPE, gzipped=True)
 
     def _discovery(self, query: str) -> Answer:
         if self._inventory is None or self._port is None:
-            return Answer(404, b"no service discovery here: muster exporter --http-sd PORT, with an inventory\n")
+            return Answer(404, (b"no service discovery here: muster exporter --http-sd PORT, with an inventory\n",))
         asked = parse_qs(query).get("port", [str(self._port)])[-1]
         if not asked.isascii() or not asked.isdigit() or not 1 <= int(asked[:6]) <= 65535:
-            return Answer(400, b"port: expected 1 to 65535\n")
-        return Answer(200, discovery(self._inventory(), int(asked)).encode(), "application/json")
+            return Answer(400, (b"port: expected 1 to 65535\n",))
+        return Answer(200, (discovery(self._inventory(), int(asked)).encode(),), "application/json")

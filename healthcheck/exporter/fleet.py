@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from healthcheck.exporter.source import Fleet, Head
 from healthcheck.exporter.text import COUNTER, GAUGE, Family
 from healthcheck.recording import Outcome
-from healthcheck.store.newest import Newest
 
 PROBES = Family("muster_probes", GAUGE, "On how many nodes a probe ended so, by their fresh newest looks.", ("outcome", "probe"))
 PROBE_MEDIAN = Family("muster_probe_median_seconds", GAUGE, "What a probe took on the median node, by the fresh newest looks.", ("probe",))
@@ -36,7 +35,7 @@ UP = Family("muster_source_up", GAUGE, "Whether what the exporter is told by cou
 INVENTORY = Family("muster_inventory_last_reload_successful", GAUGE, "Whether the inventory could be read as it is now.")
 BUILD = Family("muster_build_info", GAUGE, "What runs here; always 1.", ("python", "version"))
 STALE_AFTER = Family("muster_stale_after_seconds", GAUGE, "The age from which on a node's newest result says nothing any more.")
-READING = Family("muster_exporter_page_seconds", GAUGE, "What it took to make the page before this one; 0 on the first.")
+READING = Family("muster_exporter_page_seconds", GAUGE, "What it took to make this page, which is made when something has changed.")
 PAGES = Family("muster_exporter_pages_total", COUNTER, "Pages that were made.")
 SERIES = Family("muster_exporter_series", GAUGE, "Series on this page, without what is said of the exporter itself.")
 LEFT_OUT = Family("muster_exporter_series_left_out", GAUGE, "Series that are not on this page, for it would be too long.", ("metric",))
@@ -70,15 +69,15 @@ class Process:
     sweeper: tuple[bool, int] | None = None
 
 
-def probes(looks: Iterable[Newest]) -> Iterator[Sample]:
-    """Of each probe how it ended and what it took, over all these looks."""
+def probes(looks: Iterable[tuple[tuple[str, ...], tuple[str, ...], Sequence[float]]]) -> Iterator[Sample]:
+    """Of each probe how it ended and what it took, over all these looks, each as (ids, outcomes, seconds)."""
     outcomes: dict[tuple[str, str], int] = defaultdict(int)
     seconds: dict[str, list[float]] = defaultdict(list)
-    for look in looks:
-        for probe, outcome, took in look.shown.probes:
+    for ids, ended_so, took in looks:
+        for probe, outcome, each in zip(ids, ended_so, took, strict=True):
             if probe in seconds or len(seconds) < _MOST_PROBES:
                 outcomes[probe, outcome] += 1
-                seconds[probe].append(took)
+                seconds[probe].append(each)
     for probe in sorted(seconds):
         for ended in Outcome:
             yield PROBES, PROBES.sample(outcomes[probe, ended.value], ended.value, probe)
@@ -111,10 +110,10 @@ def health(fleet: Fleet, stale: float) -> Iterator[Sample]:
     yield STALE_AFTER, STALE_AFTER.sample(stale)
 
 
-def process(own: Process, page_seconds: float, pages: int) -> Iterator[Sample]:
+def process(own: Process, seconds: float, pages: int) -> Iterator[Sample]:
     """The exporter's own process."""
     yield BUILD, BUILD.sample(1, own.python, own.version)
-    yield READING, READING.sample(round(page_seconds, 4))
+    yield READING, READING.sample(round(seconds, 4))
     yield PAGES, PAGES.sample(pages)
     yield REFUSED, REFUSED.sample(own.refused)
     if own.sweeper is not None:

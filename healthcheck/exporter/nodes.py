@@ -6,13 +6,14 @@ now: states, results, temperatures are left out. Counters go on, for they say wh
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from healthcheck.exporter.source import NodeNow, fresh
 from healthcheck.exporter.text import COUNTER, GAUGE, Family
 from healthcheck.outcome import NodeState, Status
-from healthcheck.store.newest import NotPassed
+from healthcheck.store.newest import Newest, NotPassed, Packed
 from healthcheck.store.shown import Shown
 
 INFO = Family("muster_node_info", GAUGE, "Where a node stands, and what it is to be, by the inventory; always 1.",
@@ -64,21 +65,40 @@ _SLOW = (("slow_thermal", "thermal"), ("slow_power_brake", "power_brake"))
 
 @dataclass(frozen=True)
 class Lines:
-    """One node's lines, in the order of FAMILIES. The rules that did not pass go from worst to least."""
+    """One node's lines, in the order of FAMILIES, with how many of each there are. The rules that did not pass go from worst to least, each
+    by itself. `probes` are (ids, outcomes, seconds) of a fresh look; nodes that were asked the same share one tuple of ids."""
 
-    of: tuple[Sequence[str], ...]
+    of: tuple[str, ...]
+    counts: tuple[int, ...]
+    not_passed: tuple[str, ...]
+    probes: tuple[tuple[str, ...], tuple[str, ...], Sequence[float]]
+
+
+_SHARED: dict[tuple[str, ...], tuple[str, ...]] = {}
+_MOST_SHARED = 1024
 
 
 def lines(at: NodeNow, now: float, stale: float) -> Lines:
     """All that is said of one node."""
+    newest = at.newest.opened() if isinstance(at.newest, Packed) else at.newest
+    is_fresh = fresh(newest, now, stale)
     found: tuple[list[str], ...] = tuple([] for _ in FAMILIES)
-    for family, line in _lines(at, fresh(at.newest, now, stale)):
+    for family, line in _lines(at, newest, is_fresh):
         found[_AT[family.name]].append(line)
-    return Lines(found)
+    probes = newest.shown.probes if newest is not None and is_fresh else ()
+    ids, outcomes = _shared(tuple(probe[0] for probe in probes)), _shared(tuple(probe[1] for probe in probes))
+    seconds = array("d", (probe[2] for probe in probes))
+    return Lines(tuple(map("".join, found)), tuple(map(len, found)), tuple(found[-1]), (ids, outcomes, seconds))
 
 
-def _lines(at: NodeNow, is_fresh: bool) -> Iterator[tuple[Family, str]]:
-    name, node, newest = at.name, at.node, at.newest
+def _shared(words: tuple[str, ...]) -> tuple[str, ...]:
+    if len(_SHARED) >= _MOST_SHARED:
+        _SHARED.clear()
+    return _SHARED.setdefault(words, words)
+
+
+def _lines(at: NodeNow, newest: Newest | None, is_fresh: bool) -> Iterator[tuple[Family, str]]:
+    name, node = at.name, at.node
     if node is not None:
         said = (",".join(node.leaf), name, node.nvlink_domain or "", node.power or "", node.profile or "", node.rack or "", node.sku or "")
         yield INFO, INFO.sample(1, *said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from healthcheck.exporter import fleet as whole
@@ -16,6 +17,7 @@ MOST_SERIES = 250_000
 _SPARED: tuple[Family | int, ...] = (
     4, nodes.BY_NUMBER, nodes.PROBING, 1, nodes.CORRECTED, nodes.DOWNED, nodes.GPU, nodes.TEMPERATURE, nodes.SOFTWARE, nodes.POWER,
     nodes.RESULTS, 0, nodes.INFO)
+_WRONG = nodes.FAMILIES.index(nodes.NOT_PASSED)       # the last
 _MAY_LACK = (nodes.NOT_PASSED, *(each for each in _SPARED if isinstance(each, Family)))
 
 
@@ -26,25 +28,32 @@ class Page:
         self._stale = stale
         self._most = most
         self._lines: dict[str, tuple[NodeNow, bool, Lines]] = {}
-        self._probes: tuple[tuple[object, ...], list[whole.Sample]] = ((), [])
-        self.pages = 0
 
-    def make(self, fleet: Fleet, now: float, process: whole.Process, before: float) -> str:
-        """The page; `before` is what the one before it took, in seconds."""
-        self.pages += 1
+    def make(self, fleet: Fleet, now: float) -> str:
+        """All that is said of nodes and the fleet."""
         lines = self._of(fleet.nodes, now)
-        samples = [*self._probed(fleet, now), *(whole.head(fleet.head) if fleet.head is not None else ()),
+        samples = [*whole.probes(one.probes for one in lines), *(whole.head(fleet.head) if fleet.head is not None else ()),
                    *whole.health(fleet, self._stale)]
-        of = {family: [line for one in lines for line in one.of[number]] for number, family in enumerate(nodes.FAMILIES)}
-        left_out = self._fit(of, lines, len(samples))
-        series = sum(map(len, of.values())) + len(samples)
-        samples += whole.process(process, before, self.pages)
-        samples.append((whole.SERIES, whole.SERIES.sample(series)))
-        samples += [(whole.LEFT_OUT, whole.LEFT_OUT.sample(left_out.get(family.name, 0), family.name))
-                    for family in _MAY_LACK]
-        for family, line in samples:
-            of.setdefault(family, []).append(line)
-        return "".join(part for family in (*nodes.FAMILIES, *whole.FAMILIES) if of.get(family) for part in (family.head, *of[family]))
+        not_passed, left_out = self._fit(lines, len(samples))
+        counts = [sum(one.counts[number] for one in lines) for number in range(_WRONG)]
+        series = sum(count for family, count in zip(nodes.FAMILIES, counts, strict=False) if family.name not in left_out)
+        samples.append((whole.SERIES, whole.SERIES.sample(series + len(not_passed) + len(samples))))
+        samples += [(whole.LEFT_OUT, whole.LEFT_OUT.sample(left_out.get(family.name, 0), family.name)) for family in _MAY_LACK]
+        parts: list[str] = []
+        for number, family in enumerate(nodes.FAMILIES[:_WRONG]):
+            if counts[number] and family.name not in left_out:
+                parts.append(family.head)
+                parts += [one.of[number] for one in lines]
+        if not_passed:
+            parts += [nodes.NOT_PASSED.head, *not_passed]
+        return "".join(parts) + text_of(samples)
+
+    def until(self, fleet: Fleet, now: float) -> float:
+        """When a page of this fleet begins to say something else, though nothing has happened: a look is no longer fresh by then."""
+        aged = (at.newest.time + self._stale for at in fleet.nodes if at.newest is not None and fresh(at.newest, now, self._stale))
+        # One from the future becomes fresh.
+        early = (at.newest.time - self._stale for at in fleet.nodes if at.newest is not None and at.newest.time - self._stale > now)
+        return min((*aged, *early), default=math.inf)
 
     def _of(self, there: Sequence[NodeNow], now: float) -> list[Lines]:
         kept: dict[str, tuple[NodeNow, bool, Lines]] = {}
@@ -59,34 +68,36 @@ class Page:
         self._lines = kept
         return [held[2] for held in kept.values()]
 
-    def _probed(self, fleet: Fleet, now: float) -> Iterable[whole.Sample]:
-        stale = tuple(at.name for at in fleet.nodes if not fresh(at.newest, now, self._stale))
-        key = (fleet.generation, len(fleet.nodes), stale)
-        if key != self._probes[0]:
-            looks = (at.newest for at in fleet.nodes if at.newest is not None and fresh(at.newest, now, self._stale))
-            self._probes = (key, list(whole.probes(looks)))
-        return self._probes[1]
+    def _fit(self, lines: Sequence[Lines], more: int) -> tuple[list[str], dict[str, int]]:
+        """The lines of rules that did not pass, and how many series of which metrics are left out, so that the rest is not too much.
 
-    def _fit(self, of: dict[Family, list[str]], lines: Sequence[Lines], more: int) -> dict[str, int]:
-        """Leaves out what is too much, and says how many series of which metric that is."""
-        room = self._most - more - sum(map(len, of.values()))
-        wrong = nodes.FAMILIES.index(nodes.NOT_PASSED)
-        counts = [len(one.of[wrong]) for one in lines]
+        Of what is named there nothing is on the page, but of the rules that did not pass the worst.
+        """
+        wrong = [len(one.not_passed) for one in lines]
+        room = self._most - more - sum(sum(one.counts) for one in lines)
+        kept = max(wrong, default=0)
         left_out: dict[str, int] = {}
         for each in _SPARED:
             if room >= 0:
                 break
-            family = nodes.NOT_PASSED if isinstance(each, int) else each
-            before = len(of[family])
-            if isinstance(each, int):
-                kept = max(each, _evenly(counts, before + room))
-                of[family] = [line for one in lines for line in one.of[wrong][:kept]]
+            if isinstance(each, Family):
+                left_out[each.name] = sum(one.counts[nodes.FAMILIES.index(each)] for one in lines)
+                room += left_out[each.name]
             else:
-                of[family] = []
-            gone = before - len(of[family])
-            left_out[family.name] = left_out.get(family.name, 0) + gone
-            room += gone
-        return left_out
+                before = sum(min(kept, count) for count in wrong)
+                kept = max(each, _evenly(wrong, before + room))
+                after = sum(min(kept, count) for count in wrong)
+                left_out[nodes.NOT_PASSED.name] = sum(wrong) - after
+                room += before - after
+        return [line for one in lines for line in one.not_passed[:kept]], left_out
+
+
+def text_of(samples: Iterable[whole.Sample]) -> str:
+    """Samples as text, those of one family under their head, in the order in which they come."""
+    of: dict[Family, list[str]] = {}
+    for family, line in samples:
+        of.setdefault(family, []).append(line)
+    return "".join(part for family, found in of.items() for part in (family.head, *found))
 
 
 def _evenly(counts: Sequence[int], room: int) -> int:

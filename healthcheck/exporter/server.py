@@ -114,16 +114,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, *, with_body: bool) -> None:
         board = self.server.board
         asked = self.headers.get("Accept-Encoding", "")
-        answer = Answer(503, b"starting\n") if board is None else board.answer(self.path, small=takes_gzip(asked))
+        answer = Answer(503, (b"starting\n",)) if board is None else board.answer(self.path, small=takes_gzip(asked))
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.type)
-        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Content-Length", str(sum(map(len, answer.body))))
         if answer.gzipped:
             self.send_header("Content-Encoding", "gzip")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         if with_body:
-            self.wfile.write(answer.body)
+            for part in answer.body:
+                self.wfile.write(part)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: a scrape is no event."""

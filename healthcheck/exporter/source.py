@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from healthcheck.store.newest import Newest
+from healthcheck.store.newest import Newest, Packed
 from inventory.model import Node
 
 
 @dataclass(frozen=True)
 class NodeNow:
     """One node: the inventory's word on it (None where there is no inventory), the newest look (None where there was none), and our
-    cordons as (back end, by whom: person or triage)."""
+    cordons as (back end, by whom: person or triage). A look that has not changed is the same object as the time before."""
 
     name: str
     node: Node | None
-    newest: Newest | None
+    newest: Newest | Packed | None
     cordons: tuple[tuple[str, str], ...] = ()
 
 
@@ -49,23 +49,25 @@ class Head:
 class Fleet:
     """All that is known at one time. `head` is None where there is none; `trouble` says, in one line, why nothing newer is known.
 
-    `generation` changes with the looks; `inventory_well` is False while an edited inventory cannot be read and the one before counts.
+    `inventory_well` is False while an edited inventory cannot be read and the one before counts.
     """
 
     nodes: Sequence[NodeNow]
     head: Head | None = None
     trouble: str = ""
-    generation: int = 0
     inventory_well: bool = True
 
 
 class Source(Protocol):
-    """Anything that knows of nodes."""
+    """Anything that knows of nodes. It is asked by one thread, again and again."""
 
-    def read(self, now: float) -> Fleet:
-        """What is known now; never raises for what a person can mend, but says so in `trouble`."""
+    def read(self, now: float) -> Fleet | None:
+        """What is known now; None where that is as it was. Never raises for what a person can mend, but says so in `trouble`."""
+
+    def close(self) -> None:
+        """Nobody asks any more."""
 
 
-def fresh(newest: Newest | None, now: float, stale: float) -> bool:
+def fresh(newest: Newest | Packed | None, now: float, stale: float) -> bool:
     """Whether a look says how the node is now. One from the future, by more than the same span, says that a clock is wrong."""
     return newest is not None and abs(now - newest.time) <= stale

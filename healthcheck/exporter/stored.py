@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from healthcheck.exporter.source import Fleet, Head, NodeNow
 from healthcheck.store import newest
-from healthcheck.store.file import Store, opened
-from healthcheck.store.newest import Newest
+from healthcheck.store.file import NAME, Store, opened
+from healthcheck.store.newest import Packed
 from inventory.errors import MusterError
 from inventory.load import load_inventory
 from inventory.model import Node
+
+_AGAIN_S = 60.0
 
 
 class Nodes:
@@ -45,44 +48,62 @@ class Nodes:
 
 
 class StoreSource:
-    """Reads the store in this state folder. What was decoded of a look is kept until there is a newer one."""
+    """Reads the store in this state folder, where there is something new. The store stays open meanwhile: the last to close it would
+    have to take the writer's part and tidy up."""
 
     def __init__(self, folder: Path, nodes: Nodes) -> None:
         self._folder = folder
         self._nodes = nodes
-        self._looks: dict[str, tuple[tuple[object, ...], Newest]] = {}
-        self._generation = 0
+        self._looks: dict[str, Packed] = {}
+        self._open = ExitStack()
+        self._store: Store | None = None
+        self._seen: tuple[object, ...] = ()
+        self._read_at = 0.0
+        self._file = 0
 
-    def read(self, now: float) -> Fleet:
+    def read(self, now: float) -> Fleet | None:
         """The fleet; where the store cannot be read, its nodes with nothing known of them."""
         self._nodes.again()
         well = not self._nodes.trouble
         try:
-            with opened(self._folder) as store:
-                self._newer(store)
-                cordons = _cordons(store)
-                head = _head(store, now)
-        except MusterError as error:
+            store = self._opened()
+            seen = (store.rows("PRAGMA data_version")[0][0], self._nodes.nodes, well)
+            # Silences end by the clock alone.
+            if self._seen and seen[0] == self._seen[0] and seen[1] is self._seen[1] and seen[2] is self._seen[2] \
+                    and 0 <= now - self._read_at < _AGAIN_S:
+                return None
+            self._newer(store)
+            cordons = _cordons(store)
+            head = _head(store, now)
+        except (MusterError, OSError) as error:
+            self.close()
             names = self._nodes.nodes if self._nodes.nodes is not None else self._looks
-            return Fleet(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None) for name in names), None, str(error), -1, well)
+            said = str(error) if isinstance(error, MusterError) else f"{self._folder}: {error.strerror}"
+            return Fleet(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None) for name in names), None, said, well)
+        self._seen, self._read_at = seen, now
         there: Mapping[str, Node | None] = self._nodes.nodes if self._nodes.nodes is not None else dict.fromkeys(sorted(self._looks))
-        nodes = tuple(NodeNow(name, node, self._looks[name][1] if name in self._looks else None, cordons.get(name, ()))
-                      for name, node in there.items())
-        return Fleet(nodes, head, "", self._generation, well)
+        nodes = tuple(NodeNow(name, node, self._looks.get(name), cordons.get(name, ())) for name, node in there.items())
+        return Fleet(nodes, head, "", well)
+
+    def close(self) -> None:
+        """Lets go of the store; a next read opens it again."""
+        self._seen, self._store = (), None
+        self._open.close()
+
+    def _opened(self) -> Store:
+        """The store; opened again where another file has come into its place."""
+        found = (self._folder / NAME).stat() if (self._folder / NAME).exists() else None
+        if self._store is None or found is None or found.st_ino != self._file:
+            self.close()
+            self._store = self._open.enter_context(opened(self._folder))
+            self._file = (self._folder / NAME).stat().st_ino
+        return self._store
 
     def _newer(self, store: Store) -> None:
-        """Decodes the looks that have changed."""
-        found: dict[str, tuple[tuple[object, ...], Newest]] = {}
-        changed = False
-        for row in newest.rows(store):
-            held = self._looks.get(row[0])
-            if held is None or held[0] != row[1:]:
-                changed = True
-                held = (row[1:], newest.decoded(*row))
-            found[row[0]] = held
-        if changed or len(found) != len(self._looks):
-            self._generation += 1
-        self._looks = found
+        """Those that have not changed stay the objects that they were."""
+        held = self._looks
+        found = (Packed(*row) for row in newest.rows(store))
+        self._looks = {one.node: before if (before := held.get(one.node)) == one else one for one in found}
 
 
 def _cordons(store: Store) -> Mapping[str, tuple[tuple[str, str], ...]]:

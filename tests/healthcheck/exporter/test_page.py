@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from healthcheck.exporter import fleet as whole
 from healthcheck.exporter import nodes
-from healthcheck.exporter.page import MOST_SERIES, Page
+from healthcheck.exporter.page import MOST_SERIES, Page, text_of
 from healthcheck.exporter.source import Fleet, Head, NodeNow
-from healthcheck.outcome import NodeState
+from healthcheck.outcome import NodeReport, NodeState
+from healthcheck.store import newest
 from healthcheck.store.newest import NotPassed
 from healthcheck.store.shown import Shown
 from tests.healthcheck.exporter import made
@@ -27,7 +29,7 @@ HOUR = 3600.0
 
 def page(*there: NodeNow, fleet: Fleet | None = None, now: float = made.NOW, most: int = MOST_SERIES) -> str:
     """The first page of a fleet; a result is stale after an hour."""
-    return Page(HOUR, most).make(fleet or made.fleet(*there), now, made.PROCESS, 0.0)
+    return Page(HOUR, most).make(fleet or made.fleet(*there), now) + text_of(whole.process(made.PROCESS, 0.0, 1))
 
 
 def samples(text: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
@@ -91,11 +93,28 @@ def test_a_node_that_was_not_reached_is_unknown_and_shows_nothing_of_its_last_go
 def test_a_page_that_was_made_when_a_look_was_fresh_is_not_held_to_when_it_has_aged() -> None:
     pages = Page(HOUR)
     there = made.fleet(made.at())
-    assert [state(pages.make(there, made.NOW + later, made.PROCESS, 0.0)) for later in (0, HOUR, -60)] == ["healthy", "unknown", "healthy"]
+    assert [state(pages.make(there, made.NOW + later)) for later in (0, HOUR, -60)] == ["healthy", "unknown", "healthy"]
+
+
+def test_a_page_says_until_when_it_holds() -> None:
+    pages = Page(HOUR)
+    there = made.fleet(made.at("n1", age=60), made.at("n2", age=9 * HOUR), NodeNow("n3", None, None), made.at("n4", age=-2 * HOUR))
+    assert pages.until(there, made.NOW) == made.NOW + HOUR - 60
+    assert pages.until(there, made.NOW + HOUR) == made.NOW + 3 * HOUR       # n4 has become fresh, for an hour after its own time
+    assert pages.until(made.fleet(NodeNow("n3", None, None)), made.NOW) == math.inf
+    early = made.fleet(made.at(age=-2 * HOUR))
+    assert pages.until(early, made.NOW) == made.NOW + HOUR
+
+
+def test_a_look_as_the_store_keeps_it_gives_the_lines_of_the_look() -> None:
+    report = NodeReport("gpu001", NodeState.HEALTHY, "", ())
+    look, kept = newest.packed(None, report, made.shown())
+    stored = newest.Packed("gpu001", made.NOW, "d", look, kept)
+    assert page(NodeNow("gpu001", made.node(), stored)) == page(NodeNow("gpu001", made.node(), stored.opened()))
 
 
 def test_while_nothing_can_be_read_no_node_is_well_and_the_page_says_why_it_is_so() -> None:
-    text = page(fleet=Fleet((NodeNow("gpu001", made.node(), None),), None, "the store is gone", -1))
+    text = page(fleet=Fleet((NodeNow("gpu001", made.node(), None),), None, "the store is gone"))
     assert state(text) == "unknown" and samples(text, "muster_source_up") == {(): 0}
     assert samples(page(made.at()), "muster_source_up") == {(): 1}
 

@@ -35,15 +35,16 @@ def inventory(tmp_path: Path) -> Path:
     return path
 
 
-def known(fleet: Fleet) -> dict[str, tuple[str | None, float | None]]:
+def known(fleet: Fleet | None) -> dict[str, tuple[str | None, float | None]]:
     """By node: its rack by the inventory, and the time of its newest look."""
+    assert fleet is not None
     return {at.name: (at.node.rack if at.node is not None else None, at.newest.time if at.newest is not None else None) for at in fleet.nodes}
 
 
 def test_all_nodes_of_the_inventory_are_there_and_no_other(tmp_path: Path, inventory: Path) -> None:
     swept(tmp_path, "gpu001", "gone")
     fleet = StoreSource(tmp_path, Nodes(inventory)).read(2000.0)
-    assert known(fleet) == {"gpu001": ("r1", 1000.0), "gpu002": (None, None)}
+    assert fleet is not None and known(fleet) == {"gpu001": ("r1", 1000.0), "gpu002": (None, None)}
     assert fleet.head is not None and (fleet.head.sweeps, fleet.head.sweep_started, fleet.head.sweep_finished) == (1, 1000.0, 1007.0)
     assert not fleet.trouble and fleet.inventory_well
 
@@ -53,14 +54,29 @@ def test_without_an_inventory_the_nodes_are_those_of_the_store(tmp_path: Path) -
     assert known(StoreSource(tmp_path, Nodes(None)).read(2000.0)) == {"gpu001": (None, 1000.0)}
 
 
-def test_a_look_that_has_not_changed_is_not_decoded_again(tmp_path: Path, inventory: Path) -> None:
+def test_where_nothing_has_changed_nothing_is_read_and_what_has_not_changed_stays_the_object_it_was(tmp_path: Path, inventory: Path) -> None:
     source = StoreSource(tmp_path, Nodes(inventory))
-    swept(tmp_path, "gpu001")
-    first, again = source.read(2000.0), source.read(2001.0)
-    assert first.nodes[0].newest is again.nodes[0].newest and first.generation == again.generation
+    swept(tmp_path, "gpu001", "gpu002")
+    first = source.read(2000.0)
+    assert first is not None and source.read(2001.0) is None
     swept(tmp_path, "gpu001", began=1500.0)
     later = source.read(2002.0)
-    assert known(later)["gpu001"] == ("r1", 1500.0) and later.generation != first.generation
+    assert later is not None and known(later) == {"gpu001": ("r1", 1500.0), "gpu002": (None, 1000.0)}
+    assert later.nodes[1].newest is first.nodes[1].newest and later.nodes[0].newest is not first.nodes[0].newest
+    assert source.read(2003.0) is None and source.read(2063.0) is not None      # silences end by the clock alone
+
+
+def test_a_store_that_was_put_back_from_a_copy_is_read_anew(tmp_path: Path, inventory: Path) -> None:
+    source = StoreSource(tmp_path, Nodes(inventory))
+    swept(tmp_path, "gpu001", began=500.0)
+    with opened(tmp_path) as store:
+        store.backup(tmp_path / "copy")
+    swept(tmp_path, "gpu001")
+    assert known(source.read(2000.0))["gpu001"] == ("r1", 1000.0)
+    (tmp_path / "copy").replace(tmp_path / NAME)
+    for path in tmp_path.glob(f"{NAME}-*"):
+        path.unlink()
+    assert known(source.read(2001.0))["gpu001"] == ("r1", 500.0)
 
 
 def test_an_edited_inventory_counts_and_one_that_cannot_be_read_does_not(tmp_path: Path, inventory: Path) -> None:
@@ -70,11 +86,12 @@ def test_an_edited_inventory_counts_and_one_that_cannot_be_read_does_not(tmp_pat
     assert set(known(source.read(2000.0))) == {"gpu001", "gpu002", "gpu003"}
     inventory.write_text("version: 1\nnodes: [")
     held = source.read(2000.0)
-    assert set(known(held)) == {"gpu001", "gpu002", "gpu003"} and not held.inventory_well and not held.trouble
+    assert held is not None and set(known(held)) == {"gpu001", "gpu002", "gpu003"} and not held.inventory_well and not held.trouble
     inventory.unlink()
-    assert not source.read(2000.0).inventory_well
+    assert source.read(2000.0) is None
     inventory.write_text(INVENTORY)
-    assert source.read(2000.0).inventory_well
+    well = source.read(2000.0)
+    assert well is not None and well.inventory_well
 
 
 def test_an_inventory_that_is_wrong_from_the_beginning_is_an_error(inventory: Path) -> None:
@@ -93,7 +110,7 @@ def test_a_store_that_cannot_be_read_leaves_every_node_with_nothing_known_of_it(
             path.unlink()
         (tmp_path / NAME).write_bytes(b"rubbish" * 4096 if what == "damaged" else b"")
     fleet = source.read(2000.0)
-    assert known(fleet)["gpu001"] == ("r1", None) and (fleet.trouble or what == "another's")
+    assert fleet is not None and known(fleet)["gpu001"] == ("r1", None) and (fleet.trouble or what == "another's")
     assert fleet.head is None or what == "another's"
 
 
@@ -111,7 +128,7 @@ def test_cordons_are_there_by_whose_word_and_deeds_without_an_end_are_counted(tm
             db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES ('leaf', 'l1', '[]', 'w', 'network', 1, 1)")
             db.execute("INSERT INTO silence (nodes, rule, why, who, began, until) VALUES ('[]', '*', 'w', 'me', 1, 3000), ('[]', '*', 'w', 'me', 1, 9)")
     fleet = StoreSource(tmp_path, Nodes(inventory)).read(2000.0)
-    assert [at.cordons for at in fleet.nodes] == [(("slurm", "person"),), ()]
+    assert fleet is not None and [at.cordons for at in fleet.nodes] == [(("slurm", "person"),), ()]
     head = fleet.head
     assert head is not None and (head.unfinished, head.breaker, head.silences, head.incidents) == (2, 5.0, 1, {("leaf", "network"): 1})
 
