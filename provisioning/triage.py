@@ -20,6 +20,7 @@ from healthcheck.triage.plan import Act, Plan
 from inventory.errors import UsageError
 from provisioning.actions.base import Backend, Held, Holder, Reboots
 from provisioning.cordon import Clock, Done, cordon, settle_meant, uncordon
+from provisioning.lease.check import settle_all
 from provisioning.reboot import settle_reboots
 
 LOCK = "triage.lock"
@@ -79,8 +80,11 @@ def settle_lost(store: Store, backend: Backend, who: str, clock: Clock) -> None:
 
 
 def settle(store: Store, backend: Backend, who: str, clock: Clock) -> None:
-    """Writes down what became of every deed of which nobody knows the end, and what people did meanwhile. Raises ActionError."""
+    """Writes down what became of every deed of which nobody knows the end, gives back leases that a dead process left, and writes down what
+    people did meanwhile. Raises ActionError.
+    """
     settle_meant(store, backend, clock)
+    settle_all(store, backend, who, clock)
     if isinstance(backend, Reboots):
         settle_reboots(store, backend, clock)
     settle_lost(store, backend, who, clock)

@@ -11,17 +11,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status
+from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status
 from healthcheck.store import newest
 from healthcheck.store.file import Store
 from healthcheck.store.readings import Readings
+from inventory.transport.base import NOT_ITS_FAULT
 
 # A problem of the node itself, in a sweep that could not judge it, has no rule.
 UNREACHED = ""
 _NOTHING: Mapping[str, Readings] = {}
-# How the reasons of rules begin that are not for this node, whatever it shows.
+_NOT_ASKED = "not asked"
+_NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 _LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
 _AGAINST_KEPT = 50
+# How the reasons of rules begin that are not for this node, whatever it shows.
 _DROPPED = ("disabled in ", "the SKU ", "there are no ")
 
 
@@ -191,7 +194,9 @@ class _Writer:
 
 def _problems(report: NodeReport) -> Iterable[_Problem]:
     if not report.results:      # not reached, or another machine answered, or it could not be judged: the reason says which
-        yield _Problem(UNREACHED, "", Status.UNKNOWN.value, ("critical", "node", None, "", "", report.reason, "", None))
+        # One that was not asked has not failed to answer: the two are counted apart.
+        subject, blamed = (_NOT_ASKED, Origin.MUSTER) if report.stage in _NOT_ITS_FAULT else ("", Origin.NODE)
+        yield _Problem(UNREACHED, subject, Status.UNKNOWN.value, ("critical", blamed.value, None, "", "", report.reason, "", None))
     for result in report.results:
         owner = result.owner.value if result.owner is not None else None
         if result.status is Status.FAIL:

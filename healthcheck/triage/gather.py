@@ -11,6 +11,7 @@ from healthcheck.outcome import NodeState
 from healthcheck.store.cordons import State
 from healthcheck.store.file import Store
 from healthcheck.store.history import Problem
+from healthcheck.store.leases import leased_nodes
 from healthcheck.store.rmas import alarms, rmas
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.past import Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
@@ -89,6 +90,7 @@ class _Memory:
         self._verdicts = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4]) for row in store.rows(
             "SELECT verdict.id, name, fault, isolation, began FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
         self._cordons, self._overridden = self._read_cordons(store, lost)
+        self._leased = {node: f"it is leased as {entry.name}: {entry.why}" for node, entry in leased_nodes(store).items()}
 
     def _read_problems(self, store: Store, policy: Policy, since: float) -> None:
         for name, component in store.rows(_SEATS, since):
@@ -162,7 +164,8 @@ class _Memory:
             tuple(problem for component in here if component in self._of for problem in self._of[component] if problem.node != name),
             self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
-            self._verdicts.get(name), self._overridden.get(name, ""), others, _domains(node), self._away.get(name, ""),
+            self._verdicts.get(name), self._overridden.get(name, ""), others, self._leased.get(name, ""),
+            _domains(node), self._away.get(name, ""),
             self._left.get(name, 0.0))
 
 

@@ -52,12 +52,12 @@ class OpenVerdict:
 class Past:
     """One node. Times are epoch seconds.
 
-    `problems` are those that hold now, `over` those that ended within the longest window of the policy; neither holds what is silenced,
-    of which `silenced` says how much there is. `moved` holds earlier failures, on whatever node, of components that sit here now; and
-    of this node's own earlier failures only those that are not of a component that has left; when the last of the latter was over is
-    `left`. `boots` are the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the
-    verdict that isolated it holds; `others` who else keeps jobs away from it. `domains` are its failure domains by kind (rack,
-    leaf ...). `away` is an open RMA's words, empty where there is none.
+    `problems` are those that hold now, `over` those that ended within the longest window of the policy; neither holds what is silenced, of
+    which `silenced` says how much there is. `moved` holds earlier failures, on whatever node, of components that sit here now; and of this
+    node's own earlier failures only those that are not of a component that has left; when the last of the latter was over is `left`.
+    `boots` are the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the verdict that
+    isolated it holds; `others` who else keeps jobs away from it; `leased` who tests it now. `domains` are its failure domains by kind
+    (rack, leaf ...). `away` is an open RMA's words, empty where there is none.
     """
 
     node: str
@@ -75,6 +75,7 @@ class Past:
     verdict: OpenVerdict | None = None
     overridden: str = ""
     others: str = ""
+    leased: str = ""
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     away: str = ""
     left: float = 0.0

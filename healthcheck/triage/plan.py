@@ -70,14 +70,15 @@ def make(fleet: Fleet, policy: Policy) -> Plan:
         for cordon in past_of[verdict.node].cordons:
             if cordon.verdict is None or verdict.isolation is not Isolation.NONE:
                 continue
-            if verdict.proven:
+            if verdict.proven and not past_of[verdict.node].leased:
                 steps.append(Step(Act.RELEASE, verdict.node, verdict.proven, verdict, backend=cordon.backend, cordon=cordon.id))
             else:
-                withheld.append(Withheld(Act.RELEASE, verdict.node, verdict.unproven))
+                why = verdict.unproven or past_of[verdict.node].leased
+                withheld.append(Withheld(Act.RELEASE, verdict.node, why))
     breaker = Breaker(fleet, policy.breaker)
     for verdict in _wanting(verdicts, past_of, policy):
         past = past_of[verdict.node]
-        if refused := past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now):
+        if refused := past.leased or past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now):
             withheld.append(Withheld(Act.ISOLATE, verdict.node, refused))
             continue
         reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)

@@ -291,4 +291,4 @@ class _Crew:
         now = time.time()
         for node in waiting:
             reason = f"{whole} before its turn came; allow more time (--timeout) or more at once (--fanout)"
-            self._done.put(Reply(node.name, None, Failure(Stage.DEADLINE, reason), now, now, attempts=0))
+            self._done.put(Reply(node.name, None, Failure(Stage.TURN, reason), now, now, attempts=0))

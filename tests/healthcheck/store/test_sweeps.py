@@ -99,6 +99,17 @@ def test_a_node_in_whose_place_another_machine_answered_is_unknown_and_its_fault
     assert told(store) == [("gpu-ecc", "GPU 3", "fail", 0, None, 1), ("", "", "unknown", 1, None, 1)]
 
 
+@pytest.mark.parametrize("stage", ["turn", "lease"])
+def test_a_node_that_was_not_asked_is_unknown_for_our_sake_and_is_not_counted_as_one_that_did_not_answer(store: Store, stage: str) -> None:
+    for time in range(3):
+        swept(store, time, NodeReport("n1", NodeState.UNKNOWN, f"{stage}: not asked", (), True, stage))
+    swept(store, 3, unreached())
+    assert [(p.subject, p.origin, p.sweeps, p.ended) for p in history.problems(store, None, 0)] == [
+        ("not asked", "muster", 3, None), ("", "node", 1, None)]
+    swept(store, 4, report(GOOD))
+    assert [p.ended for p in history.problems(store, None, 0)] == [4, 4]
+
+
 def test_some_rules_alone_make_no_node_healthy(store: Store) -> None:
     swept(store, 0, report(BAD))
     left_out = result("gpu-ecc", Status.SKIPPED, reason="left out by --only")

@@ -54,6 +54,13 @@ def test_what_a_person_gave_back_stays_so_for_the_verdict_that_they_saw_and_for_
     assert acts(plan(sick("n1", "gpu-count", **seen))) == [("isolate", "n1")]
 
 
+def test_a_node_that_is_leased_is_neither_isolated_nor_returned() -> None:
+    well = Past("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), leased="it is leased as muster-3-ab: diagnostics")
+    made = plan(sick("n1", leased="it is leased as muster-4-cd: diagnostics"), well)
+    assert acts(made) == [] and [one.why for one in made.withheld] == [
+        "it is leased as muster-3-ab: diagnostics", "it is leased as muster-4-cd: diagnostics"]
+
+
 def test_a_cordon_by_hand_is_neither_doubled_nor_ended() -> None:
     by_hand = (held(verdict=None),)
     assert acts(plan(sick("n1", cordons=by_hand))) == []

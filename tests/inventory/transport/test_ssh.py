@@ -267,9 +267,12 @@ def test_the_sweep_ends_on_time_whatever_its_nodes_do_and_the_others_are_complet
         assert "3 s" in refusal(replies[name], Stage.DEADLINE)
 
 
-def test_nodes_whose_turn_never_came_are_stage_deadline_and_say_so(plain_sshd: Sshd) -> None:
+def test_nodes_whose_turn_never_came_have_a_stage_of_their_own_and_say_so(plain_sshd: Sshd) -> None:
     replies = sweep([plain_sshd.node(f"n{number}") for number in range(3)], speaker("until_end()"), sweep_s=2, fanout=1)
-    assert sorted("turn" in refusal(reply, Stage.DEADLINE) for reply in replies.values()) == [False, True, True]
+    stages = [reply.failure.stage for reply in replies.values() if reply.failure is not None]
+    assert sorted(stage.value for stage in stages) == ["deadline", "turn", "turn"]
+    assert all("before its turn" in refusal(reply, Stage.TURN) for reply in replies.values()
+               if reply.failure is not None and reply.failure.stage is Stage.TURN)
 
 
 def test_closing_the_iterator_ends_what_runs_on_the_nodes(plain_sshd: Sshd, tmp_path: Path) -> None:

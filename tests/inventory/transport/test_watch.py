@@ -141,7 +141,7 @@ def test_a_defect_in_the_work_costs_one_node_its_answer_and_is_named() -> None:
 def test_no_nodes_are_no_replies_and_no_time_is_a_reply_for_each(never: threading.Event) -> None:
     assert replies(0, lambda _: b"") == {}
     found = replies(5, lambda _: b"late" * never.wait(60), sweep_s=0.0, fanout=2)
-    assert {reply.failure.stage for reply in found.values() if reply.failure} == {Stage.DEADLINE}
+    assert {reply.failure.stage for reply in found.values() if reply.failure} == {Stage.DEADLINE, Stage.TURN}
 
 
 def test_when_the_iterator_is_closed_the_work_in_hand_is_aborted_and_no_more_is_begun(never: threading.Event) -> None:
