@@ -14,7 +14,7 @@ from healthcheck.store.history import Problem
 from healthcheck.store.leases import leased_nodes
 from healthcheck.store.rmas import alarms, rmas
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.past import Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
+from healthcheck.triage.past import RETURNED, Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
 from healthcheck.triage.policy import Isolation, Policy
 from inventory.model import Node
 
@@ -131,7 +131,7 @@ class _Memory:
             elif rma.id in wrong:
                 away[rma.node] = f"RMA {rma.id}: {wrong[rma.id]}"
             elif rma.returned >= since:
-                self._repaired.setdefault(rma.node, []).append(Repaired(rma.returned, "returned from the vendor", rma.slot))
+                self._repaired.setdefault(rma.node, []).append(Repaired(rma.returned, RETURNED, rma.slot))
         return away
 
     def _read_cordons(self, store: Store, lost: Lost) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, str]]:

@@ -18,6 +18,9 @@ class Look:
     state: str
 
 
+RETURNED = "returned from the vendor"
+
+
 @dataclass(frozen=True)
 class Repaired:
     """Something that was done to a node, or to what sits in one slot of it, and was seen to be done."""

@@ -6,7 +6,7 @@ import datetime as dt
 
 from healthcheck.outcome import NodeState, Severity, Status
 from healthcheck.triage.faults import accuses, of
-from healthcheck.triage.past import Look, Past
+from healthcheck.triage.past import RETURNED, Look, Past
 from healthcheck.triage.policy import Policy
 
 
@@ -44,14 +44,15 @@ def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
 
 
 def _still_there(past: Past, policy: Policy) -> str | None:
-    """A fault that does not go away by itself, whose component is here still and to which nothing is known to have been done."""
+    """A fault that does not go away by itself, whose component is here still and was at no vendor's since; no reboot mends it."""
     for problem in past.over:
         what = of(problem)
         kind = policy.kind(what, problem.rule, Severity(problem.severity)) if what is not None else None
         if kind is None or not kind.lasting or problem.node != past.node:
             continue
         ended = problem.ended if problem.ended is not None else problem.seen
-        if not any(done.time >= problem.began for done in past.repaired) and any(cordon.began <= ended for cordon in past.cordons):
+        back = any(done.time >= problem.began and done.what == RETURNED for done in past.repaired)
+        if not back and any(cordon.began <= ended for cordon in past.cordons):
             return (f"{problem.rule} of {problem.subject} went away by itself, and the same board is there: muster rma open {past.node}, "
                     f"or muster uncordon {past.node} if you know better")
     return None

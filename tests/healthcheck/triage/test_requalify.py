@@ -55,6 +55,7 @@ def test_a_node_that_has_not_shown_that_it_is_well_stays_held_and_is_told_why(mo
 def test_a_board_that_is_worn_out_does_not_heal_by_itself() -> None:
     worn = problem("gpu-worn", serial="A", began=-9, ended=-3)
     assert "same board" in requalified(node(over=(worn,)), policy(), NOW)[1]
+    assert "same board" in requalified(node(over=(worn,), repaired=(repaired(-4, "reboot"),)), policy(), NOW)[1]
     assert requalified(node(over=(worn,), repaired=(repaired(-4, "returned from the vendor"),)), policy(), NOW)[0]
 
 
