@@ -20,7 +20,7 @@ from inventory.model import Node
 
 _LOOK_S = 1.0           # how often it is looked whether something has changed
 # A page that nobody could look after for so long is not shown any more: it would go on saying what was.
-_DEAD_S = 60.0
+_DEAD_S = 180.0
 _TEXT = "text/plain; charset=utf-8"
 _INDEX = b"muster exporter: /metrics /healthz /readyz /sd\n"
 
