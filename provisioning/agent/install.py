@@ -1,0 +1,144 @@
+"""Sends nodes what installs the agent there, goes back, takes it away or asks how it is: one exec a node, over the usual transport.
+
+What all nodes have alike is sent once asked for, so a node that has it already gets a few kilobytes; what is meant for one node is named
+on its command line, as `Node.words` are.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from healthcheck import joined
+from healthcheck.agent.places import METRICS, RESULT, STATE, TEXTFILE_FOLDERS
+from healthcheck.loader import LOADER, payload
+from inventory.model import Node
+from inventory.text import clean
+from inventory.transport.base import Limits, Program, Transport
+from provisioning.agent import units
+from provisioning.agent.bundle import Bundle
+from provisioning.agent.layout import BASE, CODE, FILES, NODE, PERIOD_S, RULES, command
+
+_FOLDER = Path(__file__).with_name("onnode")
+_PARTS = tuple(_FOLDER / f"{name}.py" for name in ("files", "machine", "deeds"))
+_MOST = 4 << 20
+_NODE_S = 120.0
+
+
+class Do(Enum):
+    """What is asked of nodes."""
+
+    INSTALL = "install"
+    UPGRADE = "upgrade"
+    ROLLBACK = "rollback"
+    UNINSTALL = "uninstall"
+    STATUS = "status"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked, and how. `textfile` None: node_exporter's folder where there is one; empty: none.
+
+    `root` is another root folder on the nodes, for tests.
+    """
+
+    do: Do
+    dry: bool = False
+    period: float = PERIOD_S
+    occasion: str = "timer"
+    textfile: str | None = None
+    keep_state: bool = False
+    default_sku: str | None = None
+    root: str = ""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of it on one node: in a line, and all that the node said of itself. `changed` is what it changed."""
+
+    node: str
+    ok: bool
+    said: str
+    changed: tuple[str, ...] = ()
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Addressed(Node):
+    """A node whose program is told on its command line what is meant for it alone."""
+
+    own: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return self.own
+
+
+def act(nodes: Sequence[Node], transport: Transport, wish: Wish, limits: Limits, bundle: Bundle | None = None,
+        helped: Sequence[Node] = ()) -> Iterator[Done]:
+    """Does it on every node, and yields what became of it, each as soon as it is known.
+
+    The bundle is needed to install and to upgrade; with `helped`, which are to have it, all of these nodes get the root-owned helper,
+    too. Closing the iterator drops the connections; a node that has all it needs goes on.
+    """
+    document: dict[str, Any] = {
+        "do": wish.do.value, "dry": wish.dry, "root": wish.root, "base": BASE, "state": STATE, "names": FILES, "result": RESULT,
+        "metrics": METRICS, "textfile": wish.textfile, "textfiles": TEXTFILE_FOLDERS, "keep_state": wish.keep_state,
+        "units": units.units(wish.period), "cron": (units.CRON, units.cron(wish.period)), "command": command()[1:], "shared": {},
+        "helper": None,
+    }
+    extras: dict[str, bytes] = {}
+    if bundle is not None:
+        for name, data in ((CODE, bundle.code), (RULES, bundle.rules)):
+            document["shared"][name] = (name, sha256(data).hexdigest())
+            extras[name] = zlib.compress(data, 9)
+        if helped:
+            path, text = _helper()
+            document["helper"] = (path, sha256(text).hexdigest())
+            extras["helper"] = zlib.compress(text, 9)
+    addressed = []
+    for node in nodes:
+        words = ("-", "-", "0")
+        if bundle is not None:
+            files = bundle.of(node, default_sku=wish.default_sku, period=wish.period, occasion=wish.occasion)
+            own = files.files[NODE]
+            name = f"node.{sha256(own).hexdigest()[:32]}"
+            extras[name] = zlib.compress(own)
+            words = (files.digest, name, str(units.delay(node.name, wish.period)))
+        addressed.append(_Addressed(**{one.name: getattr(node, one.name) for one in fields(Node)}, own=words))
+    sent = payload(joined.joined(_PARTS).encode(), json.dumps(document).encode())
+    for reply in transport.run(addressed, Program(secrets.token_hex(8), LOADER, sent, extras), limits):
+        if reply.failure is not None:
+            yield Done(reply.node, False, f"{reply.failure.stage.value}: {reply.failure.reason}")
+        else:
+            yield _done(reply.node, reply.body or b"")
+
+
+def bounds(nodes: int, timeout: float | None, fanout: int) -> Limits:
+    """The transport's limits: two minutes for a node, and as many turns of that as it takes."""
+    node = _NODE_S if timeout is None else min(_NODE_S, timeout)
+    return Limits(sweep_s=timeout or node * math.ceil(nodes / fanout), node_s=node, reply_bytes=_MOST, fanout=fanout)
+
+
+def _done(node: str, body: bytes) -> Done:
+    """What a node answered, which may be anything."""
+    try:
+        machine = zlib.decompressobj()
+        told = json.loads(machine.decompress(body, _MOST))
+        return Done(node, told["ok"] is True, clean(told["said"]), tuple(clean(one, 80) for one in told["changed"][:20]), told)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zlib.error):
+        return Done(node, False, "its answer cannot be read")
+
+
+def _helper() -> tuple[str, bytes]:
+    from healthcheck import helper
+
+    return helper.path(), helper.program(helper.root_probes()).encode()

@@ -1,0 +1,160 @@
+"""What can be asked of a node: install, upgrade, rollback, uninstall, status; and the answer in one frame. Python 3.8."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+import zlib
+from typing import BinaryIO
+
+from provisioning.agent.onnode.files import No, document, empty, gone, put
+from provisioning.agent.onnode.machine import SERVICE, TIMER, Machine
+
+
+class Deeds(Machine):
+    """Each says in a line what became of it, or raises No."""
+
+    def install(self) -> str:
+        dry, version = self.asked["dry"], self.digest[:12]
+        if not self.alone(make=self.asked["do"] == "install") or (self.asked["do"] == "upgrade" and not self.linked("current")):
+            if self.asked["do"] == "upgrade":
+                raise No("no agent is installed here; try: muster agent install")
+            return "would install %s" % version
+        before = self.linked("current")
+        if dry:
+            same = before == version and self.is_whole(version)
+            return "nothing to do, %s is in use" % version if same else "would install %s in place of %s" % (version, before or "none")
+        self.sweep()
+        if not self.is_whole(version):
+            self.fill(version)
+            self.changed(version)
+        if before != version:
+            if self.is_whole(before):
+                self.link("previous", str(before))
+            self.link("current", version)
+            self.changed("current")
+        if self.asked["helper"]:
+            self.helper(*self.asked["helper"])
+        self.started()
+        if not self.said["changed"]:
+            return "nothing to do, %s is in use" % version
+        if before == version:
+            return "%s was in use; mended: %s" % (version, ", ".join(self.said["changed"]))
+        return "%s in use%s" % (version, ", before it %s" % before if before else "")
+
+    def helper(self, path: str, digest: str) -> None:
+        """Afterwards the root-owned helper lies there."""
+        path = self.root + path
+        try:
+            with open(path, "rb") as file:
+                if hashlib.sha256(file.read()).hexdigest() == digest:
+                    return
+        except OSError:
+            pass
+        data = self.want("helper")
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise No("the helper did not arrive whole")
+        if put(path, data, 0o755):
+            self.changed(path)
+
+    def rollback(self) -> str:
+        if not self.alone(make=False) or not self.linked("current"):
+            raise No("no agent is installed here")
+        now, before = self.linked("current"), self.linked("previous")
+        if before is None or before == now:
+            raise No("there is no version before %s here" % now)
+        if not self.is_whole(before):
+            raise No("the version before, %s, is damaged; %s stays in use" % (before, now))
+        if self.asked["dry"]:
+            return "would go back to %s from %s" % (before, now)
+        self.link("current", before)
+        self.link("previous", str(now))
+        self.changed("current")
+        return "%s in use again, instead of %s" % (before, now)
+
+    def uninstall(self) -> str:
+        there = self.alone(make=False)
+        state = self.root + self.asked["state"]
+        paths = [self.root + path for path in (*self.asked["units"], self.asked["cron"][0])]
+        found = there or os.path.isdir(state) or any(map(os.path.lexists, paths))
+        if not found:
+            return "nothing to do, no agent is installed here"
+        if self.asked["dry"]:
+            return "would take away %s" % (self.linked("current") or "what is left of an agent")
+        if self.systemd():
+            if os.path.lexists(paths[1]):
+                self.systemctl("disable", "--now", TIMER)
+            if os.path.lexists(paths[0]):
+                self.systemctl("stop", SERVICE)
+        for path in paths:
+            gone(path)
+            gone(os.path.join(os.path.dirname(path), ".%s.new" % os.path.basename(path)))
+        if self.systemd():
+            self.systemctl("daemon-reload")
+            for unit in (TIMER, SERVICE):
+                try:
+                    self.systemctl("reset-failed", unit)
+                except No:
+                    pass    # it had not failed
+        for folder in {*self.asked["textfiles"], self.asked["textfile"] or self.asked["textfiles"][0]}:
+            for name in (self.asked["metrics"], self.asked["metrics"] + ".new"):
+                gone(os.path.join(self.root + folder, name))
+        if not self.asked["keep_state"]:
+            gone(state)
+            empty(os.path.dirname(state))
+        self.forget()
+        if there:
+            gone(self.base)
+        self.changed("uninstalled")
+        return "nothing is left%s" % (" but %s" % self.asked["state"] if self.asked["keep_state"] else ", its state went too")
+
+    def forget(self) -> None:
+        """Removes the run folder, unless it names a process of a look that is still there."""
+        run = self.root + "/run/muster"
+        for name in os.listdir(run) if os.path.isdir(run) else ():
+            if name.startswith("child-") and not os.path.exists("/proc/" + name[6:]):
+                gone(os.path.join(run, name))
+        empty(run)
+
+    def status(self) -> str:
+        self.said.update(current=self.linked("current"), previous=self.linked("previous"), now=time.time(), whole=None, timer=None)
+        current = self.said["current"]
+        if current is None:
+            return "no agent is installed here"
+        self.said["whole"] = self.is_whole(current)
+        self.said["installed"] = document(os.path.join(self.base, current, self.asked["names"][2]))
+        self.said["result"] = document(os.path.join(self.root + self.asked["state"], self.asked["result"]))
+        if self.systemd():
+            timer = self.shown(TIMER, "ActiveState", "UnitFileState")
+            run = self.shown(SERVICE, "ActiveState", "Result", "ExecMainStatus")
+            self.said["timer"] = "%s, %s" % (timer.get("ActiveState"), timer.get("UnitFileState"))
+            self.said["service"] = "%s, %s" % (run.get("ActiveState"), run.get("Result"))
+        else:
+            self.said["timer"] = "cron" if os.path.exists(self.root + self.asked["cron"][0]) else "none"
+        return "in use: %s" % current
+
+
+def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
+    """Does what is asked, and answers in one frame."""
+    os.umask(0o022)
+    os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    machine = Deeds(nonce, json.loads(asked), sys.argv[2:5], source)
+    do: str = machine.asked["do"]
+    try:
+        if os.geteuid() and not machine.root and do != "status":
+            raise No("this needs root here: log in as root, or go through sudo with --become or `privilege: become` in the inventory")
+        said = machine.install() if do in ("install", "upgrade") else getattr(machine, do)()
+        machine.said.update(ok=True, said=said)
+    except No as error:
+        machine.said.update(ok=False, said=str(error))
+    except (OSError, ValueError, zlib.error) as error:
+        machine.said.update(ok=False, said="%s: %s" % (type(error).__name__, error))
+    body = zlib.compress(json.dumps(machine.said).encode())
+    sys.stdout.write("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest()))
+    sys.stdout.flush()
+    sys.stdout.buffer.write(body)
+    sys.stdout.buffer.flush()

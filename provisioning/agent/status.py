@@ -1,0 +1,109 @@
+"""How the agents on nodes are: a line each, or one document."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from inventory.text import clean
+from provisioning.agent.install import Done
+
+_LONGEST = 1e12     # seconds
+
+
+@dataclass(frozen=True)
+class Status:
+    """One node's agent. `trouble` is what is wrong with it, empty if nothing; `answered` is False where the node could not be asked.
+
+    `age` is by the node's own clock, in seconds; None where there is no result that can be read.
+    """
+
+    node: str
+    answered: bool
+    installed: str | None = None
+    previous: str | None = None
+    version: str | None = None
+    period: float | None = None
+    state: str | None = None
+    age: float | None = None
+    timer: str | None = None
+    python: str | None = None
+    machine: str | None = None
+    trouble: str = ""
+
+
+def status(done: Done) -> Status:
+    """What a node told of its agent, which may be anything, as a status."""
+    told = done.told
+    if not done.ok:
+        return Status(done.node, False, trouble=done.said)
+    python, machine, current = (_text(told, name) for name in ("python", "machine", "current"))
+    if current is None:
+        return Status(done.node, True, python=python, machine=machine, trouble="no agent is installed")
+    installed, result = _document(told, "installed"), _document(told, "result")
+    period, when, now = (_number(*place) for place in ((installed, "period"), (result, "time"), (told, "now")))
+    age = None if when is None or now is None else now - when
+    timer = _text(told, "timer")
+    return Status(
+        done.node, True, current, _text(told, "previous"), _text(installed, "version"), period, _text(result, "state"), age, timer, python,
+        machine, "; ".join(_troubles(told, timer, age, period)))
+
+
+def _troubles(told: Mapping[str, Any], timer: str | None, age: float | None, period: float | None) -> list[str]:
+    found = []
+    if told.get("whole") is not True:
+        found.append("its files are damaged: muster agent install")
+    if timer not in ("active, enabled", "cron"):
+        found.append(f"nothing starts it (timer: {timer}): muster agent install")
+    if age is None:
+        why = told.get("result")
+        found.append(f"no result{f': {clean(why, 80)}' if isinstance(why, str) else ''}")
+    elif age < -60:
+        found.append(f"its newest result is {-age:.0f} s in the future: has its clock been set back?")
+    elif period is not None and age > 2 * period:
+        found.append(f"its newest result is {_span(age)} old, over two periods of {_span(period)}")
+    return found
+
+
+def show(all_: Sequence[Status], *, as_json: bool) -> int:
+    """Prints them, and gives the exit code."""
+    if as_json:
+        click.echo(json.dumps({"schema": "muster.agent-status/1", "nodes": [asdict(one) for one in all_]}, indent=2))
+    else:
+        rows = [("NODE", "AGENT", "VERSION", "STATE", "AGE", "TIMER", "PYTHON", "")]
+        rows += [(one.node, one.installed or "-", one.version or "-", one.state or "-", "-" if one.age is None else _span(one.age),
+                  one.timer or "-", one.python or "-", one.trouble) for one in all_]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            click.echo("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
+    if any(one.trouble for one in all_ if one.answered):
+        return 1
+    return 3 if any(not one.answered for one in all_) else 0
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if abs(seconds) >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def _document(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = told.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(told: Mapping[str, Any], name: str) -> str | None:
+    found = told.get(name)
+    return clean(found, 40) if isinstance(found, str) else None
+
+
+def _number(told: Mapping[str, Any], name: str) -> float | None:
+    found = told.get(name)
+    good = isinstance(found, (int, float)) and not isinstance(found, bool) and abs(found) < _LONGEST and not math.isnan(found)
+    return float(found) if good else None  # type: ignore[arg-type]

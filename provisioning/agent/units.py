@@ -1,0 +1,107 @@
+"""What starts the agent on a node: a service and a timer of systemd, or a line for cron where there is no systemd.
+
+The unit has no mount namespace of its own (ProtectSystem=, PrivateTmp=, ProtectKernelLogs= and their like each make one): what is mounted,
+and what of it is read-only, is among what the agent judges, and in a namespace it would see other mounts than jobs do. What it may not do
+is taken from it by capabilities, address families and system calls instead. `systemd-analyze security` calls that 5.4 (medium) in
+systemd 252; most of the rest is that namespace, and that it is root, which smartctl, NVML and the kernel's log need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+SERVICE, TIMER = "/etc/systemd/system/muster-agent.service", "/etc/systemd/system/muster-agent.timer"
+CRON = "/etc/cron.d/muster"
+# The agent gives itself up after 50 s (healthcheck.agent.main).
+LIMIT_S = 60
+MEMORY = "1G"
+EXPOSURE = 5.4
+_CAPABILITIES = (
+    "CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH",      # files of whatever owner, and node_exporter's folder
+    "CAP_SYS_ADMIN CAP_SYS_RAWIO",                          # smartctl on NVMe and SATA, dmidecode, PCI configuration space
+    "CAP_SYSLOG",                                           # /dev/kmsg
+    "CAP_NET_ADMIN",                                        # ethtool -m
+    "CAP_SYS_PTRACE",                                       # /proc/PID of others
+    "CAP_MKNOD",                                            # NVML makes /dev/nvidia* where nothing has yet
+)
+
+_SERVICE = """# Made by muster agent install.
+[Unit]
+Description=muster: one look at this node
+Documentation=man:systemd.timer(5)
+
+[Service]
+Type=oneshot
+ExecStart=@COMMAND@
+# 1 and 3: something is wrong with the node, or unknown. That is a result, not a failure of this unit.
+SuccessExitStatus=1 3
+TimeoutStartSec={limit}
+# A tool that hangs in the kernel is left and told of by the next look; waiting for it would end all looks.
+KillMode=process
+TimeoutStopSec=5
+
+# It runs beside training.
+Nice=10
+IOSchedulingClass=idle
+CPUWeight=10
+CPUQuota=100%
+MemoryMax={memory}
+TasksMax=256
+OOMScoreAdjust=500
+
+# No setting that makes a mount namespace: the agent judges what is mounted.
+UMask=0077
+NoNewPrivileges=yes
+CapabilityBoundingSet={capabilities}
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+KeyringMode=private
+SystemCallArchitectures=native
+SystemCallFilter=~@cpu-emulation @debug @module @mount @obsolete @raw-io @reboot @swap
+SystemCallErrorNumber=EPERM
+"""
+
+_TIMER = """# Made by muster agent install.
+[Unit]
+Description=muster: a look at this node every {period:g} seconds
+
+[Timer]
+OnActiveSec={first:g}s
+OnUnitActiveSec={period:g}s
+# Not all nodes at once; and never so late that a result of two periods ago is the newest.
+RandomizedDelaySec={spread:g}s
+AccuracySec={accuracy:g}s
+
+[Install]
+WantedBy=timers.target
+"""
+
+_CRON = """# Made by muster agent install.
+SHELL=/bin/sh
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+{when} root sleep @DELAY@; nice -n 10 timeout -k 5 {limit} @COMMAND@ >/dev/null 2>&1
+"""
+
+
+def units(period: float) -> dict[str, str]:
+    """The service's and the timer's text by path; @COMMAND@ stands for what is started."""
+    service = _SERVICE.format(limit=LIMIT_S, memory=MEMORY, capabilities=" ".join(_CAPABILITIES))
+    return {SERVICE: service, TIMER: _TIMER.format(
+        period=period, first=min(10.0, period / 10), spread=period / 5, accuracy=min(10.0, period / 10))}
+
+
+def cron(period: float) -> str:
+    """The line for cron, of the longest of its periods that is not over this one; @DELAY@ stands for a node's own delay."""
+    minutes = max(1, int(period // 60))
+    most = max(number for number in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30) if number <= minutes)
+    hours = max((number for number in (1, 2, 3, 4, 6, 8, 12) if number * 60 <= minutes), default=0)
+    return _CRON.format(when=f"0 */{hours} * * *" if hours else f"*/{most} * * * *", limit=LIMIT_S)
+
+
+def delay(node: str, period: float) -> int:
+    """How many seconds after cron's minute this node looks: its own for good, within a fifth of the period."""
+    number = int.from_bytes(hashlib.sha256(node.encode()).digest()[:4], "big")
+    return number % max(1, min(300, int(period / 5)))

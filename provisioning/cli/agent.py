@@ -1,0 +1,203 @@
+"""`muster agent`: installs what looks at a node by itself, brings it up to date, and says how it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inventory.cli.span import span
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from inventory.model import Node
+    from provisioning.agent.install import Wish
+
+
+@click.group()
+def agent() -> None:
+    """Have nodes look at themselves on a timer: install the agent, upgrade it, go back, take it away.
+
+    It goes to /opt/muster on the node, over the connection that `muster check` uses, and needs root there and Python 3.8, nothing else.
+    What it found is in /var/lib/muster/agent, in node_exporter's folder for text files where there is one, and `muster check
+    --from-agent` judges it again at home.
+
+    \b
+    muster agent install @train
+    muster agent status @train
+    muster agent upgrade @train         after muster, its rules or the inventory have changed
+    muster agent rollback gpu007        back to the version before
+    muster agent uninstall gpu007       nothing is left
+    """
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time."),
+        click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="For all of it. [2m a node]"),
+        click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON document of all nodes."),
+        click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
+    ):
+        command = option(command)
+    return command
+
+
+def _sent(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--period", metavar="SPAN", callback=span(10, 86400), help="Between two looks. [5m]"),
+        click.option("--profile", metavar="NAME", default="timer", show_default=True, help="The occasion of each look."),
+        click.option("--textfile", metavar="DIR", help="node_exporter's folder on the nodes, or `none`. [the customary one]"),
+        click.option("--rules", metavar="DIR", help="Site rules, as for muster check."),
+        click.option("--sku", metavar="NAME", help="SKU of nodes that name none."),
+        click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+    ):
+        command = option(command)
+    return _common(command)
+
+
+@agent.command(short_help="Put the agent on nodes.")
+@click.argument("nodes")
+@_sent
+def install(nodes: str, **options: Any) -> int:
+    """Put this version, its rules and what the inventory says of each node on NODES, and have systemd (or cron) start it.
+
+    Doing it again does nothing, or finishes what was cut short. Whatever is in use stays so until the new version lies there whole and
+    has been started once; then `current` is switched by a rename, and the version before is kept for `muster agent rollback`.
+
+    \b
+    muster agent install @train
+    muster agent install 'gpu[001-004]' --period 1m --become
+
+    Exit: 0 it is in use on all of them, 1 on some it is not, 2 usage.
+    """
+    return _send("INSTALL", nodes, **options)
+
+
+@agent.command(short_help="Bring the agent up to date where it is installed.")
+@click.argument("nodes")
+@_sent
+def upgrade(nodes: str, **options: Any) -> int:
+    """As install, with the same options, but only where an agent is installed. A look that goes on is not disturbed.
+
+    \b
+    muster agent upgrade @train --dry-run
+
+    Exit: 0 it is in use on all of them, 1 on some it is not, 2 usage.
+    """
+    return _send("UPGRADE", nodes, **options)
+
+
+@agent.command(short_help="Go back to the version before.")
+@click.argument("nodes")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@_common
+def rollback(nodes: str, dry_run: bool, **options: Any) -> int:
+    """Have NODES use the version before; doing it again comes back.
+
+    \b
+    muster agent rollback gpu007
+
+    Exit: 0 done, 1 on some there is none that could be used, 2 usage.
+    """
+    from provisioning.agent.install import Do, Wish
+
+    return _act(Wish(Do.ROLLBACK, dry_run), nodes, **options)
+
+
+@agent.command(short_help="Take the agent away, with all that it made.")
+@click.argument("nodes")
+@click.option("--keep-state", is_flag=True, help="Leave /var/lib/muster/agent: what it has found.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@_common
+def uninstall(nodes: str, keep_state: bool, dry_run: bool, **options: Any) -> int:
+    """Leave nothing on NODES: no unit, no version, no root-owned helper in /opt/muster, no metrics, and no state unless it is kept.
+
+    \b
+    muster agent uninstall gpu007
+
+    Exit: 0 nothing is left, 1 on some nodes something may be, 2 usage.
+    """
+    from provisioning.agent.install import Do, Wish
+
+    return _act(Wish(Do.UNINSTALL, dry_run, keep_state=keep_state), nodes, **options)
+
+
+@agent.command(short_help="Say which version is in use, and how old its newest result is.")
+@click.argument("nodes", required=False)
+@_common
+def status(nodes: str | None, **options: Any) -> int:
+    """Ask NODES, or all of the inventory, for their agent: version, digest, timer, Python, and how old the newest result is.
+
+    \b
+    muster agent status @train
+    muster agent status --json | jq '.nodes[] | select(.installed | not)'
+
+    Exit: 0 all are installed, whole, and their newest result is at most two periods old; 1 some are not; 2 usage; 3 some did not answer.
+    """
+    from provisioning.agent.install import Do, Wish
+
+    return _act(Wish(Do.STATUS), nodes, **options)
+
+
+def _send(
+    do: str, nodes: str, period: float | None, profile: str, textfile: str | None, rules: str | None, sku: str | None, dry_run: bool,
+    **options: Any,
+) -> int:
+    from provisioning.agent.install import Do, Wish
+    from provisioning.agent.layout import PERIOD_S
+
+    wish = Wish(Do[do], dry_run, period or PERIOD_S, profile, "" if textfile == "none" else textfile, default_sku=sku)
+    return _act(wish, nodes, rules=rules, **options)
+
+
+def _act(
+    wish: Wish, nodes: str | None, inventory: str | None, become: bool, as_json: bool, timeout: float | None, fanout: int,
+    rules: str | None = None,
+) -> int:
+    """Does it, and tells of each node as soon as that is known; in the form of one document at the end."""
+    from dataclasses import replace
+
+    from healthcheck import rulesfolder
+    from healthcheck.cli.check import choose
+    from healthcheck.ruleset import load_ruleset
+    from inventory.model import Privilege
+    from inventory.transport.remote import RemoteTransport
+    from provisioning.agent import bundle, install
+
+    ruleset = load_ruleset(rulesfolder.folders(rules))
+    if wish.default_sku not in (None, *ruleset.skus):
+        raise UsageError(f"--sku {wish.default_sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    ruleset.named(wish.occasion)
+    chosen: list[Node] = list(choose(nodes, inventory, False, False, ruleset))
+    helped = [node for node in chosen if node.privilege is Privilege.HELPER]
+    if become:
+        chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
+    made = bundle.build(ruleset) if wish.do in (install.Do.INSTALL, install.Do.UPGRADE) else None
+    done = []
+    for one in install.act(chosen, RemoteTransport(), wish, install.bounds(len(chosen), timeout, fanout), made, helped):
+        done.append(one)
+        if not as_json and wish.do is not install.Do.STATUS:
+            click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.said}")
+    if wish.do is install.Do.STATUS:
+        from provisioning.agent import status as told
+
+        return told.show([told.status(one) for one in done], as_json=as_json)
+    if as_json:
+        click.echo(json.dumps({"schema": "muster.agent-done/1", "do": wish.do.value, "nodes": [
+            {"node": one.node, "ok": one.ok, "said": one.said, "changed": one.changed} for one in done]}, indent=2))
+    if made is not None and not wish.dry:
+        _sudoers({node.user for node, one in ((node, one) for node in helped for one in done if one.node == node.name) if one.ok})
+    return int(any(not one.ok for one in done))
+
+
+def _sudoers(users: set[str | None]) -> None:
+    """What lets looks run the helper that was installed; whether they may is for the node's administrator to say."""
+    from healthcheck import helper
+
+    for user in sorted(user or "muster" for user in users):
+        click.echo(f"muster: the helper is installed; for looks by {user}, put into /etc/sudoers.d/muster on these nodes:", err=True)
+        sys.stderr.write(helper.sudoers(user, helper.path()))
