@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from healthcheck.coverage import Coverage
 from healthcheck.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
-from healthcheck.store import newest
+from healthcheck.store import history, newest
 from healthcheck.store.file import Store, opened
 from healthcheck.store.newest import Newest, NotPassed
 from healthcheck.store.readings import Readings
@@ -59,6 +59,14 @@ def test_of_a_node_that_was_not_reached_nothing_stays_but_its_counters(store: St
     found = swept(store, 2.0, None, NodeReport("n1", NodeState.UNKNOWN, "connect: refused", (), True, "connect"))
     assert found is not None and (found.shown, found.stage, found.state, found.time) == (Shown(), "connect", "unknown", 2.0)
     assert found.xids == {"79": 1} and found.totals == {"ecc_uncorrected": 0, "slow_thermal": 0} and found.probes_unseen is None
+
+
+def test_a_look_that_is_older_than_all_that_is_kept_is_forgotten(store: Store) -> None:
+    swept(store, 1000.0)
+    history.prune(store, 999.0)
+    assert len(list(newest.rows(store))) == 1
+    history.prune(store, 1001.0)
+    assert not list(newest.rows(store))
 
 
 def counted(store: Store, *values: float | None, gpu: str = "GPU-a") -> float:
