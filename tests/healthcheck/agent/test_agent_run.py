@@ -1,0 +1,278 @@
+"""The agent as a node runs it: a zip file, this machine's own Python, and an environment that holds nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from healthcheck.agent import metrics, unjudged
+from healthcheck.exporter import nodes as exported
+from inventory.model import Lifecycle, LifecycleState, Node
+from provisioning.agent.bundle import Bundle
+from provisioning.demo import h100
+from tests.healthcheck.agent import world as worlds
+from tests.healthcheck.agent.world import World, world
+from tests.testbed import fuse
+from tests.testbed.collector import MARK, await_none_with, processes_with
+from tests.testbed.require import require, require_fleet
+
+HERE = socket.gethostname().partition(".")[0]
+FLEET = "judged at home"
+
+
+@pytest.fixture(scope="module")
+def made() -> Bundle:
+    require_fleet()
+    return worlds.bundle()
+
+
+@pytest.fixture
+def node(tmp_path: Path, made: Bundle) -> World:
+    return world(tmp_path, made, Node(HERE, sku="hgx-h100"))
+
+
+def said(results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {one["rule"]: (one["status"], one["findings"], one["reason"]) for one in results}
+
+
+def without_fleet(results: dict[str, Any]) -> dict[str, Any]:
+    return {rule: told for rule, told in results.items() if not rule.startswith("fleet-")}
+
+
+def test_an_agent_says_of_each_rule_what_muster_check_says_of_the_same_tree(node: World, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    done = node.run()
+    there = node.check(tmp_path / "home", "--sku", "hgx-h100", "--profile", "timer")
+    here = node.result["report"]
+    mine, theirs = said(here["results"]), said(there["results"])
+    assert mine.keys() == theirs.keys()
+    # What moves between two looks is said in none of these on a healthy node.
+    assert without_fleet(mine) == without_fleet(theirs)
+    fleet = {rule: told for rule, told in mine.items() if rule.startswith("fleet-")}
+    assert fleet and {told[0] for told in fleet.values()} == {"skipped"}
+    assert any(told[2] == FLEET for told in fleet.values())
+    assert (done.returncode, node.result["state"]) == (there["code"], there["state"])
+    assert sum(told[0] == "pass" for told in mine.values()) > 80
+
+
+def test_a_sick_gpu_is_found_by_the_agent_and_by_home_from_what_it_recorded(tmp_path: Path, made: Bundle) -> None:
+    sick = h100.healthy(HERE, random.Random(1))
+    sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
+    node = world(tmp_path, made, Node(HERE, sku="hgx-h100"), sick)
+    (tmp_path / "home").mkdir()
+    done = node.run("--nagios")
+    home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
+    failed = {rule for rule, told in said(node.result["report"]["results"]).items() if told[0] == "fail"}
+    assert "gpu-ecc-uncorrected" in failed
+    assert done.returncode == 2 and done.stdout.startswith("MUSTER CRITICAL - unhealthy: ") and done.stdout.count("|") == 1
+    assert home["state"] == node.result["state"] == "unhealthy" and home["code"] == 1
+    assert without_fleet(said(home["results"])) == without_fleet(said(node.result["report"]["results"]))
+
+
+def test_the_second_run_compares_with_the_first_and_home_with_the_same(node: World, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    node.run()
+    first = said(node.result["report"]["results"])
+    assert node.look["previous"] is None
+    node.run()
+    second = said(node.result["report"]["results"])
+    earlier = {rule for rule, told in first.items() if told[2].startswith("no earlier look")}
+    assert earlier and not {rule for rule in earlier if second[rule][2].startswith("no earlier look")}
+    home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
+    assert without_fleet(said(home["results"])) == without_fleet(second)
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9"])
+def test_a_python_that_is_too_old_records_and_home_judges(node: World, tmp_path: Path, version: str) -> None:
+    old = worlds.python(version)
+    require(old is not None, f"no Python {version} here: pyenv install {version}")
+    (tmp_path / "home").mkdir()
+    assert old is not None
+    for _ in range(2):
+        done = node.run("--textfile", str(tmp_path), interpreter=old)
+        assert done.returncode == 3 and "judged at home" in done.stdout
+    assert (node.result["state"], node.result["origin"], node.result["judged"]) == ("unknown", "muster", False)
+    told = (tmp_path / "muster.prom").read_text()
+    assert f'muster_node_state{{node="{HERE}",state="unknown"}} 1.0' in told and 'state="healthy"} 1.0' not in told
+    home = node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")
+    assert sum(told[0] == "pass" for told in said(home["results"]).values()) > 80
+    assert not [rule for rule, told in said(home["results"]).items() if told[2].startswith("no earlier look")]
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.13"])
+def test_every_newer_python_judges_alike(node: World, version: str) -> None:
+    other = worlds.python(version)
+    require(other is not None, f"no Python {version} here: pyenv install {version}")
+    assert other is not None
+    node.run()
+    expected = said(node.result["report"]["results"])
+    shutil.rmtree(node.state)
+    node.run(interpreter=other)
+    assert said(node.result["report"]["results"]) == expected
+
+
+def test_a_python_before_3_8_is_told_in_one_line(node: World) -> None:
+    old = worlds.python("3.7")
+    require(old is not None, "no Python 3.7 here: pyenv install 3.7")
+    assert old is not None
+    done = node.run(interpreter=old)
+    assert done.returncode == 1 and done.stderr == "muster: needs Python 3.8 or newer; this is 3.7\n"
+
+
+def test_nagios_reads_one_line_with_numbers_and_its_own_codes(node: World) -> None:
+    done = node.run("--nagios")
+    code = node.result["nagios"]
+    word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
+    assert done.returncode == code and done.stdout.count("\n") == 1 and done.stdout.startswith(f"MUSTER {word} - ")
+    numbers = dict(part.split("=") for part in done.stdout.partition("|")[2].split())
+    assert {name: int(numbers[name]) for name in ("pass", "fail", "unknown", "skipped")} == node.result["counts"]
+    assert float(numbers["seconds"].rstrip("s")) > 0
+
+
+def test_a_node_out_of_service_troubles_nobody(tmp_path: Path, made: Bundle) -> None:
+    sick = h100.healthy(HERE, random.Random(1))
+    sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
+    node = world(tmp_path, made, Node(HERE, sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.MAINTENANCE)), sick)
+    done = node.run("--nagios")
+    assert done.returncode == 0 and done.stdout.startswith("MUSTER OK - maintenance: unhealthy: ")
+
+
+def test_for_slurm_the_exit_code_is_0_whatever_was_found(tmp_path: Path, made: Bundle) -> None:
+    sick = h100.healthy(HERE, random.Random(1))
+    sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
+    node = world(tmp_path, made, Node(HERE, sku="hgx-h100"), sick)
+    assert node.run("--slurm").returncode == 0
+    assert node.result["state"] == "unhealthy"
+    (node.at / "rules.json").write_text("{")
+    done = node.run("--slurm")
+    assert done.returncode == 0 and done.stderr.count("\n") == 1 and "install the agent again" in done.stderr
+
+
+@pytest.mark.parametrize(("file", "text"), [
+    ("rules.json", "{"), ("rules.json", "[]"), ("node.json", '{"node": {}}'), ("node.json", "\0"), ("rules.json", None),
+])
+def test_what_is_damaged_is_told_in_one_line_and_is_unknown(node: World, file: str, text: str | None) -> None:
+    if text is None:
+        (node.at / file).unlink()
+    else:
+        (node.at / file).write_text(text)
+    done = node.run("--nagios")
+    assert done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - ") and done.stdout.count("\n") == 1 and done.stderr == ""
+
+
+def test_rules_of_another_version_make_the_node_unknown_and_the_recording_stays_good(node: World, tmp_path: Path) -> None:
+    rules = json.loads((node.at / "rules.json").read_bytes())
+    (node.at / "rules.json").write_text(json.dumps(dict(rules, schema="muster.rules/9")))
+    done = node.run()
+    assert done.returncode == 3 and (node.result["state"], node.result["origin"]) == ("unknown", "muster")
+    (tmp_path / "home").mkdir()
+    assert node.check(tmp_path / "home", "--sku", "hgx-h100", "--from-agent")["probes"]["captured"] > 30
+
+
+def test_of_two_runs_at_once_the_second_leaves_and_says_so(node: World) -> None:
+    node.state.mkdir(parents=True)
+    with open(node.state / "lock", "w+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write("4711\n")
+        lock.flush()
+        for words, code in (((), 3), (("--nagios",), 3), (("--slurm",), 0)):
+            done = node.run(*words)
+            assert done.returncode == code and "another run goes on (pid 4711)" in done.stdout + done.stderr
+    assert not (node.state / "result.json").exists()
+    assert node.run().returncode in (0, 1, 3) and (node.state / "result.json").exists()
+
+
+def test_a_run_that_is_killed_at_any_moment_leaves_whole_files(node: World, tmp_path: Path) -> None:
+    node.run("--textfile", str(tmp_path))
+    rng = random.Random(7)
+    for _ in range(8):
+        process = node.start("--textfile", str(tmp_path))
+        try:
+            process.wait(rng.uniform(0.05, 1.2))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        assert node.result["schema"] == node.look["schema"] == "muster.agent/1"
+        assert (tmp_path / "muster.prom").read_text().rstrip("\n").splitlines()[-1].startswith("muster_build_info{")
+        for look in (node.state / "looks").glob("*.json"):
+            json.loads(look.read_bytes())
+    (node.state / "result.json.new").write_text("half")
+    (node.state / "looks" / f".{HERE}.json.abc").write_text("half")
+    node.run("--textfile", str(tmp_path))
+    left = {path.name for path in node.state.rglob("*") if path.is_file()}
+    assert left == {"lock", "result.json", "recording.json.gz", f"{HERE}.json", next(iter((node.state / "code").iterdir())).name}
+
+
+@pytest.mark.usefixtures("needs_fuse")
+def test_a_wedged_probe_leaves_one_process_and_not_one_per_run(node: World) -> None:
+    node.env[MARK] = mark = str(node.tree)
+    point = node.tree / "sys/fs/lustre"
+    point.mkdir(parents=True)
+    with fuse.hung(point) as swallowed:
+        counts = []
+        for _ in range(3):
+            began = time.monotonic()
+            node.run("--slurm", timeout=60)
+            assert time.monotonic() - began < 50
+            counts.append(len(processes_with(mark)))
+        assert swallowed.is_set() and counts == [1, 1, 1]
+        wedged = [name for name, made in node.look["recording"]["captures"].items() if "wedged since" in made.get("note", "")]
+        assert wedged
+    await_none_with(mark)
+
+
+def test_what_node_exporter_reads_passes_promtool_and_speaks_the_exporters_words(node: World, tmp_path: Path) -> None:
+    require(shutil.which("promtool"), "no promtool on this machine: apt-get install -y prometheus")
+    node.run("--textfile", str(tmp_path))
+    text = (tmp_path / "muster.prom").read_text()
+    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0 and not checked.stderr, checked.stderr
+    heads = {family.head for family in (*exported.FAMILIES, *metrics.FAMILIES)}
+    for part in unjudged.page("n", 1.0, 300.0).split("# HELP ")[1:]:
+        assert any(f"# HELP {part}".startswith(head) for head in heads), part
+    assert "muster_node_stale" not in text      # a text file outlives its writer
+    assert text.count('muster_gpu_info{gpu=') == 8
+    assert (tmp_path / "muster.prom").stat().st_mode & 0o777 == 0o644
+    assert (node.state / "result.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_for_text_files_that_is_not_there_is_told_and_the_result_is_kept(node: World, tmp_path: Path) -> None:
+    done = node.run("--textfile", str(tmp_path / "none"))
+    assert done.returncode == 2 and "cannot be written: No such file or directory" in done.stderr
+    assert node.result["state"]
+
+
+def test_a_run_needs_less_than_60_mb(node: World) -> None:
+    node.run()
+    process = node.start()
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 0
+    assert isinstance(usage, resource.struct_rusage)
+    assert usage.ru_maxrss < 60 * 1024
+
+
+def test_a_compiled_copy_that_is_damaged_costs_time_and_nothing_else(node: World) -> None:
+    node.run()
+    (copy,) = (node.state / "code").iterdir()
+    expected = said(node.result["report"]["results"])
+    copy.write_bytes(b"PK no zip")
+    shutil.rmtree(node.state / "looks")
+    assert node.run().returncode in (0, 1, 3)
+    assert said(node.result["report"]["results"]) == expected
+
+
+def test_an_unknown_profile_names_those_that_there_are(node: World) -> None:
+    done = node.run("--profile", "nightly")
+    assert done.returncode == 2 and "no such profile: 'nightly'; there are bringup, gate, timer" in done.stderr
