@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from healthcheck.cli.agentrun import run
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
@@ -31,7 +32,11 @@ def agent() -> None:
     muster agent upgrade @train         after muster, its rules or the inventory have changed
     muster agent rollback gpu007        back to the version before
     muster agent uninstall gpu007       nothing is left
+    muster agent run                    one look at this machine, where muster itself is installed
     """
+
+
+agent.add_command(run)
 
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
