@@ -28,6 +28,7 @@ CLOCK_S = 60.0              # by which a node's clock may differ from ours, the 
 _FUTURE_S = 2.0             # a clock that is being disciplined goes back a little
 _SHORTEST_S, _LONGEST_S = 10.0, 86400.0
 _PERIODS = 2.0
+_LATEST = 253_402_300_800.0     # the year 10000
 
 
 class _Unusable(Exception):
@@ -110,7 +111,10 @@ def _bytes(reply: Recording) -> bytes:
         raise _Unusable(f"its agent's file is over {PROBE.limit // MIB} MiB")
     if entry.outcome is not Outcome.DONE:
         raise _Unusable(f"its agent's file cannot be read ({entry.outcome.value}{': ' + capture.note if capture.note else ''})")
-    return entry.text.encode("utf-8", "surrogateescape")
+    try:
+        return entry.text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise _Unusable("its agent's file is damaged: it is no bytes") from None
 
 
 def _document(data: bytes) -> dict[str, Any]:
@@ -138,7 +142,7 @@ def _recording(node: str, recorded: Any, reply: Any, time: Any) -> Recording | N
     if recorded is not None:
         recording = from_json(recorded)
     elif isinstance(reply, str):
-        when = float(time) if type(time) in (int, float) else 0.0
+        when = float(time) if type(time) in (int, float) and abs(time) < _LATEST else 0.0
         try:
             body = base64.b64decode(reply, validate=True)
         except ValueError:

@@ -22,6 +22,7 @@ from healthcheck.exporter import nodes as exported
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.agent.bundle import Bundle
 from provisioning.demo import h100
+from tests.command import MUSTER
 from tests.healthcheck.agent import world as worlds
 from tests.healthcheck.agent.world import World, world
 from tests.testbed import fuse
@@ -276,3 +277,16 @@ def test_a_compiled_copy_that_is_damaged_costs_time_and_nothing_else(node: World
 def test_an_unknown_profile_names_those_that_there_are(node: World) -> None:
     done = node.run("--profile", "nightly")
     assert done.returncode == 2 and "no such profile: 'nightly'; there are bringup, gate, timer" in done.stderr
+
+
+def test_muster_agent_run_is_the_same_code_where_muster_is_installed(node: World, tmp_path: Path) -> None:
+    node.run()
+    expected = said(node.result["report"]["results"])
+    shutil.rmtree(node.state)
+    env = {**node.env, "HOME": str(tmp_path), "MUSTER_ROOT": str(node.tree)}
+    words = ("agent", "run", "--nagios", "--sku", "hgx-h100", "--state", str(node.state))
+    done = subprocess.run([str(MUSTER), *words], env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90)
+    assert done.stdout.startswith("MUSTER ") and done.returncode == node.result["nagios"]
+    assert said(node.result["report"]["results"]) == expected
+    done = subprocess.run([str(MUSTER), *words, "--sku", "none"], env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90)
+    assert done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU")

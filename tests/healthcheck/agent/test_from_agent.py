@@ -7,6 +7,7 @@ import gzip
 import json
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -22,8 +23,13 @@ from healthcheck.probes import Kind, Probe, ProbeSet
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
+from inventory.load import load_inventory
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage
+from provisioning.demo.fleet import Fleet
+from tests.command import muster
+from tests.healthcheck.agent.world import bundle, install
+from tests.testbed.require import require_fleet
 
 NOW = 1_795_000_000.0
 HOST = Host("gpu001", "boot-1", NOW, 0, "3.11.2", "x86_64", 0.1)
@@ -170,7 +176,7 @@ def test_one_bit_more_or_less_is_found_or_changes_nothing(at: int, bit: int) -> 
     assert recording.host is None or recording == recorded()     # some bits of gzip's header mean nothing
 
 
-PLAIN = st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=8) | st.integers(), lambda inner: st.lists(inner, max_size=3)
+PLAIN = st.recursive(st.none() | st.just(10**400) | st.booleans() | st.floats() | st.text(max_size=8) | st.integers(), lambda inner: st.lists(inner, max_size=3)
                      | st.dictionaries(st.sampled_from(("node", "host", "captures", "received", "time", "boot_id", "schema")), inner, max_size=4))
 
 
@@ -184,4 +190,43 @@ def test_whatever_a_node_writes_there_ends_no_sweep_and_makes_no_node_healthy(sa
     assert report.state is NodeState.UNKNOWN and report.reason
 
 
+@given(text=st.text(st.characters()) | st.text("\ud800\udc80\udcff\udfff"))
+def test_a_file_that_is_no_bytes_is_unknown(text: str) -> None:
+    file = FileCapture(Outcome.DONE, text)
+    assert why(replace(answer(b""), captures={PROBE.id: Capture(Outcome.DONE, files={PATH: file})}))
+
+
+@pytest.mark.parametrize("time", [10**400, -(10**400), 1e300, None, "now", [], float("nan")])
+def test_a_time_that_is_none_ends_no_sweep(time: Any) -> None:
+    assert why(answer(packed(document(recording=None, reply="", time=time))))
+    assert why(answer(packed(document(recording=None, reply="", time=NOW, previous_reply="", previous_time=time))))
+
+
 RULES = load_ruleset([packaged()])
+
+
+def test_over_ssh_home_judges_what_agents_left_and_replays_it_alike(tmp_path: Path) -> None:
+    require_fleet()
+    made = bundle()
+    with Fleet(3, planted={"gpu001": [], "gpu002": ["ecc-uncorrectable"], "gpu003": []}) as fleet:
+        inventory = load_inventory(fleet.inventory)
+        for name in ("gpu001", "gpu002"):
+            node = fleet.nodes[name]
+            at = tmp_path / name
+            at.mkdir()
+            installed = install(at, made, inventory.nodes[name], node.tree)
+            assert installed.run().returncode in (0, 1, 3)
+        words = ("check", "--inventory", str(fleet.inventory), "--from-agent", "--format", "json")
+        live = muster(*words, "--save", "kept", "--store", home=tmp_path)
+        assert live.returncode == 1, live.stderr
+        told = {one["node"]: one for one in json.loads(live.stdout)["nodes"]}
+        assert {one["rule"] for one in told["gpu002"]["results"] if one["status"] == "fail"} >= {"gpu-ecc-uncorrected"}
+        assert sum(one["status"] == "pass" for one in told["gpu001"]["results"]) > 80 and told["gpu001"]["state"] != "unknown"
+        assert told["gpu003"]["state"] == "unknown"
+        assert told["gpu003"]["reason"] == "agent: no agent has left a look there (muster agent install gpu003)"
+        (fleet.nodes["gpu001"].tree / PATH.lstrip("/")).write_bytes(b"")
+        emptied = json.loads(muster(*words, home=tmp_path).stdout)["nodes"][0]
+        assert (emptied["state"], emptied["reason"]) == ("unknown", "agent: its agent's file is cut")
+    again = muster("check", "--replay", "kept", "--format", "json", home=tmp_path)
+    assert json.loads(again.stdout)["nodes"] == json.loads(live.stdout)["nodes"]
+    assert "gpu002" in muster("history", "--still", home=tmp_path).stdout

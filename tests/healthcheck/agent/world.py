@@ -86,12 +86,17 @@ class World:
 
 
 def world(folder: Path, made: Bundle, node: Node, sick: Machine | None = None) -> World:
-    """The agent installed for this node below `folder`."""
+    """The agent installed below `folder` for this node, of which the tree is made there."""
     tree = folder / "root"
     machine.write(sick or h100.healthy(node.name, random.Random(1)), tree, {"cat": "/bin/cat", "sleep": "/bin/sleep"})
+    return install(folder, made, node, tree)
+
+
+def install(folder: Path, made: Bundle, node: Node, tree: Path) -> World:
+    """The agent installed below `folder` for the node of this tree."""
     at = folder / "opt"
     at.mkdir()
-    for name, data in made.of(node, default_sku=None).files.items():
+    for name, data in made.of(node).files.items():
         (at / name).write_bytes(data)
     libraries = build_libraries()
     env = {"PATH": f"{tree}/usr/bin", "LD_LIBRARY_PATH": str(libraries.nvml.parent), "LD_PRELOAD": str(libraries.syscalls),
