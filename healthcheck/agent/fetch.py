@@ -74,7 +74,7 @@ class Agents:
         before = document.get("previous"), document.get("previous_reply"), document.get("previous_time")
         try:
             previous = _recording(reply.node, *before)
-        except RecordingError:
+        except (_Unusable, RecordingError):
             previous = None
         return recording, previous if previous is not None and previous.host is not None else None
 
@@ -148,6 +148,8 @@ def _recording(node: str, recorded: Any, reply: Any, time: Any) -> Recording | N
         except ValueError:
             raise _Unusable("its agent's file is damaged: the answer in it is not base64") from None
         recording = decode(Reply(node, body, None, when, when), limit=MOST)
+        if recording.failure is not None:
+            raise _Unusable(f"what its agent has kept: {recording.failure.reason}")
     else:
         return None
     if recording.node != node:
