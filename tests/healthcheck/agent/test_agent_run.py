@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -28,6 +29,8 @@ from tests.healthcheck.agent.world import World, world
 from tests.testbed import fuse
 from tests.testbed.collector import MARK, await_none_with, processes_with
 from tests.testbed.require import require, require_fleet
+from tests.testbed.slurm import WHY_NOT, can_run, slurm
+from tests.testbed.sshd import wait_until
 
 HERE = socket.gethostname().partition(".")[0]
 FLEET = "judged at home"
@@ -290,3 +293,20 @@ def test_muster_agent_run_is_the_same_code_where_muster_is_installed(node: World
     assert said(node.result["report"]["results"]) == expected
     done = subprocess.run([str(MUSTER), *words, "--sku", "none"], env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=90)
     assert done.returncode == 3 and done.stdout.startswith("MUSTER UNKNOWN - --sku none: no such SKU")
+
+
+def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(tmp_path: Path, made: Bundle) -> None:
+    require(can_run(), WHY_NOT)
+    sick = h100.healthy(HERE, random.Random(1))
+    sick.scenario["gpu.3.ecc.volatile.uncorrected"] = "4"
+    node = world(tmp_path, made, Node(HERE, sku="hgx-h100"), sick)
+    script = tmp_path / "healthcheck"
+    said = " ".join(shlex.quote(f"{key}={value}") for key, value in node.env.items())
+    script.write_text(f"#!/bin/sh\nexec env -i {said} /usr/bin/python3 {shlex.join(node.argv)} --slurm\n")
+    script.chmod(0o755)
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    # slurmd runs it before it registers, and again until it exits with 0 (slurm.conf(5)).
+    with slurm(folder, ["n1"], extra=f"HealthCheckProgram={script}\nHealthCheckInterval=3600") as bed:
+        wait_until((node.state / "result.json").exists, 60, "the result of slurmd's health check")
+        assert node.result["state"] == "unhealthy" and bed.states() == {"n1": "idle"}
