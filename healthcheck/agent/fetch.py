@@ -34,6 +34,14 @@ _LATEST = 253_402_300_800.0     # the year 10000
 class _Unusable(Exception):
     """What was left says nothing of the node as it is now; one line."""
 
+    stage = Stage.AGENT
+
+
+class _NotThere(_Unusable):
+    """We have installed no agent there, or one of another version, or may not read its file: no fault of the node."""
+
+    stage = Stage.NO_AGENT
+
 
 @dataclass(frozen=True)
 class Agents:
@@ -53,7 +61,8 @@ class Agents:
         try:
             recording, previous = self._read(reply, reply.host)
         except (_Unusable, RecordingError) as error:
-            return Recording(reply.node, reply.received, None, Failure(Stage.AGENT, clean(str(error), 400))), None
+            stage = error.stage if isinstance(error, _Unusable) else Stage.AGENT
+            return Recording(reply.node, reply.received, None, Failure(stage, clean(str(error), 400))), None
         return within(recording, wanted), None if previous is None else within(previous, wanted)
 
     def _read(self, reply: Recording, host: Host) -> tuple[Recording, Recording | None]:
@@ -104,9 +113,9 @@ def _bytes(reply: Recording) -> bytes:
         raise _Unusable("the node did not say whether it has an agent's file")
     entry = capture.files.get(PATH) or FileCapture(capture.outcome if capture.outcome is not Outcome.DONE else Outcome.MISSING)
     if entry.outcome is Outcome.MISSING:
-        raise _Unusable(f"no agent has left a look there (muster agent install {reply.node})")
+        raise _NotThere(f"none has left a look there (muster agent install {reply.node})")
     if entry.outcome is Outcome.DENIED:
-        raise _Unusable(f"{PATH} is root's alone to read: give the node `privilege: become` or `helper` in the inventory, or root's login")
+        raise _NotThere(f"{PATH} is root's alone to read: give the node `privilege: become` or `helper` in the inventory, or root's login")
     if entry.outcome is Outcome.TRUNCATED:
         raise _Unusable(f"its agent's file is over {PROBE.limit // MIB} MiB")
     if entry.outcome is not Outcome.DONE:
@@ -133,7 +142,7 @@ def _document(data: bytes) -> dict[str, Any]:
         raise _Unusable("its agent's file is damaged: it is not JSON") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, dict) else None
-        raise _Unusable(f"its agent's file is of another version ({ascii(found)[:60]}, expected {SCHEMA}): muster agent upgrade")
+        raise _NotThere(f"its agent's file is of another version ({ascii(found)[:60]}, expected {SCHEMA}): muster agent upgrade")
     return document
 
 

@@ -28,12 +28,13 @@ class Stage(Enum):
     REPLY = "reply"          # the program started, but its answer is cut, oversized, damaged or not ours
     LEASE = "lease"          # nothing was sent, or it was stopped, because the lease on the node no longer stood
     AGENT = "agent"          # the node answered, but its agent has left no look that can be relied on
+    NO_AGENT = "no agent"    # the node answered, and there is no agent's look that we may read and understand
     TURN = "turn"            # the sweep's time was over before its turn came
     DEADLINE = "deadline"    # the time ran out while the program was at work
 
 
 # Where it was not for the node that nothing is known of it.
-NOT_ITS_FAULT = (Stage.LEASE, Stage.TURN)
+NOT_ITS_FAULT = (Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
 
 
 @dataclass(frozen=True)
