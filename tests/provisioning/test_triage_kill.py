@@ -180,7 +180,8 @@ def survived(work: Work, folder: Path, *, point: int = 0, delay: float = 0.0) ->
     copied(work.folder, folder)
     if point:
         process = started(folder, LD_PRELOAD=str(work.library), KILL_AT=str(point))
-        assert process.wait(60) == -signal.SIGKILL, point
+        # A run may have a few calls fewer than the one that was counted.
+        assert process.wait(60) == -signal.SIGKILL or point > 0.9 * work.points, point
     else:
         process = started(folder)
         locked(process, folder)
