@@ -33,6 +33,10 @@ class Folder:
         self.path = path
         try:
             path.mkdir(0o700, parents=True, exist_ok=True)
+            found = path.stat()
+            if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+                # Code is run that was kept in it.
+                raise Unkept(f"the state folder {path} must belong to whoever runs this, and nobody else may write to it")
             self._lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -19,9 +19,10 @@ from healthcheck.agent import quick, recorder
 from healthcheck.agent.keep import SCHEMA, Busy, Folder, Unkept, whole
 from healthcheck.agent.places import METRICS, PERIOD_S, RECORDING, RESULT, STATE
 from healthcheck.agent.unjudged import unjudged
+from inventory.errors import MusterError
 
 JUDGES = (3, 10)
-# slurmd ends a HealthCheckProgram that takes longer than 60 s (slurm.conf(5)).
+# slurmd ends a HealthCheckProgram that takes longer than 60 s (slurm.conf(5)); newer ones register only once it has exited with 0.
 LIMIT_S = 50.0
 COLLECTOR, NVML = "collector.txt", "nvml.bin"
 OK, FAILED, USAGE, UNKNOWN = 0, 1, 2, 3
@@ -51,7 +52,9 @@ def main(words: list[str], installed: Callable[[str], Installed]) -> int:
         return quiet
     except Unkept as error:
         _say(options, str(error))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except MusterError:
+        raise
+    except Exception as error:  # noqa: BLE001  (whatever it is: slurmd would keep the node from jobs until this exits with 0)
         _say(options, f"what is installed here cannot be used ({type(error).__name__}: {str(error)[:200]}); install the agent again")
     return OK if options.slurm else UNKNOWN if options.nagios else USAGE
 
@@ -113,7 +116,7 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
     }
     if sys.version_info >= JUDGES:
         if found.archive is not None:
-            quick.use(found.archive, state.path, found.rules["digest"][:12] + found.node.get("bundle", "")[:12])
+            quick.use(found.archive, state.path)
         from healthcheck.agent.judging import judged
 
         said = judged(found, look, result, state, began)
@@ -121,7 +124,8 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
         said = unjudged(look, result, state, began)
     state.put_json(RECORDING, said.look)
     said.remember()
-    state.put_json(RESULT, said.result)
+    # Counters go on after a run that could not be judged.
+    state.put_json(RESULT, {"kept": (state.result() or {}).get("kept"), **said.result})
     if options.textfile:
         whole(Path(options.textfile) / METRICS, said.metrics.encode(), 0o644)
     print(said.nagios if options.nagios else said.line)  # noqa: T201

@@ -8,6 +8,7 @@ the original still is where it was.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib.util
 import io
 import marshal
@@ -22,9 +23,10 @@ CODE = "code"
 _FLAGS = (1).to_bytes(4, "little") + bytes(8)
 
 
-def use(archive: Path, state: Path, digest: str) -> None:
+def use(archive: Path, state: Path) -> None:
     """Afterwards modules that are not loaded yet come from the compiled copy, which is made if it is not there."""
-    copy = state / CODE / f"{digest}-{sys.implementation.cache_tag}.zip"
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    copy = state / CODE / f"{digest[:16]}-{sys.implementation.cache_tag}.zip"
     if not copy.is_file():
         with contextlib.suppress(OSError, Unkept, SyntaxError, ValueError, zipfile.BadZipFile):
             _make(archive, copy)

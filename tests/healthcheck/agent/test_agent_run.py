@@ -310,3 +310,28 @@ def test_a_real_slurmd_runs_it_as_its_health_check_and_drains_no_sick_node(tmp_p
     with slurm(folder, ["n1"], extra=f"HealthCheckProgram={script}\nHealthCheckInterval=3600") as bed:
         wait_until((node.state / "result.json").exists, 60, "the result of slurmd's health check")
         assert node.result["state"] == "unhealthy" and bed.states() == {"n1": "idle"}
+
+
+@pytest.mark.parametrize(("owner", "mode"), [
+    (None, 0o777), (None, 0o770), pytest.param(65534, 0o700, marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"))])
+def test_a_state_folder_to_which_others_may_write_is_not_used(node: World, owner: int | None, mode: int) -> None:
+    node.state.mkdir(parents=True)
+    node.state.chmod(mode)
+    if owner is not None:
+        os.chown(node.state, owner, owner)
+    for words, code in (((), 2), (("--slurm",), 0)):
+        done = node.run(*words)
+        assert done.returncode == code and "nobody else may write to it" in done.stderr and not list(node.state.iterdir())
+
+
+def test_counters_go_on_after_a_run_that_could_not_be_judged(node: World) -> None:
+    node.run()
+    kept = node.result["kept"]
+    assert "totals" in kept
+    good = (node.at / "rules.json").read_bytes()
+    (node.at / "rules.json").write_text(json.dumps(dict(json.loads(good), schema="muster.rules/9")))
+    node.run()
+    assert node.result["state"] == "unknown" and node.result["kept"] == kept
+    (node.at / "rules.json").write_bytes(good)
+    node.run()
+    assert node.result["state"] != "unknown" and json.loads(node.result["kept"])["gpus"].keys() == json.loads(kept)["gpus"].keys()
