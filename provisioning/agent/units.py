@@ -28,7 +28,6 @@ _CAPABILITIES = (
 _SERVICE = """# Made by muster agent install.
 [Unit]
 Description=muster: one look at this node
-Documentation=man:systemd.timer(5)
 
 [Service]
 Type=oneshot

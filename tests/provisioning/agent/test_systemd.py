@@ -1,0 +1,222 @@
+"""The agent under a real systemd: three nodes, from the first installation to nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from provisioning.agent.units import EXPOSURE
+from tests.command import MUSTER, environment, muster
+from tests.testbed import fuse
+from tests.testbed.nspawn import Machine, nodes, require_nspawn
+from tests.testbed.prometheus import monitoring, require_prometheus
+from tests.testbed.require import require
+from tests.testbed.sshd import wait_until
+
+pytestmark = pytest.mark.timeout(600)      # the first test makes the root file system, if there is none yet
+STATE = "var/lib/muster/agent"
+TEXTFILE = "var/lib/prometheus/node-exporter/muster.prom"
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Machine]]:
+    require_nspawn()
+    missing = fuse.available()
+    require(missing is None, str(missing))
+    folder = tmp_path_factory.mktemp("nspawn")
+    with nodes(folder, "n1", "n2", "n3", hung=("n3",)) as started:
+        yield {one.name: one for one in started}
+
+
+@pytest.fixture
+def home(tmp_path: Path, machines: dict[str, Machine]) -> Path:
+    any_ = machines["n1"]
+    (tmp_path / "muster.yaml").write_text(
+        f"version: 1\ndefaults: {{user: root, sku: cpu-only, identity_file: {any_.key}, known_hosts_file: {any_.known_hosts}}}\nnodes:\n"
+        + "".join(one.entry() for one in machines.values()))
+    return tmp_path
+
+
+def agent(home: Path, *words: str, code: int = 0) -> str:
+    done = muster("agent", *words, home=home, timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def result(machine: Machine) -> dict[str, object]:
+    """Its newest; empty before the first. It is never seen in part."""
+    try:
+        text = (machine.root / STATE / "result.json").read_text()
+    except FileNotFoundError:
+        return {}
+    found: dict[str, object] = json.loads(text)
+    return found
+
+
+def looked(machine: Machine, after: float, bundle: str | None = None) -> bool:
+    found = result(machine)
+    return float(str(found.get("time", 0))) > after and bundle in (None, found["bundle"])
+
+
+def in_use(machine: Machine) -> str:
+    return (machine.root / "opt/muster/current").readlink().name
+
+
+def paths(machine: Machine) -> set[str]:
+    """All that lies there and stays, but for logs."""
+    found = machine.run("find", "/", "-xdev", "-not", "-path", "/var/log/*", "-not", "-path", "/root/*", "-printf", "%p %y %l\\n")
+    run = machine.run("find", "/run/muster", "/run/systemd/transient", check=False)
+    return {*found.splitlines(), *run.splitlines()}
+
+
+def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(machines: dict[str, Machine], home: Path) -> None:
+    require_prometheus()
+    n1 = machines["n1"]
+    before = paths(n1)
+    began = time.time()
+    assert " in use" in agent(home, "install", "n1", "--period", "10s")
+    first = in_use(n1)
+    scrape = [{"job_name": "node", "static_configs": [{"targets": [f"127.0.0.1:{n1.exporter}"]}]}]
+    (home / "prometheus").mkdir()
+    with monitoring(home / "prometheus", scrape, []) as bed:
+        wait_until(lambda: looked(n1, began, first), 60, "that the timer starts a look")
+        wait_until(lambda: bed.query("muster_node_newest_result_timestamp_seconds"), 60, "that Prometheus has it")
+        states = {one["metric"]["state"]: one["value"][1] for one in bed.query("muster_node_state") if one["metric"]["node"] == "n1"}
+        assert states == {state: str(int(state == result(n1)["state"])) for state in states}
+        assert len(states) == 4
+    assert "nothing to do" in agent(home, "install", "n1", "--period", "10s")
+
+    # The timer goes on, and nobody has started it: the next look is by the new version, and the one after that by the old one again.
+    assert f"before it {first}" in agent(home, "upgrade", "n1", "--period", "10s", "--profile", "gate")
+    second = in_use(n1)
+    assert second != first
+    wait_until(lambda: looked(n1, began, second), 60, "a look by the new version")
+    assert f"{first} in use again" in agent(home, "rollback", "n1")
+    newest = float(str(result(n1)["time"]))
+    wait_until(lambda: looked(n1, newest, first), 60, "a look by the version before")
+    (told,) = json.loads(agent(home, "status", "n1", "--json"))["nodes"]
+    assert (told["installed"], told["previous"], told["timer"], told["trouble"]) == (first, second, "active, enabled", "")
+
+    assert "nothing is left" in agent(home, "uninstall", "n1")
+    assert paths(n1) == before
+    assert "muster" not in n1.run("systemctl", "list-units", "--all", "--no-legend", "muster*")
+
+
+def test_the_unit_is_sound_bounded_and_judges_what_everybody_sees(machines: dict[str, Machine], home: Path) -> None:
+    n1 = machines["n1"]
+    agent(home, "install", "n1", "--period", "1h")
+    assert n1.run("systemd-analyze", "verify", "/etc/systemd/system/muster-agent.timer", "/etc/systemd/system/muster-agent.service") == ""
+    said = n1.run("systemd-analyze", "security", "--no-pager", "muster-agent.service", check=False)
+    score = re.search(r"exposure level for muster-agent.service: ([0-9.]+)", said)
+    assert score is not None, said
+    assert float(score[1]) <= EXPOSURE
+    # A mount namespace of its own would show it other mounts than jobs have.
+    script = n1.root / "etc/systemd/system/muster-agent.service.d/see.conf"
+    script.parent.mkdir()
+    script.write_text("[Service]\nExecStartPre=/bin/sh -c 'readlink /proc/self/ns/mnt > /var/lib/seen'\n")
+    n1.run("systemctl", "daemon-reload")
+    n1.run("systemctl", "start", "muster-agent.service")
+    assert (n1.root / "var/lib/seen").read_text() == n1.run("readlink", "/proc/1/ns/mnt")
+    script.unlink()
+    script.parent.rmdir()
+    (n1.root / "var/lib/seen").unlink()
+    agent(home, "uninstall", "n1")
+
+
+def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(machines: dict[str, Machine], home: Path) -> None:
+    n2 = machines["n2"]
+    agent(home, "install", "n2", "--period", "1h")
+    first = in_use(n2)
+    for period, delay in (("2h", 0.3), ("3h", 0.6), ("4h", 1.0)):
+        head = subprocess.Popen([str(MUSTER), "agent", "install", "n2", "--period", period], cwd=home, env=environment(home),
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with suppress(subprocess.TimeoutExpired):
+            head.wait(delay)
+        head.kill()
+        head.wait()
+        assert json.loads(agent(home, "status", "n2", "--json", code=1))["nodes"][0]["trouble"].startswith("no result")
+    assert agent(home, "install", "n2", "--period", "5h")
+    assert in_use(n2) != first
+    assert not list((n2.root / "opt/muster").glob("*.tmp"))
+    agent(home, "uninstall", "n2")
+
+
+def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(machines: dict[str, Machine], home: Path) -> None:
+    n2 = machines["n2"]
+    agent(home, "install", "n2", "--period", "10s")
+    began = time.time()
+    wait_until(lambda: looked(n2, began - 60), 60, "a look")
+    for number in range(3):
+        n2.run("systemctl", "start", "--no-block", "muster-agent.service")
+        wait_until(lambda: main_pid(n2), 30, "that it runs")
+        time.sleep(0.15 * number)      # killed somewhere else each time
+        n2.run("systemctl", "kill", "--kill-who=main", "--signal=KILL", "muster-agent.service", check=False)
+        assert result(n2)["node"] == "n2"
+        assert (n2.root / TEXTFILE).read_text().endswith("\n")
+    after = time.time()
+    wait_until(lambda: looked(n2, after), 60, "that the timer goes on")
+    agent(home, "uninstall", "n2")
+
+
+def main_pid(machine: Machine) -> int:
+    return int(machine.run("systemctl", "show", "--property=MainPID", "--value", "muster-agent.service"))
+
+
+def test_a_wedged_probe_leaves_one_process_and_the_unit_ends(machines: dict[str, Machine], home: Path) -> None:
+    n3 = machines["n3"]
+    agent(home, "install", "n3", "--period", "1h")
+    for _ in range(3):
+        began = time.time()
+        n3.run("systemctl", "start", "muster-agent.service")
+        state = n3.run("systemctl", "show", "--property=ActiveState,Result", "--value", "muster-agent.service").split()
+        assert sorted(state) == ["inactive", "success"]
+        assert looked(n3, began - 1)
+        assert len(hanging(n3)) == 1
+    assert "/mnt: no answer: an earlier look still waits for it" in str(result(n3)["reason"])
+    agent(home, "uninstall", "n3")
+    assert not (n3.root / "opt/muster").exists()
+
+
+def processes(machine: Machine) -> Iterator[Path]:
+    """Its processes, as folders of our own /proc."""
+    space = Path(f"/proc/{machine.leader}/ns/pid").readlink()
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (path / "ns/pid").readlink() == space:
+                yield path
+
+
+def hanging(machine: Machine) -> list[str]:
+    """Those that wait in the kernel where no signal reaches them."""
+    return [path.name for path in processes(machine) if (path / "stat").read_text().rpartition(")")[2].split()[0] == "D"]
+
+
+def test_a_program_that_is_killed_on_the_node_leaves_a_whole_version_in_use(machines: dict[str, Machine], home: Path) -> None:
+    n2 = machines["n2"]
+    agent(home, "install", "n2", "--period", "1h")
+    first = in_use(n2)
+    head = subprocess.Popen([str(MUSTER), "agent", "install", "n2", "--period", "2h"], cwd=home, env=environment(home),
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    wait_until(lambda: list((n2.root / "opt/muster").glob("*.tmp")) or head.poll() is not None, 60, "that it is at work")
+    for pid in loaders(n2):
+        os.kill(pid, signal.SIGKILL)
+    said, _ = head.communicate(timeout=60)
+    assert ("NOT done" in said) == (head.returncode == 1)
+    assert in_use(n2) == first or head.returncode == 0
+    assert " in use" in agent(home, "install", "n2", "--period", "2h")
+    assert not list((n2.root / "opt/muster").glob("*.tmp"))
+    agent(home, "uninstall", "n2")
+
+
+def loaders(machine: Machine) -> list[int]:
+    """The pids, here, of what installs there."""
+    return [int(path.name) for path in processes(machine) if b"muster:%s:python" in (path / "cmdline").read_bytes()]
