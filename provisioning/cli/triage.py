@@ -51,10 +51,12 @@ def triage(
     unmeasured, 4 the breaker is open or a failure domain is full.
     """
     from healthcheck.store.file import opened
+    from healthcheck.store.verdicts import write
     from inventory.errors import MusterError
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from provisioning import triage as doing
+    from provisioning.actions.base import ActionError
     from provisioning.actions.choose import Options, backend
 
     if close_breaker and not act:
@@ -90,8 +92,13 @@ def triage(
     with opened(folder) as store, doing.alone(folder):
         if close_breaker:
             _close(store, name, str(reason).strip())
-        doing.settle(store, through, name, time.time)
-        fleet, silenced = _fleet(store, there, policy, through)
+        try:
+            doing.settle(store, through, name, time.time)
+            fleet, silenced = _fleet(store, there, policy, through)
+        except ActionError as error:
+            fleet, silenced = _fleet(store, there, policy, None)
+            write(store, _print(store, fleet, policy, form, silenced, str(error)))
+            raise ActionError(f"{error}; the verdicts are kept, and nothing was done: the next muster triage --apply does it") from None
         plan = _print(store, fleet, policy, form, silenced, "")
         done = doing.apply(store, through, plan, name, time.time, lambda one: click.echo(f"{one.node}: {one.said}", err=form == "json"))
     return _code(plan, done)
