@@ -187,6 +187,8 @@ def _act(
         done.append(one)
         if not as_json and wish.do is not install.Do.STATUS:
             click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.said}")
+    order = {node.name: number for number, node in enumerate(chosen)}
+    done.sort(key=lambda one: order[one.node])
     if wish.do is install.Do.STATUS:
         from provisioning.agent import status as told
 
@@ -195,7 +197,8 @@ def _act(
         click.echo(json.dumps({"schema": "muster.agent-done/1", "do": wish.do.value, "nodes": [
             {"node": one.node, "ok": one.ok, "said": one.said, "changed": one.changed} for one in done]}, indent=2))
     if made is not None and not wish.dry:
-        _sudoers({node.user for node, one in ((node, one) for node in helped for one in done if one.node == node.name) if one.ok})
+        well = {one.node for one in done if one.ok}
+        _sudoers({node.user for node in helped if node.name in well})
     return int(any(not one.ok for one in done))
 
 

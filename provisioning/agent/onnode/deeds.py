@@ -47,18 +47,18 @@ class Deeds(Machine):
 
     def helper(self, path: str, digest: str) -> None:
         """Afterwards the root-owned helper lies there."""
-        path = self.root + path
+        there = self.root + path
         try:
-            with open(path, "rb") as file:
+            with open(there, "rb") as file:
                 if hashlib.sha256(file.read()).hexdigest() == digest:
                     return
         except OSError:
             pass
         data = self.want("helper")
-        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
         if hashlib.sha256(data).hexdigest() != digest:
             raise No("the helper did not arrive whole")
-        if put(path, data, 0o755):
+        os.makedirs(os.path.dirname(there), 0o755, exist_ok=True)
+        if put(there, data, 0o755):
             self.changed(path)
 
     def rollback(self) -> str:
@@ -85,6 +85,7 @@ class Deeds(Machine):
             return "nothing to do, no agent is installed here"
         if self.asked["dry"]:
             return "would take away %s" % (self.linked("current") or "what is left of an agent")
+        exported = self.exported()
         if self.systemd():
             if os.path.lexists(paths[1]):
                 self.systemctl("disable", "--now", TIMER)
@@ -100,9 +101,8 @@ class Deeds(Machine):
                     self.systemctl("reset-failed", unit)
                 except No:
                     pass    # it had not failed
-        for folder in {*self.asked["textfiles"], self.asked["textfile"] or self.asked["textfiles"][0]}:
-            for name in (self.asked["metrics"], self.asked["metrics"] + ".new"):
-                gone(os.path.join(self.root + folder, name))
+        for folder in {*self.asked["textfiles"], exported} - {None}:
+            self.unexport(folder)
         if not self.asked["keep_state"]:
             gone(state)
             empty(os.path.dirname(state))

@@ -192,6 +192,23 @@ class Machine:
             return named or None
         return next((path for path in self.asked["textfiles"] if os.path.isdir(self.root + path)), None)
 
+    def exported(self) -> str | None:
+        """node_exporter's folder into which what is installed here writes."""
+        for path in (*self.asked["units"], self.asked["cron"][0]):
+            try:
+                with open(self.root + path, "rb") as file:
+                    found = re.search(rb" --textfile (\S+)", file.read(1 << 16))
+            except OSError:
+                continue
+            if found:
+                return found.group(1).decode("ascii", "replace")
+        return None
+
+    def unexport(self, folder: str) -> None:
+        """Afterwards node_exporter finds nothing of ours in its folder."""
+        for name in (self.asked["metrics"], self.asked["metrics"] + ".new"):
+            gone(os.path.join(self.root + folder, name))
+
     def filled(self, text: str) -> bytes:
         """A unit's or cron's text for this machine: with the command that it starts."""
         textfile = self.textfile()
@@ -202,6 +219,9 @@ class Machine:
 
     def started(self) -> None:
         """Afterwards systemd, or cron where there is none, starts the agent."""
+        before = self.exported()
+        if before is not None and before != self.textfile():
+            self.unexport(before)
         if not self.systemd():
             path, text = self.asked["cron"]
             if not os.path.isdir(self.root + os.path.dirname(path)):

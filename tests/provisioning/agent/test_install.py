@@ -191,6 +191,29 @@ def test_uninstall_leaves_what_others_keep_beside_it(root: Path, bundle: Bundle)
     assert [path.name for path in (root / "run/muster").iterdir()] == [f"child-{os.getpid()}"]
 
 
+def test_metrics_go_from_a_folder_that_is_no_longer_node_exporters(root: Path, bundle: Bundle) -> None:
+    (root / "srv/metrics").mkdir(parents=True)
+    customary = root / "var/lib/prometheus/node-exporter/muster.prom"
+    do(Do.INSTALL, root, bundle)
+    customary.write_text("")
+    assert do(Do.INSTALL, root, bundle, textfile="/srv/metrics").changed == (units.CRON,)
+    assert not customary.exists()
+    (root / "srv/metrics/muster.prom").write_text("")
+    do(Do.UNINSTALL, root)
+    assert not (root / "srv/metrics/muster.prom").exists()
+    assert "no folder /srv/other here for --textfile" in do(Do.INSTALL, root, bundle, textfile="/srv/other").said
+
+
+def test_nodes_that_are_to_have_it_get_the_root_owned_helper(root: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUSTER_HELPER", raising=False)
+    for changed in ((bundle.of(NODE).folder, "current", "/opt/muster/libexec/muster-probe", units.CRON), ()):
+        (done,) = act([NODE], LocalTransport(), Wish(Do.INSTALL, root=str(root)), Limits(), bundle, helped=[NODE])
+        assert done.changed == tuple(changed), done.said
+    made = root / "opt/muster/libexec/muster-probe"
+    assert made.stat().st_mode & 0o777 == 0o755
+    assert "serve(sys.argv[1:]" in made.read_text()
+
+
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(root: Path, bundle: Bundle) -> None:
     before = tree(root)
     assert do(Do.INSTALL, root, bundle, dry=True).said == f"would install {bundle.of(NODE).folder}"
@@ -238,6 +261,19 @@ def test_a_damaged_version_in_use_is_mended(root: Path, bundle: Bundle) -> None:
     done = do(Do.INSTALL, root, bundle)
     assert "mended" in done.said
     assert is_whole(root)
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
+def test_older_and_newer_pythons_install_it(version: str, root: Path, real: Bundle) -> None:
+    found = shutil.which(f"python{version}")
+    said = subprocess.run([found, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=False) if found else None
+    if said is None or said.returncode:
+        pytest.skip(f"no Python {version} on this machine")
+    node = dataclasses.replace(NODE, python=said.stdout.strip())
+    done = do(Do.INSTALL, root, real, node)
+    assert done.ok, done.said
+    assert str(done.told["python"]).startswith(f"{version}.")
+    assert do(Do.UNINSTALL, root, node=node).ok
 
 
 def test_where_neither_systemd_nor_cron_is_that_is_said(root: Path, bundle: Bundle) -> None:

@@ -132,6 +132,20 @@ def test_the_unit_is_sound_bounded_and_judges_what_everybody_sees(machines: dict
     agent(home, "uninstall", "n1")
 
 
+def test_a_look_by_the_unit_sees_what_a_look_over_ssh_sees(machines: dict[str, Machine], home: Path) -> None:
+    n1 = machines["n1"]
+    agent(home, "install", "n1", "--period", "1h")
+    n1.run("systemctl", "start", "muster-agent.service")
+    report = result(n1)["report"]
+    assert isinstance(report, dict)
+    own = {one["rule"]: (one["status"], one["reason"]) for one in report["results"]}
+    (swept,) = json.loads(muster("check", "n1", "--profile", "timer", "--format", "json", home=home, timeout=120).stdout)["nodes"]
+    far = {one["rule"]: (one["status"], one["reason"]) for one in swept["results"] if not one["rule"].startswith("fleet-")}
+    # Both are first looks, and nothing that the unit may not do has cost it an answer.
+    assert {rule: said for rule, said in far.items() if own.get(rule) != said} == {}
+    agent(home, "uninstall", "n1")
+
+
 def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(machines: dict[str, Machine], home: Path) -> None:
     n2 = machines["n2"]
     agent(home, "install", "n2", "--period", "1h")
@@ -143,7 +157,9 @@ def test_a_head_that_is_killed_while_it_installs_leaves_a_whole_version_in_use(m
             head.wait(delay)
         head.kill()
         head.wait()
-        assert json.loads(agent(home, "status", "n2", "--json", code=1))["nodes"][0]["trouble"].startswith("no result")
+        (told,) = json.loads(muster("agent", "status", "n2", "--json", home=home).stdout)["nodes"]
+        assert told["installed"] is not None
+        assert told["trouble"] in ("", "no result: No such file or directory")
     assert agent(home, "install", "n2", "--period", "5h")
     assert in_use(n2) != first
     assert not list((n2.root / "opt/muster").glob("*.tmp"))

@@ -1,0 +1,83 @@
+"""`muster agent`, as a user types it, against a real sshd."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.command import muster
+from tests.testbed.require import require
+from tests.testbed.sshd import SSHD, Sshd, free_port, sshd
+from tests.testbed.users import throwaway_user
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """One where a user without rights logs in."""
+    require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
+    if os.geteuid():
+        with sshd(tmp_path_factory.mktemp("sshd")) as found:
+            yield found
+        return
+    with throwaway_user() as name:
+        folder = tmp_path_factory.mktemp("sshd")
+        for part in (folder, folder.parent, folder.parent.parent):
+            part.chmod(0o755)
+        with sshd(folder, user=name) as found:
+            yield found
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: Sshd) -> Path:
+    (tmp_path / "muster.yaml").write_text(
+        f"version: 1\ndefaults: {{user: {server.user}, sku: cpu-only, python: /usr/bin/python3, address: 127.0.0.1, "
+        f"identity_file: {server.user_key}, known_hosts_file: {server.known_hosts}}}\n"
+        f"nodes:\n  gpu001: {{port: {server.port}}}\n  gpu002: {{port: {free_port()}}}\n")
+    return tmp_path
+
+
+def test_where_we_are_not_root_each_node_says_what_to_do_and_the_exit_code_is_1(home: Path) -> None:
+    done = muster("agent", "install", "gpu[001-002]", home=home)
+    assert done.returncode == 1, done.stderr
+    first, second = sorted(done.stdout.splitlines())
+    assert first == ("gpu001: NOT done: this needs root here: log in as root, or go through sudo with --become or `privilege: become` "
+                     "in the inventory")
+    assert second.startswith("gpu002: NOT done: connect: ")
+
+
+def test_with_become_it_goes_through_sudo(home: Path) -> None:
+    done = muster("agent", "uninstall", "gpu001", "--become", home=home)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("gpu001: NOT done: become: ")
+
+
+def test_anybody_may_ask_for_the_status(home: Path) -> None:
+    done = muster("agent", "status", "--json", home=home)
+    assert done.returncode == 1, done.stderr
+    first, second = json.loads(done.stdout)["nodes"]
+    assert (first["node"], first["answered"], first["trouble"]) == ("gpu001", True, "no agent is installed")
+    assert (second["node"], second["answered"]) == ("gpu002", False)
+    assert muster("agent", "status", "gpu002", home=home).returncode == 3
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("install",), "Missing argument 'NODES'"),
+    (("install", "gpu009"), "has no node gpu009"),
+    (("install", "gpu001", "--sku", "abacus"), "--sku abacus: no such SKU"),
+    (("install", "gpu001", "--period", "1s"), "out of bounds, expected 10s to 1d"),
+    (("install", "gpu001", "--profile", "tea"), "tea"),
+])
+def test_a_mistake_is_one_line_before_any_node_is_asked(words: tuple[str, ...], said: str, home: Path) -> None:
+    done = muster("agent", *words, home=home)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_done_is_told_as_a_document_too(home: Path) -> None:
+    done = muster("agent", "rollback", "gpu001", "--json", home=home)
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["do"], document["nodes"][0]["ok"]) == ("muster.agent-done/1", "rollback", False)
