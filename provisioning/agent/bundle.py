@@ -34,12 +34,16 @@ _MAIN = """import sys
 if sys.version_info < (3, 8):
     sys.exit("muster: needs Python 3.8 or newer; this is %d.%d" % sys.version_info[:2])
 if __name__ == "__main__":
+    from os.path import realpath
     from pathlib import Path
+    from zipimport import zipimporter
+
+    # Where `current` leads to may be switched while this runs.
+    sys.path[0] = realpath(sys.path[0])
 
     from healthcheck.agent.main import beside, main
 
-    archive = Path(__file__).parent
-    sys.exit(main(sys.argv[1:], beside(archive, lambda name: __loader__.get_data(str(archive / name)))))
+    sys.exit(main(sys.argv[1:], beside(Path(sys.path[0]), zipimporter(sys.path[0]).get_data)))
 """
 
 

@@ -31,6 +31,8 @@ from provisioning.agent.bundle import Bundle, build
 from provisioning.agent.install import Do, Done, Wish, act
 from provisioning.agent.layout import BASE, CURRENT, FILES, PREVIOUS, digest
 from provisioning.agent.status import show, status
+from tests.healthcheck.agent.world import python
+from tests.testbed.require import require
 
 NODE = Node("gpu001", sku="hgx-h100", python=sys.executable)
 ONNODE = Path(install.__file__).with_name("onnode")
@@ -265,11 +267,9 @@ def test_a_damaged_version_in_use_is_mended(root: Path, bundle: Bundle) -> None:
 
 @pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
 def test_older_and_newer_pythons_install_it(version: str, root: Path, real: Bundle) -> None:
-    found = shutil.which(f"python{version}")
-    said = subprocess.run([found, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, check=False) if found else None
-    if said is None or said.returncode:
-        pytest.skip(f"no Python {version} on this machine")
-    node = dataclasses.replace(NODE, python=said.stdout.strip())
+    found = python(version)
+    require(found is not None, f"no Python {version} here: pyenv install {version}")
+    node = dataclasses.replace(NODE, python=str(found))
     done = do(Do.INSTALL, root, real, node)
     assert done.ok, done.said
     assert str(done.told["python"]).startswith(f"{version}.")

@@ -183,6 +183,27 @@ def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(machine
     agent(home, "uninstall", "n2")
 
 
+def test_a_look_that_goes_on_while_its_version_is_replaced_ends_by_the_version_that_it_began_with(
+    machines: dict[str, Machine], home: Path,
+) -> None:
+    n2 = machines["n2"]
+    agent(home, "install", "n2", "--period", "1h")
+    first, began = in_use(n2), time.time()
+    n2.run("systemctl", "start", "--no-block", "muster-agent.service")
+    lock = n2.root / STATE / "lock"
+    wait_until(lambda: lock.exists() and lock.read_text() == f"{main_pid(n2)}\n", 30, "that it looks")
+    n2.run("systemctl", "kill", "--kill-who=main", "--signal=STOP", "muster-agent.service")
+    assert not looked(n2, began)
+    agent(home, "upgrade", "n2", "--period", "2h")
+    assert in_use(n2) != first
+    n2.run("systemctl", "kill", "--kill-who=main", "--signal=CONT", "muster-agent.service")
+    wait_until(lambda: looked(n2, began), 30, "that it ends")
+    assert result(n2)["bundle"] == first
+    wait_until(lambda: not main_pid(n2), 30, "that it ends")
+    assert n2.run("systemctl", "show", "--property=Result", "--value", "muster-agent.service").strip() == "success"
+    agent(home, "uninstall", "n2")
+
+
 def main_pid(machine: Machine) -> int:
     return int(machine.run("systemctl", "show", "--property=MainPID", "--value", "muster-agent.service"))
 
