@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from tests.command import muster
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, free_port, sshd
-from tests.testbed.users import throwaway_user
+from tests.testbed.users import allow_sudo, throwaway_user
 
 
 @pytest.fixture
@@ -52,6 +53,14 @@ def test_with_become_it_goes_through_sudo(home: Path) -> None:
     done = muster("agent", "uninstall", "gpu001", "--become", home=home)
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("gpu001: NOT done: become: ")
+
+
+def test_with_become_and_a_sudo_that_allows_it_we_are_root(home: Path, server: Sshd) -> None:
+    require(os.geteuid() == 0 and shutil.which("sudo"), "only root can allow a user to use sudo, and sudo must be installed")
+    allow_sudo(server.user, "{} ALL=(root) NOPASSWD: ALL")
+    done = muster("agent", "uninstall", "gpu001", "--become", "--dry-run", home=home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(("gpu001: nothing to do", "gpu001: would take away"))
 
 
 def test_anybody_may_ask_for_the_status(home: Path) -> None:
