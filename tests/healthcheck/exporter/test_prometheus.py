@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from healthcheck.exporter.alerts import folder
+from provisioning.demo.fleet import Fleet
 from tests.healthcheck import machine
 from tests.testbed.exporting import exporting, swept
 from tests.testbed.prometheus import monitoring, require_prometheus
@@ -50,3 +51,22 @@ def test_a_fault_is_told_to_a_webhook_and_so_is_that_it_is_over(tmp_path: Path) 
             assert {labels.get("node") for _, name, labels in there.told if name == "MusterNodeSick"} == {"gpu001"}
             (gone,) = there.query('scrape_samples_scraped{job="muster"}')
             assert int(gone["value"][1]) > 300
+
+
+def test_a_link_that_goes_down_on_a_live_node_is_told_to_a_webhook_and_so_is_that_it_came_back(tmp_path: Path) -> None:
+    require_prometheus()
+    with Fleet(planted={"gpu001": (), "gpu002": ()}) as fleet, exporting(tmp_path, "-i", str(fleet.inventory), "--every", "10s") as exporter:
+        scrape = [{"job_name": "muster", "static_configs": [{"targets": [exporter.address]}]}]
+        with monitoring(tmp_path, scrape, sorted(folder().glob("*.yaml"))) as there:
+            def told(status: str) -> set[str]:
+                return {labels.get("rule", "") for said, name, labels in there.told
+                        if (said, name, labels.get("node")) == (status, "MusterRuleFailed", "gpu001")}
+
+            wait_until(lambda: len(there.query('muster_node_state{state="healthy"} == 1')) == 2, 60, "two nodes that are well")
+            state = fleet.nodes["gpu001"].tree / "sys/class/infiniband/mlx5_2/ports/1/state"
+            well = state.read_text()
+            state.write_text("1: DOWN\n")
+            wait_until(lambda: "port-state" in told("firing"), 90, "that the link is told of")
+            state.write_text(well)
+            wait_until(lambda: "port-state" in told("resolved"), 90, "that it is over")
+            assert {labels.get("node") for _, _, labels in there.told if "node" in labels} == {"gpu001"}
