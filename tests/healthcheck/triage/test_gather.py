@@ -7,6 +7,8 @@ from pathlib import Path
 from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
+from healthcheck.store.cordons import State, mean
+from healthcheck.store.cordons import settle as settle_cordon
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import Component, Readings
 from healthcheck.store.rmas import begin, give_back, outcome, settle
@@ -89,3 +91,17 @@ def test_a_part_that_came_back_is_a_repair_unless_it_is_the_board_that_was_to_be
         found = known(store, 6)
     assert "the SAME gpu came back" in found["n1"].away and found["n1"].repaired == ()
     assert found["n2"].away == "" and [(done.time, done.slot) for done in found["n2"].repaired] == [(4 * HOUR, "0")]
+
+
+def test_an_isolation_of_which_nobody_knows_whether_it_was_done_takes_room_in_the_breaker_and_one_that_failed_takes_none(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        with store.writing() as db:
+            db.execute("INSERT INTO node (name) VALUES ('n1')")
+            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
+                       "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+        for node, outcome in (("n1", "not done: the controller is away"), ("n2", "not done; found so later")):
+            meant = mean(store, node, "slurm", "why", "triage", 9 * HOUR, 1)
+            assert meant is not None
+            settle_cordon(store, meant, State.VOID, outcome, 9 * HOUR)
+        fleet = gather(store, NODES, POLICY, 9.5 * HOUR)
+    assert [one.node for one in fleet.isolated] == ["n2"]
