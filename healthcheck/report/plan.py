@@ -33,6 +33,8 @@ def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold,
     for step in plan.steps:
         what = f"  {_asked(step.verdict)}" if step.act is Act.ISOLATE else ""
         yield f"{step.act.value:<9} {step.node}: {clean(step.why, _WIDE)}{what}"
+    if plan.unmeasured:
+        yield f"unknown   {fold(plan.unmeasured)}: no fresh sweep says how they are; no step here means nothing for them: muster nodes"
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in plan.withheld:
         alike[one.act.value, one.why.replace(one.node, "NODE")].append(one.node)
@@ -71,6 +73,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "breaker": {"open": plan.is_open, "opens": plan.opens, "closes": plan.closes},
         "incidents": [{"kind": one.kind, "cause": one.cause, "nodes": list(one.nodes), "why": one.why, "owner": one.owner.value}
                       for one in plan.incidents],
+        "unmeasured": list(plan.unmeasured),
         "steps": [{"act": step.act.value, "node": step.node, "why": step.why} | ({"backend": step.backend} if step.backend else {})
                   for step in plan.steps],
         "withheld": [{"act": one.act.value, "node": one.node, "why": one.why, "by_breaker": one.by_breaker} for one in plan.withheld],

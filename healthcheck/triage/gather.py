@@ -91,6 +91,8 @@ class _Memory:
         self._verdicts = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4]) for row in store.rows(
             "SELECT verdict.id, name, fault, isolation, began FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
         self._cordons, self._overridden = self._read_cordons(store, lost)
+        self._states = {row[0]: (row[1], row[2]) for row in store.rows(
+            "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")}
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}" for node, entry in leased_nodes(store).items()}
 
     def _read_problems(self, store: Store, policy: Policy, since: float) -> None:
@@ -167,7 +169,7 @@ class _Memory:
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
             self._verdicts.get(name), self._overridden.get(name, ""), others, self._leased.get(name, ""),
             _domains(node), self._away.get(name, ""),
-            self._left.get(name, 0.0))
+            self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)))
 
 
 _ALL_TOLD = 50      # as many as a sweep stores of a look; with so many there may be more that nobody told

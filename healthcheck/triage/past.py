@@ -60,7 +60,8 @@ class Past:
     node's own earlier failures only those that are not of a component that has left; when the last of the latter was over is `left`.
     `boots` are the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the verdict that
     isolated it holds; `others` who else keeps jobs away from it; `leased` who tests it now. `domains` are its failure domains by kind
-    (rack, leaf ...). `away` is an open RMA's words, empty where there is none.
+    (rack, leaf ...). `away` is an open RMA's words, empty where there is none. `state` is
+    what the newest sweep that judged it called it, at `seen`; empty where none has.
     """
 
     node: str
@@ -82,6 +83,8 @@ class Past:
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     away: str = ""
     left: float = 0.0
+    state: str = ""
+    seen: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from healthcheck.outcome import NodeState
 from healthcheck.triage.breaker import Breaker
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import incidents
@@ -47,7 +48,10 @@ class Withheld:
 @dataclass(frozen=True)
 class Plan:
     """What is decided at `now`. `verdicts` are those with something to say, by node. `opens` and `closes` are words on the breaker: why it
-    opens or closes with this plan, empty where it does neither; `is_open` is how it stands afterwards."""
+    opens or closes with this plan, empty where it does neither; `is_open` is how it stands afterwards.
+
+    `unmeasured` are nodes in service of which the newest sweeps cannot say how they are: that there is no step for them says nothing.
+    """
 
     now: float
     verdicts: tuple[Verdict, ...]
@@ -57,6 +61,7 @@ class Plan:
     opens: str = ""
     closes: str = ""
     is_open: bool = False
+    unmeasured: tuple[str, ...] = ()
 
 
 def make(fleet: Fleet, policy: Policy) -> Plan:
@@ -86,7 +91,12 @@ def make(fleet: Fleet, policy: Policy) -> Plan:
             withheld.append(Withheld(Act.ISOLATE, verdict.node, refused, by_breaker=True))
         else:
             steps.append(Step(Act.ISOLATE, verdict.node, f"{verdict.fault}: {verdict.why}", verdict, reserve=reserve))
-    return Plan(fleet.now, tuple(verdicts), tuple(found), tuple(steps), tuple(withheld), breaker.opens, breaker.closes, breaker.is_open)
+    return Plan(fleet.now, tuple(verdicts), tuple(found), tuple(steps), tuple(withheld), breaker.opens, breaker.closes, breaker.is_open,
+                tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)))
+
+
+def _measured(past: Past, policy: Policy, now: float) -> bool:
+    return past.state not in ("", NodeState.UNKNOWN.value) and now - past.seen <= policy.fresh_hours * 3600
 
 
 def _wanting(verdicts: Iterable[Verdict], past_of: Mapping[str, Past], policy: Policy) -> list[Verdict]:

@@ -47,8 +47,8 @@ def triage(
     muster triage --close-breaker --reason 'PDU 3 is back' --apply
     muster triage --format json | jq '.steps[]'
 
-    Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3 an incident leaves nodes
-    unmeasured, 4 the breaker is open or a failure domain is full.
+    Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3 some node in
+    service is not measured, 4 the breaker is open or a failure domain is full.
     """
     from healthcheck.store.file import opened
     from healthcheck.store.verdicts import write
@@ -164,4 +164,4 @@ def _code(plan: Plan, done: list[Done]) -> int:
         return 4
     if any(one.failed for one in done) or any(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts):
         return 1
-    return 3 if plan.incidents else 0
+    return 3 if plan.incidents or plan.unmeasured else 0

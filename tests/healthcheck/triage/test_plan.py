@@ -31,6 +31,14 @@ def test_a_healthy_fleet_has_an_empty_plan() -> None:
     assert (made.verdicts, made.steps, made.withheld, made.incidents, made.is_open) == ((), (), (), (), False)
 
 
+@pytest.mark.parametrize(("more", "unmeasured"), [
+    ({"state": "healthy", "seen": at(-1)}, False), ({"state": "degraded", "seen": at(-23)}, False), ({}, True),
+    ({"state": "unknown", "seen": at(-1)}, True), ({"state": "healthy", "seen": at(-25)}, True),
+    ({"state": "unknown", "seen": at(-1), "in_service": False}, False)])
+def test_a_node_of_which_no_fresh_sweep_says_how_it_is_is_told(more: dict[str, Any], unmeasured: bool) -> None:
+    assert plan(Past("n1", **more), healthy=0).unmeasured == ("n1",) * unmeasured
+
+
 def test_a_node_that_is_not_fit_is_isolated_and_one_that_proved_itself_returned_first() -> None:
     well = Past("n2", over=(OVER,), cordons=(held(-8, number=7),), looks=looks(-3, -1))
     made = plan(sick("n1"), well)

@@ -1,0 +1,184 @@
+"""The values of the kernel-log baseline: lines and events of a log, entries of the catalogue, and what healthy nodes say; plain and frozen.
+
+    Line -> Event (one line, or all lines of one report) -> Told (events of one template, folded) -> Findings
+
+A catalogue entry is known to be bad, whatever was learned; a baseline is what nodes of one scope say when they are healthy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+from healthcheck.outcome import Owner, Repair, Severity
+
+LONGEST_LINE = 8192     # characters of one line that are looked at: the kernel's own limit for a record
+MOST_LINES = 500        # of one event that are kept
+MOST_DISTINCT = 20      # of many events that are folded into one
+
+
+@dataclass(frozen=True)
+class Line:
+    """One record of a kernel log.
+
+    `text` is what was said, without time and priority. `seconds` are since boot, and None where the log does not say. `priority` is 0
+    (emergency) to 7 (debug), None where it does not say. `sequence` is the record's number in /dev/kmsg, and in a saved file the number
+    of its line, from 1. `facility` is 0 for the kernel itself; what root or systemd writes to the log carries another.
+    """
+
+    text: str
+    seconds: float | None = None
+    priority: int | None = None
+    sequence: int = 0
+    facility: int = 0
+
+
+class Kind(Enum):
+    """What an event is made of: a single line, or the lines of one report."""
+
+    LINE = "line"
+    TRACE = "trace"             # warnings, oopses, stalls, hung tasks: with registers and a call trace
+    HARDWARE = "hardware"       # a block of '[Hardware Error]', a machine check, a PCIe AER report
+    OOM = "oom"                 # from 'invoked oom-killer' to the process that was killed
+
+
+class Phase(Enum):
+    """When in a boot it was said; in the order in which they come."""
+
+    KERNEL = "kernel"           # before the kernel starts its first process
+    INITRD = "initrd"           # from there until the real root file system is entered
+    SERVICES = "services"       # until user space has been up for SETTLED seconds
+    RUNNING = "running"
+    UNKNOWN = "unknown"         # the log does not say
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that was said: `lines` in their order, the first the one that names it."""
+
+    kind: Kind
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """All events of one log that share a template.
+
+    `template` is that of the first line. `lines` are those of the event, at most MOST_LINES; of several events the first MOST_DISTINCT
+    distinct ones. `first` and `last` are seconds since boot of the first and the last event, None where the log does not say.
+    """
+
+    template: str
+    kind: Kind
+    count: int
+    lines: tuple[Line, ...]
+    phase: Phase
+    first: float | None
+    last: float | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of known fault. `match` and `unless` are regular expressions over the text of a line.
+
+    They say nothing of what masks hide: lines of one template all match, or none does. `group` is the class it belongs to (the stem of
+    its file). `examples` are lines that it matches. `xid` names the table (`xid` or `sxid`) that judges the line by its number instead.
+    """
+
+    id: str
+    match: str
+    severity: Severity
+    meaning: str
+    remedy: str
+    owner: Owner
+    source: str
+    examples: tuple[str, ...]
+    group: str = ""
+    unless: str = ""
+    repair: Repair | None = None
+    xid: str = ""
+    file: str = ""
+    line: int = 0
+    overridden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scope:
+    """For which nodes a baseline holds; empty is any. From exact to general: all four, without firmware, without driver, SKU and the
+    kernel's series (6.5), SKU alone."""
+
+    sku: str = ""
+    kernel: str = ""
+    driver: str = ""
+    firmware: str = ""
+
+
+@dataclass(frozen=True)
+class Known:
+    """One template that healthy nodes say.
+
+    `nodes` and `boots` are on how many it was seen, of the baseline's own `nodes` and `boots`. `least` and `most` are how often in one
+    boot that said it. `first_seen` and `last_seen` are dates (ISO 8601). `by` and `why` are who approved it, and the reason.
+    """
+
+    template: str
+    phases: tuple[Phase, ...]
+    nodes: int
+    boots: int
+    least: int
+    most: int
+    example: str
+    first_seen: str
+    last_seen: str
+    by: str = ""
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What nodes of one scope say when they are healthy: `known` by template, learned of so many `nodes` and `boots`.
+
+    `phases` gives, for each phase, the earliest and the latest second since boot at which one of those boots entered it.
+    """
+
+    name: str
+    scope: Scope
+    nodes: int
+    boots: int
+    known: Mapping[str, Known]
+    phases: Mapping[Phase, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Log:
+    """One boot's log as some source gave it: `raw[i]` is the line that `lines[i]` was read from, as it stood there.
+
+    `form` names the source's form. `caveats` say what could not be seen: records that were overwritten, lines that were cut.
+    """
+
+    lines: tuple[Line, ...]
+    raw: tuple[str, ...]
+    form: str
+    caveats: tuple[str, ...] = ()
+    boot: str = ""
+
+
+@dataclass(frozen=True)
+class Digest:
+    """One boot's log, folded: what learning and judging go by; its size is bounded by the templates, not by the lines.
+
+    `scope` is what the log says of kernel, driver and firmware (the SKU is the node's). `began` gives the second since boot at which each
+    phase that was seen began. `newest` is the time of the newest line.
+    """
+
+    node: str
+    boot: str
+    told: tuple[Told, ...]
+    lines: int
+    scope: Scope
+    began: Mapping[Phase, float] = field(default_factory=lambda: MappingProxyType({}))
+    caveats: tuple[str, ...] = ()
+    newest: float = 0.0
