@@ -67,7 +67,8 @@ class Told:
     """All events of one log that share a template.
 
     `template` is that of the first line. `lines` are those of the event, at most MOST_LINES; of several events the first MOST_DISTINCT
-    distinct ones. `first` and `last` are seconds since boot of the first and the last event, None where the log does not say.
+    distinct ones. `first` and `last` are seconds since boot of the first and the last event, None where the log does not say. `busiest` is
+    how many there were in the hour that had most of them; where no line has a time, all of them.
     """
 
     template: str
@@ -77,6 +78,7 @@ class Told:
     phase: Phase
     first: float | None
     last: float | None
+    busiest: int = 1
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Known:
     """One template that healthy nodes say.
 
     `nodes` and `boots` are on how many it was seen, of the baseline's own `nodes` and `boots`. `least` and `most` are how often in one
-    boot that said it. `first_seen` and `last_seen` are dates (ISO 8601). `by` and `why` are who approved it, and the reason.
+    boot that said it, `busiest` the most in one hour. `first_seen` and `last_seen` are dates (ISO 8601). `by` and `why` are who approved it, and the reason.
     """
 
     template: str
@@ -134,6 +136,7 @@ class Known:
     last_seen: str
     by: str = ""
     why: str = ""
+    busiest: int = 1
 
 
 @dataclass(frozen=True)
