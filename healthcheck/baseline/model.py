@@ -122,7 +122,9 @@ class Known:
     """One template that healthy nodes say.
 
     `nodes` and `boots` are on how many it was seen, of the baseline's own `nodes` and `boots`. `least` and `most` are how often in one
-    boot that said it, `busiest` the most in one hour. `first_seen` and `last_seen` are dates (ISO 8601). `by` and `why` are who approved it, and the reason.
+    boot that said it, `busiest` the most in one hour. `first_seen` and `last_seen` are dates (ISO 8601). `by` and `why` are who approved
+    it, and the reason. `priority` is the worst that was given. `on` names the nodes (a node set), and is empty where all said it.
+    `unseen` is how many boots were learned since one said it. `flags` say why a person should look before it is approved.
     """
 
     template: str
@@ -137,13 +139,20 @@ class Known:
     by: str = ""
     why: str = ""
     busiest: int = 1
+    kind: Kind = Kind.LINE
+    priority: int | None = None
+    on: str = ""
+    unseen: int = 0
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Baseline:
     """What nodes of one scope say when they are healthy: `known` by template, learned of so many `nodes` and `boots`.
 
-    `phases` gives, for each phase, the earliest and the latest second since boot at which one of those boots entered it.
+    `phases` gives, for each phase, the earliest and the latest second since boot at which one of those boots entered it. `proposed` was
+    seen and awaits approval; `expired` was approved and has not been seen for `expires_days`, or in the last `expires_boots` boots that
+    were learned: neither is accepted. `first` and `last` are the dates of learning; `looks` are the boots that were learned, by node.
     """
 
     name: str
@@ -153,6 +162,13 @@ class Baseline:
     known: Mapping[str, Known]
     phases: Mapping[Phase, tuple[float, float]] = field(default_factory=lambda: MappingProxyType({}))
     file: str = ""
+    proposed: Mapping[str, Known] = field(default_factory=lambda: MappingProxyType({}))
+    expired: Mapping[str, Known] = field(default_factory=lambda: MappingProxyType({}))
+    first: str = ""
+    last: str = ""
+    expires_days: int = 180
+    expires_boots: int = 200
+    looks: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
