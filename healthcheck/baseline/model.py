@@ -66,7 +66,7 @@ class Event:
 class Told:
     """All events of one log that share a template.
 
-    `template` is that of the first line. `lines` are those of the event, at most MOST_LINES; of several events the first MOST_DISTINCT
+    `template` is that of `head`, the line that names it. `lines` are those of the event, at most MOST_LINES; of several events the first MOST_DISTINCT
     distinct ones. `first` and `last` are seconds since boot of the first and the last event, None where the log does not say. `busiest` is
     how many there were in the hour that had most of them; where no line has a time, all of them.
     """
@@ -78,6 +78,7 @@ class Told:
     phase: Phase
     first: float | None
     last: float | None
+    head: str
     busiest: int = 1
 
 
@@ -87,6 +88,7 @@ class Entry:
 
     They say nothing of what masks hide: lines of one template all match, or none does. `group` is the class it belongs to (the stem of
     its file). `examples` are lines that it matches. `xid` names the table (`xid` or `sxid`) that judges the line by its number instead.
+    One of `needs` (in lower case) stands in every line that it matches. `disabled` says which file switched it off.
     """
 
     id: str
@@ -104,6 +106,8 @@ class Entry:
     file: str = ""
     line: int = 0
     overridden: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    disabled: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""The patterns of the catalogue: regular expressions that never go far back, and how they are searched for.
+
+They are Python's, over ASCII, with less allowed (`linear.py`) and two things that hold besides:
+
+- `.*` outside of any group cuts a pattern in pieces: what stands before it is looked for first, and what follows is looked for after it.
+  So `A.*B` is two searches, neither of which tries again what the other has found.
+- Every other repeat without a bound takes at most MOST characters: `\\d+` is `\\d{1,256}`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+MOST = 256
+_CASELESS = "(?i)"
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|\{\d*,?\d*\}\??|[*+?]\??|.", re.DOTALL)
+_REPEAT = re.compile(r"[*+?]\??|\{\d+\}\??|\{\d*,\d*\}\??")
+_OPEN = {"*": f"{{0,{MOST}}}", "+": f"{{1,{MOST}}}"}
+
+
+@lru_cache(maxsize=4096)
+def pieces(pattern: str) -> tuple[str, ...]:
+    """The regular expressions that are searched for one after another."""
+    head = _CASELESS if pattern.startswith(_CASELESS) else ""
+    tokens: list[str] = _TOKEN.findall(pattern[len(head):])
+    whole = _alternatives(tokens)
+    made: list[list[str]] = [[]]
+    depth = 0
+    for at, token in enumerate(tokens):
+        depth += (token in ("(", "(?")) - (token == ")")    # noqa: S105  (a token of a pattern, no password)
+        anything = token == "." and depth == 0 and not whole and at + 1 < len(tokens)    # noqa: S105
+        if anything and tokens[at + 1][0] in "*+":
+            continue
+        if at and tokens[at - 1] == "." and depth == 0 and not whole and token[0] in "*+":
+            made[-1] += ["."] * (token[0] == "+")
+            made.append([])
+            continue
+        made[-1].append(token)
+    return tuple(head + "".join(_bounded(piece, last=piece is made[-1])) for piece in made if piece)
+
+
+def _alternatives(tokens: list[str]) -> bool:
+    """Whether the pattern is `A|B`, which cannot be cut."""
+    depth = 0
+    for token in tokens:
+        depth += (token in ("(", "(?")) - (token == ")")    # noqa: S105
+        if depth == 0 and token == "|":    # noqa: S105
+            return True
+    return False
+
+
+def _bounded(piece: list[str], last: bool) -> list[str]:
+    """The piece with a bound to each repeat; a repeat before a cut takes as little as it may, and leaves the rest to what follows."""
+    made = []
+    for token in piece:
+        if token[0] in _OPEN:
+            token = _OPEN[token[0]] + token[1:]
+        elif token[0] == "{" and token.rstrip("?").endswith(",}"):
+            token = token.replace(",}", f",{MOST}}}")
+        made.append(token)
+    if not last and _REPEAT.fullmatch(made[-1]) and not (len(made[-1]) > 1 and made[-1].endswith("?")):
+        made[-1] += "?"
+    return made
+
+
+class Pattern:
+    """One pattern, compiled when it is first looked for."""
+
+    __slots__ = ("_compiled", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._compiled: tuple[re.Pattern[str], ...] | None = None
+
+    def found(self, text: str) -> bool:
+        """Whether the text holds it."""
+        if self._compiled is None:
+            self._compiled = tuple(re.compile(piece, re.ASCII) for piece in pieces(self._text))
+        at = 0
+        for piece in self._compiled:
+            match = piece.search(text, at)
+            if match is None:
+                return False
+            at = match.end()
+        return True
