@@ -25,7 +25,8 @@ class Line:
 
     `text` is what was said, without time and priority. `seconds` are since boot, and None where the log does not say. `priority` is 0
     (emergency) to 7 (debug), None where it does not say. `sequence` is the record's number in /dev/kmsg, and in a saved file the number
-    of its line, from 1. `facility` is 0 for the kernel itself; what root or systemd writes to the log carries another.
+    of its line, from 1. `facility` is 0 for the kernel itself; what root or systemd writes to the log carries another. `caller` is the
+    thread (T123) or CPU (C4) that said it, where the kernel was built to tell.
     """
 
     text: str
@@ -33,6 +34,7 @@ class Line:
     priority: int | None = None
     sequence: int = 0
     facility: int = 0
+    caller: str = ""
 
 
 class Kind(Enum):

@@ -1,0 +1,100 @@
+"""Reads a saved kernel log in any published form, known by what it holds and never by its name.
+
+    bytes -> unpack -> lines -> the form that most lines have -> Found -> one Log for each boot
+
+Forms: /dev/kmsg; dmesg, with -x, -r, -T, -d, -H, -t, -J, --time-format; journalctl -o short and its kin, cat, json, export, verbose; syslog
+(RFC 3164, RFC 5424, rsyslog's ISO times); Ubuntu's /var/log/dmesg; consoles; the dmesg in nvidia-bug-report.log; packed by gzip, xz
+or bzip2. A line of a form's own kind is told by its prefix alone: what a record's text imitates is that record's text.
+
+No `Line.text` and no `raw` holds a line end, or a control character but tabs. A record that holds line feeds is several lines.
+
+Times are seconds since boot. Where a form has a wall clock only they are seconds since the boot's first line, if that is in the file
+(the kernel names itself there), else None.
+"""
+
+from __future__ import annotations
+
+import re
+
+from healthcheck.baseline.forms.boots import logs
+from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.forms.journal import EXPORT, read_dmesg_json, read_export, read_json, read_verbose
+from healthcheck.baseline.forms.kmsg import RECORD, read_kmsg, to_kmsg
+from healthcheck.baseline.forms.rows import FORMS, MONOTONIC, PLAIN, Form, read_rows, read_text
+from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
+from healthcheck.baseline.model import LONGEST_LINE, Log
+
+__all__ = ["MIB", "MOST_BYTES", "read", "to_kmsg"]
+
+_SAMPLE = 500           # lines at the start, and as many over the whole
+_ENTRY = re.compile(r"(?P<json>(?:data: |\\x1e)?\{\"|\{$)|(?P<export>__(?:CURSOR|REALTIME_TIMESTAMP)=)"
+                    r"|(?P<verbose>\S{1,12} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} .{0,20}\[s=[0-9a-f]{1,32};i=)")
+_DMESG_JSON = re.compile(r"\s{0,8}\"dmesg\": ?\[")
+_KERNEL = re.compile(r"\] (?:\S{1,255} )?kernel: ")
+_NVIDIA = "Start of NVIDIA bug report log file"
+_SECTION = re.compile(r"^_{20,60}\n\n?(?:\S{0,40}/)?dmesg\b[^\n]{0,40}\n", re.MULTILINE)
+
+
+def read(data: bytes, name: str) -> tuple[Log, ...]:
+    """The boots that the file holds, oldest first as they stand there; none where no line is the kernel's.
+
+    `name` is for messages only. UsageError where the file is longer than MOST_BYTES unpacked, or damaged.
+    """
+    data, caveats = unpack(data, name)
+    text, changed = plain(data)
+    if _NVIDIA in text[:4000]:
+        text = _bug_report(text)
+    if text and not text.endswith("\n"):
+        changed.append("the last line has no end, and may be cut")
+    rows = text.split("\n")
+    found = _read(rows, data, console=data.count(b"\r\n") * 2 > len(rows))
+    # An export counts its bytes, and holds any.
+    found.caveats[:0] = caveats if found.form == EXPORT else caveats + changed
+    return logs(found)
+
+
+def _read(rows: list[str], data: bytes, *, console: bool) -> Found:
+    form = _form(rows)
+    if isinstance(form, Form):
+        return read_rows(form, rows, console=console)
+    if form == "export":
+        return read_export(data)
+    return {"kmsg": read_kmsg, "json": read_json, "verbose": read_verbose, "dmesg --json": read_dmesg_json}.get(form, read_text)(rows)
+
+
+def _form(rows: list[str]) -> Form | str:
+    """The form of most lines, of those that have any."""
+    votes: dict[Form | str, int] = {}
+    sample = rows[:_SAMPLE] + rows[_SAMPLE::max(1, len(rows) // _SAMPLE)]
+    named = 0
+    for row in sample:
+        row = row[:LONGEST_LINE]
+        kind = _kind(row)
+        if kind:
+            votes[kind] = votes.get(kind, 0) + 1
+        named += kind is PLAIN and _KERNEL.search(row[:300]) is not None
+    if not votes:
+        return "text"
+    # What tells a host and a program after the time is also plain dmesg, whose text may hold a colon.
+    if named * 2 > votes.get(PLAIN, 0):
+        votes[MONOTONIC] = votes.pop(PLAIN)
+    return max(votes, key=lambda form: votes[form])
+
+
+def _kind(row: str) -> Form | str:
+    if RECORD.match(row):
+        return "kmsg"
+    if entry := _ENTRY.match(row):
+        return entry.lastgroup or ""
+    if _DMESG_JSON.match(row):
+        return "dmesg --json"
+    return next((form for form in FORMS if form is not MONOTONIC and form.pattern.match(row)), "")
+
+
+def _bug_report(text: str) -> str:
+    """The section of NVIDIA's report that holds what dmesg printed (nvidia-bug-report.sh)."""
+    section = _SECTION.search(text)
+    if section is None:
+        return ""
+    end = text.find("\n____________________", section.end())
+    return text[section.end():end + 1 if end >= 0 else len(text)]

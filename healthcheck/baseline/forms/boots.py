@@ -1,0 +1,123 @@
+"""Parts the lines of a saved log into boots, counts their seconds from each boot's start, and says what could not be seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.model import LONGEST_LINE, Line, Log
+
+MOST_BOOTS = 200        # of one file
+_EARLY = 50             # lines that may come before a boot names its kernel: the first CPU, early microcode
+_NEAR_ZERO = 1.0        # seconds since boot that only the start of a boot has
+_FALL = 1.0             # seconds that lines of several CPUs may be out of order
+_FIRST = "Linux version "
+_DROPPED = re.compile(r"\*\* (\d{1,9}) printk messages dropped|printk: (\d{1,9}) messages dropped|/dev/kmsg buffer overrun")
+
+
+def logs(found: Found) -> tuple[Log, ...]:
+    """One Log for each boot, in the order of the file."""
+    if not found.lines:
+        return ()
+    starts = _starts(found)
+    kept = starts[:MOST_BOOTS]
+    caveats = _of_the_file(found)
+    if len(starts) > MOST_BOOTS:
+        caveats.append(f"the file holds {len(starts)} boots; the last {len(starts) - MOST_BOOTS + 1} were read as one")
+    ends = [*kept[1:], len(found.lines)]
+    return tuple(
+        _log(found, start, end, found.starts.get(start, ""), caveats) for start, end in zip(kept, ends, strict=True) if end > start
+    )
+
+
+def _starts(found: Found) -> list[int]:
+    """The index of the first line of each boot.
+
+    A boot begins where the log says so, where the kernel names itself, and where time falls back to nearly 0. What a boot says before
+    the kernel names itself belongs to it only where one of the others shows it.
+    """
+    starts = [0]
+    named = False
+    last: float | None = None
+    sequence = -1
+    for index, line in enumerate(found.lines):
+        seconds, begins = line.seconds, False
+        if index in found.starts:
+            begins = index > 0
+        elif seconds is not None and last is not None and seconds < last - _FALL and not found.wall:
+            begins = seconds < _NEAR_ZERO or (found.numbered and line.sequence < sequence)
+        if begins:
+            starts.append(index)
+            named = False
+            last = None
+        if line.text.startswith(_FIRST) and line.facility == 0:
+            if named or index - starts[-1] > _EARLY:
+                starts.append(index)
+            named = True
+        if seconds is not None:
+            last = seconds
+        sequence = line.sequence
+    return sorted(set(starts))
+
+
+def _log(found: Found, start: int, end: int, boot: str, caveats: Sequence[str]) -> Log:
+    lines = found.lines[start:end]
+    whole = any(line.text.startswith(_FIRST) for line in lines[:_EARLY + 1])
+    said = []
+    if found.numbered and lines[0].sequence > 0:
+        said.append(f"the {lines[0].sequence} oldest records of this boot were overwritten before they were read")
+    elif not whole:
+        said.append("the start of this boot is missing")
+    if found.numbered:
+        said.extend(_gaps(lines))
+    if found.wall:
+        lines = _rebased(lines, whole)
+        if not whole:
+            said.append("its times are of a clock, and when the boot began is not known")
+    elif all(line.seconds is None for line in lines):
+        said.append("it gives no times")
+    said.extend(_dropped(lines))
+    return Log(tuple(lines), tuple(found.raw[start:end]), found.form, (*said, *caveats), boot)
+
+
+def _rebased(lines: Sequence[Line], whole: bool) -> list[Line]:
+    """Seconds since the first line of the boot, where that is in the file; else None. A clock that was set back stands still."""
+    first = next((line.seconds for line in lines if line.seconds is not None), None)
+    at = 0.0
+    found = []
+    for line in lines:
+        seconds = None
+        if whole and first is not None and line.seconds is not None:
+            seconds = at = max(at, round(line.seconds - first, 6))
+        found.append(Line(line.text, seconds, line.priority, line.sequence, line.facility, line.caller))
+    return found
+
+
+def _gaps(lines: Sequence[Line]) -> list[str]:
+    # A record that holds line feeds is several lines of one number.
+    lost = [later.sequence - line.sequence - 1 for line, later in pairwise(lines) if later.sequence - line.sequence > 1]
+    return [f"{sum(lost)} records are missing, in {len(lost)} places"] if lost else []
+
+
+def _dropped(lines: Sequence[Line]) -> list[str]:
+    count = times = 0
+    for line in lines:
+        if ("dropped" in line.text or "overrun" in line.text) and (told := _DROPPED.search(line.text)):
+            times += 1
+            count += int(told[1] or told[2] or 0)
+    if not times:
+        return []
+    return [f"the kernel says that messages were dropped: {count or 'some'}, in {times} places"]
+
+
+def _of_the_file(found: Found) -> list[str]:
+    told = list(found.caveats[:10])
+    if found.others:
+        told.append(f"{found.others} lines that are no kernel records were left out")
+    if found.cut:
+        told.append(f"{found.cut} lines were longer than {LONGEST_LINE} characters, and cut")
+    if found.blobs:
+        told.append(f"{found.blobs} messages are not in the file: journalctl shows them as blob data (-o export has them, and --all)")
+    return told

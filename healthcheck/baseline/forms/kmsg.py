@@ -1,0 +1,82 @@
+"""The form of /dev/kmsg, read and written: `priority,sequence,microseconds,flags;text`, in which each record is one line.
+
+Source: Documentation/ABI/testing/dev-kmsg and kernel/printk/printk.c (msg_add_ext_text). The kernel escapes what is no printable ASCII,
+and the backslash, as \\xNN. What follows a record in lines that begin with a space are the device's properties, and nothing that was said.
+"""
+
+from __future__ import annotations
+
+import re
+
+from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.forms.unpack import shown
+from healthcheck.baseline.model import LONGEST_LINE, Line, Log
+
+RECORD = re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),([^;\n]{0,200});(.*)", re.ASCII)
+_ESCAPED = re.compile(r"(?:\\x[0-9a-f]{2})+")
+_TO_ESCAPE = re.compile(r"[\x00-\x1f\x7f\\]")
+_CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
+# Flags of ours, for logs of other forms: the kernel always knows both.
+NO_TIME = "muster-notime"
+NO_PRIORITY = "muster-nopriority"
+
+
+def read_kmsg(rows: list[str]) -> Found:
+    """The records of these lines."""
+    found = Found("kmsg", numbered=True)
+    lines, raws, split = found.lines, found.raw, found.add
+    for raw, record in zip(rows, map(RECORD.match, rows), strict=True):
+        if record is None:
+            if raw and raw[0] != " ":
+                found.others += 1
+            continue
+        priority, sequence, microseconds, flags, text = record.groups()
+        if len(raw) > LONGEST_LINE:
+            raw, text = raw[:LONGEST_LINE], text[:LONGEST_LINE]
+            found.cut += 1
+        level = int(priority)
+        seconds: float | None = int(microseconds) / 1e6
+        known: int | None = level & 7
+        caller = ""
+        if len(flags) > 1:
+            caller = said[1] if (said := _CALLER.search(flags)) else ""
+            seconds = None if NO_TIME in flags else seconds
+            known = None if NO_PRIORITY in flags else known
+        if "\\" in text:
+            split(Line(unescape(text), seconds, known, int(sequence), level >> 3, caller), raw)
+        else:
+            lines.append(Line(text, seconds, known, int(sequence), level >> 3, caller))
+            raws.append(raw)
+    return found
+
+
+def unescape(text: str) -> str:
+    """Undoes the kernel's \\xNN, except for control characters, which stay shown so; a line feed is one."""
+    return _ESCAPED.sub(_bytes, text)
+
+
+def _bytes(match: re.Match[str]) -> str:
+    return shown(bytes.fromhex(match[0].replace("\\x", "")).decode(errors="backslashreplace"))
+
+
+def to_kmsg(log: Log) -> str:
+    """The log's lines as records, for facts that read /dev/kmsg; `read` gives back the same lines.
+
+    Where the log gives no time the record carries that of the line before, or 0, and the flag `muster-notime`; where it gives no
+    priority, 6 and `muster-nopriority`. The number is the line's `sequence`.
+    """
+    records, last = [], 0
+    for line in log.lines:
+        flags = ["-"]
+        if line.seconds is None:
+            flags.append(NO_TIME)
+        else:
+            last = max(round(line.seconds * 1e6), 0)
+        if line.priority is None:
+            flags.append(NO_PRIORITY)
+        if line.caller:
+            flags.append(f"caller={line.caller}")
+        level = line.facility << 3 | (6 if line.priority is None else line.priority)
+        text = _TO_ESCAPE.sub(lambda match: f"\\x{ord(match[0]):02x}", line.text)
+        records.append(f"{level},{line.sequence},{last},{','.join(flags)};{text}\n")
+    return "".join(records)

@@ -1,0 +1,192 @@
+"""Forms with one record a line and its time in front: what dmesg prints, and what syslog daemons and journalctl's short forms write.
+
+Sources: util-linux, sys-utils/dmesg.c (print_record); the kernel's own consoles, kernel/printk/printk.c (print_prefix); systemd,
+src/shared/logs-show.c; RFC 3164 and RFC 5424; Ubuntu's dmesg.service, which writes /var/log/dmesg as short-monotonic without a host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from healthcheck.baseline.forms.clocks import Clock, Deltas, Forward, since_boot
+from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.model import LONGEST_LINE, Line
+
+LEVELS = {name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}
+_FACILITIES = {name: number for number, name in enumerate((
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
+))}
+
+# Priority and facility, as <N> or in words; the time; who said it; the text. Every form's groups are these.
+_HEAD = r"(?:<(\d{1,4})>|([a-z]{3,8}) {0,8}:([a-z]{3,6}) {0,8}: ?)?"
+_CALLER = r" ?(?:\[ {0,12}([TC]\d{1,10})\] ?)?"
+_SECONDS = r"\d{1,12}\.\d{1,9}"
+_DELTA = r"(?: <[^>\n]{0,24}>)?"
+_CLOCK = r"\d{1,2} \d\d:\d\d:\d\d"
+_NAMED = r"[A-Z][a-z]{2}"
+_PROGRAM = r"(?:\S{0,255}[^\s:] )?([^\s:\[]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
+_DATE = r"\d{4}-\d\d-\d\d"
+
+
+@dataclass(frozen=True)
+class Form:
+    """`program` tells those whose lines name the program that said them; `wall` those whose times are not since boot."""
+
+    name: str
+    pattern: re.Pattern[str]
+    clock: Callable[[], Clock]
+    wall: bool = False
+    program: bool = False
+
+
+def _dmesg(name: str, stamp: str, clock: Callable[[], Clock], *, wall: bool = True) -> Form:
+    return Form(name, re.compile(_HEAD + stamp + _CALLER + "(.*)", re.ASCII), clock, wall)
+
+
+def _syslog(name: str, pattern: str, clock: Callable[[], Clock], *, wall: bool = True) -> Form:
+    return Form(name, re.compile(pattern, re.ASCII), clock, wall, program=True)
+
+
+PLAIN = _dmesg("dmesg", rf"\[ {{0,12}}({_SECONDS}){_DELTA} {{0,20}}\]", lambda: since_boot, wall=False)
+MONOTONIC = _syslog(
+    "journalctl short-monotonic", rf"()\[ {{0,12}}({_SECONDS}){_DELTA} {{0,20}}\] {_PROGRAM}", lambda: since_boot, wall=False,
+)
+# The first that fits a line is that line's form.
+FORMS = (
+    _syslog(
+        "syslog (RFC 5424)",
+        r"<(\d{1,3})>1 (\S{1,40}) \S{1,255} (\S{1,64}) \S{1,128} \S{1,32} (?:-|\[[^\n]{0,1000}?\]) ?(.*)", Forward,
+    ),
+    _syslog("syslog or journalctl short", rf"(?:<(\d{{1,3}})>)?({_NAMED} [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?) {_PROGRAM}", Forward),
+    _syslog("syslog or journalctl short", rf"(?:<(\d{{1,3}})>)?({_DATE}T\d\d:\d\d:\d\d(?:\.\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?) {_PROGRAM}", Forward),
+    _syslog("journalctl short-full", rf"()({_NAMED} {_DATE} \d\d:\d\d:\d\d(?:\.\d{{1,9}})? \S{{1,8}}) {_PROGRAM}", Forward),
+    _syslog("journalctl short-unix", rf"()(\d{{9,12}}\.\d{{1,9}}) {_PROGRAM}", Forward),
+    MONOTONIC,
+    PLAIN,
+    _dmesg("dmesg -T", rf"\[\S{{1,12}} ({_NAMED} {{1,2}}{_CLOCK} \d{{4}}){_DELTA}\]", Forward),
+    _dmesg("dmesg --time-format delta", rf"\[< {{0,12}}(-?{_SECONDS})>\]", Deltas),
+    _dmesg("dmesg --time-format reltime", rf"\[({_NAMED} ?\d{{1,2}} \d\d:\d\d| {{0,12}}[+-]{_SECONDS})\]", Deltas),
+    _dmesg("dmesg --time-format iso", rf"({_DATE}T\d\d:\d\d:\d\d,\d{{1,9}}[+-]\d\d:?\d\d)(?= )", Forward),
+    Form("dmesg without times", re.compile(_HEAD.removesuffix("?") + "()" + _CALLER + "(.*)", re.ASCII), lambda: since_boot),
+)
+_BOOT = re.compile(r"-- (?:Boot ([0-9a-f]{32})|Reboot) --$")
+_ABOUT = re.compile(r"-- (?:Logs begin|Journal begins|No entries)\b")
+BLOB = re.compile(r"\[[\d.]{1,8}[BKMGTPE] blob data\]$")
+# The kernel's own time within the text of a syslog line.
+_INNER = re.compile(rf"\[ {{0,12}}({_SECONDS})\]{_CALLER}", re.ASCII)
+
+
+def read_rows(form: Form, rows: list[str], *, console: bool) -> Found:
+    """The records of these lines.
+
+    A line without a time in front goes on with the record before it; on a console (`console`) it is another program's, and left out.
+    """
+    return _read_syslog(form, rows) if form.program else _read_dmesg(form, rows, console=console)
+
+
+def read_text(rows: list[str]) -> Found:
+    """Lines that say nothing but their text: `dmesg -t`, `journalctl -o cat`."""
+    found = Found("text")
+    for number, raw in enumerate(rows, 1):
+        if raw and not _mark(raw, found):
+            text = _bounded(raw, found)
+            found.add(Line(text, sequence=number), text)
+    return found
+
+
+def _read_dmesg(form: Form, rows: list[str], *, console: bool) -> Found:
+    found = Found(form.name, wall=form.wall)
+    clock = form.clock()
+    lines, raws = found.lines, found.raw
+    margin = 0
+    for number, (raw, record) in enumerate(zip(rows, map(form.pattern.match, rows), strict=True), 1):
+        if len(raw) > LONGEST_LINE:
+            raw = _bounded(raw, found)
+            record = form.pattern.match(raw)
+        if record is None:
+            if not raw or _mark(raw, found):
+                continue
+            if console or not lines:
+                found.others += 1
+            else:
+                found.follow(raw[margin:] if raw[:margin].isspace() else raw, raw, number)
+            continue
+        numeric, facility, level, stamp, caller, text = record.groups()
+        margin = record.start(6)
+        seconds = clock(stamp) if stamp else None
+        if numeric:
+            code = int(numeric)
+            lines.append(Line(text, seconds, code & 7, number, code >> 3, caller or ""))
+        elif level:
+            lines.append(Line(text, seconds, LEVELS.get(level), number, _FACILITIES.get(facility, 1), caller or ""))
+        else:
+            lines.append(Line(text, seconds, None, number, 0, caller or ""))
+        raws.append(raw)
+    return found
+
+
+def _read_syslog(form: Form, rows: list[str]) -> Found:
+    """Lines of other programs are left out, and counted. Where most lines carry the kernel's own time, that one is taken."""
+    found = Found(form.name, wall=form.wall)
+    clock = form.clock()
+    inner: list[float | None] = []
+    margin, ours, timed = 0, False, 0
+    for number, (raw, record) in enumerate(zip(rows, map(form.pattern.match, rows), strict=True), 1):
+        if len(raw) > LONGEST_LINE:
+            raw = _bounded(raw, found)
+            record = form.pattern.match(raw)
+        if record is None:
+            if not raw or _mark(raw, found):
+                continue
+            if ours and margin and raw[:margin].isspace():
+                found.follow(raw[margin:], raw, number)
+                inner.append(inner[-1])
+            else:
+                found.others += 1
+            continue
+        numeric, stamp, program, text = record.groups()
+        seconds = clock(stamp)
+        ours = program == "kernel"
+        if not ours:
+            found.others += 1
+            continue
+        margin, caller, own = record.start(4), "", None
+        if text[:1] == "[":
+            if said := _INNER.match(text):
+                own, caller, text = float(said[1]), said[2] or "", text[said.end():]
+            elif BLOB.match(text):
+                found.blobs += 1
+                ours = False
+                continue
+        timed += own is not None
+        code = int(numeric) if numeric else None
+        found.lines.append(Line(text, seconds, None if code is None else code & 7, number, 0 if code is None else code >> 3, caller))
+        found.raw.append(raw)
+        inner.append(own)
+    if form.wall and timed * 2 > len(found.lines):
+        found.form += ", with the kernel's time"
+        found.wall = False
+        found.lines = [
+            Line(line.text, at, line.priority, line.sequence, line.facility, line.caller)
+            for line, at in zip(found.lines, inner, strict=True)
+        ]
+    return found
+
+
+def _mark(raw: str, found: Found) -> bool:
+    """Whether journalctl says something there of the journal itself, such as that a boot begins."""
+    if raw[:3] != "-- ":
+        return False
+    if boot := _BOOT.match(raw):
+        found.starts[len(found.lines)] = boot[1] or ""
+        return True
+    return _ABOUT.match(raw) is not None
+
+
+def _bounded(raw: str, found: Found) -> str:
+    if len(raw) > LONGEST_LINE:
+        found.cut += 1
+        return raw[:LONGEST_LINE]
+    return raw
