@@ -1,0 +1,140 @@
+"""A baseline as a file, muster.baseline/1: sorted blocks that change only where something has, written whole.
+
+    schema: muster.baseline/1
+    scope: {sku: 'dgx-h100', kernel: '6.5.0-1007-nvidia', driver: '', firmware: ''}
+    learned: {...}                  dates, nodes, boots, expiry; under `looks` the boots that were learned, by node
+    phases: {kernel: [0.0, 0.0]}    the earliest and the latest second at which a boot entered it
+    approved:                       by template
+    - template: 'EXT4-fs (<disk>): mounted filesystem with ordered data mode'
+      phases: [services]
+      nodes: all                    or a number, and then `on` names them
+      boots: all
+      times: 1-2                    in one boot that said it; `busiest` in an hour, where that is fewer than the most
+      priority: 6                   the worst; left out where none was given, as is kind where it is a line
+      first_seen: 2026-11-01
+      last_seen: last               the day of the last learning
+      by: 'anna'
+      why: 'on every node since delivery'
+      example: 'EXT4-fs (sda2): mounted filesystem with ordered data mode'
+    proposed: [...]                 the same, with flags, and without by and why
+
+Text of logs stands in single quotes, where YAML leaves everything as it is; a backslash in it is written twice, and what a terminal or
+YAML would act on as \\xNN or \\uNNNN.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from healthcheck.baseline.model import Baseline, Kind, Known
+from healthcheck.files import write_whole
+from inventory.errors import UsageError
+from inventory.located import MAX_BYTES
+
+SCHEMA = "muster.baseline/1"
+_HEAD = "# What healthy nodes say in their kernel log, as `muster baseline learn` saw it. What is proposed is not accepted yet:\n" \
+        "# `muster baseline review FILE` shows it, `muster baseline approve FILE` moves it.\n"
+# All but printable characters that neither a terminal, nor YAML, nor the order of text on a screen acts on; and the backslash itself.
+_UNSAFE = re.compile(
+    "[^\x20-\x5b\x5d-\x7e\xa0-\u200a\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_ESCAPED = re.compile(r"\\(\\|x[0-9a-f]{2}|u[0-9a-f]{4})?")
+
+
+def escaped(text: str) -> str:
+    """Any text as printable characters; `unescaped` gives it back."""
+    return _UNSAFE.sub(lambda match: _escape(match[0]), text)
+
+
+def _escape(sign: str) -> str:
+    code = ord(sign)
+    return "\\\\" if sign == "\\" else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def unescaped(text: str) -> str:
+    """The text that `escaped` has written so; raises ValueError for a backslash that nothing has written."""
+    return _ESCAPED.sub(_unescape, text) if "\\" in text else text
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if not match[1]:
+        raise ValueError(f"a backslash that begins no escape, at character {match.start() + 1}: expected \\\\, \\xNN or \\uNNNN")
+    return "\\" if match[1] == "\\" else chr(int(match[1][1:], 16))
+
+
+def dump(baseline: Baseline) -> str:
+    """The text of its file; equal baselines give equal text."""
+    return "".join(f"{line}\n" for line in _lines(baseline))
+
+
+def _lines(baseline: Baseline) -> Iterator[str]:
+    scope = baseline.scope
+    yield _HEAD + f"schema: {SCHEMA}"
+    yield f"scope: {{sku: {_quoted(scope.sku)}, kernel: {_quoted(scope.kernel)}, driver: {_quoted(scope.driver)}, " \
+          f"firmware: {_quoted(scope.firmware)}}}"
+    yield "learned:"
+    yield f"  first: {baseline.first}\n  last: {baseline.last}\n  nodes: {baseline.nodes}\n  boots: {baseline.boots}"
+    yield f"  expires_days: {baseline.expires_days}\n  expires_boots: {baseline.expires_boots}"
+    yield "  looks:" if baseline.looks else "  looks: {}"
+    for node in sorted(baseline.looks):
+        yield f"    {_quoted(node)}: {_quoted(' '.join(baseline.looks[node]))}"
+    yield "phases:" if baseline.phases else "phases: {}"
+    for phase, (least, most) in baseline.phases.items():
+        yield f"  {phase.value}: [{least!r}, {most!r}]"
+    yield from _entries("approved", {**baseline.known, **baseline.expired}, baseline)
+    yield from _entries("proposed", baseline.proposed, baseline)
+
+
+def _entries(name: str, known: Mapping[str, Known], baseline: Baseline) -> Iterator[str]:
+    yield f"{name}:" if known else f"{name}: []"
+    for template in sorted(known):
+        yield from _entry(known[template], baseline)
+
+
+def _entry(one: Known, baseline: Baseline) -> Iterator[str]:
+    yield f"- template: {_quoted(one.template)}"
+    yield f"  phases: [{', '.join(phase.value for phase in one.phases)}]"
+    yield f"  nodes: {'all' if one.nodes == baseline.nodes else one.nodes}"
+    if one.on:
+        yield f"  on: {_quoted(one.on)}"
+    yield f"  boots: {'all' if one.boots == baseline.boots else one.boots}"
+    yield f"  times: {one.least}-{one.most}"
+    if one.busiest != one.most:
+        yield f"  busiest: {one.busiest}"
+    if one.priority is not None:
+        yield f"  priority: {one.priority}"
+    if one.kind is not Kind.LINE:
+        yield f"  kind: {one.kind.value}"
+    yield f"  first_seen: {one.first_seen}"
+    yield f"  last_seen: {'last' if one.last_seen == baseline.last else one.last_seen}"
+    if one.unseen:
+        yield f"  unseen: {one.unseen}"
+    if one.by:
+        yield f"  by: {_quoted(one.by)}"
+    if one.why:
+        yield f"  why: {_quoted(one.why)}"
+    if one.flags:
+        yield f"  flags: [{', '.join(_quoted(flag) for flag in one.flags)}]"
+    yield f"  example: {_quoted(one.example)}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + escaped(text).replace("'", "''") + "'"
+
+
+def write(baseline: Baseline, path: Path) -> None:
+    """Afterwards the file holds it: whoever reads meanwhile finds the old one or the new one. Raises UsageError where it cannot be."""
+    data = dump(baseline).encode()
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"{path}: would be {len(data) / 2**20:.0f} MB, over the limit of {MAX_BYTES // 2**20}: "
+                         "learn nodes of one SKU and kernel at a time")
+    target, mode = path, 0o644
+    with contextlib.suppress(OSError):
+        target = path.resolve(strict=True)      # what a link names is written, not the link
+        mode = target.stat().st_mode & 0o777
+    try:
+        write_whole(target, data, mode)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None

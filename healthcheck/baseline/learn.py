@@ -1,0 +1,205 @@
+"""Learns what nodes of one scope say from digests of their boots, adds it to what was learned before, and lets go of what nobody says.
+
+    digests -> learn -> Baseline of proposals -> merge into the one there is -> a person approves -> current -> judging
+
+Adding is associative, so that it does not matter in how many portions a fleet was learned. A boot counts once: `unlearned` leaves out
+those that a baseline was learned of already.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from healthcheck.baseline.masking import template
+from healthcheck.baseline.model import Baseline, Digest, Kind, Known, Phase, Scope, Told
+from inventory.nodeset import expand, fold
+
+BOOT_KEPT = 12      # characters of a boot's id that tell it from others
+_BOOTS_KEPT = 64    # of one node, the newest: so many that a log is not learned twice
+_ORDER = {phase: number for number, phase in enumerate(Phase)}
+
+
+def boot_key(digest: Digest) -> str:
+    """What tells this boot of the node from its others: the beginning of its id, or for a log that has none, of what it says."""
+    if digest.boot:
+        return digest.boot.replace("-", "")[:BOOT_KEPT]
+    said = repr([(told.template, told.count, told.first, told.last) for told in digest.told])
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:BOOT_KEPT]
+
+
+def unlearned(digests: Iterable[Digest], looks: Mapping[str, Sequence[str]]) -> list[Digest]:
+    """Those whose boots are not among `looks` (by node), each boot once; of one that comes twice the later look, which holds more."""
+    fresh: dict[tuple[str, str], Digest] = {}
+    for digest in digests:
+        key = boot_key(digest)
+        if key not in looks.get(digest.node, ()):
+            fresh[digest.node, key] = digest
+    return list(fresh.values())
+
+
+@dataclass
+class _Seen:
+    """One template, as it adds up over boots."""
+
+    example: str
+    kind: Kind = Kind.LINE
+    nodes: set[str] = field(default_factory=set)
+    boots: int = 0
+    least: int = 0
+    most: int = 0
+    busiest: int = 0
+    priority: int | None = None
+    phases: set[Phase] = field(default_factory=set)
+
+    def add(self, node: str, said: Sequence[Told]) -> None:
+        """One boot: its events of this template, those that stand alone and those that are reports."""
+        count = sum(told.count for told in said)
+        self.least = min(self.least, count) if self.boots else count
+        self.most = max(self.most, count)
+        self.boots += 1
+        self.nodes.add(node)
+        for told in said:
+            self.busiest = max(self.busiest, told.busiest)
+            self.phases.add(told.phase)
+            if told.kind is not Kind.LINE:
+                self.kind = told.kind
+            for line in told.lines:
+                if line.priority is not None:
+                    self.priority = line.priority if self.priority is None else min(self.priority, line.priority)
+
+
+def learn(digests: Sequence[Digest], scope: Scope, day: str, name: str = "") -> Baseline:
+    """What these boots say, all of it proposed and nothing accepted; `day` is the date of learning (ISO 8601)."""
+    seen: dict[str, _Seen] = {}
+    looks: dict[str, tuple[str, ...]] = {}
+    began: dict[Phase, tuple[float, float]] = {}
+    fresh = sorted(unlearned(digests, {}), key=lambda digest: (digest.node, boot_key(digest)))
+    for digest in fresh:
+        looks[digest.node] = (*looks.get(digest.node, ()), boot_key(digest))
+        for phase, seconds in digest.began.items():
+            least, most = began.get(phase, (seconds, seconds))
+            began[phase] = (min(least, seconds), max(most, seconds))
+        said: dict[str, list[Told]] = {}
+        for told in digest.told:
+            said.setdefault(told.template, []).append(told)
+        for text, events in said.items():
+            if text not in seen:
+                seen[text] = _Seen(_example(events[0]))
+            seen[text].add(digest.node, events)
+    everybody = frozenset(looks)
+    known = {text: _known(text, entry, everybody, day) for text, entry in seen.items()}
+    return Baseline(name, scope, len(looks), len(fresh), {}, _by_phase(began), proposed=_sorted(known), first=day, last=day, looks=looks)
+
+
+def _example(told: Told) -> str:
+    """The line that the template is of: of a report it need not be the first."""
+    if told.kind is not Kind.LINE:
+        for line in told.lines:
+            if template(line.text) == told.template:
+                return line.text
+    return told.lines[0].text if told.lines else told.template
+
+
+def _known(text: str, seen: _Seen, everybody: frozenset[str], day: str) -> Known:
+    return Known(
+        text, _phases(seen.phases), len(seen.nodes), seen.boots, seen.least, seen.most, seen.example, day, day, busiest=seen.busiest,
+        kind=seen.kind, priority=seen.priority, on="" if seen.nodes == everybody else fold(sorted(seen.nodes)),
+    )
+
+
+def merge(old: Baseline, new: Baseline) -> Baseline:
+    """Both together, under the older one's name, scope and expiry. First seen is kept, last seen moves on, counts are added.
+
+    What either had approved is approved, and keeps who did it and why; so does what had expired and is seen again.
+    """
+    looks = dict(old.looks)
+    for node, boots in new.looks.items():
+        kept = looks.get(node, ())
+        looks[node] = (*kept, *(boot for boot in boots if boot not in kept))[-_BOOTS_KEPT:]
+    joined = _joiner(old, new, looks)
+    olds, news = {**old.proposed, **old.expired, **old.known}, {**new.proposed, **new.expired, **new.known}
+    known: dict[str, Known] = {}
+    proposed: dict[str, Known] = {}
+    for text in olds.keys() | news.keys():
+        before, after = olds.get(text), news.get(text)
+        on, count = joined(before.on if before else None, after.on if after else None)
+        if before is not None and after is not None:
+            both = _both(before, after, on, count)
+        elif before is not None:
+            both = replace(before, on=on, nodes=count, unseen=before.unseen + new.boots)
+        else:
+            both = replace(news[text], on=on, nodes=count)
+        approved = any(text in given for given in (old.known, old.expired, new.known, new.expired))
+        (known if approved else proposed)[text] = both
+    began = dict(old.phases)
+    for phase, (least, most) in new.phases.items():
+        held = began.get(phase, (least, most))
+        began[phase] = (min(held[0], least), max(held[1], most))
+    return replace(
+        old, nodes=len(looks), boots=old.boots + new.boots, known=_sorted(known), proposed=_sorted(proposed), expired={}, looks=looks,
+        phases=_by_phase(began), first=min(old.first or new.first, new.first or old.first), last=max(old.last, new.last),
+    )
+
+
+def _both(old: Known, new: Known, on: str, nodes: int) -> Known:
+    given = [one for one in (old.priority, new.priority) if one is not None]
+    return Known(
+        old.template, _phases({*old.phases, *new.phases}), nodes, old.boots + new.boots, min(old.least, new.least),
+        max(old.most, new.most), old.example, min(old.first_seen, new.first_seen), max(old.last_seen, new.last_seen),
+        old.by or new.by, old.why or new.why, max(old.busiest, new.busiest), old.kind if old.kind is not Kind.LINE else new.kind,
+        min(given, default=None), on, new.unseen,
+    )
+
+
+def _joiner(old: Baseline, new: Baseline, looks: Mapping[str, object]) -> Callable[[str | None, str | None], tuple[str, int]]:
+    """Joins node sets of entries of both: None is no node, and an empty one all of that baseline. Few are different."""
+    everybody = frozenset(looks)
+
+    @functools.cache
+    def joined(before: str | None, after: str | None) -> tuple[str, int]:
+        nodes = _members(before, old.looks) | _members(after, new.looks)
+        return ("" if nodes == everybody else fold(sorted(nodes))), len(nodes)
+
+    return joined
+
+
+def _members(on: str | None, everybody: Iterable[str]) -> frozenset[str]:
+    if on is None:
+        return frozenset()
+    return frozenset(expand(on)) if on else frozenset(everybody)
+
+
+def current(baseline: Baseline, day: str) -> Baseline:
+    """As it holds on that day: what has not been seen for too long stands under `expired`, and is not known any more."""
+    try:
+        oldest = (dt.date.fromisoformat(day[:10]) - dt.timedelta(days=baseline.expires_days)).isoformat()
+    except (ValueError, OverflowError):     # the second: so many days ago there was no calendar
+        oldest = ""
+    approved = {**baseline.expired, **baseline.known}
+    gone = {text for text, one in approved.items() if one.last_seen < oldest or one.unseen >= baseline.expires_boots}
+    return replace(
+        baseline, known=_sorted({text: one for text, one in approved.items() if text not in gone}),
+        expired=_sorted({text: approved[text] for text in gone}),
+    )
+
+
+def lean(baseline: Baseline) -> Baseline:
+    """Only what judging needs, for a node's agent: no proposals, and not who said what."""
+    known = {text: replace(one, on="", by="", why="", flags=()) for text, one in baseline.known.items()}
+    return replace(baseline, known=known, proposed={}, looks={})
+
+
+def _phases(phases: Iterable[Phase]) -> tuple[Phase, ...]:
+    return tuple(sorted(phases, key=_ORDER.__getitem__))
+
+
+def _by_phase(began: Mapping[Phase, tuple[float, float]]) -> dict[Phase, tuple[float, float]]:
+    return {phase: began[phase] for phase in sorted(began, key=_ORDER.__getitem__)}
+
+
+def _sorted(known: Mapping[str, Known]) -> dict[str, Known]:
+    return {text: known[text] for text in sorted(known)}

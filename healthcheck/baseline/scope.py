@@ -1,0 +1,117 @@
+"""Chooses the baseline that nodes are judged by: the most exact of those that hold for them, and in words what it is not exact about.
+
+A field that a baseline leaves empty holds for any node, except for the SKU: machines of another kind say other things. A kernel of two
+numbers (6.5) is a series. So it goes from all four, over without firmware, without driver and the kernel's series, to the SKU alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+
+from healthcheck.baseline.model import Baseline, Digest, Scope
+
+_SERIES = re.compile(r"\d+\.\d+")
+_FIELDS = ("kernel", "driver", "firmware")
+
+
+class Level(Enum):
+    """How much of a scope a baseline is learned for, from exact to general."""
+
+    EXACT = "exact"         # SKU, kernel, driver, firmware
+    DRIVER = "driver"       # SKU, kernel, driver
+    KERNEL = "kernel"       # SKU, kernel
+    SERIES = "series"       # SKU and the kernel's series
+    SKU = "sku"
+
+
+class Fit(NamedTuple):
+    """The baseline that holds, or None; `exact` where nothing of the scope is left open, and `why` says what is, or what is missing."""
+
+    baseline: Baseline | None
+    exact: bool
+    why: str
+
+
+def series(kernel: str) -> str:
+    """The first two numbers of a kernel's release, 6.5 of 6.5.0-1007-nvidia; all of it where it has none."""
+    match = _SERIES.match(kernel)
+    return match[0] if match else kernel
+
+
+def widened(scope: Scope, level: Level) -> Scope:
+    """The scope of a baseline that is learned at this level."""
+    if level is Level.SKU:
+        return Scope(scope.sku)
+    if level is Level.SERIES:
+        return Scope(scope.sku, series(scope.kernel))
+    if level is Level.KERNEL:
+        return Scope(scope.sku, scope.kernel)
+    return replace(scope, firmware="") if level is Level.DRIVER else scope
+
+
+def by_scope(digests: Iterable[Digest], level: Level, sku: str = "") -> dict[Scope, list[Digest]]:
+    """The digests of each scope, at this level; `sku` is for those that name none."""
+    found: dict[Scope, list[Digest]] = {}
+    for digest in digests:
+        own = digest.scope if digest.scope.sku else replace(digest.scope, sku=sku)
+        found.setdefault(widened(own, level), []).append(digest)
+    return found
+
+
+def words(scope: Scope) -> str:
+    """The scope as a sentence names it."""
+    said = [f"SKU {scope.sku}" if scope.sku else "", f"kernel {scope.kernel}" if scope.kernel else "",
+            f"driver {scope.driver}" if scope.driver else "", f"firmware {scope.firmware}" if scope.firmware else ""]
+    return ", ".join(filter(None, said)) or "nodes without a SKU, with any kernel"
+
+
+def fitting(baselines: Sequence[Baseline], scope: Scope) -> Fit:
+    """The most exact baseline that holds for a node of this scope, the one learned last among equals; never another SKU's."""
+    ranked = [(rank, baseline) for baseline in baselines if (rank := _rank(baseline.scope, scope)) is not None]
+    if not ranked:
+        return Fit(None, False, _missing(baselines, scope))
+    best = min(rank for rank, _ in ranked)
+    chosen = max((baseline for rank, baseline in ranked if rank == best), key=lambda baseline: (baseline.last, baseline.name))
+    open_ = [name for name in _FIELDS if getattr(chosen.scope, name) != getattr(scope, name)]
+    return Fit(chosen, not open_, _open(chosen, scope, open_))
+
+
+def _rank(held: Scope, asked: Scope) -> tuple[int, ...] | None:
+    """How much it leaves open, the kernel first; None where it does not hold."""
+    if held.sku != asked.sku:
+        return None
+    ranks = []
+    for name in _FIELDS:
+        ours, theirs = getattr(held, name), getattr(asked, name)
+        if ours == theirs:
+            ranks.append(0)
+        elif name == "kernel" and _SERIES.fullmatch(ours) and ours == series(theirs):
+            ranks.append(1)
+        elif not ours:
+            ranks.append(2)
+        else:
+            return None
+    return tuple(ranks)
+
+
+def _open(chosen: Baseline, scope: Scope, open_: Sequence[str]) -> str:
+    if not open_:
+        return f"judged by the baseline {chosen.name}, for {words(scope)}"
+    general = words(Scope(kernel=chosen.scope.kernel, driver=chosen.scope.driver, firmware=chosen.scope.firmware))
+    held = f"{general} in general" if any(getattr(chosen.scope, name) for name in _FIELDS) else f"SKU {scope.sku} in general"
+    if not scope.sku and held.startswith("SKU"):
+        held = "any kernel"
+    lacks = ", ".join(f"{'' if name == 'kernel' else name + ' '}{getattr(scope, name)}" for name in open_)
+    return f"judged by the baseline for {held}: none for {lacks}"
+
+
+def _missing(baselines: Sequence[Baseline], scope: Scope) -> str:
+    same = sorted({words(baseline.scope) for baseline in baselines if baseline.scope.sku == scope.sku})
+    if same:
+        return f"no baseline for {words(scope)}; there are those for {'; '.join(same[:3])}"
+    others = sorted({baseline.scope.sku or "no SKU" for baseline in baselines})
+    return f"no baseline for {words(scope)}" + (f"; there are those for {', '.join(others[:5])}" if others else "")
