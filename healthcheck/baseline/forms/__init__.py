@@ -64,6 +64,8 @@ def _read(rows: list[str], data: bytes, *, console: bool) -> Found:
 
 def _form(rows: list[str]) -> Form | str:
     """The form of most lines, of those that have any."""
+    if any(_DMESG_JSON.match(row) for row in rows[:10]):
+        return "dmesg --json"
     votes: dict[Form | str, int] = {}
     sample = rows[:_SAMPLE] + rows[_SAMPLE::max(1, len(rows) // _SAMPLE)]
     named = 0
@@ -86,8 +88,6 @@ def _kind(row: str) -> Form | str:
         return "kmsg"
     if entry := _ENTRY.match(row):
         return entry.lastgroup or ""
-    if _DMESG_JSON.match(row):
-        return "dmesg --json"
     return next((form for form in FORMS if form is not MONOTONIC and form.pattern.match(row)), "")
 
 

@@ -60,7 +60,10 @@ FORMS = (
         r"<(\d{1,3})>1 (\S{1,40}) \S{1,255} (\S{1,64}) \S{1,128} \S{1,32} (?:-|\[[^\n]{0,1000}?\]) ?(.*)", Forward,
     ),
     _syslog("syslog or journalctl short", rf"(?:<(\d{{1,3}})>)?({_NAMED} [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?) {_PROGRAM}", Forward),
-    _syslog("syslog or journalctl short", rf"(?:<(\d{{1,3}})>)?({_DATE}T\d\d:\d\d:\d\d(?:\.\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?) {_PROGRAM}", Forward),
+    _syslog(
+        "syslog or journalctl short",
+        rf"(?:<(\d{{1,3}})>)?({_DATE}T\d\d:\d\d:\d\d(?:\.\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?) {_PROGRAM}", Forward,
+    ),
     _syslog("journalctl short-full", rf"()({_NAMED} {_DATE} \d\d:\d\d:\d\d(?:\.\d{{1,9}})? \S{{1,8}}) {_PROGRAM}", Forward),
     _syslog("journalctl short-unix", rf"()(\d{{9,12}}\.\d{{1,9}}) {_PROGRAM}", Forward),
     MONOTONIC,
