@@ -115,4 +115,10 @@ _THIRD = (
     )""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
+# The newest cordon that there was when a person closed the breaker: what was made until then, whatever a clock said.
+_FOURTH = (
+    "ALTER TABLE breaker ADD COLUMN seen INTEGER",
+    "UPDATE breaker SET seen = (SELECT max(id) FROM cordon WHERE began <= closed) WHERE who IS NOT NULL",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)

@@ -31,7 +31,8 @@ def write(store: Store, plan: Plan) -> dict[str, int]:
 
 def close_breaker(db: sqlite3.Connection, now: float, who: str | None, reason: str) -> bool:
     """Closes it; false where it was not open. `who` is the person who has looked, None where time alone did it."""
-    return db.execute("UPDATE breaker SET closed = ?, who = ?, reason = ? WHERE closed IS NULL", (now, who, reason)).rowcount > 0
+    return db.execute("UPDATE breaker SET closed = ?, who = ?, reason = ?, seen = (SELECT max(id) FROM cordon) WHERE closed IS NULL",
+                      (now, who, reason)).rowcount > 0
 
 
 def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -> dict[str, int]:

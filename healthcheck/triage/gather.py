@@ -59,15 +59,16 @@ def gather(
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
     there = _Memory(store, policy, now, now - window, silenced, lost)
-    # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, nobody has.
-    closed = store.rows("SELECT coalesce(max(closed), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
+    # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, nobody has. Until then is by the
+    # order of deeds: one that was closed by a clock that ran ahead would hide all isolations until that time has come.
+    closed = store.rows("SELECT coalesce(max(seen), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
     # What was cut short, and found undone later, may have been done and undone: it takes room.
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
     return Fleet(
         now, tuple(there.past(node, others(node.name)) for node in nodes),
         tuple(Isolated(row[0], row[1]) for row in store.rows(
             "SELECT cordon.node, began FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL AND began > ? "
-            "AND coalesce(outcome, '') NOT LIKE 'not done:%'", max(now - policy.breaker.hours * 3600, closed))),
+            "AND cordon.id > ? AND coalesce(outcome, '') NOT LIKE 'not done:%'", now - policy.breaker.hours * 3600, closed)),
         opened[0][0] if opened else None, opened[0][1] if opened else "")
 
 

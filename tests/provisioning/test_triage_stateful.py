@@ -59,8 +59,8 @@ class Triage(RuleBasedStateMachine):
         self.nodes = {name: Machine(name) for name in NODES}
         self.now, self.order = 1_800_000_000.0, 0
         self.times: set[float] = set()
-        self.isolated: list[tuple[str, float]] = []
-        self.closed = 0.0           # when a person last closed the breaker
+        self.isolated: list[tuple[str, float, int]] = []
+        self.closed = 0             # when, in the order of things, a person last closed the breaker
         self.open = False
         self.hidden: dict[str, set[str]] = {name: set() for name in NODES}
         self.deeds: list[tuple[str, str, int]] = []
@@ -180,7 +180,7 @@ class Triage(RuleBasedStateMachine):
         self.tick()
         with opened(self.path) as store, store.writing() as db:
             if close_breaker(db, self.now, "a person", reason):
-                self.closed, self.open = self.now, False
+                self.closed, self.open = self.order, False
         self.tick()
 
     # ---- what people do
@@ -296,7 +296,7 @@ class Triage(RuleBasedStateMachine):
         if act == "isolate":
             self.may_be_isolated(one)
             one.taken = self.order
-            self.isolated.append((node, self.now))
+            self.isolated.append((node, self.now, self.order))
         else:
             self.may_be_returned(one)
 
@@ -316,8 +316,7 @@ class Triage(RuleBasedStateMachine):
         wrong = {what for what, status in self.shown(one).items() if status is not Status.PASS and serious(what)}
         lately = one.lately(self.now, 37) - self.hidden[one.name]
         assert one.away or ((wrong or lately) and one.lately(self.now, 24) - self.hidden[one.name]), f"nothing is wrong with {one.name}"
-        since = max(self.now - HOURS * HOUR, self.closed)
-        recent = [node for node, time in self.isolated if time > since]
+        recent = [node for node, time, order in self.isolated if time > self.now - HOURS * HOUR and order > self.closed]
         limit = min(NUMBER, max(policy().breaker.least, PERCENT * sum(each.serving for each in self.nodes.values()) // 100))
         reserved = bool((wrong | lately) & set(RESERVED))
         assert len(recent) < limit + RESERVE * reserved, (recent, limit)

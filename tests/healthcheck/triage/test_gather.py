@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
+from healthcheck.store import file, schema
 from healthcheck.store.cordons import State, mean
 from healthcheck.store.cordons import settle as settle_cordon
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import Component, Readings
 from healthcheck.store.rmas import begin, give_back, outcome, settle
 from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
 from healthcheck.triage.past import Past
 from healthcheck.triage.policyload import load_policy
@@ -105,3 +109,40 @@ def test_an_isolation_of_which_nobody_knows_whether_it_was_done_takes_room_in_th
             settle_cordon(store, meant, State.VOID, outcome, 9 * HOUR)
         fleet = gather(store, NODES, POLICY, 9.5 * HOUR)
     assert [one.node for one in fleet.isolated] == ["n2"]
+
+
+def isolated(store: Store, node: str, hour: float) -> None:
+    """Triage isolates a node."""
+    meant = mean(store, node, "slurm", "why", "triage", hour * HOUR, 1)
+    assert meant is not None
+    settle_cordon(store, meant, State.HELD, "cordoned", hour * HOUR)
+
+
+def test_who_closes_the_breaker_has_seen_what_was_isolated_until_then_and_no_more_whatever_their_clock_said(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        with store.writing() as db:
+            db.execute("INSERT INTO node (name) VALUES ('n1')")
+            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
+                       "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+            db.execute("INSERT INTO breaker (opened, why) VALUES (0, 'many')")
+        isolated(store, "n1", 30)
+        with store.writing() as db:
+            assert close_breaker(db, 30 * HOUR, "a person", "the feed is back")
+        assert gather(store, NODES, POLICY, 30 * HOUR).isolated == ()
+        isolated(store, "n2", 4)        # the clock was a day ahead, and is right now
+        assert [one.node for one in gather(store, NODES, POLICY, 4.5 * HOUR).isolated] == ["n2"]
+
+
+def test_a_store_of_before_keeps_what_the_person_who_closed_its_breaker_had_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:3])
+        with opened(tmp_path, make=True) as store:
+            with store.writing() as db:
+                db.execute("INSERT INTO node (name) VALUES ('n1')")
+                db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
+                           "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+                db.execute("INSERT INTO breaker (opened, why, closed, who, reason) VALUES (0, 'many', ?, 'a person', 'x')", (9.2 * HOUR,))
+            isolated(store, "n1", 9)
+            isolated(store, "n2", 9.4)
+    with opened(tmp_path) as store:
+        assert [one.node for one in gather(store, NODES, POLICY, 9.5 * HOUR).isolated] == ["n2"]
