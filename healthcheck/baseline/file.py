@@ -1,6 +1,7 @@
 """A baseline as a file, muster.baseline/1: sorted blocks that change only where something has, written whole.
 
     schema: muster.baseline/1
+    masks: 1                        of which templates were made (masking.VERSION)
     scope: {sku: 'dgx-h100', kernel: '6.5.0-1007-nvidia', driver: '', firmware: ''}
     learned: {...}                  dates, nodes, boots, expiry; under `looks` the boots that were learned, by node
     phases: {kernel: [0.0, 0.0]}    the earliest and the latest second at which a boot entered it
@@ -29,6 +30,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from healthcheck.baseline.masking import VERSION
 from healthcheck.baseline.model import Baseline, Kind, Known
 from healthcheck.files import write_whole
 from inventory.errors import UsageError
@@ -71,7 +73,7 @@ def dump(baseline: Baseline) -> str:
 
 def _lines(baseline: Baseline) -> Iterator[str]:
     scope = baseline.scope
-    yield _HEAD + f"schema: {SCHEMA}"
+    yield _HEAD + f"schema: {SCHEMA}\nmasks: {VERSION}"
     yield f"scope: {{sku: {_quoted(scope.sku)}, kernel: {_quoted(scope.kernel)}, driver: {_quoted(scope.driver)}, " \
           f"firmware: {_quoted(scope.firmware)}}}"
     yield "learned:"

@@ -1,7 +1,8 @@
 """Reads baselines: `baseline/*.yaml` of the rules folders, or one file; every mistake is one line with file, line and key.
 
 A later folder's file overrides an earlier one of the same name, as a whole. What the catalogue knows as a fault is refused where it
-stands approved, so that no edit of a file hides one.
+stands approved, so that no edit of a file hides one: a template must be that of its example, and the catalogue is asked for the example.
+Of a file whose templates were made by other masks than ours, they are made anew of the examples.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.file import SCHEMA, unescaped
 from healthcheck.baseline.flags import known_fault
+from healthcheck.baseline.masking import VERSION, templates
 from healthcheck.baseline.model import Baseline, Kind, Known, Phase, Scope
 from healthcheck.entry import kind_of, known_keys, nearest
 from inventory.errors import Mark, RulesError
@@ -22,7 +25,7 @@ from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.nodeset import NAME
 from inventory.text import short
 
-_KEYS = ("schema", "scope", "learned", "phases", "approved", "proposed")
+_KEYS = ("schema", "masks", "scope", "learned", "phases", "approved", "proposed")
 _SCOPE = ("sku", "kernel", "driver", "firmware")
 _LEARNED = ("first", "last", "nodes", "boots", "expires_days", "expires_boots", "looks")
 _ENTRY = ("template", "phases", "nodes", "on", "boots", "times", "busiest", "priority", "kind", "first_seen", "last_seen", "unseen", "by",
@@ -42,6 +45,10 @@ def load(path: Path, catalogue: Catalogue) -> Baseline:
     """The baseline of one file, named as the file is; raises RulesError."""
     document = load_yaml(path, error=RulesError)
     made, marks = _baseline(document, path)
+    if document.get("masks", VERSION) == VERSION:
+        _refuse_other_examples(made, marks)
+    else:
+        made, marks = _masked_anew(made, marks)
     _refuse_known_faults(made, marks, catalogue)
     return made
 
@@ -55,6 +62,28 @@ def _refuse_known_faults(baseline: Baseline, marks: Mapping[str, Mark], catalogu
     raise RulesError(
         f"template: {short(one.template)} is a known fault, {fault.id} of the catalogue{more}, and no baseline can accept one: "
         f"take the entry out; `muster explain kernel {fault.id}` says why", marks[one.template])
+
+
+def _refuse_other_examples(baseline: Baseline, marks: Mapping[str, Mark]) -> None:
+    entries = [*baseline.known.values(), *baseline.proposed.values()]
+    for one, made in zip(entries, templates([one.example for one in entries]), strict=True):
+        if made != one.template:
+            raise RulesError(f"template: expected that of the example, {short(made)}, got {short(one.template)}: was one of them edited? "
+                             "take the entry out, and learn it again: muster baseline learn --merge", marks[one.template])
+
+
+def _masked_anew(baseline: Baseline, marks: Mapping[str, Mark]) -> tuple[Baseline, dict[str, Mark]]:
+    """The same by the templates that these masks make. Of two that are one now, that of more boots stays."""
+    places: dict[str, Mark] = {}
+
+    def anew(held: Mapping[str, Known], besides: Iterable[str]) -> dict[str, Known]:
+        entries = sorted(held.values(), key=lambda one: one.boots)
+        made = dict(zip(templates([one.example for one in entries]), entries, strict=True))
+        places.update((text, marks[one.template]) for text, one in made.items())
+        return {text: replace(made[text], template=text) for text in sorted(made) if text not in besides}
+
+    known = anew(baseline.known, ())
+    return replace(baseline, known=known, proposed=anew(baseline.proposed, known)), places
 
 
 class _Map:
@@ -115,6 +144,7 @@ def _baseline(document: Any, path: Path) -> tuple[Baseline, dict[str, Mark]]:
     top = _Map(document, _KEYS, "baseline", Mark(str(path), 1, 1))
     if top.item.get("schema") != SCHEMA:
         raise top.fail("schema", SCHEMA)
+    top.number("masks", default=VERSION)
     said = _Map(top.item.get("scope"), _SCOPE, "scope", top.mark("scope"))
     scope = Scope(*(said.text(key, "") for key in _SCOPE))
     learned = _Map(top.item.get("learned"), _LEARNED, "learned", top.mark("learned"))
@@ -130,7 +160,7 @@ def _baseline(document: Any, path: Path) -> tuple[Baseline, dict[str, Mark]]:
     )
     known = _entries(top, "approved", held, marks)
     proposed = _entries(top, "proposed", held, marks)
-    return Baseline(**{**vars(held), "known": known, "proposed": proposed}), marks
+    return replace(held, known=known, proposed=proposed), marks
 
 
 def _looks(learned: _Map) -> dict[str, tuple[str, ...]]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import hashlib
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from healthcheck.baseline.masking import template
+from healthcheck.baseline.masking import fill, template
 from healthcheck.baseline.model import Baseline, Digest, Kind, Known, Phase, Scope, Told
 from inventory.nodeset import expand, fold
 
@@ -92,16 +93,16 @@ def learn(digests: Sequence[Digest], scope: Scope, day: str, name: str = "") -> 
             seen[text].add(digest.node, events)
     everybody = frozenset(looks)
     known = {text: _known(text, entry, everybody, day) for text, entry in seen.items()}
-    return Baseline(name, scope, len(looks), len(fresh), {}, _by_phase(began), proposed=_sorted(known), first=day, last=day, looks=looks)
+    when = day if fresh else ""
+    return Baseline(name, scope, len(looks), len(fresh), {}, _by_phase(began), proposed=_sorted(known), first=when, last=when, looks=looks)
 
 
 def _example(told: Told) -> str:
-    """The line that the template is of: of a report it need not be the first."""
-    if told.kind is not Kind.LINE:
-        for line in told.lines:
-            if template(line.text) == told.template:
-                return line.text
-    return told.lines[0].text if told.lines else told.template
+    """A line that the template is of: of a report it need not be the first, nor be among those that were kept."""
+    for line in told.lines:
+        if template(line.text) == told.template:
+            return line.text
+    return fill(told.template, random.Random(0))  # noqa: S311  (any text of the template does)
 
 
 def _known(text: str, seen: _Seen, everybody: frozenset[str], day: str) -> Known:

@@ -36,6 +36,7 @@ COMMANDS = {
     "record": ("healthcheck.cli.record:record", "Write one look at one node as a file for a public report, names replaced."),
     "evidence": ("healthcheck.cli.evidence:evidence", "Keep a full look at one node, and nvidia-bug-report.sh, for its repair."),
     "sku": ("healthcheck.cli.sku:sku", "List and show SKUs, and propose one from nodes."),
+    "baseline": ("healthcheck.cli.baseline:baseline", "Learn what healthy nodes say in their kernel log, and judge one."),
     "explain": ("healthcheck.cli.explain:explain", "Say what a rule checks, why, and where it is from."),
     "rules": ("healthcheck.cli.rules:rules", "List the rules, or show one for nodes of a SKU."),
     "agent": ("provisioning.cli.agent:agent", "Install on nodes what looks at them on a timer, and say how it is."),

@@ -1,0 +1,101 @@
+"""Approves what was proposed: one by one or by rule. A known fault never, what is flagged only when it is named and meant."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from healthcheck.baseline.flags import is_known_fault
+from healthcheck.baseline.model import Baseline, Known, Phase
+from healthcheck.entry import nearest
+from inventory.errors import UsageError
+from inventory.text import short
+
+_ID_LENGTH = 7
+
+
+@dataclass(frozen=True)
+class By:
+    """The rule of bulk approval: on at least this share of the nodes, in at least so many boots, all of it said in these phases."""
+
+    seen_on: float | None = None
+    boots: int | None = None
+    phases: tuple[Phase, ...] = ()
+
+    @property
+    def given(self) -> bool:
+        """Whether it takes anything at all: without a rule nothing is approved in bulk."""
+        return self.seen_on is not None or self.boots is not None or bool(self.phases)
+
+    def takes(self, one: Known, nodes: int) -> bool:
+        """Whether this template meets it, of so many nodes."""
+        enough = self.seen_on is None or one.nodes >= self.seen_on * nodes
+        return enough and (self.boots is None or one.boots >= self.boots) and (not self.phases or set(one.phases) <= set(self.phases))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What is to be approved, and what a rule would have taken but for its flags."""
+
+    approved: tuple[Known, ...]
+    held_back: tuple[Known, ...] = ()
+
+
+def short_id(template: str) -> str:
+    """The name of a template on the command line; it stays the same whatever else is proposed."""
+    return hashlib.sha256(template.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_LENGTH]
+
+
+def choose(baseline: Baseline, names: Sequence[str], rule: By, *, flagged: bool) -> Chosen:
+    """What `names` (ids or beginnings of templates) mean, of it what meets the rule; without names, all that meets it.
+
+    `baseline` has its flags worked out anew. Raises UsageError for a name of nothing, for a known fault that is named, and for a
+    flagged one that is not named by itself with `flagged`: then nothing is approved.
+    """
+    if not names and not rule.given:
+        raise UsageError("which: give ids or beginnings of templates as `muster baseline review` shows them, or a rule: "
+                         "--seen-on 95% --boots 3")
+    if not names:
+        if flagged:
+            raise UsageError("--flagged approves what is named one by one: give the ids that `muster baseline review` shows")
+        met = [one for one in baseline.proposed.values() if rule.takes(one, baseline.nodes)]
+        return Chosen(tuple(one for one in met if not one.flags), tuple(one for one in met if one.flags))
+    found: dict[str, Known] = {}
+    for name in names:
+        for one in _named(baseline, name, flagged=flagged):
+            if rule.takes(one, baseline.nodes):
+                found[one.template] = one
+    return Chosen(tuple(found.values()))
+
+
+def _named(baseline: Baseline, name: str, *, flagged: bool) -> list[Known]:
+    by_id = [one for one in baseline.proposed.values() if short_id(one.template) == name]
+    meant = by_id or [one for one in baseline.proposed.values() if name and one.template.startswith(name)]
+    if not meant:
+        raise UsageError(_nothing(baseline, name))
+    for one in meant:
+        told = f"{short_id(one.template)} {short(one.template)}"
+        if is_known_fault(one.flags):
+            raise UsageError(f"{told} is a {one.flags[0]} of the catalogue, and no baseline can accept one; "
+                             f"`muster explain kernel {one.flags[0].rpartition(' ')[2]}` says why")
+        if one.flags and not (flagged and len(meant) == 1):
+            many = f"{short(name)} stands for {len(meant)} templates, of which " if len(meant) > 1 else ""
+            raise UsageError(f"{many}{told} is flagged ({', '.join(one.flags)}): if it is well all the same, name it by itself: "
+                             f"muster baseline approve {baseline.file} {short_id(one.template)} --flagged")
+    return meant
+
+
+def _nothing(baseline: Baseline, name: str) -> str:
+    accepted = [text for text in baseline.known if short_id(text) == name or (name and text.startswith(name))]
+    if accepted:
+        return f"{short(name)}: approved already, by {short(baseline.known[accepted[0]].by)}"
+    hint = nearest(name, [one.template[:len(name) + 8] for one in baseline.proposed.values()]) if len(name) > _ID_LENGTH else ""
+    return f"{short(name)}: nothing that is proposed has this id or begins so{hint}; see: muster baseline review {baseline.file}"
+
+
+def approve(baseline: Baseline, chosen: Sequence[Known], by: str, why: str) -> Baseline:
+    """The baseline in which these are known, and by whom and why, and are no proposals any more."""
+    known = {**baseline.known, **{one.template: replace(one, by=by, why=why, flags=()) for one in chosen}}
+    proposed = {text: one for text, one in baseline.proposed.items() if text not in known}
+    return replace(baseline, known={text: known[text] for text in sorted(known)}, proposed=proposed)

@@ -1,0 +1,69 @@
+"""What is different between two baselines: templates that are new, gone, expired or decided otherwise, and shares that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from healthcheck.baseline.model import Baseline, Known
+
+_SHARE = 0.1        # of the nodes: less is the chance of which nodes were up
+
+
+class Change(Enum):
+    """In the order in which they are told."""
+
+    NEW = "new"             # in the second only
+    GONE = "gone"           # in the first only
+    EXPIRED = "expired"     # approved, but not seen for too long
+    APPROVED = "approved"   # proposed in the first, approved in the second
+    WITHDRAWN = "withdrawn"     # the other way round
+    SHARE = "share"         # on more nodes or fewer
+
+
+@dataclass(frozen=True)
+class Different:
+    """One template's change; `before` and `after` are None where it is not there."""
+
+    change: Change
+    template: str
+    before: Known | None
+    after: Known | None
+    shares: tuple[float | None, float | None]
+
+
+def differences(first: Baseline, second: Baseline) -> list[Different]:
+    """All of them, by kind and template. Both are as they hold today (`learn.current`)."""
+    order = list(Change)
+    return sorted(_all(first, second), key=lambda one: (order.index(one.change), one.template))
+
+
+def _all(first: Baseline, second: Baseline) -> Iterator[Different]:
+    before = {**first.proposed, **first.expired, **first.known}
+    after = {**second.proposed, **second.expired, **second.known}
+    for template in before.keys() | after.keys():
+        old, new = before.get(template), after.get(template)
+        shares = _share(old, first), _share(new, second)
+        change = _change(template, first, second, shares)
+        if change is not None:
+            yield Different(change, template, old, new, shares)
+
+
+def _change(template: str, first: Baseline, second: Baseline, shares: tuple[float | None, float | None]) -> Change | None:
+    old, new = shares
+    if new is None:
+        return Change.GONE
+    if template in second.expired and template not in first.expired:
+        return Change.EXPIRED
+    if old is None:
+        return Change.NEW
+    if template in second.known and template not in first.known:
+        return Change.APPROVED
+    if template in second.proposed and template not in first.proposed:
+        return Change.WITHDRAWN
+    return Change.SHARE if abs(new - old) > _SHARE else None
+
+
+def _share(one: Known | None, of: Baseline) -> float | None:
+    return None if one is None else one.nodes / max(1, of.nodes)

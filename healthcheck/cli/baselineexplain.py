@@ -1,0 +1,80 @@
+"""`muster baseline explain`: what a baseline and the catalogue of known faults make of one line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inventory.errors import UsageError
+from inventory.text import clean, short
+
+if TYPE_CHECKING:
+    from healthcheck.baseline.catalogue import Catalogue
+    from healthcheck.baseline.model import Baseline
+
+
+@click.command()
+@click.argument("baseline", metavar="B")
+@click.argument("line", metavar="LINE")
+@click.option("--rules", metavar="DIR", help="A folder of site rules and catalogue entries over the packaged ones.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+def explain(baseline: str, line: str, rules: str | None, form: str) -> int:
+    """Say which template LINE has, whether the catalogue of known faults or baseline B knows it, since when, and by whose word.
+
+    LINE is as dmesg, journalctl or a finding shows it, with its time or without.
+
+    \b
+    muster baseline explain h100.yaml '[    7.642] cfg80211: failed to load regulatory.db'
+
+    Exit: 0 healthy nodes say it, 1 a known fault, or nothing that B accepts, 2 usage.
+    """
+    from healthcheck.baseline.learn import current
+    from healthcheck.cli.baselinereview import loaded, today
+
+    held, catalogue = loaded(baseline, rules)
+    said = _explained(_text(line), current(held, today()), catalogue)
+    if form == "json":
+        click.echo(json.dumps({"schema": "muster.baseline/1", "baseline": held.file, **said}, indent=1))
+    else:
+        rows = [(key, value) for key, value in said.items() if value not in (None, "", [])]
+        for key, value in rows:
+            click.echo(f"{key.replace('_', ' '):<10} {clean(', '.join(value) if isinstance(value, list) else value, 400)}")
+    return 0 if said["verdict"].startswith("healthy") else 1
+
+
+def _text(line: str) -> str:
+    """What was said, without the time and names that a log puts before it."""
+    from healthcheck.baseline.forms import read
+
+    logs = read(line.encode("utf-8", "surrogateescape") + b"\n", "LINE")
+    texts = [held.text for log in logs for held in log.lines]
+    if len(texts) != 1:
+        raise UsageError(f"{short(line)}: expected one line of a kernel log, got {len(texts)}")
+    return texts[0]
+
+
+def _explained(text: str, held: Baseline, catalogue: Catalogue) -> dict[str, Any]:
+    from healthcheck.baseline.approval import short_id
+    from healthcheck.baseline.flags import flags
+    from healthcheck.baseline.masking import nearest, template
+
+    made = template(text)
+    fault = catalogue.find(text)
+    said: dict[str, Any] = {"text": text, "template": made, "id": short_id(made)}
+    if fault is not None:
+        return said | {"verdict": f"known fault {fault.id} ({fault.severity.value}), whatever a baseline says", "meaning": fault.meaning,
+                       "remedy": fault.remedy}
+    one = held.known.get(made) or held.expired.get(made) or held.proposed.get(made)
+    if one is None:
+        return said | {"verdict": "novel: no node of this baseline has said it", "nearest": nearest(made, held.known)}
+    seen = {"seen": f"on {one.nodes} of {held.nodes} nodes, in {one.boots} of {held.boots} boots, {one.first_seen} to {one.last_seen}",
+            "nodes": one.on or None, "example": one.example}
+    if made in held.known:
+        return said | {"verdict": "healthy nodes say it", "approved": f"by {one.by}: {one.why}", **seen}
+    if made in held.expired:
+        return said | {"verdict": f"expired: not seen for {held.expires_days} days, or in {held.expires_boots} boots",
+                       "approved": f"by {one.by}: {one.why}", **seen}
+    return said | {"verdict": "proposed: seen, and not approved", "flags": list(flags(one, held.nodes, held.boots, catalogue)), **seen,
+                   "nearest": nearest(made, held.known)}
