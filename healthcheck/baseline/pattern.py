@@ -4,7 +4,8 @@ They are Python's, over ASCII, with less allowed (`linear.py`) and two things th
 
 - `.*` outside of any group cuts a pattern in pieces: what stands before it is looked for first, and what follows is looked for after it.
   So `A.*B` is two searches, neither of which tries again what the other has found.
-- Every other repeat without a bound takes at most MOST characters: `\\d+` is `\\d{1,256}`.
+- Every other repeat without a bound takes at most MOST characters, that of a dot MOST_ANY: `\\d+` is `\\d{1,256}`, and `(?:x.*y|z)` is
+  `(?:x.{0,99}y|z)`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import re
 from functools import lru_cache
 
 MOST = 256
+MOST_ANY = 99
 _CASELESS = "(?i)"
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?|\{\d*,?\d*\}\??|[*+?]\??|.", re.DOTALL)
 _REPEAT = re.compile(r"[*+?]\??|\{\d+\}\??|\{\d*,\d*\}\??")
-_OPEN = {"*": f"{{0,{MOST}}}", "+": f"{{1,{MOST}}}"}
+_LEAST = {"*": 0, "+": 1}
 
 
 @lru_cache(maxsize=4096)
@@ -52,12 +54,13 @@ def _alternatives(tokens: list[str]) -> bool:
 
 def _bounded(piece: list[str], last: bool) -> list[str]:
     """The piece with a bound to each repeat; a repeat before a cut takes as little as it may, and leaves the rest to what follows."""
-    made = []
+    made: list[str] = []
     for token in piece:
-        if token[0] in _OPEN:
-            token = _OPEN[token[0]] + token[1:]
+        most = MOST_ANY if made and made[-1] == "." else MOST
+        if token[0] in _LEAST:
+            token = f"{{{_LEAST[token[0]]},{most}}}{token[1:]}"
         elif token[0] == "{" and token.rstrip("?").endswith(",}"):
-            token = token.replace(",}", f",{MOST}}}")
+            token = token.replace(",}", f",{most}}}")
         made.append(token)
     if not last and _REPEAT.fullmatch(made[-1]) and not (len(made[-1]) > 1 and made[-1].endswith("?")):
         made[-1] += "?"
