@@ -47,7 +47,7 @@ MASKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("builder", "@", r"\([A-Za-z0-9._-]{1,40}@[^)\n]{1,80}\)", "(0)", "who built a driver"),
     ("ACPI table", "(v", r"\(v[0-9]{2} [^)\n]{1,60}\)", "(0)", "the table's signature stays; revisions and compilers are the firmware's"),
     ("bus range", "bus ", r"bus (?<![A-Za-z]bus )[0-9a-f]{2}(?:-[0-9a-f]{2})?(?![0-9A-Za-z:])", "bus 0", "[bus 00-ff]"),
-    ("serial", "erial", r"(?<=erial)( ?[Nn](?:umber|o\.?)| [Ii][Dd]|)([:=] ?|  ?)(?=[^ \n]{0,40}[0-9])[^ ,;)\n]{1,64}", r"\1\2 0",
+    ("serial", "erial", r"(?<=erial)( ?[Nn](?:umber|o\.?)| [Ii][Dd]|)([:=] ?|  ?)(?=[^ \n]{0,40}[0-9])[^ ,;)\n]{1,64}", r"\1\g<2>0",
          "a disk's, a board's"),
     ("process", ", name=", r"pid=[^,\n]{1,24}, name=[^,\n]{0,40}", "pid=0, name=0", "whose job met the Xid"),
     ("pointer", "(____ptrval____)", r"(?:0x)?\(____ptrval____\)", "0", "said where it is too early to hash one"),
@@ -90,7 +90,7 @@ _KEPT = (
     ("link rates", "bps", r"[0-9](?<![0-9A-Za-z.].)[0-9]{0,6}(?:\.[0-9]{1,3})?(?= ?[MG]bps)"),
     ("driver's codes", "failed! (0x", r"0x(?<=failed! \(0x)[0-9a-f]{1,4}(?=:)"),
     ("NMI reasons", "reason ", r"reason [0-9a-f]{2}(?![0-9A-Za-z])"),
-    ("Xids", "Xid (", r"Xid \([^)\n]{0,64}\): [0-9]{1,4}(?![0-9A-Za-z])"),
+    ("Xids", "Xid (", r"Xid \([^)\n]{0,64}\): [0-9]{1,5}(?![0-9A-Za-z])"),
     ("codes", "", rf"[0-9](?<![0-9A-Za-z].){_after_code()}(?:[xX]{_HEX}{{1,8}}|{_HEX}{{0,7}})(?![0-9A-Za-z]|\.[0-9])"),
 )
 # What follows the first character of several hex parts: a UUID; a PCI address; a MAC, GUID, IPv6 address or time; a PCI bus.
@@ -98,13 +98,14 @@ _PARTS = (
     rf"{_HEX}{{7}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}{_END}"
     rf"|{_HEX}{{0,7}}:{_HEX}{{2}}(?::{_HEX}{{2}})?\.[0-7]{_END}"
     rf"|{_HEX}{{0,3}}(?:::?{_HEX}{{1,4}}){{2,16}}{_END}"
-    rf"|{_HEX}{{3}}:{_HEX}{{2}}{_END}"
+    rf"|{_HEX}{{3,7}}:{_HEX}{{2}}{_END}"
 )
 # Hex without 0x that begins with a letter: in parts; four digits with one of 0-9 among them; eight; or all of them f.
 _LETTERED = re.compile(
     rf"[a-fA-F](?<![0-9A-Za-z].)(?:{_PARTS}|(?=[a-fA-F]{{0,40}}[0-9]){_HEX}{{3,}}(?![0-9A-Za-z_])"
     rf"|{_HEX}{{7,}}(?![0-9A-Za-z_])|[fF]{{3,}}(?![0-9A-Za-z_]))")
 _UNIT = "[KMGTPEk]i?B?"
+_SIZE = f"(?: [KMGTPE]i?B{_END})?"
 # What follows the first digit of a number that stands alone: a date; parts; hex; a number with its unit, or of a device (0n1p1).
 _ALONE = (
     rf"[0-9]{{3}}-[0-9]{{2}}-[0-9]{{2}}[T ][0-9][0-9:.,]{{4,20}}Z?|{_PARTS}|[0-9a-fA-FxX]*{_END}|[0-9]*{_UNIT}{_END}"
@@ -120,7 +121,7 @@ _WITHIN = (
 _NUMBER = re.compile(
     rf"[0-9](?<![0-9].)(?:(?<![A-Za-z].)(?:(?<![ =:(]-.)|(?=[0-9a-fA-FxX]{{4}}))(?:{_ALONE})"
     rf"|{_WITHIN})"
-    rf"(?:{_AGAIN})*(?: [KMGTPE]i?B(?![0-9A-Za-z]))?")
+    rf"{_SIZE}(?:{_AGAIN}{_SIZE})*")
 _OURS = re.compile("[\n\x0f-\x19]")
 _ESCAPED = {code: f"\x0f{chr(code + 64)}" for code in (10, *range(0x0F, 0x1A))}
 _NUMERIC = "0" * 9         # longer than what is kept
@@ -181,9 +182,9 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def fill(made: str, chance: Random) -> str:
-    """Some text of the template `made`: its template is `made` again."""
+    """Some text of the template `made`: its template is `made` again. The values are too long to be any that is kept."""
     first, *rest = [part.replace("**>", "*>") for part in made.split(HOLE)]
-    return first + "".join([f"{chance.randrange(10_000, 10_000_000)}{part}" for part in rest])
+    return first + "".join([f"{chance.randrange(10**9, 10**12)}{part}" for part in rest])
 
 
 def nearest(made: str, known: Iterable[str]) -> str | None:
