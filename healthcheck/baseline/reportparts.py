@@ -75,7 +75,7 @@ _TRACE = _any(
     r"\s{0,4}\[<[0-9a-f]{0,16}>\] ", r"\s{0,2}</?(?:TASK|IRQ|NMI|SOFTIRQ|EOI|UNK|#[A-Z]{2}|ENTRY_TRAMPOLINE)>",
     r"Stack:\s?$", r"\s[0-9a-f]{16} [0-9a-f]{16}\b", r"---\[ end ",
     # registers: x86 and POWER, arm64
-    rf"{_REGISTER}: ?\s{{0,3}}[0-9a-f(<b_]", rf"RIP: (?:[0-9a-f]{{4}}:)?{_SYMBOL}", r"RIP  ?\[<", r"RSP <", r"PGD [0-9a-f]", r"#PF: ",
+    rf"{_REGISTER}: ?\s{{0,3}}[0-9a-f(<b_[]", rf"RIP: (?:[0-9a-f]{{4}}:)?{_SYMBOL}", r"RIP  ?\[<", r"RSP <", r"PGD [0-9a-f]", r"#PF: ",
     r"(?:pc|lr|sp|pstate) : ", r"x\d{1,2}\s{0,2}: [0-9a-f]{8,16}\b", r"(?:Mem|Data) abort info:",
     r"\s{2}(?:ESR|EC|SET|FSC|EA|ISV|CM|Exception class) ?=", r"(?:user|swapper) pgtable: ", r"\[[0-9a-f]{16}\] (?:pgd|user address)",
     # who, where, what was loaded
@@ -90,9 +90,10 @@ _TRACE = _any(
     r"page:[0-9a-f]{8,16} ", r"page: refcount", r"page dumped because", r"page_type: ", r"head: ?[0-9a-f]{16}", r"raw: [0-9a-f]{16}",
     r"flags: 0x[0-9a-f]{8,16}\(", r"bad because of flags", r"page_owner ", r"addr:[0-9a-f]{8,16} vm_flags:",
     # the CPUs of a stall
-    r"(?:rcu:)?\s{1,4}(?:\d{1,5}-[.!O?T]{3,4}: |\(detected by |\(t=\d|Tasks blocked on level-)",
+    r"(?:rcu:)?\s{1,12}(?:\d{1,5}-[.!O?T]{3,4}: |\(detected by |\(t=\d|Tasks blocked on level-)",
     r"rcu:\s{1,24}(?:hardirqs|number:|cputime:)",
-    r"rcu: (?:Unless rcu_|RCU grace-period kthread|rcu_\w{1,24} kthread |Possible timer handling|Stack dump where RCU|\tblocking rcu_node)",
+    r"rcu:\s{1,12}(?:Unless rcu_|RCU grace-period kthread|rcu_\w{1,24} kthread |Possible timer handling|Stack dump where RCU|All QSes seen"
+    r"|blocking rcu_node)", r"Task dump for CPU \d",
 )
 _ASKED = _any(r"Call [Tt]race:", r"CPU: \d{1,5} (?:UID: \d{1,10} )?PID: \d{1,10} Comm: ")
 _FAULT = _any(r"[^\n]{1,64}\[\d{1,10}\]: segfault at ", r"traps: [^\n]{1,64}\[\d{1,10}\] ", r"[^\n]{1,64}\[\d{1,10}\] general protection ")
@@ -103,7 +104,7 @@ _KILLED = _any(
 _OOM = _any(
     r"Mem-Info:", r"active_anon:",
     r"\s(?:active_file|unevictable|slab_reclaimable|mapped|free|dirty|kernel_misc|sec_pagetables|writeback|pagetables|shmem|bounce):\d",
-    r"Node \d{1,4} ", r"lowmem_reserve\[\]:",
+    r"Node \d{1,4} ", r"(?:DMA|DMA32|Normal|Movable|HighMem)(?: free)?: ?\d", r"lowmem_reserve\[\]:",
     r"\d{1,12} (?:total pagecache pages|pages (?:in swap cache|RAM|HighMem|reserved|cma|hwpoisoned))",
     r"Swap cache stats:", r"(?:Free|Total) swap\s{1,4}=", r"Unreclaimable slab info", r"Name\s{10,40}Used\s{1,20}Total",
     r"[\w.:-]{2,40}\s{1,40}\d{1,12}KB\s{1,12}\d{1,12}KB$",

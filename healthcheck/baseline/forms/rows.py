@@ -15,7 +15,7 @@ from healthcheck.baseline.forms.found import Found
 from healthcheck.baseline.model import LONGEST_LINE, Line
 
 LEVELS = {name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}
-_FACILITIES = {name: number for number, name in enumerate((
+FACILITIES = {name: number for number, name in enumerate((
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
 ))}
 
@@ -123,7 +123,7 @@ def _read_dmesg(form: Form, rows: list[str], *, console: bool) -> Found:
             code = int(numeric)
             lines.append(Line(text, seconds, code & 7, number, code >> 3, caller or ""))
         elif level:
-            lines.append(Line(text, seconds, LEVELS.get(level), number, _FACILITIES.get(facility, 1), caller or ""))
+            lines.append(Line(text, seconds, LEVELS.get(level), number, FACILITIES.get(facility, 1), caller or ""))
         else:
             lines.append(Line(text, seconds, None, number, 0, caller or ""))
         raws.append(raw)
@@ -156,6 +156,8 @@ def _read_syslog(form: Form, rows: list[str]) -> Found:
             found.others += 1
             continue
         margin, caller, own = record.start(4), "", None
+        if "#011" in text:
+            text = text.replace("#011", "\t")  # rsyslog's way to write a tab
         if text[:1] == "[":
             if said := _INNER.match(text):
                 own, caller, text = float(said[1]), said[2] or "", text[said.end():]

@@ -1,0 +1,417 @@
+"""Saved kernel logs are read alike in every form in which they are published."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from healthcheck.baseline.forms import MOST_BYTES, read, to_kmsg
+from healthcheck.baseline.forms.boots import MOST_BOOTS
+from healthcheck.baseline.model import LONGEST_LINE, Line, Log
+from inventory.errors import UsageError
+
+RECORDED = Path(__file__).resolve().parents[2] / "recordings" / "kernel" / "forms"
+# The kernel's own records of one boot in the recordings: seconds, priority, text.
+BOOT = [
+    (0.0, 5, "Linux version 6.8.0-49-generic (buildd@lcy02-amd64-103) (x86_64-linux-gnu-gcc-13) #49-Ubuntu SMP PREEMPT_DYNAMIC"),
+    (0.0, 6, "Command line: BOOT_IMAGE=/vmlinuz quiet"),
+    (1.234567, 6, "usb 1-1: new high-speed USB device number 2 using xhci_hcd"),
+    (2.345678, 3, "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:"),
+    (2.345678, 3, "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:07:00.0)"),
+    (3.345678, 6, "systemd[1]: Inserted module 'autofs4'"),
+    (4.345678, 4, "odd \\xff byte"),
+    (5.345678, 4, "sensor at 41 °C"),
+    (75.345678, 4, "EXT4-fs (sda1): re-mounted, a minute later"),
+]
+KERNEL = [line for line in BOOT if not line[2].startswith("systemd")]
+SHOWN = [line for line in KERNEL if not line[2].startswith("odd")]     # journalctl's short forms hide it as blob data
+
+
+def one(data: bytes | str) -> Log:
+    logs = read(data.encode() if isinstance(data, str) else data, "a file")
+    assert len(logs) == 1, [log.lines[:2] for log in logs]
+    return logs[0]
+
+
+def texts(log: Log) -> list[str]:
+    return [line.text for line in log.lines]
+
+
+def seconds(log: Log) -> list[float | None]:
+    return [line.seconds for line in log.lines]
+
+
+def recorded(name: str) -> tuple[Log, ...]:
+    return read((RECORDED / f"{name}.txt").read_bytes(), name)
+
+
+# journalctl
+
+@pytest.mark.parametrize("name", ["json", "json-pretty", "json-sse", "export"])
+def test_whole_journal_entries_give_every_record_with_its_time_and_priority(name: str) -> None:
+    first, second = recorded(f"journalctl-{name}")
+    for log in (first, second):
+        assert [(line.seconds, line.priority, line.text) for line in log.lines] == BOOT
+        assert "2 lines that are no kernel records were left out" in log.caveats
+    assert (first.boot, second.boot) == ("0123456789abcdef0123456789abcdef", "1123456789abcdef0123456789abcdef")
+    assert [line.facility for line in first.lines] == [0, 0, 0, 0, 0, 3, 0, 0, 0]
+
+
+def test_verbose_entries_are_read_and_a_hidden_message_is_told() -> None:
+    for log in recorded("journalctl-verbose"):
+        assert [(line.seconds, line.priority, line.text) for line in log.lines] == [line for line in BOOT if not line[2].startswith("odd")]
+        assert any("blob data" in caveat for caveat in log.caveats)
+
+
+@pytest.mark.parametrize(("name", "digits"), [
+    ("short", 0), ("short-precise", 6), ("short-iso", 0), ("short-iso-precise", 6), ("short-full", 0), ("with-unit", 0),
+    ("short-unix", 6), ("short-monotonic", 6), ("short-delta", 6),
+])
+def test_the_short_forms_give_the_kernels_lines_with_seconds_since_the_boot_began(name: str, digits: int) -> None:
+    first, second = recorded(f"journalctl-{name}")
+    for log in (first, second):
+        assert texts(log) == [text for _, _, text in SHOWN]
+        assert seconds(log) == [at if digits else float(int(at)) for at, _, _ in SHOWN]
+        assert "2 messages are not in the file: journalctl shows them as blob data (-o export has them, and --all)" in log.caveats
+    assert second.boot == "1123456789abcdef0123456789abcdef"
+
+
+def test_ubuntus_var_log_dmesg_is_read_with_its_program_and_without_a_host() -> None:
+    for log in recorded("var-log-dmesg"):
+        assert texts(log) == [text for _, _, text in SHOWN]
+        assert seconds(log) == [at for at, _, _ in SHOWN]
+
+
+def test_bare_text_has_no_times_and_each_boot_still_begins_where_the_kernel_names_itself() -> None:
+    logs = recorded("journalctl-cat")
+    assert len(logs) == 2
+    assert all(set(seconds(log)) == {None} and "it gives no times" in log.caveats for log in logs)
+    assert texts(logs[0])[:2] == [BOOT[0][2], BOOT[1][2]]
+
+
+def test_each_line_tells_where_it_stands_in_the_file() -> None:
+    log = recorded("journalctl-short")[0]
+    rows = (RECORDED / "journalctl-short.txt").read_text().split("\n")
+    assert all(rows[line.sequence - 1] == raw for line, raw in zip(log.lines, log.raw, strict=True))
+
+
+# dmesg, the real program: it prints any file of <N> lines
+
+RAW = "".join(f"<{priority}>[{at:12.6f}] {text}\n" for at, priority, text in [
+    (0.0, 5, BOOT[0][2]), (0.0, 6, BOOT[1][2]), (1.234567, 6, BOOT[2][2]), (2.345678, 30, "systemd[1]: Inserted module 'autofs4'"),
+    (75.345678, 4, "EXT4-fs (sda1): re-mounted, a minute later"), (76.5, 3, "tab\there and  two spaces"), (77.0, 3, "  indented: text"),
+])
+SAID = [line.split("] ", 1)[1] for line in RAW.splitlines()]
+AT = [0.0, 0.0, 1.234567, 2.345678, 75.345678, 76.5, 77.0]
+
+
+def dmesg(tmp_path: Path, *options: str) -> bytes:
+    if shutil.which("dmesg") is None:
+        pytest.skip("dmesg is not installed")
+    file = tmp_path / "raw"
+    file.write_text(RAW)
+    return subprocess.run(["dmesg", "-F", str(file), *options], capture_output=True, check=True, env={"TZ": "UTC", "PATH": "/usr/bin:/bin"}).stdout
+
+
+@pytest.mark.parametrize(("options", "near"), [
+    ((), 0.0), (("-x",), 0.0), (("-r",), 0.0), (("-d",), 0.0), (("--color=always",), 0.0), (("-x", "-d"), 0.0),
+    (("-T",), 1.0), (("-x", "-T"), 1.0), (("-d", "-T"), 1.0), (("--time-format", "iso"), 0.00001),
+    (("--time-format", "delta"), 1.3),  # dmesg counts from the first line whose time is not 0
+    (("--time-format", "reltime"), 60.0), (("-H", "-P"), 60.0),
+])
+def test_what_dmesg_prints_is_read_back(tmp_path: Path, options: tuple[str, ...], near: float) -> None:
+    log = one(dmesg(tmp_path, *options))
+    assert texts(log) == SAID
+    for line, at in zip(log.lines, AT, strict=True):
+        assert line.seconds is not None
+        assert abs(line.seconds - at) <= near
+    assert log.caveats == ()
+
+
+def test_dmesg_tells_priorities_and_facilities_where_it_is_asked_to(tmp_path: Path) -> None:
+    for options in (("-x",), ("-r",), ("-x", "-t")):
+        log = one(dmesg(tmp_path, *options))
+        assert [line.priority for line in log.lines] == [5, 6, 6, 6, 4, 3, 3], options
+        assert [line.facility for line in log.lines] == [0, 0, 0, 3, 0, 0, 0], options
+    assert {line.priority for line in one(dmesg(tmp_path)).lines} == {None}
+
+
+@pytest.mark.parametrize("level", ['"pri": {}', '"fac": "daemon",\n         "pri": "info"'])
+def test_dmesgs_json_is_read(level: str) -> None:
+    """As dmesg --json of util-linux 2.38 prints /dev/kmsg; of a file (-F) it prints the rest of the file into each message."""
+    numbers, names = '"pri": {}' in level, "fac" in level
+    text = (
+        '{\n   "dmesg": [\n      {\n         ' + level.format(5) + ',\n         "time":     0.000000,\n         "msg": "Linux version 6.8.0"\n'
+        '      },{\n         ' + level.format(30) + ',\n         "time":     3.345678,\n         "caller": "T1",\n         "msg": "said \\"so\\""\n'
+        "      }\n   ]\n}\n"
+    )
+    log = one(text)
+    assert [(line.seconds, line.text) for line in log.lines] == [(0.0, "Linux version 6.8.0"), (3.345678, 'said "so"')]
+    assert log.lines[1].caller == "T1"
+    if numbers:
+        assert [(line.priority, line.facility) for line in log.lines] == [(5, 0), (6, 3)]
+    if names:
+        assert [(line.priority, line.facility) for line in log.lines] == [(6, 3), (6, 3)]
+
+
+def test_callers_are_told_apart_from_the_text() -> None:
+    log = one("[    0.000000][    T0] Linux version 6.8.0\n[    1.500000][   C12] a\n[    2.000000] [ T4321] b\n[    2.000001] [Firmware Bug]: c\n")
+    assert texts(log) == ["Linux version 6.8.0", "a", "b", "[Firmware Bug]: c"]
+    assert [line.caller for line in log.lines] == ["T0", "C12", "T4321", ""]
+
+
+# /dev/kmsg
+
+KMSG = (
+    "5,0,0,-;Linux version 6.8.0\n"
+    "6,1,100,-,caller=T1;pci 0000:3b:00.0: [10de:2330] type 00\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n"
+    "30,2,2000000,-;systemd[1]: said\\x09with a tab, a \\x5c and \\xc2\\xb5\n"
+    "4,3,2500000,c;first\\x0a[    0.000000] Linux version 1.0\\x0asecond\n"
+    "2,4,2600000,-;\\x1b[31m4,5,0,-;no record\n"
+)
+
+
+def test_kmsg_records_are_read_and_their_properties_are_not_said() -> None:
+    log = one(KMSG)
+    assert texts(log) == [
+        "Linux version 6.8.0", "pci 0000:3b:00.0: [10de:2330] type 00", "systemd[1]: said\twith a tab, a \\ and µ",
+        "first", "[    0.000000] Linux version 1.0", "second", "\\x1b[31m4,5,0,-;no record",
+    ]
+    assert seconds(log) == [0.0, 0.0001, 2.0, 2.5, 2.5, 2.5, 2.6]
+    assert [line.sequence for line in log.lines] == [0, 1, 2, 3, 3, 3, 4]
+    assert [(line.priority, line.facility) for line in log.lines][:4] == [(5, 0), (6, 0), (6, 3), (4, 0)]
+    assert log.lines[1].caller == "T1"
+    assert log.caveats == ()
+
+
+def test_overwritten_records_and_gaps_are_told() -> None:
+    log = one("6,120,5000000,-;a\n6,121,5000001,-;b\n6,130,5000002,-;c\n")
+    assert "the 120 oldest records of this boot were overwritten before they were read" in log.caveats
+    assert "8 records are missing, in 1 places" in log.caveats
+
+
+LINES = st.builds(
+    Line,
+    text=st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=60),
+    seconds=st.one_of(st.none(), st.integers(0, 10**12).map(lambda micros: micros / 1e6)),
+    priority=st.one_of(st.none(), st.integers(0, 7)),
+    sequence=st.integers(0, 10**6), facility=st.integers(0, 23), caller=st.sampled_from(["", "T1", "C12"]),
+)
+
+
+@given(st.lists(LINES, min_size=1, max_size=20))
+def test_any_line_written_as_kmsg_is_read_back_as_it_was(lines: list[Line]) -> None:
+    logs = read(to_kmsg(Log(tuple(lines), ("",) * len(lines), "any")).encode(), "x")
+    assert [line for log in logs for line in log.lines] == lines
+
+
+def test_the_kernel_log_fact_reads_what_to_kmsg_writes() -> None:
+    from healthcheck.facts.kernel import KernelLog
+
+    log = one("[    1.500000] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n")
+    fact = KernelLog(name="kernel log", text=to_kmsg(log))
+    assert fact.newest == 1.5
+    assert "NVRM: Xid" in fact.text
+
+
+# syslog
+
+SYSLOG = """\
+Nov 12 03:04:05 gpu001 kernel: [    0.000000] Linux version 6.8.0
+Nov 12 03:04:05 gpu001 kernel: [    1.250000] mlx5_core 0000:5e:00.0: firmware version: 28.39.1002
+Nov 12 03:04:06 gpu001 systemd[1]: Started something.
+Nov 12 03:04:07 gpu001 kernel: [    2.500000] rcu: #0110-...!: (1 GPs behind) idle=d634
+Nov  2 03:04:07 gpu001 sshd[77]: kernel: [ 3.0] not the kernel's
+"""
+
+
+def test_syslog_takes_the_kernels_own_time_and_leaves_out_other_programs() -> None:
+    log = one(SYSLOG)
+    assert texts(log) == ["Linux version 6.8.0", "mlx5_core 0000:5e:00.0: firmware version: 28.39.1002",
+                          "rcu: \t0-...!: (1 GPs behind) idle=d634"]
+    assert seconds(log) == [0.0, 1.25, 2.5]
+    assert log.caveats == ("2 lines that are no kernel records were left out",)
+    assert log.raw[1] == SYSLOG.splitlines()[1]
+
+
+@pytest.mark.parametrize("row", [
+    "<6>Nov 12 03:04:05 gpu001 kernel: {}",
+    "2026-11-12T03:04:05.123456+00:00 gpu001 kernel: {}",
+    "2026-11-12T03:04:05Z gpu001 kernel: {}",
+    "<6>1 2026-11-12T03:04:05.123456Z gpu001 kernel - - - {}",
+    '<6>1 2026-11-12T03:04:05.123456Z gpu001 kernel - - [meta sequenceId="1"] {}',
+    "Nov 12 03:04:05 fd00::17 kernel: {}",
+    "Thu 2026-11-12 03:04:05 CET gpu001 kernel: {}",
+])
+def test_every_syslog_form_gives_the_text_alone(row: str) -> None:
+    assert texts(one(f"{row.format('Linux version 6.8.0')}\n{row.format('pci 0000:00:00.0: [8086:09a2]')}\n")) == [
+        "Linux version 6.8.0", "pci 0000:00:00.0: [8086:09a2]",
+    ]
+
+
+def test_clock_times_without_the_boots_start_are_unknown() -> None:
+    log = one("Nov 12 03:04:05 gpu001 kernel: eth0: link up\nNov 12 03:04:09 gpu001 kernel: eth0: link down\n")
+    assert seconds(log) == [None, None]
+    assert log.caveats == ("the start of this boot is missing", "its times are of a clock, and when the boot began is not known")
+
+
+def test_a_year_that_ends_is_no_step_back() -> None:
+    log = one("Dec 31 23:59:59 gpu001 kernel: Linux version 6.8.0\nJan  1 00:00:01 gpu001 kernel: b\n")
+    assert seconds(log) == [0.0, 2.0]
+
+
+def test_a_clock_that_is_set_back_stands_still() -> None:
+    log = one("Nov 12 03:00:00 h kernel: Linux version 6.8.0\nNov 12 03:00:09 h kernel: b\nNov 12 02:00:00 h kernel: c\nNov 12 03:00:10 h kernel: d\n")
+    assert seconds(log) == [0.0, 9.0, 9.0, 10.0]
+
+
+def test_a_time_that_does_not_exist_is_unknown() -> None:
+    stamp = "Foo 99 99:99:99"
+    assert seconds(one(f"{stamp} h kernel: Linux version 6.8.0\n{stamp} h kernel: b\n")) == [None, None]
+
+
+# consoles, reports, boots
+
+def test_a_console_keeps_the_kernels_lines_only() -> None:
+    log = one("BIOS 1.2\r\n[    0.000000] Linux version 6.8.0\r\r\n[    1.000000] a\r\n\x1b[32m[  OK  ]\x1b[0m Started x\r\n[    2.000000] b\r\ngpu001 login: \r\n")
+    assert texts(log) == ["Linux version 6.8.0", "a", "b"]
+    assert "3 lines that are no kernel records were left out" in log.caveats
+
+
+def test_a_line_without_a_time_goes_on_with_the_record_before() -> None:
+    log = one("[    0.000000] Linux version 6.8.0\n[    1.000000] NVRM: region invalid:\n               NVRM: BAR1 is 0M\nNVRM: again\n")
+    assert texts(log)[1:] == ["NVRM: region invalid:", "NVRM: BAR1 is 0M", "NVRM: again"]
+    assert seconds(log) == [0.0, 1.0, 1.0, 1.0]
+
+
+def test_what_a_text_imitates_is_text() -> None:
+    log = one("[    0.000000] Linux version 6.8.0\n[    1.000000] x [    0.000000] Linux version 1\n[    2.000000] 5,0,0,-;fake\n")
+    assert len(log.lines) == 3
+
+
+def test_the_dmesg_of_an_nvidia_bug_report_is_read() -> None:
+    report = (
+        "____________________________________________\n\nStart of NVIDIA bug report log file.  Please include this file\n\n"
+        "____________________________________________\n\nScanning kernel log files for NVIDIA kernel messages:\nNov 1 00:00:00 h kernel: NVRM: old\n"
+        "____________________________________________\n\ndmesg:\n\n[    0.000000] Linux version 6.8.0\n[    9.000000] NVRM: loading\n"
+        "____________________________________________\n\nxset -q:\n"
+    )
+    assert texts(one(gzip.compress(report.encode()))) == ["Linux version 6.8.0", "NVRM: loading"]
+    assert read(b"Start of NVIDIA bug report log file\n\nno such section\n", "x") == ()
+
+
+def test_a_file_of_two_boots_gives_two_logs() -> None:
+    boot = "[    0.000000] Booting Linux on physical CPU 0x0\n[    0.000000] Linux version 6.8.0\n[   50.000000] done\n"
+    first, second = read((boot * 2).encode(), "x")
+    assert texts(first) == texts(second) == ["Booting Linux on physical CPU 0x0", "Linux version 6.8.0", "done"]
+    assert first.caveats == second.caveats == ()
+
+
+def test_lines_of_two_processors_a_little_out_of_order_are_one_boot() -> None:
+    one("[    0.000000] Linux version 6.8.0\n[  100.000010] a\n[  100.000001] b\n[   99.900000] c\n")
+
+
+def test_a_file_of_endless_boots_is_bounded_and_says_so() -> None:
+    logs = read(b"[ 9.000000] a\n[ 0.000000] b\n" * 1000, "x")
+    assert len(logs) == MOST_BOOTS
+    assert sum(len(log.lines) for log in logs) == 2000
+    assert any("the file holds 1001 boots" in caveat for caveat in logs[-1].caveats)
+
+
+def test_a_missing_start_is_told() -> None:
+    assert one("[  500.000000] a\n").caveats == ("the start of this boot is missing",)
+
+
+def test_dropped_messages_are_told() -> None:
+    log = one("[    0.000000] Linux version 6.8.0\n[    1.000000] ** 57 printk messages dropped **\n")
+    assert log.caveats == ("the kernel says that messages were dropped: 57, in 1 places",)
+
+
+def test_a_last_line_without_an_end_is_told() -> None:
+    assert "the last line has no end, and may be cut" in one("[    0.000000] Linux version 6.8.0\n[    1.0000").caveats
+
+
+# packed, cut, hostile
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+def test_packed_logs_are_read(pack: object) -> None:
+    assert callable(pack)
+    assert texts(one(pack(SYSLOG.encode()))) == texts(one(SYSLOG))
+
+
+def test_a_packed_log_of_several_members_is_read_whole() -> None:
+    half = SYSLOG.index("Nov 12 03:04:07")
+    assert texts(one(gzip.compress(SYSLOG[:half].encode()) + gzip.compress(SYSLOG[half:].encode()))) == texts(one(SYSLOG))
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
+def test_a_bomb_is_one_error_line(pack: object) -> None:
+    assert callable(pack)
+    with pytest.raises(UsageError, match=r"'bomb\.gz': longer than 64 MiB") as caught:
+        read(pack(bytes(MOST_BYTES + 10)), "bomb.gz")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_packed_log_that_ends_early_is_read_and_says_so() -> None:
+    packed = gzip.compress("".join(f"[{n:5}.000000] line {n * 7919}\n" for n in range(5000)).encode())
+    log = read(packed[:len(packed) // 2], "x")[0]
+    assert len(log.lines) > 1000
+    assert "the packed file ends early" in log.caveats
+
+
+def test_zstd_names_the_next_command() -> None:
+    with pytest.raises(UsageError, match="zstd -d"):
+        read(b"\x28\xb5\x2f\xfd" + bytes(20), "x.zst")
+
+
+def test_zeros_bad_bytes_and_escapes_are_shown_and_never_kept() -> None:
+    log = one(b"\0\0\0[    0.000000] Linux version 6.8.0\n[    1.000000] a\xff\xfe\x1b]0;x\x07\x85 b\xe2\x80\xa8c\n")
+    assert texts(log)[1] == "a\\xff\\xfe\\x1b]0;x\\x07\\x85 b\\u2028c"
+    assert any(caveat.startswith("3 zero bytes") for caveat in log.caveats)
+    assert any("not UTF-8" in caveat for caveat in log.caveats)
+
+
+def test_an_endless_line_is_cut_and_told() -> None:
+    log = one("[    0.000000] Linux version 6.8.0\n[    1.000000] " + "x" * 1_000_000 + "\n")
+    assert len(log.lines[1].text) <= LONGEST_LINE
+    assert len(log.raw[1]) <= LONGEST_LINE
+    assert any("longer than 8192 characters" in caveat for caveat in log.caveats)
+
+
+def test_nothing_gives_no_boot() -> None:
+    assert read(b"", "x") == ()
+    assert read(b"\n\n\0\n", "x") == ()
+    assert read(b"Nov 12 03:04:06 gpu001 systemd[1]: Started something.\n" * 3, "x") == ()
+
+
+PIECES = st.lists(st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from([
+        b"6,1,0,-;a", b"[    1.0] a", b"<6>[ 1.0] a", b"kern  :info  : [ 1.0] a", b"Nov 12 03:04:05 h kernel: a", b"-- Reboot --", b'{"MESSAGE":',
+        b'{"MESSAGE":"a","_TRANSPORT":"kernel"}', b"{", b"}", b'"dmesg": [', b"},{", b'"msg": [1]', b"__CURSOR=x", b"MESSAGE\n\xff\xff\xff\xff\xff\xff\xff\xffx",
+        b"[Nov21 09:29] a", b"[  +0.1] a", b"[<    0.1>] a", b"2026-11-21T09:29:48,000000+00:00 a", b"\x1f\x8b", b"    MESSAGE=a", b"\r", b"\0",
+        b"Fri 2025-11-21 04:40:00.000000 UTC [s=a;i=1;b=1]", b"[Sat Nov 31 09:29:48 2026] a", b"Linux version 1",
+    ]),
+), max_size=30)
+
+
+@given(PIECES)
+def test_any_bytes_give_lines_without_line_ends_and_control_characters(pieces: list[bytes]) -> None:
+    try:
+        logs = read(b"\n".join(pieces), "x")
+    except UsageError:
+        return
+    for log in logs:
+        assert len(log.lines) == len(log.raw) > 0
+        for text in (*texts(log), *log.raw, *log.caveats):
+            assert len(text.splitlines()) <= 1
+            assert not any(ord(character) < 32 and character != "\t" for character in text)
+        assert all(line.seconds is None or line.seconds >= 0 for line in log.lines)
