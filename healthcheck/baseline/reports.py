@@ -115,8 +115,7 @@ class _Gathering:
         line = self._lines[index]
         lane = part.lane or _lane(part.family, line)
         if part.role is Role.OPEN:
-            # What an error is about is said after it: the port that reports it is another device than the one that has it.
-            self._begin(index, line, part, _lane(part.family, line))
+            self._begin(index, line, part, lane)
         elif part.role is Role.HEAD:
             self._name(index, line, part, lane)
         else:
@@ -130,12 +129,9 @@ class _Gathering:
         return report
 
     def _name(self, index: int, line: Line, part: Part, lane: str) -> None:
-        opened = part.family, _lane(part.family, line)
-        before = self._open.get(opened)
+        before = self._open.get((part.family, lane))
         if before is not None and before.rank == Role.OPEN.value and before.takes(index, line):
             before.add(index, line, part.role.value)
-            del self._open[opened]
-            self._open[part.family, lane] = before
         else:
             before = self._begin(index, line, part, lane)
         if part.stall:
