@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ def judged(found: Installed, look: Look, result: dict[str, Any], state: Folder, 
     return Said(
         dict(result, judged=True, recording=to_json(recording), previous=None if previous is None else to_json(previous)),
         dict(result, judged=True, state=report.state.value, reason=report.reason, origin=origin, code=code, nagios=severe, counts=counts,
-             seconds=round(took, 3), report=document.node(report), kept=packed[1]),
+             seconds=round(took, 3), report=document.node(report), kept=packed[1], look=base64.b64encode(packed[0]).decode()),
         metrics.page(own, report, packed, time=result["time"], took=took, period=result["period"], rules=result["rules"],
                      bundle=result["bundle"], python=result["python"], version=result["version"]),
         f"{own.name}: {line} ({', '.join(f'{count} {name}' for name, count in counts.items())}; {took:.1f} s)",

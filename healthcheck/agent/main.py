@@ -1,4 +1,4 @@
-"""`muster.pyz run`: one look at this machine, judged where Python is new enough, and kept whole. Python 3.8.
+"""`muster.pyz run`: one look at this machine, judged where Python is new enough, and kept whole; `exporter` serves it. Python 3.8.
 
 Only the standard library, and of ours only what Python 3.8 can read, until it is known that this Python can read the rest.
 """
@@ -41,6 +41,8 @@ class Installed:
 
 def main(words: list[str], installed: Callable[[str], Installed]) -> int:
     """The command; `installed` reads what is installed in a folder, of which "" is where the code is. Returns the exit code."""
+    if words[:1] == ["exporter"]:
+        return _exporter(words[1:])
     options = _options(words)
     quiet = OK if options.slurm else UNKNOWN
     os.umask(0o077)
@@ -64,7 +66,7 @@ def _options(words: list[str]) -> argparse.Namespace:
         prog="muster.pyz", description="Look at this machine, judge it, and keep the result.",
         epilog=f"Example: python3 muster.pyz run --nagios. The newest result is {STATE}/{RESULT}. Exit: 0 fine, 1 something failed, "
                "2 usage, 3 something unknown.")
-    parser.add_argument("command", choices=("run",), help="run: look once")
+    parser.add_argument("command", choices=("run", "exporter"), help="run: look once; exporter: serve Prometheus the result")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--nagios", action="store_true", help="one line with numbers; exit 0 1 2 3 in Nagios' sense")
     form.add_argument("--slurm", action="store_true", help="for HealthCheckProgram: exit 0 always; only the head's triage drains")
@@ -77,6 +79,16 @@ def _options(words: list[str]) -> argparse.Namespace:
     if options.root and not Path(options.root).is_dir():
         parser.error(f"--root {options.root}: no such folder")
     return options
+
+
+def _exporter(words: list[str]) -> int:
+    if sys.version_info < JUDGES:
+        print("muster: the exporter needs Python {}.{} or newer; run --textfile writes for node_exporter with this one".format(*JUDGES),  # noqa: T201
+              file=sys.stderr)
+        return USAGE
+    from healthcheck.agent.exporting import main as exporting
+
+    return exporting(words)
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
@@ -113,6 +125,8 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
         "schema": SCHEMA, "node": found.node["node"]["name"], "time": look.received, "period": found.node.get("period", PERIOD_S),
         "profile": occasion, "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
         "version": found.node.get("version", ""), "python": "{}.{}.{}".format(*sys.version_info[:3]),
+        # By these whoever reads it later sees whether the machine or its clock is another than then.
+        "boot": boot(), "uptime": time.clock_gettime(time.CLOCK_BOOTTIME), "words": found.node["node"],
     }
     if sys.version_info >= JUDGES:
         if found.archive is not None:
@@ -131,6 +145,14 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
     print(said.nagios if options.nagios else said.line)  # noqa: T201
     code: int = said.result["nagios" if options.nagios else "code"]
     return code
+
+
+def boot() -> str:
+    """This boot's identity (random(4)); empty where the kernel tells none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def _look(found: Installed, probes: dict[str, Any], root: str) -> recorder.Look:

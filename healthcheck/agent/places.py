@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # A folder of its own: a head that watches itself, too, keeps its store and its looks in /var/lib/muster.
 STATE = "/var/lib/muster/agent"
+INSTALLED = "/opt/muster/current"   # what is in use (provisioning.agent.layout)
 RESULT = "result.json"              # muster.agent/1: who, when, by which rules, the state and every rule's word
 RECORDING = "recording.json.gz"     # muster.recording/1, whole; RESULT names its SHA-256
 LOOKS = "looks"                     # what the next run compares with

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-import signal
-import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +13,7 @@ from inventory.errors import UsageError
 if TYPE_CHECKING:
     from healthcheck.exporter.board import Board
     from healthcheck.exporter.sweeper import Sweeper
-    from healthcheck.exporter.tls import Tls
 
-_LISTEN = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.%a-z]+)\]|(?P<host>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
 _HOUR = 3600.0
 
 
@@ -34,6 +27,7 @@ _HOUR = 3600.0
 @click.option("--tls-key", metavar="FILE", help="Its key.")
 @click.option("--tls-clients", metavar="FILE", help="Serve only clients whose certificate one of these authorities has signed.")
 @click.option("--most-series", metavar="N", type=click.IntRange(1000), default=250_000, show_default=True, help="Bound of a page.")
+@click.option("--agent", is_flag=True, help="On a node: serve what its own agent found, out of /var/lib/muster/agent or --state.")
 @click.option("--once", is_flag=True, help="Print the page and end, for node_exporter's textfile collector or promtool.")
 @click.option("--rules-dir", is_flag=True, help="Print where the recording and alert rules are, and end.")
 @click.option("--print-rules", is_flag=True, help="Print these rules as one file, and end.")
@@ -42,8 +36,8 @@ _HOUR = 3600.0
 @click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def exporter(
     listen: str, every: float | None, stale: float | None, http_sd: int | None, tls_cert: str | None, tls_key: str | None,
-    tls_clients: str | None, most_series: int, once: bool, rules_dir: bool, print_rules: bool, rules: str | None, inventory: str | None,
-    state: str | None,
+    tls_clients: str | None, most_series: int, agent: bool, once: bool, rules_dir: bool, print_rules: bool, rules: str | None,
+    inventory: str | None, state: str | None,
 ) -> int:
     """Serve Prometheus the newest results of all nodes, from the store that `muster check --store` fills, or by sweeping itself.
 
@@ -55,6 +49,9 @@ def exporter(
     muster exporter --every 5m --listen 0.0.0.0:9847 --tls-cert muster.pem --tls-key muster.key
     muster exporter --once | promtool check metrics
     muster exporter --print-rules > /etc/prometheus/rules/muster.yml
+
+    On a node, --agent serves that node alone, by what its agent found last; what is over two periods old, of another boot, or by a clock
+    that was set since, is unknown, and /readyz says why. `muster agent install NODES --exporter` has nodes do so without muster there.
 
     \b
     scrape_configs:
@@ -69,51 +66,29 @@ def exporter(
         return 0
     if rules is not None and every is None:
         raise UsageError("--rules is for the sweeps of --every")
-    host, port = _where(listen)
-    tls = _tls(tls_cert, tls_key, tls_clients)
-    sweeper = _sweeper(every, rules, inventory, state)
+    from healthcheck.exporter.serving import served, where, with_tls
+
+    host, port = where(listen)
+    tls = with_tls(tls_cert, tls_key, tls_clients)
     refused = [0]
-    span_s = stale if stale is not None else 3 * every if every is not None else _HOUR
-    board = _board(inventory, state, span_s, most_series, http_sd, sweeper, refused)
+    if agent:
+        if any(given is not None for given in (every, stale, http_sd, inventory)):
+            raise UsageError("--agent serves this node's own result, and goes with none of --every --stale --http-sd --inventory")
+        from healthcheck.agent.exporting import board_of
+        from healthcheck.agent.places import INSTALLED, STATE
+
+        sweeper, board = None, board_of(Path(state or STATE), Path(INSTALLED), refused, most_series)
+    else:
+        sweeper = _sweeper(every, rules, inventory, state)
+        span_s = stale if stale is not None else 3 * every if every is not None else _HOUR
+        board = _board(inventory, state, span_s, most_series, http_sd, sweeper, refused)
     if once:
         board.refresh()
         click.echo(board.text(), nl=False)
         return 0
-    return _served(board, host, port, tls, sweeper, refused)
-
-
-def _served(board: Board, host: str, port: int, tls: Tls | None, sweeper: Sweeper | None, refused: list[int]) -> int:
-    from healthcheck.exporter.server import Server, serve
-
-    try:
-        server = Server(host, port, tls)
-    except OSError as error:
-        raise UsageError(f"--listen {host}:{port}: {error.strerror}") from None
-    server.board = board
-    server.counted = refused
-    if tls is None and not server.server_address[0].startswith(("127.", "::1")):  # type: ignore[arg-type]
-        click.echo("muster: this is served in the clear beyond this machine; --tls-cert and --tls-key serve TLS", err=True)
-    keeper = threading.Thread(target=board.keep, name="page", daemon=True)
-    keeper.start()
-    stop = serve(server)
-    try:
-        if sweeper is not None:
-            sweeper.start()
-        while not board.ready.wait(1) and keeper.is_alive():
-            pass
-        shown = f"[{server.server_name}]" if ":" in server.server_name else server.server_name
-        click.echo(f"muster: serving http{'s' if tls is not None else ''}://{shown}:{server.server_port}/metrics", err=True)
-        while True:
-            signal.pause()
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        with contextlib.suppress(KeyboardInterrupt):
-            board.end()
-            stop()
-            if sweeper is not None:
-                sweeper.stop()
-        sys.stderr.flush()
+    if sweeper is None:
+        return served(board, host, port, tls, refused)
+    return served(board, host, port, tls, refused, start=sweeper.start, stop=sweeper.stop)
 
 
 def _board(
@@ -147,24 +122,3 @@ def _sweeper(every: float | None, rules: str | None, inventory: str | None, stat
         raise UsageError("--every sweeps the nodes of an inventory, and none was found: --inventory FILE")
     words = ["--store", "--every", f"{every:g}", "--format", "json", "--inventory", str(path), "--state", str(state_dir(state))]
     return Sweeper([*words, *(("--rules", rules) if rules is not None else ())])
-
-
-def _tls(certificate: str | None, key: str | None, clients: str | None) -> Tls | None:
-    from healthcheck.exporter.tls import Tls
-
-    if certificate is None and key is None and clients is None:
-        return None
-    if certificate is None or key is None:
-        raise UsageError("TLS needs a certificate and its key: --tls-cert FILE --tls-key FILE")
-    return Tls(Path(certificate), Path(key), Path(clients) if clients is not None else None)
-
-
-def _where(listen: str) -> tuple[str, int]:
-    match = _LISTEN.fullmatch(listen)
-    if match is None or int(match["port"]) > 65535:
-        raise UsageError(f"--listen {listen}: expected HOST:PORT, such as 127.0.0.1:9847 or [::1]:9847")
-    # An empty host would be every address there is, which nobody has said.
-    host = match["six"] or match["host"]
-    if not host:
-        raise UsageError(f"--listen {listen}: names no host; 0.0.0.0 is all of this machine's addresses")
-    return host, int(match["port"])

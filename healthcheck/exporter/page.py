@@ -31,9 +31,10 @@ class Page:
 
     def make(self, fleet: Fleet, now: float) -> str:
         """All that is said of nodes and the fleet."""
-        lines = self._of(fleet.nodes, now)
+        stale = self._stale if fleet.stale is None else fleet.stale
+        lines = self._of(fleet.nodes, now, stale)
         samples = [*whole.probes(one.probes for one in lines), *(whole.head(fleet.head) if fleet.head is not None else ()),
-                   *whole.health(fleet, self._stale)]
+                   *whole.health(fleet, stale), *fleet.more]
         not_passed, left_out = self._fit(lines, len(samples))
         counts = [sum(one.counts[number] for one in lines) for number in range(_WRONG)]
         series = sum(count for family, count in zip(nodes.FAMILIES, counts, strict=False) if family.name not in left_out)
@@ -50,20 +51,21 @@ class Page:
 
     def until(self, fleet: Fleet, now: float) -> float:
         """When a page of this fleet begins to say something else, though nothing has happened: a look is no longer fresh by then."""
-        aged = (at.newest.time + self._stale for at in fleet.nodes if at.newest is not None and fresh(at.newest, now, self._stale))
+        stale = self._stale if fleet.stale is None else fleet.stale
+        aged = (at.newest.time + stale for at in fleet.nodes if at.newest is not None and fresh(at.newest, now, stale))
         # One from the future becomes fresh.
-        early = (at.newest.time - self._stale for at in fleet.nodes if at.newest is not None and at.newest.time - self._stale > now)
+        early = (at.newest.time - stale for at in fleet.nodes if at.newest is not None and at.newest.time - stale > now)
         return min((*aged, *early), default=math.inf)
 
-    def _of(self, there: Sequence[NodeNow], now: float) -> list[Lines]:
+    def _of(self, there: Sequence[NodeNow], now: float, stale: float) -> list[Lines]:
         kept: dict[str, tuple[NodeNow, bool, Lines]] = {}
         for at in there:
-            is_fresh = fresh(at.newest, now, self._stale)
+            is_fresh = fresh(at.newest, now, stale)
             held = self._lines.get(at.name)
             # A look that has not changed is the same object, and so are the inventory's nodes.
             if held is None or held[1] is not is_fresh or held[0].newest is not at.newest or held[0].node is not at.node \
                     or held[0].cordons != at.cordons:
-                held = (at, is_fresh, nodes.lines(at, now, self._stale))
+                held = (at, is_fresh, nodes.lines(at, now, stale))
             kept[at.name] = held
         self._lines = kept
         return [held[2] for held in kept.values()]

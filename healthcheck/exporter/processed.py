@@ -12,10 +12,10 @@ from healthcheck.exporter.fleet import Process
 _STARTED = time.time()
 
 
-def processed(refused: int = 0, sweeper: tuple[bool, int] | None = None) -> Process:
-    """The process as it is now."""
+def processed(refused: int = 0, sweeper: tuple[bool, int] | None = None, ours: str = "") -> Process:
+    """The process as it is now. `ours` is muster's version, where it is not installed as a package."""
     try:
-        ours = version("cluster-muster")
+        ours = ours or version("cluster-muster")
     except PackageNotFoundError:
         ours = "unknown"
     with open("/proc/self/statm", "rb") as file:

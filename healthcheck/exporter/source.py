@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
+from healthcheck.exporter.text import Family
 from healthcheck.store.newest import Newest, Packed
 from inventory.model import Node
 
@@ -49,13 +50,16 @@ class Head:
 class Fleet:
     """All that is known at one time. `head` is None where there is none; `trouble` says, in one line, why nothing newer is known.
 
-    `inventory_well` is False while an edited inventory cannot be read and the one before counts.
+    `inventory_well` is False while an edited inventory cannot be read and the one before counts. `stale` is the age from which on a
+    result says nothing, where the source knows; `more` are samples of its own.
     """
 
     nodes: Sequence[NodeNow]
     head: Head | None = None
     trouble: str = ""
     inventory_well: bool = True
+    stale: float | None = None
+    more: tuple[tuple[Family, str], ...] = ()
 
 
 class Source(Protocol):

@@ -15,13 +15,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from healthcheck.agent.places import METRICS, PERIOD_S, STATE, TEXTFILE_FOLDERS
+from healthcheck.agent.places import INSTALLED, METRICS, PERIOD_S, STATE, TEXTFILE_FOLDERS
 
 __all__ = ["BASE", "CODE", "CURRENT", "DIGITS", "FILES", "METRICS", "NODE", "PERIOD_S", "PREVIOUS", "RULES", "STATE", "TEXTFILE_FOLDERS",
            "command", "digest"]
 
 BASE = "/opt/muster"
-CURRENT = f"{BASE}/current"
+CURRENT = INSTALLED
 PREVIOUS = f"{BASE}/previous"
 CODE, RULES, NODE = FILES = ("muster.pyz", "rules.json", "node.json")
 DIGITS = 12

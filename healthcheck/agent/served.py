@@ -1,0 +1,166 @@
+"""The agent's state folder as a source of the exporter: this node's newest result, as long as it says how the node is now.
+
+What is cut, of another boot or node, from a clock that was set since, or older than two periods is none: the node is unknown then.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import socket
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from healthcheck.agent import metrics
+from healthcheck.agent.codec import from_plain
+from healthcheck.agent.keep import MOST, SCHEMA
+from healthcheck.agent.main import boot
+from healthcheck.agent.places import RESULT
+from healthcheck.exporter.source import Fleet, NodeNow
+from healthcheck.outcome import NodeState
+from healthcheck.store import newest
+from healthcheck.store.newest import Newest
+from healthcheck.store.shown import Shown
+from inventory.model import Node
+from inventory.text import clean
+
+PERIODS = 2.0
+_CLOCK_S = 60.0         # by which two clocks may come to differ by themselves
+_LONGEST_S = 1e7
+_Stamp = tuple[int, int, int]
+
+
+class _Unread(Exception):
+    """Why there is no result that could be served; one line."""
+
+
+@dataclass(frozen=True)
+class _Result:
+    """One result, whole. `uptime` is the time since boot, by a clock that nobody can set."""
+
+    node: Node
+    newest: Newest
+    period: float
+    boot: str
+    uptime: float
+    more: tuple[Any, ...]
+
+
+class AgentSource:
+    """Reads the state folder when its result has changed. `node` is what is installed here says of it; by default the result's own word."""
+
+    def __init__(
+        self, state: Path, node: Node | None = None, *, boot: Callable[[], str] = boot,
+        uptime: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+    ) -> None:
+        self._path = state / RESULT
+        self._node, self._boot, self._uptime = node, boot, uptime
+        self._stamp: _Stamp | None = None
+        self._held: _Result | str = ""
+        self._told: tuple[object, ...] = ()
+
+    def read(self, now: float) -> Fleet | None:
+        """The node, of which nothing is known where its result cannot be believed."""
+        held = self._result()
+        trouble = held if isinstance(held, str) else self._unbelievable(held, now)
+        aged = "" if trouble or isinstance(held, str) else self._aged(held)
+        if self._told == (held, trouble, aged):
+            return None
+        self._told = (held, trouble, aged)
+        if isinstance(held, str) or trouble:
+            name = held.node.name if isinstance(held, _Result) else self._node.name if self._node is not None else _here()
+            return Fleet((NodeNow(name, self._node, None),), None, trouble)
+        # The page knows by the clock when it is too old, which is good as long as the clock has gone on as time did.
+        return Fleet((NodeNow(held.node.name, held.node, held.newest),), None, aged, stale=PERIODS * held.period, more=held.more)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def _result(self) -> _Result | str:
+        """The result, or why there is none; the same object while the file is the same."""
+        try:
+            with self._path.open("rb") as file:
+                found = self._path.stat()
+                stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+                if stamp != self._stamp:
+                    self._held, self._stamp = self._parsed(file.read(MOST + 1)), stamp
+        except OSError as error:
+            self._stamp, self._held = None, f"{self._path}: {error.strerror}: has the agent looked yet?"
+        return self._held
+
+    def _parsed(self, data: bytes) -> _Result | str:
+        try:
+            return _result(data, self._node)
+        except _Unread as error:
+            return f"{self._path}: {error}"
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
+            return f"{self._path}: cannot be read ({type(error).__name__}: {clean(str(error), 120)})"
+
+    def _unbelievable(self, held: _Result, now: float) -> str:
+        if held.newest.node != held.node.name:
+            return f"its newest result is of another node, {clean(held.newest.node, 64)}"
+        if not held.boot or held.boot != self._boot():
+            return "this node was booted since its newest result"
+        elapsed = self._uptime() - held.uptime
+        if abs((now - held.newest.time) - elapsed) > _CLOCK_S:
+            return "this node's clock was set since its newest result"
+        return ""
+
+    def _aged(self, held: _Result) -> str:
+        old = self._uptime() - held.uptime > PERIODS * held.period
+        return f"the newest result is over two periods of {held.period:g} s old: systemctl status muster-agent.timer" if old else ""
+
+
+def _result(data: bytes, node: Node | None) -> _Result:
+    """A result file's content; raises what `_parsed` takes for damage."""
+    if len(data) > MOST:
+        raise _Unread(f"is over {MOST >> 20} MiB")
+    told: Mapping[str, Any] = json.loads(data)
+    if told["schema"] != SCHEMA:
+        raise _Unread(f"is of another version ({ascii(told['schema'])[:60]}, expected {SCHEMA})")
+    when, period, uptime = (_number(told, name) for name in ("time", "period", "uptime"))
+    if not 0 < period <= _LONGEST_S:
+        raise _Unread("names no period")
+    own: Node = node or from_plain(Node, told["words"])
+    name, rules, bundle = (_text(told, key) for key in ("node", "rules", "bundle"))
+    if told["judged"] is True:
+        look = base64.b64decode(_text(told, "look"), validate=True)
+        machine = zlib.decompressobj()
+        machine.decompress(look, MOST)
+        if not machine.eof:
+            raise _Unread("its look is cut, or too long")
+        now = newest.decoded(name, when, rules, look, told["kept"])
+    else:
+        kept = json.loads(told["kept"]) if told.get("kept") else {}
+        now = Newest(name, when, rules, NodeState.UNKNOWN.value, _text(told, "reason"), "agent", None, {}, (), None, Shown(),
+                     kept.get("totals", {}), kept.get("xids"))
+    if now.state not in {state.value for state in NodeState} or now.state != told["state"]:
+        raise _Unread("names no state, or two")
+    samples = [(metrics.PERIOD, metrics.PERIOD.sample(period, own.name)),
+               (metrics.RULES, metrics.RULES.sample(1, bundle, own.name, rules[:12]))]
+    if "seconds" in told:
+        samples.insert(1, (metrics.TOOK, metrics.TOOK.sample(_number(told, "seconds"), own.name)))
+    return _Result(own, now, period, _text(told, "boot"), uptime, tuple(samples))
+
+
+def _number(told: Mapping[str, Any], name: str) -> float:
+    found = told[name]
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not math.isfinite(found):
+        raise _Unread(f"{name} is no number")
+    return float(found)
+
+
+def _text(told: Mapping[str, Any], name: str) -> str:
+    found = told[name]
+    if not isinstance(found, str):
+        raise _Unread(f"{name} is no text")
+    return found
+
+
+def _here() -> str:
+    return socket.gethostname().partition(".")[0]

@@ -1,0 +1,83 @@
+"""Serves a board until it is told to end: for the command where muster is installed, and for a node's agent, which has no click."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from healthcheck.exporter.board import Board
+from healthcheck.exporter.server import Server, serve
+from healthcheck.exporter.tls import Tls
+from inventory.errors import UsageError
+
+LISTEN = "127.0.0.1:9847"
+_LISTEN = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.%a-z]+)\]|(?P<host>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
+_TURN_S = 1.0
+
+
+def where(listen: str, option: str = "--listen") -> tuple[str, int]:
+    """Host and port; raises UsageError."""
+    match = _LISTEN.fullmatch(listen)
+    if match is None or int(match["port"]) > 65535:
+        raise UsageError(f"{option} {listen}: expected HOST:PORT, such as 127.0.0.1:9847 or [::1]:9847")
+    # An empty host would be every address there is, which nobody has said.
+    host = match["six"] or match["host"]
+    if not host:
+        raise UsageError(f"{option} {listen}: names no host; 0.0.0.0 is all of this machine's addresses")
+    return host, int(match["port"])
+
+
+def with_tls(certificate: str | None, key: str | None, clients: str | None) -> Tls | None:
+    """What these options ask for; raises UsageError."""
+    if certificate is None and key is None and clients is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError("TLS needs a certificate and its key: --tls-cert FILE --tls-key FILE")
+    return Tls(Path(certificate), Path(key), Path(clients) if clients is not None else None)
+
+
+def served(
+    board: Board, host: str, port: int, tls: Tls | None, refused: list[int], *, start: Callable[[], None] = lambda: None,
+    stop: Callable[[], None] = lambda: None, over: Callable[[], bool] = lambda: False,
+) -> int:
+    """Serves until KeyboardInterrupt, or until it is `over`; gives the exit code 0. Raises UsageError where it cannot listen there.
+
+    `start` and `stop` are for what runs beside.
+    """
+    try:
+        server = Server(host, port, tls)
+    except OSError as error:
+        raise UsageError(f"--listen {host}:{port}: {error.strerror}") from None
+    server.board = board
+    server.counted = refused
+    if tls is None and not server.server_address[0].startswith(("127.", "::1")):  # type: ignore[arg-type]
+        _say("this is served in the clear beyond this machine; --tls-cert and --tls-key serve TLS")
+    keeper = threading.Thread(target=board.keep, name="page", daemon=True)
+    keeper.start()
+    end = serve(server)
+    try:
+        start()
+        while not board.ready.wait(1) and keeper.is_alive():
+            pass
+        shown = f"[{server.server_name}]" if ":" in server.server_name else server.server_name
+        _say(f"serving http{'s' if tls is not None else ''}://{shown}:{server.server_port}/metrics")
+        turn = threading.Event()
+        while not over():
+            turn.wait(_TURN_S)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        with contextlib.suppress(KeyboardInterrupt):
+            board.end()
+            end()
+            stop()
+        sys.stderr.flush()
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"muster: {text}", file=sys.stderr, flush=True)  # noqa: T201
