@@ -7,15 +7,19 @@ which is what most nodes show. Of each node only the facts that are still needed
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from healthcheck import peers
 from healthcheck import sku as skus
+from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE, KernelBaseline, KernelCatalogue, judged_by
+from healthcheck.baseline.model import Scope
 from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
-from healthcheck.facts.base import FACTS, Unmeasured
+from healthcheck.facts.base import FACTS, Partial, Unmeasured
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
+from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.pci import PCI_BUS
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.fleetjudge import judge_fleet
@@ -120,6 +124,10 @@ class Assessment:
         self._unreached: dict[str, NodeReport] = {}
         self._shared = Shared()
         self._xids = self._shared.given(ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER))
+        self._catalogue = self._shared.given(
+            KernelCatalogue("catalogue", ruleset.kernel.catalogue) if ruleset.kernel is not None
+            else Unmeasured("no rules folder holds a catalogue of kernel lines", Origin.MUSTER))
+        self._baselines: dict[Scope, KernelBaseline] = {}
         self._views = {name: _View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
 
     @property
@@ -154,6 +162,8 @@ class Assessment:
         facts[PORT_PLANS] = self._shared.given(_port_plans(node, sku, addresses(left)))
         facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
         facts[XID_TABLE] = self._xids
+        facts[KERNEL_CATALOGUE] = self._catalogue
+        facts[KERNEL_BASELINE] = self._baseline(facts.get("kernel_events"), sku)
         waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes), left_out=left)
         kept: set[str] = set()
         judged = self._shared.judging(facts, earlier, sku)
@@ -173,6 +183,17 @@ class Assessment:
             waiting.empty = skus.emptiness(facts)
         waiting.facts = {name: facts[name] for name in kept if name in facts}
         self._waiting[node.name] = waiting
+
+    def _baseline(self, found: Any, sku: Sku | None) -> Any:
+        """The kernel log's baseline for a node of this SKU whose log says which kernel and driver it has."""
+        events = found.value if isinstance(found, Partial) else found
+        if not isinstance(events, KernelEvents) or self._ruleset.kernel is None:
+            return Unmeasured("the kernel's log was not read")
+        scope = replace(events.digest.scope, sku=sku.name if sku is not None else "")
+        known = self._baselines.get(scope)
+        if known is None:
+            known = self._baselines[scope] = self._shared.given(judged_by(self._ruleset.kernel, scope))
+        return known
 
     def _facts(
         self, recording: Recording, names: Iterable[str], previous: Recording | None, before: Iterable[str],
@@ -201,6 +222,7 @@ class Assessment:
                 if rule.id not in waiting.results and not rule.checked.fleet:
                     waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned, guards)
         self._judge_fleets(learned)
+        self._tell_peers()
         for name, why in withheld.items():
             if (lost := self._waiting.get(name)) is not None:
                 self._withhold(lost, why)
@@ -208,6 +230,13 @@ class Assessment:
         similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
         looks_like = similar.pop() if len(similar) == 1 and learned is not None and not learned.numbers else None
         return Assessed(reports, learned, looks_like)
+
+    def _tell_peers(self) -> None:
+        for rule in self._judged():
+            if rule.checked.peers:
+                held = {node.name: self._waiting[node.name].results for node in self._nodes if node.name in self._waiting}
+                for name, result in peers.told({name: results[rule.id] for name, results in held.items() if rule.id in results}).items():
+                    held[name][rule.id] = result
 
     def _withhold(self, waiting: _Waiting, why: str) -> None:
         """Whatever was measured beside somebody's job says nothing of the node."""

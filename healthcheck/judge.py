@@ -23,6 +23,7 @@ from inventory.text import clean
 
 MOST_FINDINGS = 200
 MOST_RUNS = 64
+_MOST_LINES, _LONGEST_LINE = 600, 8192      # of a log, in one finding
 
 Facts = Mapping[str, Any]
 _NO_FACT = Unmeasured("not captured")
@@ -266,7 +267,7 @@ def sound(finding: Finding) -> Finding:
         raise ValueError(f"{finding.repair!r} is no repair")
     return Finding(
         clean(finding.subject), _shown(finding.observed), _shown(finding.expected), clean(finding.remedy, 1000), finding.owner,
-        finding.repair,
+        finding.repair, tuple(clean(line, _LONGEST_LINE) for line in finding.lines[:_MOST_LINES]),
     )
 
 

@@ -68,7 +68,8 @@ class Finding:
     """One thing that is wrong: on what, what was seen, and what should have been seen.
 
     `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule says. `repair` is what the
-    driver itself asks for, or what the table of its errors says of this one: it goes before what a policy says of the rule.
+    driver itself asks for, or what the table of its errors says of this one: it goes before what a policy says of the rule. `lines` are
+    those of a log that it was read from: all of one event, and where several were folded the first 20 that differ.
     """
 
     subject: str
@@ -77,6 +78,7 @@ class Finding:
     remedy: str = ""
     owner: Owner | None = None
     repair: Repair | None = None
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

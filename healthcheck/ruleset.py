@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from healthcheck import profile as profiling
+from healthcheck.baseline.book import KernelRules
 from healthcheck.lease import Lease
 from healthcheck.outcome import Result
 from healthcheck.probes import Probe, ProbeSet
@@ -32,6 +33,7 @@ class Ruleset:
     digest: str
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
     xids: XidTable | None = None
+    kernel: KernelRules | None = None
 
     def select(self, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Ruleset:
         """The same rules, those left out by the globs marked so; raises UsageError for a glob that matches nothing."""
@@ -96,7 +98,7 @@ class Ruleset:
 
 
 def load_ruleset(folders: Iterable[Path]) -> Ruleset:
-    """Reads `*.yaml`, `sku/*.yaml` and `profile/*.yaml` of each folder; raises RulesError or UsageError."""
+    """Reads `*.yaml` of each folder, and of its folders sku, profile, kernel and baseline; raises RulesError or UsageError."""
     # A node that was given its rules compiled has no reader of YAML.
     from healthcheck.rulesetload import load
 

@@ -15,6 +15,9 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from healthcheck import profileload
+from healthcheck.baseline.book import KernelRules
+from healthcheck.baseline.catalogueload import load_catalogue
+from healthcheck.baseline.fileload import load_baselines
 from healthcheck.checks import catalogue
 from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.entry import Entry, entry_of, kind_of, nearest, overlay
@@ -35,7 +38,7 @@ _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
 def load(folders: Iterable[Path]) -> Ruleset:
-    """Reads `*.yaml`, `sku/*.yaml` and `profile/*.yaml` of each folder; raises RulesError or UsageError."""
+    """Reads `*.yaml` of each folder, and of its folders sku, profile, kernel and baseline; raises RulesError or UsageError."""
     catalogue.load()
     folders = tuple(folders)
     digest = hashlib.sha256()
@@ -55,13 +58,20 @@ def load(folders: Iterable[Path]) -> Ruleset:
         for path in sorted((folder / "profile").glob("*.yaml")):
             digest.update(path.read_bytes())
             overlay(profiles, entry_of(load_yaml(path, error=RulesError), profileload.KEYS, "profile", Mark(str(path), 1, 1)), "profile")
+        for path in sorted((*(folder / "kernel").glob("*.yaml"), *(folder / "baseline").glob("*.yaml"))):
+            digest.update(path.read_bytes())
     if not rules:
         raise UsageError("no rule was found in any rules folder")
     known_skus = {name: _sku(name, skus, ()) for name in skus}
     loaded = tuple(_rule(rules[name], known_skus, skus) for name in sorted(rules))
     _all_wanted(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
     return Ruleset(loaded, known_skus, digest.hexdigest(), {name: profileload.profile(made, loaded) for name, made in profiles.items()},
-                   load_xid_table(folders))
+                   load_xid_table(folders), _kernel(folders))
+
+
+def _kernel(folders: Iterable[Path]) -> KernelRules:
+    known = load_catalogue(folders)
+    return KernelRules(known, load_baselines(folders, known))
 
 
 def _rule_entries(path: Path) -> list[Entry]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from healthcheck.agent.codec import from_plain, to_plain
+from healthcheck.baseline.book import KernelRules
+from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.outcome import Owner, Severity
 from healthcheck.probes import Effect
@@ -44,6 +46,7 @@ def compile_rules(ruleset: Ruleset) -> dict[str, Any]:
         "skus": {name: _said(to_plain(ruleset.skus[name])) for name in sorted(ruleset.skus)},
         "profiles": {name: _said(to_plain(ruleset.profiles[name])) for name in sorted(ruleset.profiles)},
         "xids": None if ruleset.xids is None else _said(to_plain(ruleset.xids)),
+        "kernel": None if ruleset.kernel is None else _said(to_plain(_judged(ruleset.kernel))),
         "probes": {name: probes[name] for name in sorted(probes)}, "sets": sets,
     }
 
@@ -72,10 +75,18 @@ def read_rules(document: Any) -> Ruleset:
         return Ruleset(
             tuple(_rule_from_plain(rule) for rule in document["rules"]), from_plain(Mapping[str, Sku], document["skus"]),
             document["digest"], from_plain(Mapping[str, Profile], document["profiles"]),
-            None if document["xids"] is None else from_plain(XidTable, document["xids"]))
+            None if document["xids"] is None else from_plain(XidTable, document["xids"]),
+            None if document["kernel"] is None else from_plain(KernelRules, document["kernel"]))
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
         raise UsageError(f"the compiled rules cannot be read ({said}); install the agent again") from error
+
+
+def _judged(kernel: KernelRules) -> KernelRules:
+    """Without what only people read: examples, and what baselines do not accept."""
+    entries = tuple(dataclasses.replace(entry, examples=()) for entry in kernel.catalogue.entries if not entry.disabled)
+    baselines = tuple(dataclasses.replace(baseline, proposed={}, expired={}, looks={}) for baseline in kernel.baselines)
+    return KernelRules(Catalogue(entries), baselines)
 
 
 def on_a_node(ruleset: Ruleset) -> Ruleset:

@@ -63,19 +63,21 @@ class Check:
     summary: str
     fleet: bool
     counts: bool = False
+    peers: bool = False
 
 
 CHECKS: dict[str, Check] = {}
 
 
-def check(name: str, *, counts: bool = False) -> Callable[[CheckFunction], CheckFunction]:
+def check(name: str, *, counts: bool = False, peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
     """Registers a check of one node under `subject.property`.
 
     `counts` says that it concludes from what is not there: then the whole collection must have been measured, or nothing is said.
+    `peers` asks that each finding be told with how many nodes of the sweep have one of the same subject.
     """
 
     def register(function: CheckFunction) -> CheckFunction:
-        _register(name, function, fleet=False, counts=counts)
+        _register(name, function, fleet=False, counts=counts, peers=peers)
         return function
 
     return register
@@ -94,7 +96,8 @@ def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
     return register
 
 
-def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False) -> None:
+def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False,
+              peers: bool = False) -> None:
     if name in CHECKS and CHECKS[name].function.__module__ != function.__module__:
         raise ValueError(f"the check {name} is defined in {CHECKS[name].function.__module__} already")
     hints = get_type_hints(function)
@@ -110,7 +113,7 @@ def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool,
         raise ValueError(f"the check {name} has no docstring, and `muster explain` shows it")
     if fleet and not facts:
         raise ValueError(f"the fleet check {name} takes no fact, expected one at least")
-    CHECKS[name] = Check(name, function, tuple(facts), parameters, summary, fleet, counts)
+    CHECKS[name] = Check(name, function, tuple(facts), parameters, summary, fleet, counts, peers)
 
 
 def increase(now: Fact, before: Fact, counter: str) -> int:

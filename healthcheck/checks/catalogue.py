@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE
 from healthcheck.checks import (
     bmc,
     boot,
@@ -26,7 +27,7 @@ from healthcheck.checks import (
     gpu_process,
     hca,
     host,
-    kernel,
+    kernel_event,
     limits,
     memory,
     module,
@@ -60,11 +61,11 @@ OURS = (
     cpu, limits, memory, numa, pcie, pcie_config, process,
     container, counter, hca,
     dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,
-    gpu_power, host, kernel, nvlink, port, site, xid,
+    gpu_power, host, kernel_event, nvlink, port, site, xid,
 )
 GROUP = "muster.checks"
 # Facts that are read from no machine: the sweep hands them in.
-HANDED_IN = (EARLIER_BOOT, PORT_PLANS, XID_TABLE)
+HANDED_IN = (EARLIER_BOOT, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE, KERNEL_BASELINE)
 
 
 def load() -> None:

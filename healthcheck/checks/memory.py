@@ -1,19 +1,19 @@
 """Checks of main memory: its errors, what is left of it, and what the kernel's log says of it.
 
-The kernel's lines: mm/oom_kill.c, drivers/edac/edac_mc.c, arch/x86/kernel/cpu/mce, drivers/firmware/efi/cper.c, kernel/hung_task.c.
+The kernel's lines: drivers/edac/edac_mc.c, arch/x86/kernel/cpu/mce, drivers/firmware/efi/cper.c.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
+from healthcheck.baseline.model import MOST_DISTINCT
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.checks.trend import elapsed
 from healthcheck.facts.edac import Edac, Errors
 from healthcheck.facts.gpu_process import GpuLoad
-from healthcheck.facts.kernel import KernelLine, KernelLog
+from healthcheck.facts.kernel import KernelLine, KernelLog, as_dmesg
 from healthcheck.facts.look import Look
 from healthcheck.facts.memory import MemoryUse
 from healthcheck.outcome import Finding
@@ -22,12 +22,10 @@ _GIB = 2**30
 _HOUR_S = 3600.0
 _DAY_S = 86400.0
 
-_OOM = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Killed process (\d{1,10}) \(([^\n]{1,64}?)\)")
 # What itself says that it was corrected, one line of each report.
 _CORRECTED = re.compile(
     r"EDAC [^\n]{0,60}: \d+ CE |\[Hardware Error\]: event severity: corrected|\[Hardware Error\]: Corrected error"
 )
-_HUNG = re.compile(r"task (\S{1,64}?):(\d{1,10}) blocked for more than (\d{1,7}) seconds")
 _LONGEST = 200
 
 
@@ -101,35 +99,13 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
                       f"at most {most_percent:g} % of memory")
 
 
-@check("kernel.oom")
-def kernel_oom(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
-    """The kernel killed no process for want of memory within so many hours before its newest record."""
-    lines = _recent(kernel_log, _OOM, hours)
-    killed = Counter(match[2] for line in lines if (match := _OOM.search(line.text)))
-    for name, number in killed.most_common(5):
-        groups = sum("cgroup" in line.text for line in lines if f"({name})" in line.text)
-        where = ", by its own memory limit" if groups == number else ""
-        times = "once" if number == 1 else f"{number} times"
-        yield Finding(name, f"killed {times}{where}", "no process killed for want of memory")
-
-
 @check("kernel.hardware_corrected")
 def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float) -> Iterator[Finding]:
     """The log holds no more than so many reports of corrected hardware errors within the hours before its newest record."""
     lines = _recent(kernel_log, _CORRECTED, hours)
     if len(lines) > most:
-        yield Finding("kernel log", f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}")
-
-
-@check("kernel.hung_task")
-def kernel_hung_task(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
-    """The kernel's detector of hung tasks reported none within so many hours before its newest record."""
-    found: dict[str, tuple[str, int]] = {}
-    for line in _recent(kernel_log, _HUNG, hours):
-        if match := _HUNG.search(line.text):
-            found[f"{match[1]}, process {match[2]}"] = f"blocked for more than {match[3]} s", int(line.seconds)
-    for subject, (what, at) in list(found.items())[:10]:
-        yield Finding(subject, f"{what}, {at} s after boot", "no task blocked so long")
+        told = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
+        yield Finding("kernel log", f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}", lines=told)
 
 
 def _recent(log: KernelLog, pattern: re.Pattern[str], hours: float) -> list[KernelLine]:

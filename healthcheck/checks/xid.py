@@ -12,7 +12,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
+from healthcheck.baseline.model import MOST_DISTINCT
 from healthcheck.checks.base import NotJudged, check
+from healthcheck.facts.kernel import as_dmesg
 from healthcheck.facts.xid import SXid, Xid, Xids
 from healthcheck.nvlinkdecode import Decoded, decode
 from healthcheck.outcome import Finding, Note, Owner, Repair
@@ -101,7 +103,7 @@ def kernel_xid_recovery(xids: Xids, xid_table: XidTable, *, hours: float) -> Sai
         meaning = f"the driver asks for: {recovery.says}" if known else "the driver asks for what no table holds"
         owner = OWNERS.get(recovery.action, Owner.OPERATOR)
         yield Finding(_subject(event), _told([event]), "no recovery action", _sentences(meaning, recovery.remedy), owner,
-                      REPAIRS.get(recovery.action))
+                      REPAIRS.get(recovery.action), _lines([event]))
     if met:
         yield Note(f"no longer asked for, by NVML: {_few([_subject(event) for event in met])}")
     yield from _older(old, xids, hours)
@@ -150,7 +152,7 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
                 observed = f"{len(bursts)} bursts in {repeat.hours:g} h{_processes(bursts)}, {_told([b[0] for b in bursts], count=False)}"
                 remedy = _sentences(repeat.why, repeat.remedy or xid_table.remedy(repeat.action))
                 yield Finding(f"{where}, Xid {numbers}", observed, f"fewer than {repeat.count} bursts", remedy, repeat.owner,
-                              REPAIRS.get(repeat.action))
+                              REPAIRS.get(repeat.action), _lines([event for burst in bursts for event in burst]))
 
 
 @check("kernel.sxid")
@@ -168,7 +170,7 @@ def kernel_sxid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
         owner = entry.owner if entry else Owner.VENDOR
         yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, _reach(entry, group, xids.events), remedy), owner,
-                      REPAIRS.get(action))
+                      REPAIRS.get(action), _lines(group))
     yield from _older(old, xids, hours)
 
 
@@ -181,7 +183,7 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word"
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(Action.MONITOR)
         owner = entry.owner if entry else Owner.OPERATOR
-        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, remedy), owner, Repair.WATCH)
+        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, remedy), owner, Repair.WATCH, _lines(group))
     yield from _older(old, xids, hours)
 
 
@@ -383,7 +385,12 @@ def _subject(event: Xid) -> str:
 
 
 def _finding(subject: str, group: Sequence[Xid], meaning: str, remedy: str, owner: Owner | None, action: Action) -> Finding:
-    return Finding(subject, _told(group), "no such Xid", _sentences(meaning, remedy), owner, REPAIRS.get(action))
+    return Finding(subject, _told(group), "no such Xid", _sentences(meaning, remedy), owner, REPAIRS.get(action), _lines(group))
+
+
+def _lines(group: Sequence[Xid] | Sequence[SXid]) -> tuple[str, ...]:
+    """The reports themselves, the first that differ."""
+    return tuple(dict.fromkeys(as_dmesg(event.seconds, event.text) for event in group))[:MOST_DISTINCT]
 
 
 def _told(group: Sequence[Xid] | Sequence[SXid], *, count: bool = True) -> str:

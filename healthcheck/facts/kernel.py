@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
 
+from healthcheck.baseline.model import Line
 from healthcheck.facts.base import Captures, Fact, Partial, Unread, fact
 from healthcheck.facts.host import UPTIME, uptime
 from healthcheck.probes import MIB, Kind, Probe
@@ -15,7 +16,11 @@ from healthcheck.probes import MIB, Kind, Probe
 KMSG = "/dev/kmsg"
 LOG = Probe("kernel.log", Kind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)
 
-_RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),[^;\n]{0,60};(.*)$", re.MULTILINE)
+_RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,200});(.*)$", re.MULTILINE)
+_CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
+# Flags of ours, for the lines of a saved log that says neither: the kernel always knows both.
+NO_TIME = "muster-notime"
+NO_PRIORITY = "muster-nopriority"
 _LONGEST = 8192  # the kernel's own limit for a record
 # What the text of one record may hold: any byte that is not a control character comes as it is, others as \xNN.
 _HEX = re.compile(r"\\x([0-9a-f]{2})")
@@ -60,6 +65,10 @@ class KernelLog(Fact):
             end = start - 1
         return 0.0
 
+    def records(self) -> Records:
+        """All of them, oldest first."""
+        return Records(_RECORD.findall(self.text))
+
     def matching(self, pattern: re.Pattern[str]) -> Iterator[KernelLine]:
         """The records whose text holds the pattern, oldest first. `pattern` must not match across lines.
 
@@ -68,11 +77,46 @@ class KernelLog(Fact):
         at = 0
         while found := pattern.search(self.text, at):
             record = _RECORD.match(self.text, self.text.rfind("\n", at and at - 1, found.start()) + 1)
-            if record and found.start() >= record.start(4):
-                yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, unescape(record[4][:_LONGEST]))
+            if record and found.start() >= record.start(5):
+                yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, unescape(record[5][:_LONGEST]))
             at = self.text.find("\n", found.end()) + 1
             if not at:
                 return
+
+
+class Records(Sequence[Line]):
+    """Records as lines, each made when it is asked for: of most only the text is looked at, which `texts` holds."""
+
+    def __init__(self, found: Sequence[tuple[str, str, str, str, str]]) -> None:
+        self._found = found
+        self.texts = [unescape(text[:_LONGEST]) if "\\x" in text else text[:_LONGEST] for _, _, _, _, text in found]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Line]: ...
+
+    def __getitem__(self, index: int | slice) -> Line | list[Line]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        priority, sequence, microseconds, flags, _ = self._found[index]
+        seconds: float | None = int(microseconds) / 1e6
+        level: int | None = int(priority) & 7
+        caller = ""
+        if len(flags) > 1:
+            caller = said[1] if (said := _CALLER.search(flags)) else ""
+            seconds = None if NO_TIME in flags else seconds
+            level = None if NO_PRIORITY in flags else level
+        return Line(self.texts[index], seconds, level, int(sequence), int(priority) >> 3, caller)
+
+
+def as_dmesg(seconds: float | None, text: str) -> str:
+    """A record as dmesg prints it, and as findings quote it."""
+    return text if seconds is None else f"[{seconds:12.6f}] {text}"
 
 
 def unescape(text: str) -> str:
@@ -105,4 +149,4 @@ def kernel_log(captures: Captures) -> Any:
     capture = captures.capture(LOG)
     if capture is not None and "overwritten" in capture.note:
         return Partial(log, capture.note)
-    return log
+    return log if capture is None or not capture.note else replace(log, caveat="; ".join(filter(None, (log.caveat, capture.note))))

@@ -52,7 +52,7 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    """`remedy` and `owner` are there only where they are not the rule's."""
+    """`remedy` and `owner` are there only where they are not the rule's, `lines` where it was read from a log."""
     document: dict[str, Any] = {"subject": finding.subject, "observed": finding.observed, "expected": finding.expected}
     if finding.remedy:
         document["remedy"] = finding.remedy
@@ -60,6 +60,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         document["owner"] = finding.owner.value
     if finding.repair is not None:
         document["repair"] = finding.repair.value
+    if finding.lines:
+        document["lines"] = list(finding.lines)
     return document
 
 

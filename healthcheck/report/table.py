@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from healthcheck.assess import Assessed
-from healthcheck.outcome import NodeReport, NodeState, Owner, Result, Severity, Status
+from healthcheck.outcome import NodeReport, NodeState, Origin, Owner, Result, Severity, Status
 from healthcheck.rule import Rule
 from healthcheck.sku import Sku
 from inventory.text import clean
@@ -130,6 +130,8 @@ def _say_not_judged(line: Line, reports: Sequence[NodeReport], fold: Fold) -> No
         for result in report.results:
             if result.status is Status.SKIPPED:
                 said.setdefault(("skipped", _kind(result.reason)), {}).setdefault(result.rule, []).append(report.node)
+            elif _ours_and_of_no_account(result):
+                said.setdefault(("unknown", result.reason), {}).setdefault(result.rule, []).append(report.node)
             elif result.status is Status.PASS and result.reason:
                 said.setdefault(("passed, but", result.reason), {}).setdefault(result.rule, []).append(report.node)
     if said:
@@ -204,7 +206,13 @@ def _whose(owner: Owner | None) -> str:
 
 
 def _told(report: NodeReport) -> list[Result]:
-    return [result for result in report.results if result.status in (Status.FAIL, Status.UNKNOWN)]
+    return [result for result in report.results
+            if result.status in (Status.FAIL, Status.UNKNOWN) and not _ours_and_of_no_account(result)]
+
+
+def _ours_and_of_no_account(result: Result) -> bool:
+    """Something of ours is missing, on every node alike, that changes no node's state: one line for all of them will do."""
+    return result.status is Status.UNKNOWN and result.severity is Severity.INFO and result.origin is Origin.MUSTER
 
 
 def _rank(result: Result) -> tuple[int, int, str]:

@@ -16,6 +16,8 @@ from healthcheck.triage.verdict import Fault
 _REPAIRS = tuple(Repair)
 _ISOLATIONS = tuple(Isolation)
 Key = tuple[str, str]
+# What is merely new in the kernel's log takes no node from jobs, whatever a policy says.
+MERELY_NEW = frozenset({"kernel-novel"})
 
 
 def of(problem: Problem) -> Of | None:
@@ -71,6 +73,9 @@ def _fault(
     history = [*here, *(before.problems if before is not None else ())]
     because: list[str] = []
     isolation = kind.isolation
+    if isolation is not Isolation.NONE and {problem.rule for problem in here} <= MERELY_NEW:
+        isolation = Isolation.NONE
+        because.append("a line that is merely new isolates nobody")
     if isolation is not Isolation.NONE and not _sure(kind, here, history, policy):
         isolation = Isolation.NONE
         because.append(f"seen in {max(problem.sweeps for problem in here)} of the {kind.confirm} sweeps that it takes")

@@ -6,7 +6,7 @@ import pytest
 
 from healthcheck.outcome import Owner, Repair
 from healthcheck.triage.faults import faults, suspect_node
-from healthcheck.triage.policy import Isolation
+from healthcheck.triage.policy import FaultKind, Isolation
 from tests.healthcheck.triage.made import NOW, at, past, policy, problem, repaired
 
 
@@ -142,3 +142,10 @@ def test_several_components_that_repeat_accuse_what_they_share() -> None:
 def test_the_worst_fault_comes_first() -> None:
     node = past("n1", problem("fan", severity="warning"), problem("kernel-xid"), problem("gpu-count", began=-0.5))
     assert [fault.kind.id for fault in faults(node, policy(), NOW)] == ["lost", "error", "watch"]
+
+
+def test_a_kernel_line_that_is_merely_new_isolates_nobody_whatever_a_policy_says() -> None:
+    kind = FaultKind("novel", "", ("kernel-novel",), isolation=Isolation.EVICT, repair=Repair.REPLACE)
+    fault = only(past("n1", problem("kernel-novel", severity="warning", sweeps=9)), kinds=(kind,))
+    assert (fault.kind.id, fault.isolation) == ("novel", Isolation.NONE)
+    assert "merely new" in fault.because[0]

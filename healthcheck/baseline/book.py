@@ -1,0 +1,86 @@
+"""What the kernel's log is judged by, as facts that a sweep hands in: the catalogue, and the baseline that fits the node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from healthcheck.baseline.catalogue import Catalogue
+from healthcheck.baseline.model import Baseline, Entry, Kind, Scope, Told
+from healthcheck.baseline.scope import fitting, words
+from healthcheck.facts.base import Fact, Unmeasured
+from healthcheck.outcome import Origin, Severity
+
+KERNEL_CATALOGUE = "kernel_catalogue"
+KERNEL_BASELINE = "kernel_baseline"
+
+_MOST_REMEMBERED = 100_000
+_WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+
+
+@dataclass(frozen=True)
+class KernelRules:
+    """The catalogue and every baseline of the rules folders; `chosen` is the one that a person says all are judged by."""
+
+    catalogue: Catalogue
+    baselines: tuple[Baseline, ...] = ()
+    chosen: Baseline | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCatalogue(Fact):
+    """The catalogue. Lines of one template all match an entry, or none does, so each template is looked up once."""
+
+    name: str
+    catalogue: Catalogue = field(repr=False)
+    by_template: dict[str, Entry | None] = field(default_factory=dict, repr=False)
+
+    def entry(self, told: Told) -> Entry | None:
+        """The entry that knows this event: the one that knows its head, or a worse one that knows another of its lines."""
+        found = self._of_head(told)
+        if told.kind is Kind.LINE:
+            return found
+        entries = {entry.id: entry for line in told.lines if (entry := self.catalogue.find(line.text)) is not None}
+        worst = min(entries.values(), key=_rank, default=None)
+        return worst if worst is not None and (found is None or _rank(worst) < _rank(found)) else found
+
+    def _of_head(self, told: Told) -> Entry | None:
+        try:
+            return self.by_template[told.template]
+        except KeyError:
+            if len(self.by_template) >= _MOST_REMEMBERED:
+                self.by_template.clear()
+            found = self.by_template[told.template] = self.catalogue.find(told.head)
+            return found
+
+
+def _rank(entry: Entry) -> int:
+    return _WORST_FIRST.index(entry.severity)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelBaseline(Fact):
+    """The baseline that fits a node. Where none does, `there` is false, `why` says so, and `baseline` is not measured, for want of ours.
+
+    `exact` says that it is of this very kernel, driver and firmware; else `why` says what differs.
+    """
+
+    name: str
+    there: bool
+    exact: bool
+    why: str
+    baseline: Baseline = field(repr=False)
+
+
+def judged_by(rules: KernelRules, scope: Scope) -> KernelBaseline:
+    """The baseline for a node of this SKU whose log says this of kernel, driver and firmware."""
+    given = rules.chosen
+    fit = fitting(rules.baselines if given is None else [given], scope if given is None else replace(scope, sku=given.scope.sku))
+    if given is not None and fit.baseline is None:
+        why = f"judged by the baseline {given.name}, as told, which is for {words(given.scope)}"
+        return KernelBaseline("kernel log", True, False, why, given)
+    if fit.baseline is not None:
+        return KernelBaseline("kernel log", True, fit.exact, fit.why, fit.baseline)
+    why = f"{fit.why}, so what is new is not judged (muster baseline learn)"
+    missing: Any = Unmeasured(why, Origin.MUSTER)
+    return KernelBaseline("kernel log", False, False, fit.why, missing)

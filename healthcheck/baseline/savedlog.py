@@ -1,0 +1,65 @@
+"""A saved kernel log as a recording, so that the facts, checks and judge of a sweep judge it; and its findings in the file's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from healthcheck.baseline.forms import to_kmsg
+from healthcheck.baseline.model import Log
+from healthcheck.checks.base import CHECKS
+from healthcheck.facts.base import FACTS
+from healthcheck.facts.kernel import KMSG, LOG, as_dmesg
+from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Status, state_of
+from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
+from healthcheck.rule import Rule
+from inventory.text import clean
+
+_LONGEST = 8192
+_WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.PASS, Status.SKIPPED)
+
+
+def recording(name: str, log: Log, now: float) -> Recording:
+    """The look that would have brought this log, and nothing else; `now` is the head's clock (epoch seconds)."""
+    text = to_kmsg(log)
+    capture = Capture(Outcome.DONE, bytes=len(text), files={KMSG: FileCapture(Outcome.DONE, text)}, note="; ".join(log.caveats))
+    return Recording(name, now, Host("", log.boot, now, 0, "", "", 0.0), None, {LOG.id: capture})
+
+
+def judged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Those of the rules that a kernel log alone is enough for."""
+    return tuple(rule for rule in rules if not rule.checked.fleet and _reads_the_log(rule))
+
+
+def _reads_the_log(rule: Rule) -> bool:
+    wanted = [FACTS[name] for name in CHECKS[rule.checked.name].facts if name in FACTS]
+    return bool(wanted) and all(fact.probes == (LOG,) for fact in wanted)
+
+
+def in_its_words(report: NodeReport, log: Log) -> NodeReport:
+    """The report, its findings' lines as they stand in the file."""
+    raw = {clean(as_dmesg(line.seconds, line.text), _LONGEST): clean(own, _LONGEST) for line, own in zip(log.lines, log.raw, strict=True)}
+
+    def told(finding: Finding) -> Finding:
+        return replace(finding, lines=tuple(raw.get(line, line) for line in finding.lines)) if finding.lines else finding
+
+    return replace(report, results=tuple(
+        replace(result, findings=tuple(map(told, result.findings))) if result.findings else result for result in report.results))
+
+
+def merged(reports: Sequence[NodeReport]) -> NodeReport:
+    """One report of the boots of one file, oldest first: each finding says of which boot it is, and the worst word counts."""
+    if len(reports) == 1:
+        return reports[0]
+    results = tuple(_over_boots(boots) for boots in zip(*(report.results for report in reports), strict=True))
+    state = state_of(results)
+    reason = "; ".join(f"boot {number} of {len(reports)}: {report.reason}" for number, report in enumerate(reports, 1) if report.reason)
+    return replace(reports[-1], state=state, results=results, reason="" if state is NodeState.HEALTHY else clean(reason, 1000))
+
+
+def _over_boots(results: Sequence[Result]) -> Result:
+    worst = min(results, key=lambda result: _WORST_FIRST.index(result.status))
+    findings = tuple(replace(finding, observed=f"boot {number} of {len(results)}: {finding.observed}")
+                     for number, result in enumerate(results, 1) for finding in result.findings)
+    reasons = [f"boot {number} of {len(results)}: {result.reason}" for number, result in enumerate(results, 1) if result.reason]
+    return replace(worst, findings=findings, reason=clean("; ".join(reasons), 1000))

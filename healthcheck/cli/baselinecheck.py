@@ -1,0 +1,151 @@
+"""`muster baseline check`: judge a saved kernel log, by the catalogue of known faults and a baseline, without any inventory."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.errors import UsageError
+from inventory.text import clean, short
+
+if TYPE_CHECKING:
+    from healthcheck.baseline.book import KernelRules
+    from healthcheck.baseline.model import Baseline
+    from healthcheck.outcome import NodeReport
+    from healthcheck.ruleset import Ruleset
+
+_MOST = 256 << 20       # bytes of a file
+
+
+@click.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--baseline", "-b", metavar="B", help="The baseline to judge by: a file. Default: those of the rules folders that fit.")
+@click.option("--sku", metavar="NAME", help="The machine's SKU, by which a baseline of the rules folders is chosen.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules, catalogue entries and baselines over the packaged ones.")
+@click.option("--format", "form", type=click.Choice(("table", "json", "jsonl")), default="table", show_default=True)
+def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: str | None, form: str) -> int:
+    """Say what is wrong in saved kernel logs: known faults by the catalogue, and with a baseline what no healthy node says.
+
+    FILE is what dmesg, journalctl -k or a syslog wrote, in any of their forms, or /dev/kmsg, plain or compressed; - is standard
+    input. Needs neither an inventory nor a baseline. A file of several boots is judged boot by boot.
+
+    \b
+    dmesg | muster baseline check -
+    muster baseline check /dev/kmsg --format json | jq '.nodes[].results[].findings'
+    muster baseline check gpu007.dmesg gpu008.dmesg.gz --baseline h100.yaml
+
+    Exit: 0 fine, 1 a warning or critical fault, 2 usage, 3 nothing failed but no baseline fits, or a part could not be seen.
+    """
+    from healthcheck import rulesfolder
+    from healthcheck.outcome import exit_code
+    from healthcheck.report import document
+    from healthcheck.ruleset import load_ruleset
+    from healthcheck.saved import timestamp
+
+    ruleset = load_ruleset(rulesfolder.folders(rules))
+    if sku is not None and sku not in ruleset.skus:
+        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    chosen = _by(ruleset, baseline)
+    started = time.time()
+    reports = tuple(_judged(file, chosen, sku) for file in files)
+    ended = time.time()
+    if form == "table":
+        _page(reports, chosen, ended - started)
+    else:
+        whole = document.document(reports, started=timestamp(started), finished=timestamp(ended), partial=False)
+        click.echo(document.as_json(whole) if form == "json" else document.as_jsonl(whole))
+    return exit_code(reports)
+
+
+def _by(ruleset: Ruleset, baseline: str | None) -> Ruleset:
+    """The rules that a kernel log is enough for. Here, where nothing else is asked, a missing baseline counts."""
+    from healthcheck.baseline.savedlog import judged
+    from healthcheck.outcome import Severity
+
+    rules = tuple(replace(rule, severity=Severity.WARNING) if rule.checked.name == "kernel.baseline" else rule
+                  for rule in judged(ruleset.rules))
+    if ruleset.kernel is None or baseline is None:
+        return replace(ruleset, rules=rules)
+    return replace(ruleset, rules=rules, kernel=replace(ruleset.kernel, chosen=_loaded(baseline, ruleset.kernel)))
+
+
+def _loaded(path: str, kernel: KernelRules) -> Baseline:
+    from healthcheck.baseline.fileload import load
+
+    return load(Path(path), kernel.catalogue)
+
+
+def _judged(file: str, ruleset: Ruleset, sku: str | None) -> NodeReport:
+    from healthcheck.assess import Assessment
+    from healthcheck.baseline.forms import read
+    from healthcheck.baseline.savedlog import in_its_words, merged, recording
+    from inventory.model import Node
+
+    name = clean("standard input" if file == "-" else Path(file).name, 200)
+    logs = read(_bytes(file), name)
+    if not logs:
+        raise UsageError(f"{short(file)} holds no line of a kernel log; dmesg, journalctl -k and /var/log/kern.log write such")
+    reports = []
+    for log in logs:
+        assessment = Assessment([Node(name, sku=sku)], ruleset)
+        assessment.add(recording(name, log, time.time()))
+        (report,) = assessment.finish().reports
+        reports.append(in_its_words(report, log))
+    return merged(reports)
+
+
+def _bytes(file: str) -> bytes:
+    if file == "-":
+        data = sys.stdin.buffer.read(_MOST + 1)
+    else:
+        try:
+            data = _records(file) if stat.S_ISCHR(Path(file).stat().st_mode) else _read(file)
+        except OSError as error:
+            raise UsageError(f"{short(file)} cannot be read: {error.strerror}") from None
+    if len(data) > _MOST:
+        raise UsageError(f"{short(file)} is longer than {_MOST >> 20} MiB; give the part that is of interest, with tail -c {_MOST}")
+    return data
+
+
+def _read(file: str) -> bytes:
+    with Path(file).open("rb") as opened:
+        return opened.read(_MOST + 1)
+
+
+def _records(device: str) -> bytes:
+    """What /dev/kmsg holds now: a record with each read, until there is none."""
+    held = []
+    opened = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            try:
+                record = os.read(opened, 1 << 14)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:
+                continue        # the kernel wrote over it; the next read goes on with the oldest that is left
+            if not record:
+                break
+            held.append(record)
+    finally:
+        os.close(opened)
+    return b"".join(held)
+
+
+def _page(reports: Sequence[NodeReport], ruleset: Ruleset, seconds: float) -> None:
+    from rich.console import Console
+
+    from healthcheck.assess import Assessed
+    from healthcheck.report.table import Heading, render
+
+    console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+    rules = {rule.id: rule for rule in ruleset.rules}
+    render(console, Assessed(tuple(reports)), rules, Heading("saved kernel logs", seconds, False, len(rules)), ", ".join)
