@@ -72,7 +72,8 @@ _REGISTER = r"(?:[RE][A-D]X|[RE][SD]I|[RE][BS]P|[RE]IP|R\d\d|FS|CS|DS|CR\d|DR\d|
 _TRACE = _any(
     # the call trace
     rf"\s{{0,4}}(?:\[<[0-9a-f]{{0,16}}>\] )?(?:\? )?{_SYMBOL}(?: \[[^\]\n]{{1,80}}\])?(?: \([A-Z]{{1,4}}\))?\s{{0,2}}$",
-    r"\s{0,4}\[<[0-9a-f]{0,16}>\] ", r"\[[0-9a-f]{16}\] \[[0-9a-f]{16}\] ", r"\s{0,2}</?(?:TASK|IRQ|NMI|SOFTIRQ|EOI|UNK|#[A-Z]{2}|ENTRY_TRAMPOLINE)>",
+    r"\s{0,4}\[<[0-9a-f]{0,16}>\] ", r"\[[0-9a-f]{16}\] \[[0-9a-f]{16}\] ",
+    r"\s{0,2}</?(?:TASK|IRQ|NMI|SOFTIRQ|EOI|UNK|#[A-Z]{2}|ENTRY_TRAMPOLINE)>",
     r"Stack:\s?$", r"\s[0-9a-f]{16} [0-9a-f]{16}\b", r"---\[ end ",
     # registers: x86 and POWER, arm64
     rf"{_REGISTER}: ?\s{{0,3}}[0-9a-f(<b_[]", rf"RIP: (?:[0-9a-f]{{4}}:)?{_SYMBOL}", r"RIP  ?\[<", r"RSP <", r"PGD [0-9a-f]", r"#PF: ",
@@ -82,7 +83,8 @@ _TRACE = _any(
     r"Modules linked in:", r"Unloaded tainted modules:", r"last unloaded:", r"Kernel Offset: ", r"Hardware name: ", r"Workqueue: ",
     r"\s[a-z0-9_]{2,40}(?:\([A-Z]{1,5}\))?(?: [a-z0-9_]{2,40}(?:\([A-Z]{1,5}\))?){5}",
     r"Process [^\n]{1,64} \(pid: \d", r"task: [0-9a-f]{8,16} ", r"task:[^\n]{1,64} state:[A-Z]",
-    r"[^\n]{1,24}\s[DRSTZIX]\s{1,8}(?:[0-9a-f]{16}\s|running task|stack:|\d{1,8}\s{1,8}\d{1,10}\s{1,8}\d{1,10}\s)", r"\s{5,8}(?:Not tainted|Tainted: )", r"Tainted: \[",
+    r"[^\n]{1,24}\s[DRSTZIX]\s{1,8}(?:[0-9a-f]{16}\s|running task|stack:|\d{1,8}\s{1,8}\d{1,10}\s{1,8}\d{1,10}\s)",
+    r"\s{5,8}(?:Not tainted|Tainted: )", r"Tainted: \[",
     r"\"echo 0 > /proc/sys/kernel/hung_task", r"note: [^\n]{1,64} exited with ",
     r"irq event stamp: ", r"(?:hard|soft)irqs last ", r"Preemption disabled at", r"Sending NMI from CPU",
     r"Showing (?:busy workqueues|all locks|backtrace)", r"Rebooting in \d", r"Shutting down cpus with NMI", r"Dumping ftrace buffer",
@@ -108,14 +110,19 @@ _OOM = _any(
     r"\d{1,12} (?:total pagecache pages|pages (?:in swap cache|RAM|HighMem|reserved|cma|hwpoisoned))",
     r"Swap cache stats:", r"(?:Free|Total) swap\s{1,4}=", r"Unreclaimable slab info", r"Name\s{10,40}Used\s{1,20}Total",
     r"[\w.:-]{2,40}\s{1,40}\d{1,12}KB\s{1,12}\d{1,12}KB$",
-    r"[^\n]{1,64} cpuset=\S{1,200} mems_allowed=\d", r"Tasks state \(memory values", r"\[\s{0,4}pid\s{0,4}\]\s{1,4}uid", r"\[\s{0,8}\d{1,10}\]\s{1,8}\d{1,10}\s{1,8}\d",
+    r"[^\n]{1,64} cpuset=\S{1,200} mems_allowed=\d", r"Tasks state \(memory values", r"\[\s{0,4}pid\s{0,4}\]\s{1,4}uid",
+    r"\[\s{0,8}\d{1,10}\]\s{1,8}\d{1,10}\s{1,8}\d",
     r"(?:memory|swap|kmem|memory\+swap): usage \d", r"Memory cgroup stats for ", r"[a-z_]{3,32} \d{1,20}$", r"Tasks? in /",
 )
 _MACHINE_HEAD = _any(
     r"Hardware error from APEI", r"[A-Z][\w ,-]{3,60} error[,.]", r"CPU \d{1,5}: Machine Check", r"Machine check: ",
 )
 _EDAC = r"EDAC [\w-]{1,24} MC\d{1,4}: (?:HANDLING MCE|CPU \d|TSC |ADDR |MISC |PROCESSOR )"
-_AER_OPEN = r"AER: (?:Multiple )?(?:Un)?[Cc]orrect(?:ed|able)(?: \((?:Non-)?Fatal\))? error (?:message )?received(?:(?: from|:) (?P<source>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]))?"
+_ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_AER_OPEN = (
+    r"AER: (?:Multiple )?(?:Un)?[Cc]orrect(?:ed|able)(?: \((?:Non-)?Fatal\))? error (?:message )?received"
+    rf"(?:(?: from|:) (?P<source>{_ADDRESS}))?"
+)
 _AER = (
     r"(?:AER: )?\s{0,4}(?:device \[[0-9a-f]{4}:[0-9a-f]{4}\] error status|\[\s?\d{1,2}\] ?\S|TLP Header: |Error of this Agent"
     r"|aer_layer=|aer_uncor_severity)"
@@ -127,7 +134,7 @@ _PARTS = re.compile(_any(
     r"(?:mce: |BERT: |EDAC [\w-]{1,24}: )?(?:\{(?P<number>\d{1,10})\})?\[Hardware Error\]: "
     rf"(?:(?P<machine_open>Machine check events logged)|(?P<machine_head>{_MACHINE_HEAD})|(?P<machine>))",
     rf"(?P<edac>{_EDAC})",
-    r"(?:[\w.-]{1,32} )?(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): "
+    rf"(?:[\w.-]{{1,32}} )?(?P<device>{_ADDRESS}): "
     rf"(?:(?P<pcie_open>{_AER_OPEN})|(?P<pcie_head>(?:AER: )?PCIe Bus Error: )|(?P<pcie_weak>(?:AER: )?aer_status: )|(?P<pcie>{_AER})"
     r"|print_health_info:[^\n]{1,40}: (?:(?P<health_head>Health issue observed)|(?P<health_weak>synd )|(?P<health>)))",
     rf"(?P<trace>{_TRACE})", rf"(?P<oom>{_OOM})",

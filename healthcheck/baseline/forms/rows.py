@@ -24,7 +24,6 @@ _HEAD = r"(?:<(\d{1,4})>|([a-z]{3,8}) {0,8}:([a-z]{3,6}) {0,8}: ?)?"
 _CALLER = r" ?(?:\[ {0,12}([TC]\d{1,10})\] ?)?"
 _SECONDS = r"\d{1,12}\.\d{1,9}"
 _DELTA = r"(?: <[^>\n]{0,24}>)?"
-_CLOCK = r"\d{1,2} \d\d:\d\d:\d\d"
 _NAMED = r"[A-Z][a-z]{2}"
 _PROGRAM = r"(?:\S{0,255}[^\s:] )?([^\s:\[]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
 _DATE = r"\d{4}-\d\d-\d\d"
@@ -68,7 +67,7 @@ FORMS = (
     _syslog("journalctl short-unix", rf"()(\d{{9,12}}\.\d{{1,9}}) {_PROGRAM}", Forward),
     MONOTONIC,
     PLAIN,
-    _dmesg("dmesg -T", rf"\[\S{{1,12}} ({_NAMED} {{1,2}}{_CLOCK} \d{{4}}){_DELTA}\]", Forward),
+    _dmesg("dmesg -T", rf"\[(?:\S{{1,12}} )?([^\]\n]{{3,20}} \d\d:\d\d:\d\d \d{{4}}){_DELTA}\]", Forward),
     _dmesg("dmesg --time-format delta", rf"\[< {{0,12}}(-?{_SECONDS})>\]", Deltas),
     _dmesg("dmesg --time-format reltime", rf"\[({_NAMED} ?\d{{1,2}} \d\d:\d\d| {{0,12}}[+-]{_SECONDS})\]", Deltas),
     _dmesg("dmesg --time-format iso", rf"({_DATE}T\d\d:\d\d:\d\d,\d{{1,9}}[+-]\d\d:?\d\d)(?= )", Forward),

@@ -7,6 +7,7 @@ import gzip
 import lzma
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,12 @@ def test_what_dmesg_prints_is_read_back(tmp_path: Path, options: tuple[str, ...]
         assert line.seconds is not None
         assert abs(line.seconds - at) <= near
     assert log.caveats == ()
+
+
+def test_times_in_another_language_are_left_out_of_the_text_and_unknown() -> None:
+    log = one("[So Okt  4 09:29:48 2026] Linux version 6.8.0\n[So Okt  4 09:29:49 2026] b\n")
+    assert texts(log) == ["Linux version 6.8.0", "b"]
+    assert seconds(log) == [None, None]
 
 
 def test_dmesg_tells_priorities_and_facilities_where_it_is_asked_to(tmp_path: Path) -> None:
@@ -390,6 +397,18 @@ def test_nothing_gives_no_boot() -> None:
     assert read(b"", "x") == ()
     assert read(b"\n\n\0\n", "x") == ()
     assert read(b"Nov 12 03:04:06 gpu001 systemd[1]: Started something.\n" * 3, "x") == ()
+
+
+@pytest.mark.parametrize("piece", [
+    b"x", b"[", b"{", b"{\n", b'{"a":\n', b"},{\n", b"5,", b"\\x41", b"\x1b[", b"\r", b" ", b"\n", b"-- Reboot --\n", b"a\n", b"Linux version \n", b"[ 9.0] a\n[ 0.0] b\n",
+    b"6,1,1,-;\\x0a\\x0a\\x0a\n", b"Nov 12 03:04:05 h kernel: a\n    b\n", b"__CURSOR=a\nMESSAGE=a\n", b"__CURSOR=a\nMESSAGE\n\xff\xff\xff\xff\xff\xff\xff\x7f\n",
+    b"Fri 2025-11-21 04:40:00.000000 UTC [s=a;i=1;b=1]\n    MESSAGE=a\n    a\n", b"____________________\n\ndmesg\n", b"\xff", b"\0",
+])
+def test_a_hostile_file_of_a_megabyte_takes_linear_time(piece: bytes) -> None:
+    data = piece * (1_000_000 // len(piece))
+    began = time.process_time()
+    read(data, "x")
+    assert time.process_time() - began < 8
 
 
 PIECES = st.lists(st.one_of(
