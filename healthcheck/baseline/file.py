@@ -41,7 +41,7 @@ _HEAD = "# What healthy nodes say in their kernel log, as `muster baseline learn
         "# `muster baseline review FILE` shows it, `muster baseline approve FILE` moves it.\n"
 # All but printable characters that neither a terminal, nor YAML, nor the order of text on a screen acts on; and the backslash itself.
 _UNSAFE = re.compile(
-    "[^\x20-\x5b\x5d-\x7e\xa0-\u200a\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+    r"[^\x20-\x5b\x5d-\x7e\xa0-\u200a\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _ESCAPED = re.compile(r"\\(\\|x[0-9a-f]{2}|u[0-9a-f]{4})?")
 
 

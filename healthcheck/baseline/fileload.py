@@ -54,7 +54,7 @@ def load(path: Path, catalogue: Catalogue) -> Baseline:
 
 
 def _refuse_known_faults(baseline: Baseline, marks: Mapping[str, Mark], catalogue: Catalogue) -> None:
-    held = [(one, fault) for one in baseline.known.values() if (fault := known_fault(one.template, one.example, catalogue))]
+    held = [(one, fault) for one in baseline.known.values() if (fault := known_fault(one.example, catalogue))]
     if not held:
         return
     one, fault = held[0]

@@ -6,13 +6,11 @@ fifty looks like trouble, most of them of a few templates: so much a person can 
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.baseline.masking import fill
 from healthcheck.baseline.model import Baseline, Entry, Kind, Known
 
 RARE = 0.2              # of the nodes or boots: what fewer than one in five of equal machines say is peculiar to these
@@ -32,13 +30,9 @@ _ANY_CASE = (
 _WORDS = re.compile(rf"\b(?:BUG|Bug|WARNING|(?i:{'|'.join(_ANY_CASE)}))\b")
 
 
-def known_fault(template: str, example: str, catalogue: Catalogue) -> Entry | None:
-    """The catalogue's entry for lines of this template, whichever of them are asked: its example may have been edited since."""
-    for text in (example, fill(template, random.Random(0)), template):  # noqa: S311  (any text of the template does)
-        found = catalogue.find(text)
-        if found is not None:
-            return found
-    return None
+def known_fault(example: str, catalogue: Catalogue) -> Entry | None:
+    """The catalogue's entry for lines of a template, of which this is one: all of them match it, or none does (model.Entry)."""
+    return catalogue.find(example)
 
 
 def trouble(text: str) -> str | None:
@@ -50,7 +44,7 @@ def trouble(text: str) -> str | None:
 def flags(known: Known, nodes: int, boots: int, catalogue: Catalogue) -> tuple[str, ...]:
     """Why it is not for bulk approval, the worst first; `nodes` and `boots` are how many were learned."""
     found = []
-    fault = known_fault(known.template, known.example, catalogue)
+    fault = known_fault(known.example, catalogue)
     if fault is not None:
         found.append(f"{_FAULT}{fault.id}")
     if known.kind is not Kind.LINE:

@@ -11,12 +11,10 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import hashlib
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from healthcheck.baseline.masking import fill, template
-from healthcheck.baseline.model import Baseline, Digest, Kind, Known, Phase, Scope, Told
+from healthcheck.baseline.model import LONGEST_LINE, Baseline, Digest, Kind, Known, Phase, Scope, Told
 from inventory.nodeset import expand, fold
 
 BOOT_KEPT = 12      # characters of a boot's id that tell it from others
@@ -89,20 +87,12 @@ def learn(digests: Sequence[Digest], scope: Scope, day: str, name: str = "") -> 
             said.setdefault(told.template, []).append(told)
         for text, events in said.items():
             if text not in seen:
-                seen[text] = _Seen(_example(events[0]))
+                seen[text] = _Seen(events[0].head[:LONGEST_LINE])
             seen[text].add(digest.node, events)
     everybody = frozenset(looks)
     known = {text: _known(text, entry, everybody, day) for text, entry in seen.items()}
     when = day if fresh else ""
     return Baseline(name, scope, len(looks), len(fresh), {}, _by_phase(began), proposed=_sorted(known), first=when, last=when, looks=looks)
-
-
-def _example(told: Told) -> str:
-    """A line that the template is of: of a report it need not be the first, nor be among those that were kept."""
-    for line in told.lines:
-        if template(line.text) == told.template:
-            return line.text
-    return fill(told.template, random.Random(0))  # noqa: S311  (any text of the template does)
 
 
 def _known(text: str, seen: _Seen, everybody: frozenset[str], day: str) -> Known:

@@ -84,8 +84,9 @@ def _heading(held: Baseline) -> str:
     expired = f", {len(held.expired)} expired" if held.expired else ""
     flagged = sum(bool(one.flags) for one in held.proposed.values())
     marked = f" ({flagged} flagged)" if flagged else ""
+    learned = f"of {many(held.nodes, 'node')} and {many(held.boots, 'boot')}, {held.first} to {held.last}"
     return (f"{clean(held.name, 80)}, for {clean(words(held.scope), 200)}: {len(held.known)} approved{expired}, "
-            f"{len(held.proposed)} proposed{marked}; of {many(held.nodes, 'node')} and {many(held.boots, 'boot')}, {held.first} to {held.last}")
+            f"{len(held.proposed)} proposed{marked}; {learned}")
 
 
 def _row(one: Known, held: Baseline) -> str:

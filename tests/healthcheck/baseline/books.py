@@ -1,0 +1,43 @@
+"""Digests, a small catalogue and baselines for the tests of learning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from healthcheck.baseline.approval import approve
+from healthcheck.baseline.catalogue import Catalogue
+from healthcheck.baseline.flags import flagged
+from healthcheck.baseline.learn import learn
+from healthcheck.baseline.masking import template
+from healthcheck.baseline.model import Baseline, Digest, Entry, Kind, Line, Phase, Scope, Told
+from healthcheck.outcome import Owner, Severity
+
+XID = "NVRM: Xid (PCI:0000:17:00): 79, pid=4711, name=python, GPU has fallen off the bus."
+CATALOGUE = Catalogue((Entry(
+    "gpu-lost", "Xid .*: 79,", Severity.CRITICAL, "The GPU does not answer any more.", "Reboot.", Owner.VENDOR, "NVIDIA's Xid catalogue",
+    (XID,), needs=("xid",),
+),))
+H100 = Scope("dgx-h100", "6.5.0-1007-nvidia")
+DAY, NEXT = "2026-11-01", "2026-11-21"
+
+
+def told(text: str, count: int = 1, phase: Phase = Phase.KERNEL, priority: int | None = 6, kind: Kind = Kind.LINE) -> Told:
+    return Told(template(text), kind, count, (Line(text, 1.5, priority),), phase, 1.5, 1.5, text, count)
+
+
+def digest(node: str, boot: str, *said: str | Told, scope: Scope = H100, began: Mapping[Phase, float] | None = None) -> Digest:
+    each = {one.template: one for one in (told(text) if isinstance(text, str) else text for text in said)}
+    return Digest(node, boot, tuple(each.values()), len(said), scope, began or {})
+
+
+def learned(*digests: Digest, day: str = DAY, name: str = "ours") -> Baseline:
+    return flagged(learn(digests, H100, day, name), CATALOGUE)
+
+
+def all_approved(baseline: Baseline, by: str = "anna", why: str = "acceptance") -> Baseline:
+    return approve(baseline, [one for one in baseline.proposed.values() if not one.flags], by, why)
+
+
+def fleet(says: Mapping[str, Sequence[str]], boot: str = "b1") -> list[Digest]:
+    """One boot of each node, by what it says."""
+    return [digest(node, f"{boot}-{node}", *lines) for node, lines in says.items()]
