@@ -90,7 +90,7 @@ _TRACE = _any(
     r"Showing (?:busy workqueues|all locks|backtrace)", r"Rebooting in \d", r"Shutting down cpus with NMI", r"Dumping ftrace buffer",
     # the page of 'Bad page state'
     r"page:[0-9a-f]{8,16} ", r"page: refcount", r"page dumped because", r"page_type: ", r"head: ?[0-9a-f]{16}", r"raw: [0-9a-f]{16}",
-    r"flags: 0x[0-9a-f]{8,16}\(", r"bad because of flags", r"page_owner ", r"addr:[0-9a-f]{8,16} vm_flags:",
+    r"flags: 0x[0-9a-f]{8,16}\(", r"bad because of flags", r"page_owner (?:tracks|info)", r"addr:[0-9a-f]{8,16} vm_flags:",
     # the CPUs of a stall
     r"(?:rcu:)?\s{1,12}(?:\d{1,5}-[.!?OoNTD0-9]{3,5}: |\(detected by |\(t=\d|Tasks blocked on level-)",
     r"rcu:\s{1,24}(?:hardirqs|number:|cputime:)",

@@ -6,14 +6,13 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.forms.found import NAMES_ITSELF, Found
 from healthcheck.baseline.model import LONGEST_LINE, Line, Log
 
 MOST_BOOTS = 200        # of one file
 _EARLY = 50             # lines that may come before a boot names its kernel: the first CPU, early microcode
 _NEAR_ZERO = 1.0        # seconds since boot that only the start of a boot has
 _FALL = 1.0             # seconds that lines of several CPUs may be out of order
-_FIRST = "Linux version "
 _DROPPED = re.compile(r"\*\* (\d{1,9}) printk messages dropped|printk: (\d{1,9}) messages dropped|/dev/kmsg buffer overrun")
 
 
@@ -52,7 +51,7 @@ def _starts(found: Found) -> list[int]:
             starts.append(index)
             named = False
             last = None
-        if line.text.startswith(_FIRST) and line.facility == 0:
+        if line.text.startswith(NAMES_ITSELF) and line.facility == 0:
             if named or index - starts[-1] > _EARLY:
                 starts.append(index)
             named = True
@@ -64,7 +63,7 @@ def _starts(found: Found) -> list[int]:
 
 def _log(found: Found, start: int, end: int, boot: str, caveats: Sequence[str]) -> Log:
     lines = found.lines[start:end]
-    whole = any(line.text.startswith(_FIRST) for line in lines[:_EARLY + 1])
+    whole = any(line.text.startswith(NAMES_ITSELF) for line in lines[:_EARLY + 1])
     said = []
     if found.numbered and lines[0].sequence > 0:
         said.append(f"the {lines[0].sequence} oldest records of this boot were overwritten before they were read")

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from healthcheck.baseline.model import Line
 
+NAMES_ITSELF = "Linux version "     # how the kernel's own line at a boot's start begins
+
 
 @dataclass
 class Found:

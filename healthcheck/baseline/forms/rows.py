@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from healthcheck.baseline.forms.clocks import Clock, Deltas, Forward, since_boot
-from healthcheck.baseline.forms.found import Found
+from healthcheck.baseline.forms.found import NAMES_ITSELF, Found
 from healthcheck.baseline.model import LONGEST_LINE, Line
 
 LEVELS = {name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}
@@ -25,6 +25,7 @@ _CALLER = r" ?(?:\[ {0,12}([TC]\d{1,10})\] ?)?"
 _SECONDS = r"\d{1,12}\.\d{1,9}"
 _DELTA = r"(?: <[^>\n]{0,24}>)?"
 _NAMED = r"[A-Z][a-z]{2}"
+_MONTH = r"[^\W\d_]{2,10}\.?"  # journalctl writes it in the user's language
 _PROGRAM = r"(?:\S{0,255}[^\s:] )?([^\s:\[]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
 _DATE = r"\d{4}-\d\d-\d\d"
 
@@ -45,7 +46,7 @@ def _dmesg(name: str, stamp: str, clock: Callable[[], Clock], *, wall: bool = Tr
 
 
 def _syslog(name: str, pattern: str, clock: Callable[[], Clock], *, wall: bool = True) -> Form:
-    return Form(name, re.compile(pattern, re.ASCII), clock, wall, program=True)
+    return Form(name, re.compile(pattern), clock, wall, program=True)
 
 
 PLAIN = _dmesg("dmesg", rf"\[ {{0,12}}({_SECONDS}){_DELTA} {{0,20}}\]", lambda: since_boot, wall=False)
@@ -58,7 +59,7 @@ FORMS = (
         "syslog (RFC 5424)",
         r"<(\d{1,3})>1 (\S{1,40}) \S{1,255} (\S{1,64}) \S{1,128} \S{1,32} (?:-|\[[^\n]{0,1000}?\]) ?(.*)", Forward,
     ),
-    _syslog("syslog or journalctl short", rf"(?:<(\d{{1,3}})>)?({_NAMED} [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?) {_PROGRAM}", Forward),
+    _syslog("syslog or journalctl short", rf"(?:<(\d{{1,3}})>)?({_MONTH} [ \d]?\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})?) {_PROGRAM}", Forward),
     _syslog(
         "syslog or journalctl short",
         rf"(?:<(\d{{1,3}})>)?({_DATE}T\d\d:\d\d:\d\d(?:\.\d{{1,9}})?(?:Z|[+-]\d\d:?\d\d)?) {_PROGRAM}", Forward,
@@ -95,6 +96,8 @@ def read_text(rows: list[str]) -> Found:
         if raw and not _mark(raw, found):
             text = _bounded(raw, found)
             found.add(Line(text, sequence=number), text)
+    if not any(line.text.startswith(NAMES_ITSELF) for line in found.lines):
+        found.caveats.append("no line has the form of any kernel log; each was read as what a kernel said")
     return found
 
 

@@ -98,6 +98,12 @@ def test_bare_text_has_no_times_and_each_boot_still_begins_where_the_kernel_name
     assert texts(logs[0])[:2] == [BOOT[0][2], BOOT[1][2]]
 
 
+def test_a_file_of_no_form_is_read_as_text_and_says_that_it_may_be_no_kernel_log() -> None:
+    log = one("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\nstatus installed man-db:amd64 2.6.7.1-1\n")
+    assert len(log.lines) == 2
+    assert "no line has the form of any kernel log; each was read as what a kernel said" in log.caveats
+
+
 def test_each_line_tells_where_it_stands_in_the_file() -> None:
     log = recorded("journalctl-short")[0]
     rows = (RECORDED / "journalctl-short.txt").read_text().split("\n")
@@ -268,6 +274,13 @@ def test_clock_times_without_the_boots_start_are_unknown() -> None:
     log = one("Nov 12 03:04:05 gpu001 kernel: eth0: link up\nNov 12 03:04:09 gpu001 kernel: eth0: link down\n")
     assert seconds(log) == [None, None]
     assert log.caveats == ("the start of this boot is missing", "its times are of a clock, and when the boot began is not known")
+
+
+@pytest.mark.parametrize("month", ["sept.", "touko", "Mär", "Dez", "févr."])
+def test_months_in_another_language_are_no_text_and_give_no_time(month: str) -> None:
+    log = one(f"{month} 27 21:47:33 h kernel: Linux version 6.8.0\n{month} 27 21:47:34 h kernel: b\n")
+    assert texts(log) == ["Linux version 6.8.0", "b"]
+    assert seconds(log) == [None, None]
 
 
 def test_a_year_that_ends_is_no_step_back() -> None:
