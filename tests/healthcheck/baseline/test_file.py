@@ -67,7 +67,7 @@ def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
 
 HOSTILE = st.text(st.one_of(st.characters(), st.sampled_from(list("\x1b\x00\\'\":#-?[]{}|>%@`&*!\x85\u2028\u202e\ufeff\ud800\uffff \t01x<>"))),
                   max_size=40).filter(lambda text: "\n" not in text)
-WORDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20).map(str.strip).filter(bool)
+WORDS = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=20).map(str.strip).filter(bool)
 
 
 @given(st.lists(HOSTILE.filter(bool), min_size=1, max_size=6), WORDS, WORDS, st.sampled_from(Kind), st.integers(1, 9), st.none() | st.integers(0, 7),
@@ -82,6 +82,7 @@ def test_whatever_nodes_say_comes_back_as_it_was(
     held = flagged(approve(held, [one for one in held.proposed.values() if one.template != template(MEMORY)], by, why), CATALOGUE)
     path = written(held, tmp_path_factory.mktemp("any"))
     assert fileload.load(path, CATALOGUE) == replace(held, file=str(path))
+    assert fileload.quickly(path) == fileload.as_yaml(path)[0]
     for line in path.read_text("utf-8").split("\n"):
         assert clean(line, 100_000) == line, "a terminal could act on it"
 
@@ -173,10 +174,13 @@ def test_any_edit_gives_a_baseline_or_one_line(tmp_path_factory: pytest.TempPath
     path = written(small(), tmp_path_factory.mktemp("edit"))
     whole = path.read_text()
     path.write_text(whole[:at] + text + whole[at + 7:], "utf-8", "surrogatepass")
+    quick = fileload.quickly(path)
     try:
+        assert quick in (None, fileload.as_yaml(path)[0])
         assert fileload.load(path, CATALOGUE).nodes >= 0
     except RulesError as error:
         assert "\n" not in str(error)
+        assert quick is None or "example" in str(error)
 
 
 def test_templates_of_other_masks_are_made_anew(tmp_path: Path) -> None:
