@@ -96,7 +96,7 @@ _KEPT = (
 # What follows the first character of several hex parts: a UUID; a PCI address; a MAC, GUID, IPv6 address or time; a PCI bus.
 _PARTS = (
     rf"{_HEX}{{7}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}{_END}"
-    rf"|{_HEX}{{0,7}}:{_HEX}{{2}}(?::{_HEX}{{2}})?\.[0-7]{_END}"
+    rf"|{_HEX}{{0,7}}:{_HEX}{{2}}(?::{_HEX}{{2}})?\.[0-9]{_END}"
     rf"|{_HEX}{{0,3}}(?:::?{_HEX}{{1,4}}){{2,16}}{_END}"
     rf"|{_HEX}{{3,7}}:{_HEX}{{2}}{_END}"
 )
