@@ -36,8 +36,8 @@ class Family(Enum):
 @dataclass(frozen=True)
 class Part:
     """`lane` tells apart reports of one family that are said at once. `stall` is set for reports in which other CPUs answer with their
-    traces, `elsewhere` for those answers, `needs_a_name` for what the line before may have asked for, and `code` for the bytes that were
-    being executed, the one thing that goes on with a program's fault."""
+    traces, `elsewhere` for those answers, `needs_a_name` for what the line before may have asked for, `code` for the bytes that were
+    being executed, the one thing that goes on with a program's fault, and `ends` for the rule that is drawn above a report and below."""
 
     family: Family
     role: Role
@@ -46,6 +46,7 @@ class Part:
     elsewhere: bool = False
     needs_a_name: bool = False
     code: bool = False
+    ends: bool = False
 
 
 def _any(*patterns: str) -> str:
@@ -77,8 +78,9 @@ _TRACE = _any(
     r"Stack:\s?$", r"\s[0-9a-f]{16} [0-9a-f]{16}\b", r"---\[ end ",
     # registers: x86 and POWER, arm64
     rf"{_REGISTER}: ?\s{{0,3}}[0-9a-f(<b_[]", rf"RIP: (?:[0-9a-f]{{4}}:)?{_SYMBOL}", r"RIP  ?\[<", r"RSP <", r"PGD [0-9a-f]", r"#PF: ",
-    r"(?:pc|lr|sp|pstate) : ", r"x\d{1,2}\s{0,2}: [0-9a-f]{8,16}\b", r"(?:Mem|Data) abort info:",
-    r"\s{2}(?:ESR|EC|SET|FSC|EA|ISV|CM|Exception class) ?=", r"(?:user|swapper) pgtable: ", r"\[[0-9a-f]{16}\] (?:pgd|user address)",
+    r"(?:pc|lr|sp|pstate) : ", r"(?:PC|LR) is at ", r"[0-9a-f]{16}: [0-9a-f]{16}\b", r"x\d{1,2}\s{0,2}: [0-9a-f]{8,16}\b",
+    r"(?:Mem|Data) abort info:",
+    r"\s{2}(?:ESR|EC|SET|FSC|EA|ISV|CM|GCS|Exception class) ?=", r"(?:user|swapper) pgtable: ", r"\[[0-9a-f]{16}\] (?:pgd|user address)",
     # who, where, what was loaded
     r"Modules linked in:", r"Unloaded tainted modules:", r"last unloaded:", r"Kernel Offset: ", r"Hardware name: ", r"Workqueue: ",
     r"\s[a-z0-9_]{2,40}(?:\([A-Z]{1,5}\))?(?: [a-z0-9_]{2,40}(?:\([A-Z]{1,5}\))?){5}",
@@ -105,7 +107,8 @@ _KILLED = _any(
 )
 _OOM = _any(
     r"Mem-Info:", r"active_anon:",
-    r"\s(?:active_file|unevictable|slab_reclaimable|mapped|free|dirty|kernel_misc|sec_pagetables|writeback|pagetables|shmem|bounce):\d",
+    r"\s(?:active_file|unevictable|slab_reclaimable|mapped|free|dirty|kernel_misc|sec_pagetables|writeback|pagetables|shmem|bounce|free_cma):\d",
+    r"CPU\s{1,5}\d{1,5}: hi:",
     r"Node \d{1,4} ", r"(?:DMA|DMA32|Normal|Movable|HighMem)(?: free)?: ?\d", r"lowmem_reserve\[\]:",
     r"\d{1,12} (?:total pagecache pages|pages (?:in swap cache|RAM|HighMem|reserved|cma|hwpoisoned))",
     r"Swap cache stats:", r"(?:Free|Total) swap\s{1,4}=", r"Unreclaimable slab info", r"Name\s{10,40}Used\s{1,20}Total",
@@ -128,7 +131,7 @@ _AER = (
     r"|aer_layer=|aer_uncor_severity)"
 )
 _PARTS = re.compile(_any(
-    r"(?P<open>-{12}\[ cut here \]-{12}|={20,80}$)", rf"(?P<stall>{_STALL})", rf"(?P<head>{_HEAD})", rf"(?P<weak>{_WEAK})",
+    r"(?P<open>-{12}\[ cut here \]-{12})", r"(?P<rule>={20,80}$)", rf"(?P<stall>{_STALL})", rf"(?P<head>{_HEAD})", rf"(?P<weak>{_WEAK})",
     r"(?P<nmi>NMI backtrace for cpu \d)", rf"(?P<asked>{_ASKED})", rf"(?P<fault>{_FAULT})", r"(?P<code>Code: )",
     r"(?P<oom_head>[^\n]{1,64} invoked oom-killer: )", rf"(?P<killed>{_KILLED})",
     r"(?:mce: |BERT: |EDAC [\w-]{1,24}: )?(?:\{(?P<number>\d{1,10})\})?\[Hardware Error\]: "
@@ -140,7 +143,8 @@ _PARTS = re.compile(_any(
     rf"(?P<trace>{_TRACE})", rf"(?P<oom>{_OOM})",
 ), re.ASCII)
 _OF = {
-    "open": Part(Family.TRACE, Role.OPEN), "stall": Part(Family.TRACE, Role.HEAD, stall=True), "head": Part(Family.TRACE, Role.HEAD),
+    "open": Part(Family.TRACE, Role.OPEN), "rule": Part(Family.TRACE, Role.OPEN, ends=True),
+    "stall": Part(Family.TRACE, Role.HEAD, stall=True), "head": Part(Family.TRACE, Role.HEAD),
     "weak": Part(Family.TRACE, Role.WEAK), "nmi": Part(Family.TRACE, Role.WEAK, elsewhere=True),
     "asked": Part(Family.TRACE, Role.MORE, needs_a_name=True), "code": Part(Family.TRACE, Role.MORE, code=True),
     "trace": Part(Family.TRACE, Role.MORE), "fault": Part(Family.FAULT, Role.HEAD),

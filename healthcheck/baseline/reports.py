@@ -114,7 +114,11 @@ class _Gathering:
     def take(self, index: int, part: Part) -> None:
         line = self._lines[index]
         lane = part.lane or _lane(part.family, line)
-        if part.role is Role.OPEN:
+        report = self._open.get((part.family, lane))
+        if part.ends and report is not None and report.rank > Role.OPEN.value and report.takes(index, line):
+            report.add(index, line, Role.MORE.value)
+            del self._open[part.family, lane]
+        elif part.role is Role.OPEN:
             self._begin(index, line, part, lane)
         elif part.role is Role.HEAD:
             self._name(index, line, part, lane)

@@ -228,6 +228,41 @@ CPU: 0 PID: 0 Comm: swapper/0 Not tainted 5.15.109-00161-g1268ae25c302-dirty #7
 """
 
 
+# lib/ubsan.c (5.15 to 6.6)
+UBSAN = """\
+================================================================================
+UBSAN: array-index-out-of-bounds in /build/linux/drivers/scsi/megaraid/megaraid_sas_fp.c:103:32
+CPU: 0 PID: 377 Comm: systemd-udevd Not tainted 5.15.0-125-generic #135-Ubuntu
+Call Trace:
+ <TASK>
+ show_stack+0x52/0x5c
+ </TASK>
+================================================================================
+"""
+# raspberrypi/linux, issue 6792 (arm64)
+ARM64 = """\
+Unable to handle kernel paging request at virtual address ffffc04000004000
+Mem abort info:
+  ESR = 0x0000000096000005
+  EC = 0x25: DABT (current EL), IL = 32 bits
+  SET = 0, FnV = 0
+  EA = 0, S1PTW = 0
+  FSC = 0x05: level 1 translation fault
+Data abort info:
+  ISV = 0, ISS = 0x00000005, ISS2 = 0x00000000
+  CM = 0, WnR = 0, TnD = 0, TagAccess = 0
+  GCS = 0, Overlay = 0, DirtyBit = 0, Xs = 0
+swapper pgtable: 16k pages, 47-bit VAs, pgdp=000000000148c000
+[ffffc04000004000] pgd=0000000000000000
+Internal error: Oops: 96000005 [#1] SMP
+pc : vma_adjust+0x214/0x510
+x29: ffffffc0e426bc40 x28: 0000000000000000
+Call trace:
+ vma_adjust+0x214/0x510 (P)
+---[ end trace 0000000000000000 ]---
+"""
+
+
 def lines_in(text: str) -> int:
     return len(text.splitlines())
 
@@ -246,6 +281,8 @@ def lines_in(text: str) -> int:
     (AER, Kind.HARDWARE, 0, "0000:50:00.0: PCIe Bus Error"),
     (HEALTH, Kind.HARDWARE, 1, "mlx5_core 0000:0d:00.0: print_health_info:431:(pid 0): Health issue observed"),
     (SEGFAULT, Kind.TRACE, 0, "python3[48210]: segfault"),
+    (UBSAN, Kind.TRACE, 0, "UBSAN: array-index"),
+    (ARM64, Kind.TRACE, 0, "Unable to handle kernel paging request"),
     (WATCHDOG, Kind.TRACE, 1, "WARNING: CPU: 0 PID: 0 at net/sched"),
 ])
 def test_a_report_is_one_event_named_by_the_line_that_says_what_it_is(text: str, kind: Kind, apart: int, head: str) -> None:
@@ -259,6 +296,10 @@ def test_two_reports_one_after_the_other_are_two() -> None:
     assert [kind for kind, _, _ in heads(OOPS + "\n" + WATCHDOG)] == [Kind.TRACE, Kind.TRACE]
     assert [count for _, count, _ in heads(GHES.replace("35", "1") + GHES.replace("35", "2"))] == [7, 7]
     assert [head for _, _, head in heads(SEGFAULT + SEGFAULT)] == [SEGFAULT.splitlines()[0]] * 2
+
+
+def test_two_reports_between_rules_are_two() -> None:
+    assert [count for _, count, _ in heads(UBSAN + UBSAN)] == [8, 8]
 
 
 def test_machine_checks_without_more_words_stay_single() -> None:
@@ -379,7 +420,7 @@ def test_no_text_takes_long(text: str) -> None:
     assert time.process_time() - began < 0.5
 
 
-EVERY = [line for text in (OOPS, WARNING, HUNG, OOM, STALL, MCE_AMD, GHES, AER_TWO, HEALTH, SEGFAULT, WATCHDOG) for line in log_of(text).lines]
+EVERY = [line for text in (OOPS, WARNING, HUNG, OOM, STALL, MCE_AMD, GHES, AER_TWO, HEALTH, SEGFAULT, WATCHDOG, UBSAN) for line in log_of(text).lines]
 
 
 @given(st.lists(st.builds(
