@@ -1,0 +1,111 @@
+"""The catalogue's entries on processors, memory, the kernel, user space and remote storage: what they say, and what they leave alone.
+
+`healthy.txt` holds lines of healthy machines with their sources. What an entry of severity warning matches there is a false alarm on
+every boot of the fleet.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from healthcheck.baseline import masking
+from healthcheck.baseline.catalogue import Catalogue, Known
+from healthcheck.baseline.catalogueload import load_catalogue
+from healthcheck.baseline.model import Entry
+from healthcheck.outcome import Owner, Severity
+
+RULES = Path(__file__).parents[3] / "rules"
+GROUPS = frozenset({
+    "clocksource", "cper", "cpu", "edac", "firmware", "ipmi", "kernel", "limits", "lockup", "lustre", "mce", "memory", "network", "nfs",
+    "nmi", "oom", "oops", "panic", "platform", "segfault", "storageclient", "systemd", "thermal",
+})
+HEALTHY = [line for line in (Path(__file__).parent / "healthy.txt").read_text().splitlines() if not line.startswith("#")]
+
+
+@cache
+def catalogue() -> Catalogue:
+    return load_catalogue([RULES])
+
+
+def own() -> list[Entry]:
+    return [entry for entry in catalogue().entries if entry.group in GROUPS]
+
+
+def test_lines_of_healthy_boots_raise_no_alarm() -> None:
+    alarms = {line: found.id for line in HEALTHY if (found := catalogue().find(line)) and found.severity is not Severity.INFO}
+    assert len(HEALTHY) >= 300
+    assert alarms == {}
+
+
+def test_every_example_is_told_at_least_as_bad_as_its_entry_says() -> None:
+    order = list(Severity)
+    wrong = [(entry.id, example) for entry in own() for example in entry.examples
+             if (found := catalogue().find(example)) is None or order.index(found.severity) < order.index(entry.severity)]
+    assert wrong == []
+
+
+def test_no_entry_depends_on_a_value_that_the_masks_hide() -> None:
+    chance = Random(8)
+    wrong = [
+        (entry.id, filled) for entry in own() for example in entry.examples for _ in range(10)
+        if not Known(entry).knows(filled := masking.fill(masking.template(example), chance))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("line", "severity", "owner"), [
+    ("EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)", Severity.WARNING, Owner.VENDOR),
+    ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)", Severity.CRITICAL, Owner.VENDOR),
+    ("{1}[Hardware Error]: event severity: corrected", Severity.WARNING, Owner.VENDOR),
+    ("{1}[Hardware Error]: event severity: recoverable", Severity.CRITICAL, Owner.VENDOR),
+    ("{1}[Hardware Error]: event severity: info", Severity.INFO, Owner.OPERATOR),
+    ("[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|CE|MiscV|AddrV|-|-|SyndV|CECC|-|-|-]: 0xdc20", Severity.WARNING, Owner.VENDOR),
+    ("[Hardware Error]: CPU:2 (19:11:1) MC17_STATUS[Over|UE|MiscV|AddrV|PCC|-|SyndV|UECC|-|-|-]: 0xfea0", Severity.CRITICAL, Owner.VENDOR),
+])
+def test_what_was_corrected_is_kept_apart_from_what_was_not(line: str, severity: Severity, owner: Owner) -> None:
+    found = catalogue().find(line)
+    assert found is not None
+    assert (found.severity, found.owner) == (severity, owner)
+
+
+@pytest.mark.parametrize(("constraint", "severity", "owner"), [
+    ("CONSTRAINT_MEMCG", Severity.INFO, Owner.USER), ("CONSTRAINT_NONE", Severity.WARNING, Owner.OPERATOR),
+    ("CONSTRAINT_CPUSET", Severity.WARNING, Owner.OPERATOR),
+])
+def test_running_out_of_a_jobs_own_memory_is_its_users_and_out_of_the_nodes_the_operators(
+        constraint: str, severity: Severity, owner: Owner) -> None:
+    found = catalogue().find(f"oom-kill:constraint={constraint},nodemask=(null),cpuset=/,mems_allowed=0-1,task=python3,pid=1,uid=0")
+    assert found is not None
+    assert (found.severity, found.owner) == (severity, owner)
+
+
+def test_a_fault_of_a_jobs_process_is_its_users_and_of_a_service_the_operators() -> None:
+    told = "[2211]: segfault at 18 ip 00007f21c8a1b2c3 sp 00007ffd1a2b3c40 error 4 in libc.so.6[7f21c8900000+1e0000]"
+    job, service = catalogue().find("python3" + told), catalogue().find("slurmd" + told)
+    assert job is not None
+    assert service is not None
+    assert (job.severity, job.owner) == (Severity.INFO, Owner.USER)
+    assert (service.severity, service.owner) == (Severity.WARNING, Owner.OPERATOR)
+
+
+@pytest.mark.parametrize("line", [
+    "EDAC MC0: Giving out device to module i10nm_edac controller Intel_10nm Socket#0 IMC#0: DEV 0000:7e:0c.0 (INTERRUPT)",
+    "mce: CPU0: Thermal monitoring enabled (TM1)",
+    "MCE: In-kernel MCE decoding enabled.",
+    "HEST: Table parsing has been initialized.",
+    "nfs: server 10.0.0.5 OK",
+    "clocksource: Switched to clocksource tsc",
+    "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter.",
+    "ACPI Error: No handler for Region [SYSI] (00000000f1a2b3c4) [IPMI] (20230331/evregion-130)",
+])
+def test_words_of_trouble_alone_are_no_fault(line: str) -> None:
+    found = catalogue().find(line)
+    assert found is None or found.severity is Severity.INFO
+
+
+def test_each_of_these_classes_has_entries() -> None:
+    assert {entry.group for entry in own()} == GROUPS
