@@ -68,9 +68,12 @@ class Bundle:
     rules: bytes
     version: str
 
-    def of(self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S, occasion: str = "timer") -> Files:
-        """What this node is given. The occasion is a profile's name, or empty."""
-        said = compile_node(node, default_sku, period, occasion, self.version)
+    def of(
+        self, node: Node, *, default_sku: str | None = None, period: float = PERIOD_S, occasion: str = "timer", textfile: str | None = None,
+        exporter: str | None = None,
+    ) -> Files:
+        """What this node is given. The occasion is a profile's name, or empty; the last two are only told for whoever upgrades it."""
+        said = {**compile_node(node, default_sku, period, occasion, self.version), "textfile": textfile, "exporter": exporter}
         files = {CODE: self.code, RULES: self.rules, NODE: _json(said)}
         return Files(files, digest(files))
 

@@ -25,7 +25,7 @@ from inventory.text import clean
 from inventory.transport.base import Limits, Program, Transport
 from provisioning.agent import units
 from provisioning.agent.bundle import Bundle
-from provisioning.agent.layout import BASE, CODE, FILES, NODE, PERIOD_S, RULES, command
+from provisioning.agent.layout import BASE, CODE, FILES, NODE, PERIOD_S, RULES, command, exporter
 
 _FOLDER = Path(__file__).with_name("onnode")
 _PARTS = tuple(_FOLDER / f"{name}.py" for name in ("files", "machine", "deeds"))
@@ -45,7 +45,8 @@ class Do(Enum):
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked, and how. `textfile` None: node_exporter's folder where there is one; empty: none.
+    """What is asked, and how. `textfile` None: node_exporter's folder where there is one; empty: none. `exporter` is where the node's own
+    exporter listens, None for none.
 
     `root` is another root folder on the nodes, for tests.
     """
@@ -58,6 +59,7 @@ class Wish:
     keep_state: bool = False
     default_sku: str | None = None
     root: str = ""
+    exporter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ def act(nodes: Sequence[Node], transport: Transport, wish: Wish, limits: Limits,
         "do": wish.do.value, "dry": wish.dry, "root": wish.root, "base": BASE, "state": STATE, "names": FILES, "result": RESULT,
         "metrics": METRICS, "textfile": wish.textfile, "textfiles": TEXTFILE_FOLDERS, "keep_state": wish.keep_state,
         "units": units.units(wish.period), "cron": (units.CRON, units.cron(wish.period)), "command": command()[1:], "shared": {},
-        "helper": None,
+        "helper": None, "exporting": exporter()[1:],
+        "exporter": (units.EXPORTER, None if wish.exporter is None else units.exporter(wish.exporter)),
     }
     extras: dict[str, bytes] = {}
     if bundle is not None:
@@ -106,13 +109,15 @@ def act(nodes: Sequence[Node], transport: Transport, wish: Wish, limits: Limits,
             extras["helper"] = zlib.compress(text, 9)
     addressed = []
     for node in nodes:
-        words = ("-", "-", "0")
+        late = str(units.delay(node.name, wish.period))
+        words = ("-", "-", late)
         if bundle is not None:
-            files = bundle.of(node, default_sku=wish.default_sku, period=wish.period, occasion=wish.occasion)
+            files = bundle.of(node, default_sku=wish.default_sku, period=wish.period, occasion=wish.occasion, textfile=wish.textfile,
+                              exporter=wish.exporter)
             own = files.files[NODE]
             name = f"node.{sha256(own).hexdigest()[:32]}"
             extras[name] = zlib.compress(own)
-            words = (files.digest, name, str(units.delay(node.name, wish.period)))
+            words = (files.digest, name, late)
         addressed.append(_Addressed(**{one.name: getattr(node, one.name) for one in fields(Node)}, own=words))
     sent = payload(joined.joined(_PARTS).encode(), json.dumps(document).encode())
     for reply in transport.run(addressed, Program(secrets.token_hex(8), LOADER, sent, extras), limits):

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from healthcheck.agent.places import INSTALLED, METRICS, PERIOD_S, STATE, TEXTFILE_FOLDERS
 
 __all__ = ["BASE", "CODE", "CURRENT", "DIGITS", "FILES", "METRICS", "NODE", "PERIOD_S", "PREVIOUS", "RULES", "STATE", "TEXTFILE_FOLDERS",
-           "command", "digest"]
+           "command", "digest", "exporter"]
 
 BASE = "/opt/muster"
 CURRENT = INSTALLED
@@ -36,3 +36,8 @@ def digest(files: Mapping[str, bytes]) -> str:
 def command(python: str = "/usr/bin/python3", textfile: str | None = None) -> tuple[str, ...]:
     """What a timer starts. It goes on with the version that it began with, whatever `current` becomes meanwhile."""
     return (python, "-I", "-S", f"{CURRENT}/{CODE}", "run", *(("--textfile", textfile) if textfile else ()))
+
+
+def exporter(python: str = "/usr/bin/python3") -> tuple[str, ...]:
+    """What serves this node's result."""
+    return (python, "-I", "-S", f"{CURRENT}/{CODE}", "exporter")

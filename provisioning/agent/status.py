@@ -34,6 +34,7 @@ class Status:
     timer: str | None = None
     python: str | None = None
     machine: str | None = None
+    exporter: str | None = None
     trouble: str = ""
 
 
@@ -51,7 +52,7 @@ def status(done: Done) -> Status:
     timer = _text(told, "timer")
     return Status(
         done.node, True, current, _text(told, "previous"), _text(installed, "version"), period, _text(result, "state"), age, timer, python,
-        machine, "; ".join(_troubles(told, timer, age, period)))
+        machine, _text(told, "exporter"), "; ".join([*_troubles(told, timer, age, period), *_unserved(told, installed)]))
 
 
 def _troubles(told: Mapping[str, Any], timer: str | None, age: float | None, period: float | None) -> list[str]:
@@ -68,6 +69,13 @@ def _troubles(told: Mapping[str, Any], timer: str | None, age: float | None, per
     elif period is not None and age > 2 * period:
         found.append(f"its newest result is {_span(age)} old, over two periods of {_span(period)}")
     return found
+
+
+def _unserved(told: Mapping[str, Any], installed: Mapping[str, Any]) -> list[str]:
+    there = _text(told, "exporter")
+    if there == "active, enabled" or (there is None and _text(installed, "exporter") is None):
+        return []
+    return [f"its exporter does not serve ({there or 'no unit'}): journalctl -u muster-exporter, muster agent install"]
 
 
 def show(all_: Sequence[Status], *, as_json: bool) -> int:

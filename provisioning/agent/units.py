@@ -3,19 +3,29 @@
 The unit has no mount namespace of its own (ProtectSystem=, PrivateTmp=, ProtectKernelLogs= and their like each make one): what is mounted,
 and what of it is read-only, is among what the agent judges, and in a namespace it would see other mounts than jobs do. What it may not do
 is taken from it by capabilities, address families and system calls instead. `systemd-analyze security` calls that 5.4 (medium) in
-systemd 252; most of the rest is that namespace, and that it is root, which smartctl, NVML and the kernel's log need.
+systemd 252; most of the rest is that namespace, and that it is root, which smartctl, NVML and the kernel's log need. The exporter judges
+nothing, and so is shut in.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+
+from healthcheck.exporter.serving import where
+from inventory.errors import UsageError
 
 SERVICE, TIMER = "/etc/systemd/system/muster-agent.service", "/etc/systemd/system/muster-agent.timer"
+EXPORTER = "/etc/systemd/system/muster-exporter.service"
 CRON = "/etc/cron.d/muster"
+# What means nothing to systemd.
+_PLAIN = re.compile(r"[A-Za-z0-9.:\[\]-]{1,80}")
+_UNPRIVILEGED = 1024
 # The agent gives itself up after 50 s (healthcheck.agent.main).
 LIMIT_S = 60
 MEMORY = "1G"
 EXPOSURE = 5.4
+EXPORTER_EXPOSURE = 1.6
 _CAPABILITIES = (
     "CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH",      # files of whatever owner, and node_exporter's folder
     "CAP_SYS_ADMIN CAP_SYS_RAWIO",                          # smartctl on NVMe and SATA, dmidecode, PCI configuration space
@@ -78,6 +88,62 @@ AccuracySec={accuracy:g}s
 WantedBy=timers.target
 """
 
+_EXPORTER = """# Made by muster agent install.
+[Unit]
+Description=muster: what the newest look at this node found, for Prometheus
+After=network.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart=@EXPORTER@ --listen {listen}
+# It ends when another version is in use, and that one is started.
+Restart=always
+RestartSec=2
+TimeoutStopSec=10
+
+# The agent's result is root's; this is nobody, who may read it and change nothing.
+DynamicUser=yes
+AmbientCapabilities=CAP_DAC_READ_SEARCH
+CapabilityBoundingSet=CAP_DAC_READ_SEARCH
+
+Nice=10
+CPUWeight=10
+CPUQuota=50%
+MemoryMax=256M
+TasksMax=32
+OOMScoreAdjust=500
+
+UMask=0077
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+InaccessiblePaths=-/etc/shadow -/etc/ssh -/root
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectProc=invisible
+RestrictAddressFamilies=AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+KeyringMode=private
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+"""
+
 _CRON = """# Made by muster agent install.
 SHELL=/bin/sh
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -90,6 +156,16 @@ def units(period: float) -> dict[str, str]:
     service = _SERVICE.format(limit=LIMIT_S, memory=MEMORY, capabilities=" ".join(_CAPABILITIES))
     return {SERVICE: service, TIMER: _TIMER.format(
         period=period, first=min(10.0, period / 10), spread=period / 5, accuracy=min(10.0, period / 10))}
+
+
+def exporter(listen: str) -> str:
+    """The text of the unit that serves there; @EXPORTER@ stands for what is started. Raises UsageError for what no unit can serve."""
+    host, port = where(listen, "--exporter")
+    if not _PLAIN.fullmatch(listen):
+        raise UsageError(f"--exporter {listen}: the host {host} cannot stand in a unit; name an address")
+    if port < _UNPRIVILEGED:
+        raise UsageError(f"--exporter {listen}: the unit is nobody, who may listen on ports from {_UNPRIVILEGED} on only")
+    return _EXPORTER.format(listen=listen)
 
 
 def cron(period: float) -> str:

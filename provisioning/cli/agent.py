@@ -13,6 +13,8 @@ from healthcheck.cli.agentrun import run
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
+EXPORTER = "127.0.0.1:9847"
+
 if TYPE_CHECKING:
     from inventory.model import Node
     from provisioning.agent.install import Wish
@@ -54,8 +56,10 @@ def _common(command: Callable[..., Any]) -> Callable[..., Any]:
 def _sent(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--period", metavar="SPAN", callback=span(10, 86400), help="Between two looks. [5m]"),
-        click.option("--profile", metavar="NAME", default="timer", show_default=True, help="The occasion of each look."),
+        click.option("--profile", metavar="NAME", help="The occasion of each look. [timer]"),
         click.option("--textfile", metavar="DIR", help="node_exporter's folder on the nodes, or `none`. [the customary one]"),
+        click.option("--exporter", metavar="[HOST:PORT]", is_flag=False, flag_value=EXPORTER,
+                     help=f"Have each node serve its own result to Prometheus there, or `none`; {EXPORTER} where nothing is said."),
         click.option("--rules", metavar="DIR", help="Site rules, as for muster check."),
         click.option("--sku", metavar="NAME", help="SKU of nodes that name none."),
         click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
@@ -76,6 +80,7 @@ def install(nodes: str, **options: Any) -> int:
     \b
     muster agent install @train
     muster agent install 'gpu[001-004]' --period 1m --become
+    muster agent install @train --exporter 0.0.0.0:9847
 
     Exit: 0 it is in use on all of them, 1 on some it is not, 2 usage.
     """
@@ -86,10 +91,13 @@ def install(nodes: str, **options: Any) -> int:
 @click.argument("nodes")
 @_sent
 def upgrade(nodes: str, **options: Any) -> int:
-    """As install, with the same options, but only where an agent is installed. A look that goes on is not disturbed.
+    """As install, but only where an agent is installed. A look that goes on is not disturbed.
+
+    Period, profile, SKU, textfile and exporter stay on each node as they were installed there, but for those that are said here.
 
     \b
     muster agent upgrade @train --dry-run
+    muster agent upgrade @train --period 1m
 
     Exit: 0 it is in use on all of them, 1 on some it is not, 2 usage.
     """
@@ -101,7 +109,7 @@ def upgrade(nodes: str, **options: Any) -> int:
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 @_common
 def rollback(nodes: str, dry_run: bool, **options: Any) -> int:
-    """Have NODES use the version before; doing it again comes back.
+    """Have NODES use the version before, with its period and its exporter; doing it again comes back.
 
     \b
     muster agent rollback gpu007
@@ -149,19 +157,26 @@ def status(nodes: str | None, **options: Any) -> int:
 
 
 def _send(
-    do: str, nodes: str, period: float | None, profile: str, textfile: str | None, rules: str | None, sku: str | None, dry_run: bool,
-    **options: Any,
+    do: str, nodes: str, period: float | None, profile: str | None, textfile: str | None, exporter: str | None, rules: str | None,
+    sku: str | None, dry_run: bool, **options: Any,
 ) -> int:
+    from provisioning.agent import units
     from provisioning.agent.install import Do, Wish
-    from provisioning.agent.layout import PERIOD_S
 
-    wish = Wish(Do[do], dry_run, period or PERIOD_S, profile, "" if textfile == "none" else textfile, default_sku=sku)
-    return _act(wish, nodes, rules=rules, **options)
+    said = {"period": period, "occasion": profile, "textfile": textfile, "exporter": exporter, "default_sku": sku}
+    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    if textfile == "none":
+        given["textfile"] = ""
+    if exporter == "none":
+        given["exporter"] = None
+    elif exporter is not None:
+        units.exporter(exporter)
+    return _act(Wish(Do[do], dry_run, **given), nodes, rules=rules, given=tuple(given), **options)
 
 
 def _act(
     wish: Wish, nodes: str | None, inventory: str | None, become: bool, as_json: bool, timeout: float | None, fanout: int,
-    rules: str | None = None,
+    rules: str | None = None, given: tuple[str, ...] = (),
 ) -> int:
     """Does it, and tells of each node as soon as that is known; in the form of one document at the end."""
     from dataclasses import replace
@@ -172,6 +187,7 @@ def _act(
     from inventory.model import Privilege
     from inventory.transport.remote import RemoteTransport
     from provisioning.agent import bundle, install
+    from provisioning.agent.kept import keeping
 
     ruleset = load_ruleset(rulesfolder.folders(rules))
     if wish.default_sku not in (None, *ruleset.skus):
@@ -183,7 +199,12 @@ def _act(
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
     made = bundle.build(ruleset) if wish.do in (install.Do.INSTALL, install.Do.UPGRADE) else None
     done = []
-    for one in install.act(chosen, RemoteTransport(), wish, install.bounds(len(chosen), timeout, fanout), made, helped):
+    limits = install.bounds(len(chosen), timeout, fanout)
+    if wish.do in (install.Do.UPGRADE, install.Do.ROLLBACK):
+        doing = keeping(chosen, RemoteTransport(), wish, given, limits, ruleset, made, helped)
+    else:
+        doing = install.act(chosen, RemoteTransport(), wish, limits, made, helped)
+    for one in doing:
         done.append(one)
         if not as_json and wish.do is not install.Do.STATUS:
             click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.said}")

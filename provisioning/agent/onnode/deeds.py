@@ -11,7 +11,7 @@ import zlib
 from typing import BinaryIO
 
 from provisioning.agent.onnode.files import No, document, empty, gone, put
-from provisioning.agent.onnode.machine import SERVICE, TIMER, Machine
+from provisioning.agent.onnode.machine import EXPORTER, SERVICE, SWAP, TIMER, Machine
 
 
 class Deeds(Machine):
@@ -19,6 +19,7 @@ class Deeds(Machine):
 
     def install(self) -> str:
         dry, version = self.asked["dry"], self.digest[:12]
+        self.able()
         if not self.alone(make=self.asked["do"] == "install") or (self.asked["do"] == "upgrade" and not self.linked("current")):
             if self.asked["do"] == "upgrade":
                 raise No("no agent is installed here; try: muster agent install")
@@ -69,23 +70,25 @@ class Deeds(Machine):
             raise No("there is no version before %s here" % now)
         if not self.is_whole(before):
             raise No("the version before, %s, is damaged; %s stays in use" % (before, now))
+        self.able()
         if self.asked["dry"]:
             return "would go back to %s from %s" % (before, now)
-        self.link("current", before)
-        self.link("previous", str(now))
+        self.swap()
         self.changed("current")
+        self.started()
         return "%s in use again, instead of %s" % (before, now)
 
     def uninstall(self) -> str:
         there = self.alone(make=False)
         state = self.root + self.asked["state"]
-        paths = [self.root + path for path in (*self.asked["units"], self.asked["cron"][0])]
+        paths = [self.root + path for path in (*self.asked["units"], self.asked["cron"][0], self.asked["exporter"][0])]
         found = there or os.path.isdir(state) or any(map(os.path.lexists, paths))
         if not found:
             return "nothing to do, no agent is installed here"
         if self.asked["dry"]:
             return "would take away %s" % (self.linked("current") or "what is left of an agent")
         exported = self.exported()
+        self.unserved()
         if self.systemd():
             if os.path.lexists(paths[1]):
                 self.systemctl("disable", "--now", TIMER)
@@ -96,7 +99,7 @@ class Deeds(Machine):
             gone(os.path.join(os.path.dirname(path), ".%s.new" % os.path.basename(path)))
         if self.systemd():
             self.systemctl("daemon-reload")
-            for unit in (TIMER, SERVICE):
+            for unit in (TIMER, SERVICE, EXPORTER):
                 try:
                     self.systemctl("reset-failed", unit)
                 except No:
@@ -121,18 +124,26 @@ class Deeds(Machine):
         empty(run)
 
     def status(self) -> str:
-        self.said.update(current=self.linked("current"), previous=self.linked("previous"), now=time.time(), whole=None, timer=None)
+        previous = self.linked(SWAP)        # where changing places was cut short before it was done
+        if previous is None or previous == self.linked("current"):
+            previous = self.linked("previous")
+        self.said.update(current=self.linked("current"), previous=previous, now=time.time(), whole=None, timer=None, exporter=None)
         current = self.said["current"]
         if current is None:
             return "no agent is installed here"
         self.said["whole"] = self.is_whole(current)
         self.said["installed"] = document(os.path.join(self.base, current, self.asked["names"][2]))
+        if previous is not None:
+            self.said["before"] = document(os.path.join(self.base, previous, self.asked["names"][2]))
         self.said["result"] = document(os.path.join(self.root + self.asked["state"], self.asked["result"]))
         if self.systemd():
             timer = self.shown(TIMER, "ActiveState", "UnitFileState")
             run = self.shown(SERVICE, "ActiveState", "Result", "ExecMainStatus")
             self.said["timer"] = "%s, %s" % (timer.get("ActiveState"), timer.get("UnitFileState"))
             self.said["service"] = "%s, %s" % (run.get("ActiveState"), run.get("Result"))
+            if os.path.lexists(self.root + self.asked["exporter"][0]):
+                serving = self.shown(EXPORTER, "ActiveState", "UnitFileState")
+                self.said["exporter"] = "%s, %s" % (serving.get("ActiveState"), serving.get("UnitFileState"))
         else:
             self.said["timer"] = "cron" if os.path.exists(self.root + self.asked["cron"][0]) else "none"
         return "in use: %s" % current

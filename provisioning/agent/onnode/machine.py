@@ -22,7 +22,9 @@ VERSION = re.compile(r"[0-9a-f]{12}")
 # What means nothing to systemd, to a shell or to cron.
 PLAIN = re.compile(r"/[A-Za-z0-9_./+-]{1,200}")
 TRY_S, SYSTEMCTL_S = 20, 60
-TIMER, SERVICE = "muster-agent.timer", "muster-agent.service"
+TIMER, SERVICE, EXPORTER = "muster-agent.timer", "muster-agent.service", "muster-exporter.service"
+# While `current` and `previous` change places, this leads to what was `previous`.
+SWAP = ".swap"
 
 
 class Machine:
@@ -124,7 +126,34 @@ class Machine:
                 raise BlockingIOError
         except (BlockingIOError, FileNotFoundError):
             raise No("another muster agent command is at work here; try again when it has ended") from None
+        self.unswapped()
         return True
+
+    def able(self) -> None:
+        """Raises No, before anything is changed, where what is asked cannot be here."""
+        self.textfile()
+        if self.asked["exporter"][1] is None:
+            return
+        if not self.systemd():
+            raise No("--exporter makes a unit of systemd, which is not here; %s starts it by hand" % " ".join(self.asked["exporting"][2:]))
+        if sys.version_info < (3, 10):
+            raise No("--exporter needs Python 3.10 here, and this is %d.%d; name another in the inventory (python:)" % sys.version_info[:2])
+
+    def swap(self) -> None:
+        """Afterwards `current` and `previous` have changed places; killed in between, no version is forgotten."""
+        now, before = self.linked("current"), self.linked("previous")
+        self.link(SWAP, str(before))
+        self.link("previous", str(now))
+        self.link("current", str(before))
+        gone(os.path.join(self.base, SWAP))
+
+    def unswapped(self) -> None:
+        """Afterwards a change of places that was cut short has not begun, or has ended."""
+        before = self.linked(SWAP)
+        if before is not None and not self.asked["dry"]:
+            if self.linked("current") != before:
+                self.link("previous", before)
+            gone(os.path.join(self.base, SWAP))
 
     def link(self, name: str, version: str) -> None:
         """Afterwards the link leads there."""
@@ -136,7 +165,7 @@ class Machine:
 
     def sweep(self) -> None:
         """Takes away what a killed command has left, and versions that nothing leads to."""
-        kept = {self.linked("current"), self.linked("previous"), self.digest[:12]}
+        kept = {self.linked("current"), self.linked("previous"), self.linked(SWAP), self.digest[:12]}
         for name in sorted(os.listdir(self.base)):
             if name.endswith((".tmp", ".new")) or (VERSION.fullmatch(name) and name not in kept):
                 gone(os.path.join(self.base, name))
@@ -242,3 +271,34 @@ class Machine:
             self.systemctl("restart", TIMER)
             if not new:
                 self.changed("timer started")
+        self.served()
+
+    def served(self) -> None:
+        """Afterwards systemd keeps the exporter running, or has none where none is asked for."""
+        path, text = self.asked["exporter"]
+        there = self.root + path
+        if text is None:
+            if os.path.lexists(there):
+                self.unserved()
+                self.systemctl("daemon-reload")
+                self.changed("exporter taken away")
+            return
+        command = " ".join([self.python(), *self.asked["exporting"]])
+        new = put(there, text.replace("@EXPORTER@", command).encode(), 0o644)
+        if new:
+            self.changed(path)
+            self.systemctl("daemon-reload")
+        found = self.shown(EXPORTER, "UnitFileState", "ActiveState")
+        if new or found.get("ActiveState") != "active" or found.get("UnitFileState") != "enabled":
+            self.systemctl("enable", EXPORTER)
+            self.systemctl("restart", EXPORTER)
+            if not new:
+                self.changed("exporter started")
+
+    def unserved(self) -> None:
+        """Afterwards there is no exporter of ours, and no unit of it."""
+        there = self.root + self.asked["exporter"][0]
+        if os.path.lexists(there) and self.systemd():
+            self.systemctl("disable", "--now", EXPORTER)
+        gone(there)
+        gone(os.path.join(os.path.dirname(there), ".%s.new" % os.path.basename(there)))

@@ -198,7 +198,7 @@ def test_metrics_go_from_a_folder_that_is_no_longer_node_exporters(root: Path, b
     customary = root / "var/lib/prometheus/node-exporter/muster.prom"
     do(Do.INSTALL, root, bundle)
     customary.write_text("")
-    assert do(Do.INSTALL, root, bundle, textfile="/srv/metrics").changed == (units.CRON,)
+    assert units.CRON in do(Do.INSTALL, root, bundle, textfile="/srv/metrics").changed
     assert not customary.exists()
     (root / "srv/metrics/muster.prom").write_text("")
     do(Do.UNINSTALL, root)
@@ -354,6 +354,36 @@ def test_killed_at_any_point_of_an_upgrade_a_whole_version_is_in_use_and_doing_i
         assert do(Do.INSTALL, root, bundle).ok
     assert number > 15
     assert seen == {old, new.of(NODE).folder}
+
+
+def test_killed_at_any_point_of_a_rollback_both_versions_are_still_known_and_it_can_be_done_again(root: Path, bundle: Bundle) -> None:
+    do(Do.INSTALL, root, bundle)
+    old = in_use(root)
+    do(Do.INSTALL, root, newer(bundle))
+    new, number = in_use(root), 0
+    while number := number + 1:
+        before = in_use(root)
+        was_killed = killed_at(number, root, bundle, Do.ROLLBACK)
+        assert is_whole(root), f"at {number}"
+        told = do(Do.STATUS, root).told
+        assert {told["current"], told["previous"]} == {old, new}, f"at {number}"
+        after = in_use(root)
+        assert after != before or was_killed
+        # An installation that comes next keeps both, too, and finishes what was cut short.
+        assert do(Do.INSTALL, root, bundle if after == old else newer(bundle)).ok
+        assert {in_use(root), (root / PREVIOUS[1:]).readlink().name} == {old, new}
+        assert not (root / BASE[1:] / ".swap").is_symlink()
+        if not was_killed:
+            break
+    assert number > 8
+
+
+def test_an_exporter_is_for_nodes_with_systemd_and_nothing_is_changed_on_others(root: Path, bundle: Bundle) -> None:
+    before = tree(root)
+    done = do(Do.INSTALL, root, bundle, exporter="127.0.0.1:9847")
+    assert not done.ok
+    assert "--exporter makes a unit of systemd, which is not here; /opt/muster/current/muster.pyz exporter starts it by hand" in done.said
+    assert {path for path in tree(root) if path not in before} <= {"opt", "opt/muster"}
 
 
 def test_killed_at_any_point_of_an_uninstall_doing_it_again_leaves_nothing(root: Path, bundle: Bundle) -> None:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from provisioning.agent.units import EXPOSURE
+from provisioning.agent.units import EXPORTER_EXPOSURE, EXPOSURE
 from tests.command import MUSTER, environment, muster
 from tests.testbed import fuse
 from tests.testbed.nspawn import Machine, nodes, require_nspawn
 from tests.testbed.prometheus import monitoring, require_prometheus
 from tests.testbed.require import require
-from tests.testbed.sshd import wait_until
+from tests.testbed.sshd import free_port, wait_until
 
 pytestmark = pytest.mark.timeout(600)      # the first test makes the root file system, if there is none yet
 STATE = "var/lib/muster/agent"
@@ -83,32 +86,109 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
     n1 = machines["n1"]
     before = paths(n1)
     began = time.time()
-    assert " in use" in agent(home, "install", "n1", "--period", "10s")
+    there = f"127.0.0.1:{free_port()}"
+    assert " in use" in agent(home, "install", "n1", "--period", "10s", "--exporter", there)
     first = in_use(n1)
-    scrape = [{"job_name": "node", "static_configs": [{"targets": [f"127.0.0.1:{n1.exporter}"]}]}]
+    scrape = [{"job_name": "node", "static_configs": [{"targets": [f"127.0.0.1:{n1.exporter}"]}]},
+              {"job_name": "muster", "static_configs": [{"targets": [there]}]}]
     (home / "prometheus").mkdir()
     with monitoring(home / "prometheus", scrape, []) as bed:
-        wait_until(lambda: looked(n1, began, first), 60, "that the timer starts a look")
-        wait_until(lambda: bed.query("muster_node_newest_result_timestamp_seconds"), 60, "that Prometheus has it")
-        states = {one["metric"]["state"]: one["value"][1] for one in bed.query("muster_node_state") if one["metric"]["node"] == "n1"}
-        assert states == {state: str(int(state == result(n1)["state"])) for state in states}
-        assert len(states) == 4
-    assert "nothing to do" in agent(home, "install", "n1", "--period", "10s")
+        def judged_by(version: str, job: str) -> bool:
+            return bool(bed.query(f'muster_agent_info{{node="n1",job="{job}",bundle="{version}"}}'))
 
-    # The timer goes on, and nobody has started it: the next look is by the new version, and the one after that by the old one again.
-    assert f"before it {first}" in agent(home, "upgrade", "n1", "--period", "10s", "--profile", "gate")
-    second = in_use(n1)
-    assert second != first
-    wait_until(lambda: looked(n1, began, second), 60, "a look by the new version")
-    assert f"{first} in use again" in agent(home, "rollback", "n1")
-    newest = float(str(result(n1)["time"]))
-    wait_until(lambda: looked(n1, newest, first), 60, "a look by the version before")
-    (told,) = json.loads(agent(home, "status", "n1", "--json"))["nodes"]
-    assert (told["installed"], told["previous"], told["timer"], told["trouble"]) == (first, second, "active, enabled", "")
+        wait_until(lambda: looked(n1, began, first), 60, "that the timer starts a look")
+        for job in ("node", "muster"):
+            wait_until(lambda job=job: judged_by(first, job), 60, f"that Prometheus has it through {job}")  # type: ignore[misc]
+            states = {one["metric"]["state"]: one["value"][1] for one in bed.query(f'muster_node_state{{node="n1",job="{job}"}}')}
+            assert states == {state: str(int(state == result(n1)["state"])) for state in states}
+            assert len(states) == 4
+        assert bed.query('muster_source_up{job="muster"}')[0]["value"][1] == "1"
+        assert "nothing to do" in agent(home, "install", "n1", "--period", "10s", "--exporter", there)
+
+        # The timer goes on, and nobody has started it: the next look is by the new version, and the one after that by the old one again.
+        # An upgrade keeps what it is not told.
+        assert f"before it {first}" in agent(home, "upgrade", "n1", "--profile", "gate")
+        second = in_use(n1)
+        assert second != first
+        wait_until(lambda: looked(n1, began, second), 60, "a look by the new version")
+        wait_until(lambda: judged_by(second, "muster"), 60, "that the exporter serves it")
+        wait_until(lambda: serves(n1, second), 60, "that the exporter itself is of the new version")
+        assert f"{first} in use again" in agent(home, "rollback", "n1")
+        newest = float(str(result(n1)["time"]))
+        wait_until(lambda: looked(n1, newest, first), 60, "a look by the version before")
+        wait_until(lambda: judged_by(first, "muster"), 60, "that the exporter serves it")
+        wait_until(lambda: serves(n1, first), 60, "that the exporter itself is of the version before")
+        (told,) = json.loads(agent(home, "status", "n1", "--json"))["nodes"]
+        assert (told["installed"], told["previous"], told["timer"], told["trouble"]) == (first, second, "active, enabled", "")
+        assert (told["exporter"], told["period"]) == ("active, enabled", 10)
+
+        # A dead agent is seen, though nothing has told so.
+        n1.run("systemctl", "stop", "muster-agent.timer")
+        wait_until(lambda: bed.query('muster_node_state{job="muster",state="unknown"} == 1'), 60, "that its result is too old")
+        assert not bed.query('muster_node_state{job="muster",state="healthy"} == 1')
+        assert "over two periods of 10 s old" in ready(there)
 
     assert "nothing is left" in agent(home, "uninstall", "n1")
     assert paths(n1) == before
     assert "muster" not in n1.run("systemctl", "list-units", "--all", "--no-legend", "muster*")
+
+
+def serves(machine: Machine, version: str) -> bool:
+    """Whether the exporter that runs there was loaded from this version: its code is open, or was."""
+    pid = machine.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service").strip()
+    began = machine.run("stat", "--format=%Z", f"/proc/{pid}", check=False).strip()
+    switched = (machine.root / "opt/muster/current").lstat().st_mtime
+    return in_use(machine) == version and pid != "0" and began.isdigit() and int(began) >= int(switched)
+
+
+def ready(address: str) -> str:
+    """What /readyz says, which is no."""
+    with pytest.raises(urllib.error.HTTPError, match="503") as error:
+        urllib.request.urlopen(f"http://{address}/readyz", timeout=10)
+    return str(error.value.read().decode())
+
+
+def test_the_exporters_unit_is_sound_shut_in_and_goes_when_it_is_not_wanted(machines: dict[str, Machine], home: Path) -> None:
+    n1 = machines["n1"]
+    there = f"127.0.0.1:{free_port()}"
+    agent(home, "install", "n1", "--period", "1h", "--exporter", there)
+    assert n1.run("systemd-analyze", "verify", "/etc/systemd/system/muster-exporter.service") == ""
+    said = n1.run("systemd-analyze", "security", "--no-pager", "muster-exporter.service", check=False)
+    score = re.search(r"exposure level for muster-exporter.service: ([0-9.]+)", said)
+    assert score is not None, said
+    assert float(score[1]) <= EXPORTER_EXPOSURE
+    wait_until(lambda: answers(there), 30, "that it serves")
+    n1.run("systemctl", "start", "muster-agent.service")
+    wait_until(lambda: "muster_source_up 1.0" in text(there), 30, "that it serves the result")
+    if promtool := shutil.which("promtool"):
+        done = subprocess.run([promtool, "check", "metrics"], input=text(there), capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    # Whatever ends it, it comes back; and the version before had none.
+    pid = n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service")
+    n1.run("systemctl", "kill", "--signal=KILL", "muster-exporter.service")
+    wait_until(lambda: n1.run("systemctl", "show", "--property=MainPID", "--value", "muster-exporter.service") not in (pid, "0\n"), 30, "another")
+    agent(home, "upgrade", "n1", "--exporter", "none")
+    assert not (n1.root / "etc/systemd/system/muster-exporter.service").exists()
+    assert not answers(there)
+    agent(home, "rollback", "n1")
+    wait_until(lambda: answers(there), 30, "that it serves again")
+    agent(home, "uninstall", "n1")
+    assert not answers(there)
+
+
+def text(address: str) -> str:
+    """The page of an exporter."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def answers(address: str) -> bool:
+    """Whether anything serves there."""
+    try:
+        return text(address) != ""
+    except OSError:
+        return False
 
 
 def test_the_unit_is_sound_bounded_and_judges_what_everybody_sees(machines: dict[str, Machine], home: Path) -> None:

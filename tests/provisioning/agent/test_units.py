@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.agent.main import LIMIT_S as AGENT_LIMIT_S
+from inventory.errors import UsageError
 from provisioning.agent import units
 
 
@@ -46,6 +47,19 @@ def test_the_service_ends_a_look_that_did_not_end_itself_and_waits_for_nobody_el
     assert "KillMode=process\n" in service
     for setting in ("MemoryMax", "CPUQuota", "TasksMax", "Nice", "IOSchedulingClass", "NoNewPrivileges=yes", "CapabilityBoundingSet"):
         assert f"\n{setting}" in service
+
+
+def test_the_exporter_is_nobody_and_may_read_only() -> None:
+    text = units.exporter("[::1]:9847")
+    assert "\nExecStart=@EXPORTER@ --listen [::1]:9847\n" in text
+    for setting in ("DynamicUser=yes", "CapabilityBoundingSet=CAP_DAC_READ_SEARCH", "ProtectSystem=strict", "NoNewPrivileges=yes", "MemoryMax="):
+        assert f"\n{setting}" in text
+
+
+@pytest.mark.parametrize("listen", ["9847", ":9847", "a b:9847", "$HOME:9847", "%H:9847", "[fe80::1%eth0]:9847", "0.0.0.0:80", "x\n:9847"])
+def test_what_cannot_stand_in_a_unit_is_refused(listen: str) -> None:
+    with pytest.raises(UsageError, match="--exporter"):
+        units.exporter(listen)
 
 
 def test_no_setting_gives_it_a_mount_namespace() -> None:
