@@ -100,9 +100,9 @@ _PARTS = (
     rf"|{_HEX}{{0,3}}(?:::?{_HEX}{{1,4}}){{2,16}}{_END}"
     rf"|{_HEX}{{3,7}}:{_HEX}{{2}}{_END}"
 )
-# Hex without 0x that begins with a letter: in parts; four digits with one of 0-9 among them; eight; or all of them f.
+# Hex without 0x that begins with a letter: in parts; the rest of a UUID; four digits with one of 0-9 among them; eight; or all of them f.
 _LETTERED = re.compile(
-    rf"[a-fA-F](?<![0-9A-Za-z].)(?:{_PARTS}|(?=[a-fA-F]{{0,40}}[0-9]){_HEX}{{3,}}(?![0-9A-Za-z_])"
+    rf"[a-fA-F](?<![0-9A-Za-z].)(?:{_PARTS}|{_HEX}{{3}}(?:-{_HEX}{{4}}){{0,2}}-{_HEX}{{12}}{_END}|(?=[a-fA-F]{{0,40}}[0-9]){_HEX}{{3,}}(?![0-9A-Za-z_])"
     rf"|{_HEX}{{7,}}(?![0-9A-Za-z_])|[fF]{{3,}}(?![0-9A-Za-z_]))")
 _UNIT = "[KMGTPEk]i?B?"
 _SIZE = f"(?: [KMGTPE]i?B{_END})?"

@@ -179,6 +179,20 @@ def test_other_digits_in_what_is_masked_give_the_same_template(line: str, chance
     assert template(fill(made, chance)) == made
 
 
+MACS = st.binary(min_size=6, max_size=6).map(lambda data: data.hex(":"))
+POINTERS = st.integers(1 << 60, (1 << 64) - 1).map(lambda value: f"{value:016x}")
+BUSES = st.integers(0, 255).map(lambda value: f"{value:02x}")
+
+
+@given(st.uuids(), MACS, POINTERS, BUSES, st.integers(0, 1 << 40), st.booleans())
+def test_random_addresses_give_one_template(uuid: object, mac: str, pointer: str, bus: str, number: int, upper: bool) -> None:
+    mac = mac.upper() if upper else mac
+    text = (f"XFS (sda): at {pointer} Filesystem {uuid} of 0000:{bus}:00.0 {bus}:1f.7 pci_bus 0000:{bus}: [bus {bus}-ff] mac {mac}, "
+            f"took {number} us, 0x{number:x} R08: {pointer} enx{mac.lower().replace(':', '')}")
+    assert template(text) == (
+        "XFS (sd<*>): at <*> Filesystem <*> of <*> pci_bus <*>: [bus <*>] mac <*>, took <*> us, <*> R<*>: <*> enx<*>")
+
+
 @given(st.integers(0, 9999), st.integers(0, 9999))
 def test_each_xid_has_a_template_of_its_own(one: int, other: int) -> None:
     both = {template(f"NVRM: Xid (PCI:0000:1b:00): {number}, Channel 0000001") for number in (one, other)}
