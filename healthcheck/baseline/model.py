@@ -68,9 +68,10 @@ class Event:
 class Told:
     """All events of one log that share a template.
 
-    `template` is that of `head`, the line that names it. `lines` are those of the event, at most MOST_LINES; of several events the first MOST_DISTINCT
-    distinct ones. `first` and `last` are seconds since boot of the first and the last event, None where the log does not say. `busiest` is
-    how many there were in the hour that had most of them; where no line has a time, all of them.
+    `template` is that of `head`, the line that names it. `lines` are those of the event, at most MOST_LINES; of several events all of the
+    first, and of the others as many that differ as make MOST_DISTINCT. `first` and `last` are seconds since boot of the first and the
+    last event, None where the log does not say. `busiest` is how many there were in the hour that had most of them; where no line has a
+    time, all of them.
     """
 
     template: str
@@ -182,6 +183,7 @@ class Log:
     """One boot's log as some source gave it: `raw[i]` is the line that `lines[i]` was read from, as it stood there.
 
     `form` names the source's form. `caveats` say what could not be seen: records that were overwritten, lines that were cut.
+    `notes` say what was left alone with good reason: lines of other programs.
     """
 
     lines: tuple[Line, ...]
@@ -189,6 +191,7 @@ class Log:
     form: str
     caveats: tuple[str, ...] = ()
     boot: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,8 @@ def _log(found: Found, start: int, end: int, boot: str, caveats: Sequence[str]) 
     elif all(line.seconds is None for line in lines):
         said.append("it gives no times")
     said.extend(_dropped(lines))
-    return Log(tuple(lines), tuple(found.raw[start:end]), found.form, (*said, *caveats), boot)
+    notes = (f"{found.programs} lines of other programs were left out",) if found.programs else ()
+    return Log(tuple(lines), tuple(found.raw[start:end]), found.form, (*said, *caveats), boot, notes)
 
 
 def _rebased(lines: Sequence[Line], whole: bool) -> list[Line]:
@@ -114,7 +115,7 @@ def _dropped(lines: Sequence[Line]) -> list[str]:
 def _of_the_file(found: Found) -> list[str]:
     told = list(found.caveats[:10])
     if found.others:
-        told.append(f"{found.others} lines that are no kernel records were left out")
+        told.append(f"{found.others} lines of no known form were left out")
     if found.cut:
         told.append(f"{found.cut} lines were longer than {LONGEST_LINE} characters, and cut")
     if found.blobs:

@@ -15,7 +15,8 @@ class Found:
 
     `starts` gives the index of each line with which the log itself says that a boot begins, and that boot's id, if it names one. With
     `wall`, seconds are not since boot, and only their differences mean anything. `numbered` is true where `sequence` is the kernel's own
-    number. `others` counts lines that are no kernel records, `cut` those that were too long.
+    number. `programs` counts lines of other programs, `others` those that are neither, `cut` those that were too long, and `blobs`
+    messages that the file does not show.
     """
 
     form: str
@@ -24,6 +25,7 @@ class Found:
     starts: dict[int, str] = field(default_factory=dict)
     wall: bool = False
     numbered: bool = False
+    programs: int = 0
     others: int = 0
     cut: int = 0
     blobs: int = 0

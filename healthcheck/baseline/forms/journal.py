@@ -71,8 +71,11 @@ def _collect(form: str, entries: Iterator[tuple[int, Mapping[str, Any] | None]])
             continue
         text = _text(entry.get("MESSAGE"))
         transport = entry.get("_TRANSPORT") or ("kernel" if entry.get("SYSLOG_IDENTIFIER") == "kernel" else "")
+        if transport == "kernel" and text is None:
+            found.blobs += 1
+            continue
         if transport != "kernel" or text is None:
-            found.others += 1
+            found.programs += 1
             if text is not None and (missed := _MISSED.match(text)):
                 found.caveats.append(f"the journal says: {missed[0]}")
             continue

@@ -145,9 +145,12 @@ def _read_syslog(form: Form, rows: list[str]) -> Found:
         if record is None:
             if not raw or _mark(raw, found):
                 continue
-            if ours and margin and raw[:margin].isspace():
+            goes_on = raw[:margin or 1].isspace()
+            if ours and goes_on:
                 found.follow(raw[margin:], raw, number)
                 inner.append(inner[-1])
+            elif goes_on and found.programs:
+                found.programs += 1
             else:
                 found.others += 1
             continue
@@ -155,7 +158,7 @@ def _read_syslog(form: Form, rows: list[str]) -> Found:
         seconds = clock(stamp)
         ours = program == "kernel"
         if not ours:
-            found.others += 1
+            found.programs += 1
             continue
         margin, caller, own = record.start(4), "", None
         if "#011" in text:

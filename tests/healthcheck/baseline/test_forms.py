@@ -61,7 +61,8 @@ def test_whole_journal_entries_give_every_record_with_its_time_and_priority(name
     first, second = recorded(f"journalctl-{name}")
     for log in (first, second):
         assert [(line.seconds, line.priority, line.text) for line in log.lines] == BOOT
-        assert "2 lines that are no kernel records were left out" in log.caveats
+        assert log.notes == ("2 lines of other programs were left out",)
+        assert log.caveats == ()
     assert (first.boot, second.boot) == ("0123456789abcdef0123456789abcdef", "1123456789abcdef0123456789abcdef")
     assert [line.facility for line in first.lines] == [0, 0, 0, 0, 0, 3, 0, 0, 0]
 
@@ -251,8 +252,17 @@ def test_syslog_takes_the_kernels_own_time_and_leaves_out_other_programs() -> No
     assert texts(log) == ["Linux version 6.8.0", "mlx5_core 0000:5e:00.0: firmware version: 28.39.1002",
                           "rcu: \t0-...!: (1 GPs behind) idle=d634"]
     assert seconds(log) == [0.0, 1.25, 2.5]
-    assert log.caveats == ("2 lines that are no kernel records were left out",)
+    assert log.caveats == ()
+    assert log.notes == ("2 lines of other programs were left out",)
     assert log.raw[1] == SYSLOG.splitlines()[1]
+
+
+def test_a_message_of_several_lines_is_its_programs_own() -> None:
+    head = "Nov 12 03:04:05 gpu001 "
+    log = one(f"{head}kernel: Linux version 6.8.0\n{head}kernel: NVRM: first\n{' ' * 31}NVRM: second\n{head}app[7]: error\n{' ' * 31}NVRM: Xid (PCI:0000:3b:00): 79\n?\n")
+    assert texts(log) == ["Linux version 6.8.0", "NVRM: first", "NVRM: second"]
+    assert log.notes == ("2 lines of other programs were left out",)
+    assert log.caveats == ("1 lines of no known form were left out",)
 
 
 @pytest.mark.parametrize("row", [
@@ -303,7 +313,7 @@ def test_a_time_that_does_not_exist_is_unknown() -> None:
 def test_a_console_keeps_the_kernels_lines_only() -> None:
     log = one("BIOS 1.2\r\n[    0.000000] Linux version 6.8.0\r\r\n[    1.000000] a\r\n\x1b[32m[  OK  ]\x1b[0m Started x\r\n[    2.000000] b\r\ngpu001 login: \r\n")
     assert texts(log) == ["Linux version 6.8.0", "a", "b"]
-    assert "3 lines that are no kernel records were left out" in log.caveats
+    assert "3 lines of no known form were left out" in log.caveats
 
 
 def test_a_line_without_a_time_goes_on_with_the_record_before() -> None:
