@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.baseline.flags import is_known_fault
+from healthcheck.baseline.masking import template
 from healthcheck.baseline.model import Baseline, Known, Phase
 from healthcheck.entry import nearest
 from inventory.errors import UsageError
@@ -48,7 +49,7 @@ def short_id(template: str) -> str:
 
 
 def choose(baseline: Baseline, names: Sequence[str], rule: By, *, flagged: bool) -> Chosen:
-    """What `names` (ids or beginnings of templates) mean, of it what meets the rule; without names, all that meets it.
+    """What `names` (ids, lines, or beginnings of templates) mean, of it what meets the rule; without names, all that meets it.
 
     `baseline` has its flags worked out anew. Raises UsageError for a name of nothing, for a known fault that is named, and for a
     flagged one that is not named by itself with `flagged`: then nothing is approved.
@@ -71,7 +72,9 @@ def choose(baseline: Baseline, names: Sequence[str], rule: By, *, flagged: bool)
 
 def _named(baseline: Baseline, name: str, *, flagged: bool) -> list[Known]:
     by_id = [one for one in baseline.proposed.values() if short_id(one.template) == name]
-    meant = by_id or [one for one in baseline.proposed.values() if name and one.template.startswith(name)]
+    by_line = baseline.proposed.get(template(name))
+    begins = [one for one in baseline.proposed.values() if name and one.template.startswith(name)]
+    meant = by_id or ([by_line] if by_line is not None else begins)
     if not meant:
         raise UsageError(_nothing(baseline, name))
     for one in meant:

@@ -126,12 +126,26 @@ def _quoted(text: str) -> str:
     return "'" + escaped(text).replace("'", "''") + "'"
 
 
-def write(baseline: Baseline, path: Path) -> None:
-    """Afterwards the file holds it: whoever reads meanwhile finds the old one or the new one. Raises UsageError where it cannot be."""
+def stamp(path: Path) -> tuple[int, ...] | None:
+    """What differs when somebody else has written the file since; None where there is none."""
+    try:
+        held = path.stat()
+    except OSError:
+        return None
+    return held.st_ino, held.st_mtime_ns, held.st_size
+
+
+def write(baseline: Baseline, path: Path, since: tuple[int, ...] | None) -> None:
+    """Afterwards the file holds it: whoever reads meanwhile finds the old one or the new one. Raises UsageError where it cannot be.
+
+    `since` is its stamp when it was read: what somebody else has approved since is not lost, but this refused.
+    """
     data = dump(baseline).encode()
     if len(data) > MAX_BYTES:
         raise UsageError(f"{path}: would be {len(data) / 2**20:.0f} MB, over the limit of {MAX_BYTES // 2**20}: "
                          "learn nodes of one SKU and kernel at a time")
+    if stamp(path) != since:
+        raise UsageError(f"{path} was changed by somebody else meanwhile, and is left so: do it again")
     target, mode = path, 0o644
     with contextlib.suppress(OSError):
         target = path.resolve(strict=True)      # what a link names is written, not the link

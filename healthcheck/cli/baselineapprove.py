@@ -30,7 +30,7 @@ def _share(ctx: click.Context, parameter: click.Parameter, given: str | None) ->
 
 @click.command()
 @click.argument("baseline", metavar="B")
-@click.argument("templates", metavar="[ID|TEMPLATE...]", nargs=-1)
+@click.argument("templates", metavar="[ID|LINE...]", nargs=-1)
 @click.option("--seen-on", metavar="SHARE", callback=_share, help="Only what at least so many of the nodes said: 95%.")
 @click.option("--boots", metavar="N", type=click.IntRange(1), help="Only what was said in at least so many boots.")
 @click.option("--phase", "phases", multiple=True, type=click.Choice(_PHASES), help="Only what was said in these phases of a boot alone.")
@@ -43,7 +43,7 @@ def approve(
     baseline: str, templates: tuple[str, ...], seen_on: float | None, boots: int | None, phases: tuple[str, ...], flagged: bool, why: str,
     by: str | None, dry_run: bool, rules: str | None,
 ) -> None:
-    """Accept templates that baseline B proposes: those of these IDs or beginnings, or all that meet a rule.
+    """Accept templates that baseline B proposes: those of these IDs, lines or beginnings, or all that meet a rule.
 
     A rule leaves out what is flagged: look at it, then name each by itself with --flagged. What the catalogue of known faults knows
     can never be approved. Either all that is named is approved, or nothing.
@@ -58,7 +58,7 @@ def approve(
     """
     from healthcheck.baseline.approval import By, choose, short_id
     from healthcheck.baseline.approval import approve as approved
-    from healthcheck.baseline.file import write
+    from healthcheck.baseline.file import stamp, write
     from healthcheck.baseline.flags import flagged as with_flags
     from healthcheck.baseline.model import Phase
     from healthcheck.cli.baselinereview import loaded
@@ -66,6 +66,7 @@ def approve(
     reason, name = clean(why.strip()), clean((by if by is not None else who()).strip(), 200)
     if not reason or not name:
         raise UsageError(f"{'--why' if not reason else '--by'} is empty: whoever reads the file wants to know")
+    since = stamp(Path(baseline))
     held, catalogue = loaded(baseline, rules)
     held = with_flags(held, catalogue)
     chosen = choose(held, templates, By(seen_on, boots, tuple(map(Phase, phases))), flagged=flagged)
@@ -74,7 +75,7 @@ def approve(
     if len(chosen.approved) > _SHOWN:
         click.echo(f"  and {len(chosen.approved) - _SHOWN} more")
     if chosen.approved and not dry_run:
-        write(approved(held, chosen.approved, name, reason), Path(baseline))
+        write(approved(held, chosen.approved, name, reason), Path(baseline), since)
     left = len(held.proposed) - len(chosen.approved)
     told = f"{len(chosen.approved)} {'would be ' if dry_run else ''}approved, {left} stay proposed"
     held_back = f"; {len(chosen.held_back)} that meet the rule are flagged: muster baseline review {baseline} --flagged"

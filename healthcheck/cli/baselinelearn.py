@@ -106,7 +106,7 @@ def _named(scope: Scope) -> str:
 
 def _learn(path: Path, scope: Scope, digests: list[Digest], merge: bool, expires: float | None, ruleset: Ruleset) -> None:
     """Writes one baseline, and says what is in it."""
-    from healthcheck.baseline.file import write
+    from healthcheck.baseline.file import stamp, write
     from healthcheck.baseline.fileload import load
     from healthcheck.baseline.flags import flagged
     from healthcheck.baseline.learn import learn as learned
@@ -117,8 +117,8 @@ def _learn(path: Path, scope: Scope, digests: list[Digest], merge: bool, expires
     assert ruleset.kernel is not None  # noqa: S101  (narrowing; loaded rules have a catalogue)
     catalogue = ruleset.kernel.catalogue
     day = dt.datetime.now(dt.timezone.utc).date().isoformat()
-    old = None
-    if path.exists():
+    old, since = None, stamp(path)
+    if since is not None:
         if not merge:
             raise UsageError(f"--output {path}: exists already; --merge adds to it")
         old = load(path, catalogue)
@@ -132,7 +132,7 @@ def _learn(path: Path, scope: Scope, digests: list[Digest], merge: bool, expires
     if expires is not None:
         whole = replace(whole, expires_days=int(expires // 86400))
     whole = flagged(replace(whole, file=str(path)), catalogue)
-    write(whole, path)
+    write(whole, path, since)
     click.echo(f"written: {path}, for {clean(words(scope), 200)}: {_summary(whole, len(fresh), len(digests))}")
     if whole.proposed:
         click.echo(f"next: muster baseline review {path}")

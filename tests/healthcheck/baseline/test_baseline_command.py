@@ -18,7 +18,9 @@ from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.saved import Manifest, Saver
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage
+from provisioning.demo.fleet import Fleet
 from tests.command import muster
+from tests.testbed.require import require_fleet
 
 HEALTHY = (
     "Linux version 6.5.0-1007-nvidia (buildd@x) #7-Ubuntu SMP", "Memory: {n}113000000K/2147483648K available", "random: crng init done",
@@ -110,7 +112,7 @@ def test_a_baseline_can_never_hide_a_known_fault(learnt: Path) -> None:
 
 
 def test_what_is_flagged_is_approved_by_its_id_when_it_is_meant(learnt: Path) -> None:
-    one = _id(learnt, "cfg80211")
+    one = _id(learnt, "cfg<*>: failed")
     refused = muster("baseline", "approve", "b.yaml", one, "--why", "no wireless here", home=learnt)
     assert refused.returncode == 2
     assert f"muster baseline approve b.yaml {one} --flagged" in refused.stderr
@@ -179,6 +181,19 @@ def test_it_is_learned_from_a_saved_sweep(tmp_path: Path) -> None:
     assert "not learned from n2: connect: no route to host" in done.stderr
     assert "for SKU dgx-h100, kernel 6.5.0-1007-nvidia" in done.stdout
     assert "of 2 nodes and 2 boots" in done.stdout
+
+
+def test_it_is_learned_from_nodes_over_ssh(tmp_path: Path) -> None:
+    require_fleet()
+    (tmp_path / "base").mkdir()
+    with Fleet(base=tmp_path / "base", planted={"gpu001": (), "gpu002": (), "gpu003": ("refused",)}) as fleet:
+        done = muster("baseline", "learn", "--inventory", str(fleet.inventory), "-o", "b.yaml", home=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "not learned from gpu003: " in done.stderr
+    assert "of 2 nodes and 2 boots" in done.stdout
+    assert not (tmp_path / "state").exists(), "nothing of the sweep is kept"
+    common = [text for text, one in _shown(tmp_path)["proposed"].items() if one["nodes"] == 2 and not one["flags"]]
+    assert any(text.startswith("Linux version") for text in common)
 
 
 @pytest.mark.parametrize(("words", "said"), [

@@ -35,7 +35,7 @@ def small() -> Baseline:
 
 def written(baseline: Baseline, folder: Path) -> Path:
     path = folder / f"{baseline.name}.yaml"
-    file.write(baseline, path)
+    file.write(baseline, path, file.stamp(path))
     return path
 
 
@@ -197,7 +197,7 @@ def test_a_file_over_the_limit_is_not_written_and_the_old_one_stays(tmp_path: Pa
     huge = all_approved(learned(*fleet({"n1": [f"{chr(97 + n % 26)}{chr(97 + n // 26)} " + "x" * 8000 for n in range(600)]})))
     big = replace(huge, known={f"{text}{n}": replace(one, why="y" * 20_000) for n in range(2) for text, one in huge.known.items()})
     with pytest.raises(UsageError, match="over the limit of 16"):
-        file.write(big, path)
+        file.write(big, path, file.stamp(path))
     assert path.read_bytes() == before
 
 
@@ -205,9 +205,18 @@ def test_a_link_is_followed_and_the_files_mode_is_kept(tmp_path: Path) -> None:
     path = written(small(), tmp_path)
     path.chmod(0o640)
     (tmp_path / "link.yaml").symlink_to(path)
-    file.write(replace(small(), boots=7), tmp_path / "link.yaml")
+    file.write(replace(small(), boots=7), tmp_path / "link.yaml", file.stamp(path))
     assert (tmp_path / "link.yaml").is_symlink()
     assert path.stat().st_mode & 0o777 == 0o640
+    assert "  boots: 7" in path.read_text()
+
+
+def test_what_somebody_else_has_written_meanwhile_is_not_lost(tmp_path: Path) -> None:
+    path = written(small(), tmp_path)
+    since = file.stamp(path)
+    written(replace(small(), boots=7), tmp_path)
+    with pytest.raises(UsageError, match="changed by somebody else meanwhile"):
+        file.write(small(), path, since)
     assert "  boots: 7" in path.read_text()
 
 
@@ -238,7 +247,7 @@ if step == "rename": Path.replace = die
 if step == "after":
     rename = Path.replace
     Path.replace = lambda self, to: (rename(self, to), die())
-file.write(replace(test_file.small(), boots=7), path)
+file.write(replace(test_file.small(), boots=7), path, file.stamp(path))
 """
 
 

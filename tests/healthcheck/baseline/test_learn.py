@@ -167,6 +167,7 @@ def test_what_is_flagged_is_approved_only_when_it_is_named_by_itself_and_meant()
     for names, meant in ((("probe of",), True), ((short_id(template(failed)),), False)):
         with pytest.raises(UsageError, match="is flagged"):
             choose(held, names, By(), flagged=meant)
+    assert [one.example for one in choose(held, (MEMORY.replace("211", "987"),), By(), flagged=False).approved] == [MEMORY]
     with pytest.raises(UsageError, match="one by one"):
         choose(held, (), By(0.9), flagged=True)
     (one,) = choose(held, (short_id(template(failed)),), By(), flagged=True).approved
