@@ -44,6 +44,11 @@ class KernelCatalogue(Fact):
         worst = min(entries.values(), key=_rank, default=None)
         return worst if worst is not None and (found is None or _rank(worst) < _rank(found)) else found
 
+    def fault(self, told: Told) -> bool:
+        """Whether it is known, and healthy machines do not say it: then no baseline has a say."""
+        entry = self.entry(told)
+        return entry is not None and not entry.ordinary
+
     def _of_head(self, told: Told) -> Entry | None:
         try:
             return self.by_template[told.template]

@@ -1,7 +1,7 @@
 """Reads the catalogue of known faults from `kernel/*.yaml` of the rules folders; every mistake is one line with file, line and column.
 
 A file is a list of entries, and its name is their class. A later folder overrides an earlier one by id, key by key; its own entries go
-before those of earlier folders. `enabled: false` switches one off.
+before those of earlier folders. `enabled: false` switches one off. `ordinary: true` is for what healthy machines say, too.
 
     - id: nvme-timeout-reset
       match: 'nvme nvme\\d+: I/O .*timeout, reset controller'        # pattern.py says what is allowed, linear.py what is refused
@@ -33,7 +33,8 @@ from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, load_yaml
 from inventory.text import short
 
-KEYS = ("id", "match", "unless", "severity", "meaning", "remedy", "owner", "repair", "source", "examples", "xid", "enabled")
+KEYS = ("id", "match", "unless", "severity", "meaning", "remedy", "owner", "repair", "source", "examples", "xid", "ordinary",
+        "enabled")
 TABLES = ("xid", "sxid")
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_PATTERN = 500
@@ -65,9 +66,7 @@ def _entries(path: Path) -> list[entries.Entry]:
 
 
 def _entry(given: entries.Entry, group: str) -> Entry:
-    enabled = given.values.get("enabled", True)
-    if not isinstance(enabled, bool):
-        raise _wrong(given, "enabled", f"expected true or false, got {entries.kind_of(enabled)}")
+    enabled, ordinary = _switch(given, "enabled", True), _switch(given, "ordinary", False)
     match, unless = _pattern(given, "match"), _pattern(given, "unless") if "unless" in given.values else ""
     needs = linear.words(match)
     if not needs:
@@ -80,10 +79,19 @@ def _entry(given: entries.Entry, group: str) -> Entry:
         remedy=_text(given, "remedy"), owner=_member(given, "owner", Owner), source=_text(given, "source"), examples=_examples(given),
         group=group, repair=_member(given, "repair", Repair) if "repair" in given.values else None, xid=xid, file=given.mark.file,
         line=given.mark.line, overridden=given.overridden, needs=needs,
-        disabled="" if enabled else f"disabled in {called(given.marks['enabled'].file)}",
+        disabled="" if enabled else f"disabled in {called(given.marks['enabled'].file)}", ordinary=ordinary,
     )
     _matched(made, given)
+    if made.ordinary and made.severity is not Severity.INFO:
+        raise _wrong(given, "ordinary", f"what healthy machines say, too, is of severity info, not {made.severity.value}")
     return made
+
+
+def _switch(given: entries.Entry, key: str, usual: bool) -> bool:
+    value = given.values.get(key, usual)
+    if not isinstance(value, bool):
+        raise _wrong(given, key, f"expected true or false, got {entries.kind_of(value)}")
+    return value
 
 
 def _wrong(given: entries.Entry, key: str, said: str) -> RulesError:

@@ -31,8 +31,12 @@ _WORDS = re.compile(rf"\b(?:BUG|Bug|WARNING|(?i:{'|'.join(_ANY_CASE)}))\b")
 
 
 def known_fault(example: str, catalogue: Catalogue) -> Entry | None:
-    """The catalogue's entry for lines of a template, of which this is one: all of them match it, or none does (model.Entry)."""
-    return catalogue.find(example)
+    """The catalogue's entry for lines of a template, of which this is one: all of them match it, or none does (model.Entry).
+
+    What healthy machines say, too, is none.
+    """
+    entry = catalogue.find(example)
+    return entry if entry is not None and not entry.ordinary else None
 
 
 def trouble(text: str) -> str | None:

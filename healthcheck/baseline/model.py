@@ -91,7 +91,8 @@ class Entry:
 
     They say nothing of what masks hide: lines of one template all match, or none does. `group` is the class it belongs to (the stem of
     its file). `examples` are lines that it matches. `xid` names the table (`xid` or `sxid`) that judges the line by its number instead.
-    One of `needs` (in lower case) stands in every line that it matches. `disabled` says which file switched it off.
+    Of each group in `needs` one word (in lower case) stands in every line that it matches. `disabled` says which file switched it off.
+    `ordinary`: healthy machines say it, too; of a saved log it is told, and in a sweep it is as any line is, for a baseline to know.
     """
 
     id: str
@@ -109,8 +110,9 @@ class Entry:
     file: str = ""
     line: int = 0
     overridden: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
+    needs: tuple[tuple[str, ...], ...] = ()
     disabled: str = ""
+    ordinary: bool = False
 
 
 @dataclass(frozen=True)

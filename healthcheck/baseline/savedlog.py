@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from healthcheck.baseline.forms import to_kmsg
 from healthcheck.baseline.model import Log
-from healthcheck.checks.base import CHECKS
-from healthcheck.facts.base import FACTS
 from healthcheck.facts.kernel import KMSG, LOG, as_dmesg
-from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Status, state_of
+from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.rule import Rule
 from inventory.text import clean
@@ -21,19 +20,32 @@ _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.PASS, Status.SKIPPED)
 
 def recording(name: str, log: Log, now: float) -> Recording:
     """The look that would have brought this log, and nothing else; `now` is the head's clock (epoch seconds)."""
-    text = to_kmsg(log)
+    text = to_kmsg(_numbered(log))
     capture = Capture(Outcome.DONE, bytes=len(text), files={KMSG: FileCapture(Outcome.DONE, text)}, note="; ".join(log.caveats))
     return Recording(name, now, Host("", log.boot, now, 0, "", "", 0.0), None, {LOG.id: capture})
 
 
+def _numbered(log: Log) -> Log:
+    """Numbers of lines become numbers of records, of which the first is 0: what is gone before it the log's caveats say."""
+    if log.form == "kmsg":
+        return log
+    return replace(log, lines=tuple(replace(line, sequence=number) for number, line in enumerate(log.lines)))
+
+
 def judged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Those of the rules that a kernel log alone is enough for."""
-    return tuple(rule for rule in rules if not rule.checked.fleet and _reads_the_log(rule))
+    """The rules of the kernel's log, for a log alone: they tell all that the catalogue knows, and are not judged by the time of a look.
+
+    A missing baseline counts here, where nothing else is asked.
+    """
+    return tuple(_of_a_file(rule) for rule in rules if rule.checked.name.startswith("kernel."))
 
 
-def _reads_the_log(rule: Rule) -> bool:
-    wanted = [FACTS[name] for name in CHECKS[rule.checked.name].facts if name in FACTS]
-    return bool(wanted) and all(fact.probes == (LOG,) for fact in wanted)
+def _of_a_file(rule: Rule) -> Rule:
+    if rule.checked.name == "kernel.baseline":
+        return replace(rule, severity=Severity.WARNING)
+    known = rule.checked.parameters
+    told = {"everything": True} if "everything" in known else {}
+    return replace(rule, parameters={**rule.parameters, **told, **({"hours": math.inf} if "hours" in known else {})})
 
 
 def in_its_words(report: NodeReport, log: Log) -> NodeReport:

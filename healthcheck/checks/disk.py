@@ -68,7 +68,7 @@ def disk_nvme_temperature(nvme_heat: tuple[NvmeHeat, ...], *, at_most_c: float) 
 # ---- what the kernel log says
 
 # An operation that a disk does not know is no error of it, nor is a discard or a write of zeroes that it declines.
-_IO = re.compile(
+IO_LINES = re.compile(
     r"Buffer I/O error on dev(?:ice)? (?P<a>[\w!-]{1,32}), logical block"
     r"|(?:\bI/O|critical medium|critical nexus|timeout|protection|critical target) error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}\b"
     r"(?! op 0x[39]:)"
@@ -77,17 +77,17 @@ _IO = re.compile(
     r"|(?P<e>nvme\d{1,4}n\d{1,4}): I/O Cmd\([^)\n]{0,40}\) @ LBA \d{1,20}, [^\n]{0,80}\b(?:Media Error|Unrecovered Read|Write Fault)"
     r"|I/O error while writing superblock|attempt to access beyond end of device"
 )
-_FILESYSTEM = re.compile(
+FILESYSTEM_LINES = re.compile(
     r"EXT[234]-fs error \(device (?P<a>[\w!.-]{1,64})\)|EXT[234]-fs \((?P<b>[\w!.-]{1,64})\): Remounting filesystem read-only"
     r"|XFS \((?P<c>[\w!.-]{1,64})\): (?:Corruption|[^\n]{0,40}(?:I/O [Ee]rror|corruption detected|[Ss]hutting down filesystem"
     r"|[Ff]ilesystem has been shut down)|Internal error)"
     r"|BTRFS(?: error| critical)? \(device (?P<d>[\w!.-]{1,64})[^)\n]{0,40}\):? [^\n]{0,80}(?:forced readonly|corrupt|errno=-5)"
 )
-_RESET = re.compile(
+RESET_LINES = re.compile(
     r"nvme (?P<a>nvme\d{1,4}): (?:I/O (?:tag )?\d{1,6}[^\n]{0,80} timeout, (?:reset controller|aborting|disable controller)"
     r"|controller is down; will reset)"
 )
-_DEAD = re.compile(
+DEAD_LINES = re.compile(
     r"nvme (?P<a>nvme\d{1,4}): (?:Disabling device after reset failure|Removing after probe failure"
     r"|Device not ready; aborting (?:reset|init)|Identify Controller failed)"
 )
@@ -96,25 +96,25 @@ _DEAD = re.compile(
 @check("disk.log_io_errors")
 def disk_log_io_errors(kernel_log: KernelLog, *, hours: float, ignore: tuple[str, ...]) -> Said:
     """The kernel reported no I/O error of a disk, an array or a path to one. `ignore` names devices, such as a BMC's virtual media."""
-    yield from _reported(kernel_log, _IO, "no I/O error", hours, ignore)
+    yield from _reported(kernel_log, IO_LINES, "no I/O error", hours, ignore)
 
 
 @check("disk.log_filesystem")
 def disk_log_filesystem(kernel_log: KernelLog, *, hours: float, ignore: tuple[str, ...]) -> Said:
     """No file system on a disk reported damage to itself, or was shut down or made read-only for it."""
-    yield from _reported(kernel_log, _FILESYSTEM, "no such report", hours, ignore)
+    yield from _reported(kernel_log, FILESYSTEM_LINES, "no such report", hours, ignore)
 
 
 @check("disk.log_nvme_resets")
 def disk_log_nvme_resets(kernel_log: KernelLog, *, hours: float) -> Said:
     """No NVMe drive let a command time out, or had to be reset."""
-    yield from _reported(kernel_log, _RESET, "no timeout and no reset", hours, ())
+    yield from _reported(kernel_log, RESET_LINES, "no timeout and no reset", hours, ())
 
 
 @check("disk.log_nvme_dead")
 def disk_log_nvme_dead(kernel_log: KernelLog, *, hours: float) -> Said:
     """The kernel gave up no NVMe drive."""
-    yield from _reported(kernel_log, _DEAD, "a drive that comes back", hours, ())
+    yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", hours, ())
 
 
 def _reported(log: KernelLog, pattern: re.Pattern[str], expected: str, hours: float, ignore: tuple[str, ...]) -> Said:

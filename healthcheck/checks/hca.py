@@ -112,16 +112,16 @@ _LOOK: Mapping[str, tuple[str, str, Owner]] = {
         "Keep the firmware's dump (devlink health dump show), then reset the adapter.", Owner.VENDOR),
 }
 _UNPLUGGED, _PLUGGED = r"Port module event: module \d+, Cable unplugged", r"Port module event: module \d+, Cable plugged"
-_REFUSED = re.compile(_WHO + r"ACCESS_REG[^\n]{0,60}failed")
+REFUSED_LINES = re.compile(_WHO + r"ACCESS_REG[^\n]{0,60}failed")
 
 
 def _form(parts: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(_WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts.values())) + ")")
 
 
-_LOST_FORM = _form(_LOST)
-_LOOK_FORM = _form({what: form for what, (form, _, _) in _LOOK.items()})
-_MODULE_FORM = _form({"unplugged": _UNPLUGGED, "plugged": _PLUGGED})
+LOST_LINES = _form(_LOST)
+LOOK_LINES = _form({what: form for what, (form, _, _) in _LOOK.items()})
+MODULE_LINES = _form({"unplugged": _UNPLUGGED, "plugged": _PLUGGED})
 _LONGEST = 160
 
 
@@ -148,7 +148,7 @@ def _told(log: KernelLog, form: re.Pattern[str], words: tuple[str, ...], hours: 
 @check("hca.log_fatal")
 def hca_log_fatal(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     """In the last `hours` of the kernel log, mlx5's driver does not say that an adapter no longer answers or has failed."""
-    for pci, _, text in _told(kernel_log, _LOST_FORM, tuple(_LOST), hours):
+    for pci, _, text in _told(kernel_log, LOST_LINES, tuple(_LOST), hours):
         yield Finding(f"adapter at {pci}", text, "no such line")
 
 
@@ -158,9 +158,9 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
 
     Nor is a cable out: one that was plugged in again is not, nor one whose last event is older than `hours`, or overwritten.
     """
-    for pci, what, text in _told(kernel_log, _LOOK_FORM, tuple(_LOOK), hours):
+    for pci, what, text in _told(kernel_log, LOOK_LINES, tuple(_LOOK), hours):
         yield Finding(f"adapter at {pci}", text, "no such line", _LOOK[what][1], _LOOK[what][2])
-    last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, _MODULE_FORM, hours)}
+    last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, MODULE_LINES, hours)}
     for pci, (kind, line) in last.items():
         if kind == 0:
             yield Finding(f"adapter at {pci}", f"cable unplugged {line.seconds:.0f} s after boot, and not plugged in since", "plugged in")
@@ -170,7 +170,7 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
 def hca_log_refused(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     """Reading counters fills the kernel log with no refusals: a function with restricted rights answers each reading with a line."""
     counts: dict[str, int] = {}
-    for pci, _, _ in _lines(kernel_log, _REFUSED, hours):
+    for pci, _, _ in _lines(kernel_log, REFUSED_LINES, hours):
         counts[pci] = counts.get(pci, 0) + 1
     for pci, number in counts.items():
         yield Finding(f"adapter at {pci}", f"{number} lines say that ACCESS_REG failed", "no such line")

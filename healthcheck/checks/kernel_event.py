@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from healthcheck.baseline.book import KernelBaseline, KernelCatalogue
 from healthcheck.baseline.masking import nearest
 from healthcheck.baseline.model import Baseline, Entry, Known, Phase, Told
+from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.kernel import as_dmesg
 from healthcheck.facts.kernel_event import KernelEvents
@@ -25,32 +26,46 @@ _ENOUGH_BOOTS = 3
 
 
 @check("kernel.hardware_error")
-def kernel_hardware_error(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, groups: tuple[str, ...]) -> Said:
-    """The kernel's log holds no uncorrected hardware error: nothing critical of these files of the catalogue (`groups`)."""
-    yield from _known(kernel_events, kernel_catalogue, Severity.CRITICAL, groups=groups)
+def kernel_hardware_error(
+    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, groups: tuple[str, ...], everything: bool = False,
+) -> Said:
+    """The kernel's log holds no uncorrected hardware error: nothing critical of these files of the catalogue (`groups`).
+
+    `everything` tells also what a rule of its own (disk-log-*, hca-log*, kernel-hardware-corrected) tells of the device.
+    """
+    yield from _known(kernel_events, kernel_catalogue, Severity.CRITICAL, everything, groups=groups)
 
 
 @check("kernel.fault")
-def kernel_fault(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, but: tuple[str, ...] = ()) -> Said:
+def kernel_fault(
+    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, but: tuple[str, ...] = (), everything: bool = False,
+) -> Said:
     """The kernel's log holds nothing that the catalogue calls critical, in this boot; `but` are files of it that another rule judges."""
-    yield from _known(kernel_events, kernel_catalogue, Severity.CRITICAL, but=but)
+    yield from _known(kernel_events, kernel_catalogue, Severity.CRITICAL, everything, but=but)
 
 
 @check("kernel.trouble")
-def kernel_trouble(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, hours: float, but: tuple[str, ...] = ()) -> Said:
+def kernel_trouble(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, hours: float, everything: bool = False) -> Said:
     """The kernel's log holds nothing that the catalogue warns of, from the boot or from the last `hours`."""
-    yield from _known(kernel_events, kernel_catalogue, Severity.WARNING, but=but, hours=hours)
+    yield from _known(kernel_events, kernel_catalogue, Severity.WARNING, everything, hours=hours)
 
 
 @check("kernel.told")
-def kernel_told(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, hours: float, but: tuple[str, ...] = ()) -> Said:
+def kernel_told(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, *, hours: float, everything: bool = False) -> Said:
     """The kernel's log holds nothing of which the catalogue wants somebody told, from the boot or from the last `hours`."""
-    yield from _known(kernel_events, kernel_catalogue, Severity.INFO, but=but, hours=hours)
+    yield from _known(kernel_events, kernel_catalogue, Severity.INFO, everything, hours=hours)
+
+
+# What checks of their own tell, by the device.
+_ELSEWHERE = (
+    disk.IO_LINES, disk.FILESYSTEM_LINES, disk.RESET_LINES, disk.DEAD_LINES, hca.LOST_LINES, hca.LOOK_LINES, hca.REFUSED_LINES,
+    memory.CORRECTED_LINES,
+)
 
 
 def _known(
-    events: KernelEvents, catalogue: KernelCatalogue, severity: Severity, *, groups: tuple[str, ...] = (), but: tuple[str, ...] = (),
-    hours: float = math.inf,
+    events: KernelEvents, catalogue: KernelCatalogue, severity: Severity, everything: bool, *, groups: tuple[str, ...] = (),
+    but: tuple[str, ...] = (), hours: float = math.inf,
 ) -> Said:
     """A finding for each entry that knows something of the log. What was said while the node booted is true of this boot, however old."""
     by_entry: dict[str, tuple[Entry, list[Told]]] = {}
@@ -58,6 +73,8 @@ def _known(
     for told in events.digest.told:
         entry = catalogue.entry(told)
         if entry is None or entry.xid or entry.severity is not severity or entry.group in but or (groups and entry.group not in groups):
+            continue
+        if not everything and (entry.ordinary or any(pattern.search(told.head) for pattern in _ELSEWHERE)):
             continue
         if told.phase not in _BOOTING and told.last is not None and events.newest - told.last > hours * 3600:
             old.append(entry.id)
@@ -74,7 +91,7 @@ def _known(
 def kernel_novel(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline) -> Said:
     """The kernel's log holds no event that healthy nodes of this kind have not said before: neither catalogue nor baseline knows it."""
     baseline = _needed(kernel_baseline)
-    novel = [told for told in kernel_events.digest.told if told.template not in baseline.known and kernel_catalogue.entry(told) is None]
+    novel = [told for told in kernel_events.digest.told if told.template not in baseline.known and not kernel_catalogue.fault(told)]
     for number, told in enumerate(novel):
         near = nearest(told.template, baseline.known) if number < _MOST_NEAREST else None
         likest = f"; nearest known: {near[:_LONGEST]}" if near else ""
@@ -91,7 +108,7 @@ def kernel_rate(
     baseline = _needed(kernel_baseline)
     for told in kernel_events.digest.told:
         known = baseline.known.get(told.template)
-        if known is None or kernel_catalogue.entry(told) is not None:
+        if known is None or kernel_catalogue.fault(told):
             continue
         usual = max(known.busiest, known.most if told.phase in _BOOTING else 1)
         if told.busiest >= least and told.busiest > factor * usual:

@@ -23,7 +23,7 @@ _HOUR_S = 3600.0
 _DAY_S = 86400.0
 
 # What itself says that it was corrected, one line of each report.
-_CORRECTED = re.compile(
+CORRECTED_LINES = re.compile(
     r"EDAC [^\n]{0,60}: \d+ CE |\[Hardware Error\]: event severity: corrected|\[Hardware Error\]: Corrected error"
 )
 _LONGEST = 200
@@ -102,7 +102,7 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
 @check("kernel.hardware_corrected")
 def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float) -> Iterator[Finding]:
     """The log holds no more than so many reports of corrected hardware errors within the hours before its newest record."""
-    lines = _recent(kernel_log, _CORRECTED, hours)
+    lines = _recent(kernel_log, CORRECTED_LINES, hours)
     if len(lines) > most:
         told = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
         yield Finding("kernel log", f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}", lines=told)

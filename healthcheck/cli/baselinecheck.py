@@ -66,12 +66,10 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
 
 
 def _by(ruleset: Ruleset, baseline: str | None) -> Ruleset:
-    """The rules that a kernel log is enough for. Here, where nothing else is asked, a missing baseline counts."""
+    """The rules of the kernel's log, and the baseline that was chosen."""
     from healthcheck.baseline.savedlog import judged
-    from healthcheck.outcome import Severity
 
-    rules = tuple(replace(rule, severity=Severity.WARNING) if rule.checked.name == "kernel.baseline" else rule
-                  for rule in judged(ruleset.rules))
+    rules = judged(ruleset.rules)
     if ruleset.kernel is None or baseline is None:
         return replace(ruleset, rules=rules)
     return replace(ruleset, rules=rules, kernel=replace(ruleset.kernel, chosen=_loaded(baseline, ruleset.kernel)))
