@@ -1,8 +1,8 @@
 """The catalogue of known faults: which entry, if any, knows a line. It reads no file and holds for what it was given alone.
 
-A node says some thousand different lines, and hardly one is a fault: so what each pattern needs is looked for first. Of each needed
-word four runs of four characters are kept, one of which begins at a multiple of four wherever the word stands in a text; a text is then
-asked for every fourth of its own runs, not for every word.
+A node says some thousand different lines, and hardly one is a fault: so what each pattern needs is looked for first. Of a needed word a
+few runs of characters are kept, one of which begins at a multiple of STEP wherever the word stands in a text; a text is then asked for its
+own runs at those places, not for every word.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from healthcheck.baseline.model import LONGEST_LINE, Entry
 from healthcheck.baseline.pattern import Pattern
 from healthcheck.outcome import Severity
 
-_STEP = 4
-_WINDOW = 2 * _STEP - 1
+# How long a run is, and how far apart a text's runs are. A word has one of them if it has size + step - 1 characters: the longer ones are
+# looked for by the first, the others by the second, or by themselves.
+_RUNS = ((4, 4), (3, 2))
 _WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+_Places = dict[str, frozenset[int]]     # by word, the entries that need it
 
 
 class Known:
@@ -30,6 +32,10 @@ class Known:
         self.entry = entry
         self._match = Pattern(entry.match)
         self._unless = Pattern(entry.unless) if entry.unless else None
+
+    def possible(self, lower: str) -> bool:
+        """Whether the text, in lower case, holds what the entry needs."""
+        return all(any(word in lower for word in group) for group in self.entry.needs)
 
     def knows(self, text: str) -> bool:
         """Whether the text of a line is what the entry means."""
@@ -46,18 +52,19 @@ class Catalogue:
         """The entry that knows this line: of several the worst, and of equals the first; None where none does."""
         text = text[:LONGEST_LINE]
         lower = text.lower()
-        runs, short, always = self._index
-        asked = set(always)
-        for at in range(0, len(lower), _STEP):
-            for word, places in runs.get(lower[at:at + _STEP], ()):
-                if word in lower:
-                    asked |= places
-        for word, places in short:
+        asked: set[int] = set()
+        for (size, step), runs in zip(_RUNS, self._index, strict=True):
+            for at in range(0, len(lower), step):
+                for word, places in runs.get(lower[at:at + size], ()):
+                    if word in lower:
+                        asked |= places
+        for word, places in self._alone.items():
             if word in lower:
                 asked |= places
         for place in sorted(asked):
-            if self._ranked[place].knows(text):
-                return self._ranked[place].entry
+            known = self._ranked[place]
+            if known.possible(lower) and known.knows(text):
+                return known.entry
         return None
 
     def by_id(self, name: str) -> Entry | None:
@@ -74,30 +81,39 @@ class Catalogue:
         return [Known(entry) for entry in sorted(judged, key=lambda entry: _WORST_FIRST.index(entry.severity))]
 
     @cached_property
-    def _index(self) -> tuple[dict[str, list[tuple[str, frozenset[int]]]], list[tuple[str, frozenset[int]]], frozenset[int]]:
-        """By run of characters the words that hold it, with the places of the entries that need them; short words; and who needs none."""
+    def _places(self) -> _Places:
         places: dict[str, set[int]] = {}
-        always = set()
         for place, known in enumerate(self._ranked):
-            for word in known.entry.needs:
+            for word in known.entry.needs[0] if known.entry.needs else ("",):
                 places.setdefault(word, set()).add(place)
-            if not known.entry.needs:
-                always.add(place)
-        common = Counter(run for word in places for run in set(_runs(word)))
-        runs: dict[str, list[tuple[str, frozenset[int]]]] = {}
-        short = []
-        for word, held in places.items():
-            item = (word, frozenset(held))
-            if len(word) < _WINDOW:
-                short.append(item)
-                continue
-            # What few other words hold tells most.
-            window = min((word[at:at + _WINDOW] for at in range(len(word) - _WINDOW + 1)),
-                         key=lambda window: sum(common[run] for run in _runs(window)))
-            for run in dict.fromkeys(_runs(window)):
-                runs.setdefault(run, []).append(item)
-        return runs, short, frozenset(always)
+        return {word: frozenset(held) for word, held in places.items()}
+
+    @cached_property
+    def _alone(self) -> _Places:
+        """Words too short for a run; the empty one is that of entries which need none."""
+        return {word: held for word, held in self._places.items() if _runs_of(word) is None}
+
+    @cached_property
+    def _index(self) -> tuple[dict[str, list[tuple[str, frozenset[int]]]], ...]:
+        """For each of _RUNS, by run the words that hold it, with the entries that need them."""
+        made: tuple[dict[str, list[tuple[str, frozenset[int]]]], ...] = tuple({} for _ in _RUNS)
+        for which, (size, step) in enumerate(_RUNS):
+            words = [word for word in self._places if _runs_of(word) == which]
+            common = Counter(run for word in words for run in set(_cut(word, size)))
+            length = size + step - 1
+            for word in words:
+                # What few other words hold tells most.
+                window = min((word[at:at + length] for at in range(len(word) - length + 1)),
+                             key=lambda part: sum(common[run] for run in _cut(part, size)))
+                for run in dict.fromkeys(_cut(window, size)):
+                    made[which].setdefault(run, []).append((word, self._places[word]))
+        return made
 
 
-def _runs(word: str) -> Iterator[str]:
-    return (word[at:at + _STEP] for at in range(len(word) - _STEP + 1))
+def _runs_of(word: str) -> int | None:
+    """Which of _RUNS it is looked for by; None where it is too short for any."""
+    return next((which for which, (size, step) in enumerate(_RUNS) if len(word) >= size + step - 1), None)
+
+
+def _cut(word: str, size: int) -> Iterator[str]:
+    return (word[at:at + size] for at in range(len(word) - size + 1))

@@ -140,14 +140,14 @@ def _category(name: str) -> int:
     return _ALL & ~chars if "_NOT_" in name else chars
 
 
-def words(pattern: str) -> tuple[str, ...]:
-    """One of these stands in each text that the pattern matches, in lower case; empty where it needs none of SHORTEST characters."""
-    best: tuple[str, ...] = ()
-    for piece in pieces(pattern):
-        for given in _needed(_parser.parse(piece, re.ASCII)):
-            if _worth(given) > _worth(best):
-                best = given
-    return best if best and len(min(best, key=len)) >= SHORTEST else ()
+def words(pattern: str) -> tuple[tuple[str, ...], ...]:
+    """Groups of words in lower case, the one that tells most first: of each, one word stands in every text that the pattern matches.
+
+    Words have SHORTEST characters at least; empty where the pattern needs none of that length.
+    """
+    found = [given for piece in pieces(pattern) for given in _needed(_parser.parse(piece, re.ASCII))]
+    fit = dict.fromkeys(given for given in found if len(min(given, key=len)) >= SHORTEST)
+    return tuple(sorted(fit, key=_worth, reverse=True))
 
 
 def _worth(given: tuple[str, ...]) -> tuple[int, int, int]:
