@@ -8,7 +8,7 @@ ends at -4095); a link's width (x8) and speed (GT/s, Gbps, Mbps); PCI ids ([10de
 
 There is one placeholder, because a value's kind cannot be told from one sample: a serial can be all digits, and a hex number too. A list
 is one `<*>` however long, so 8 CPUs and 224 give one template. Texts that differ in more than what is masked never share a template: `*>`
-in a text becomes `**>`, and the characters that stand for hidden digits are escaped. So a template is no template of itself; but filled
+in a text becomes `**>`, and the characters that stand for hidden digits are escaped. So a template need not be its own; but filled
 with other values (`fill`) it comes back. Runs on nodes too: Python 3.8, `re` alone, ASCII classes only, no pattern worse than linear.
 """
 
@@ -182,7 +182,10 @@ def _hide(match: re.Match[str]) -> str:
 
 
 def fill(made: str, chance: Random) -> str:
-    """Some text of the template `made`: its template is `made` again. The values are too long to be any that is kept."""
+    """Some text of the template `made`: its template is `made` again.
+
+    The values are too long to be any that is kept. After letters of a-f they make a hex number, which is masked with those: fb<*>, D<*>.
+    """
     first, *rest = [part.replace("**>", "*>") for part in made.split(HOLE)]
     return first + "".join([f"{chance.randrange(10**9, 10**12)}{part}" for part in rest])
 
