@@ -124,8 +124,9 @@ class Assessment:
         self._unreached: dict[str, NodeReport] = {}
         self._shared = Shared()
         self._xids = self._shared.given(ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER))
+        self._kernel = ruleset.kernel
         self._catalogue = self._shared.given(
-            KernelCatalogue("catalogue", ruleset.kernel.catalogue) if ruleset.kernel is not None
+            KernelCatalogue("catalogue", self._kernel.catalogue) if self._kernel is not None
             else Unmeasured("no rules folder holds a catalogue of kernel lines", Origin.MUSTER))
         self._baselines: dict[Scope, KernelBaseline] = {}
         self._views = {name: _View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
@@ -187,12 +188,12 @@ class Assessment:
     def _baseline(self, found: Any, sku: Sku | None) -> Any:
         """The kernel log's baseline for a node of this SKU whose log says which kernel and driver it has."""
         events = found.value if isinstance(found, Partial) else found
-        if not isinstance(events, KernelEvents) or self._ruleset.kernel is None:
+        if not isinstance(events, KernelEvents) or self._kernel is None:
             return Unmeasured("the kernel's log was not read")
         scope = replace(events.digest.scope, sku=sku.name if sku is not None else "")
         known = self._baselines.get(scope)
         if known is None:
-            known = self._baselines[scope] = self._shared.given(judged_by(self._ruleset.kernel, scope))
+            known = self._baselines[scope] = self._shared.given(judged_by(self._kernel, scope))
         return known
 
     def _facts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,14 +26,22 @@ NOT_RULES = ("policy.yaml", "xid.yaml", "sxid.yaml")
 
 @dataclass(frozen=True)
 class Ruleset:
-    """All rules in the order of their ids, all SKUs and profiles by name, and a digest over the bytes of every file read."""
+    """All rules in the order of their ids, all SKUs and profiles by name, and a digest over the bytes of every file read.
+
+    `kernel_from` gives what the kernel's log is judged by, which is read when it is asked for: most commands never do.
+    """
 
     rules: tuple[Rule, ...]
     skus: Mapping[str, Sku]
     digest: str
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
     xids: XidTable | None = None
-    kernel: KernelRules | None = None
+    kernel_from: Callable[[], KernelRules] | None = None
+
+    @property
+    def kernel(self) -> KernelRules | None:
+        """The catalogue and the baselines; raises RulesError for a mistake in their files."""
+        return self.kernel_from() if self.kernel_from is not None else None
 
     def select(self, only: Sequence[str] = (), skip: Sequence[str] = ()) -> Ruleset:
         """The same rules, those left out by the globs marked so; raises UsageError for a glob that matches nothing."""

@@ -6,6 +6,7 @@ Rules are data: nothing in them is ever executed.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Set
 from enum import Enum
@@ -66,7 +67,7 @@ def load(folders: Iterable[Path]) -> Ruleset:
     loaded = tuple(_rule(rules[name], known_skus, skus) for name in sorted(rules))
     _all_wanted(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
     return Ruleset(loaded, known_skus, digest.hexdigest(), {name: profileload.profile(made, loaded) for name, made in profiles.items()},
-                   load_xid_table(folders), _kernel(folders))
+                   load_xid_table(folders), functools.cache(lambda: _kernel(folders)))
 
 
 def _kernel(folders: Iterable[Path]) -> KernelRules:

@@ -72,11 +72,12 @@ def read_rules(document: Any) -> Ruleset:
     try:
         if document["schema"] != SCHEMA:
             raise ValueError(f"its schema is {ascii(document['schema'])[:60]}, expected {SCHEMA}")
+        kernel = None if document["kernel"] is None else from_plain(KernelRules, document["kernel"])
         return Ruleset(
             tuple(_rule_from_plain(rule) for rule in document["rules"]), from_plain(Mapping[str, Sku], document["skus"]),
             document["digest"], from_plain(Mapping[str, Profile], document["profiles"]),
             None if document["xids"] is None else from_plain(XidTable, document["xids"]),
-            None if document["kernel"] is None else from_plain(KernelRules, document["kernel"]))
+            None if kernel is None else lambda: kernel)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
         raise UsageError(f"the compiled rules cannot be read ({said}); install the agent again") from error

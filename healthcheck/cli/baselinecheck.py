@@ -70,9 +70,11 @@ def _by(ruleset: Ruleset, baseline: str | None) -> Ruleset:
     from healthcheck.baseline.savedlog import judged
 
     rules = judged(ruleset.rules)
-    if ruleset.kernel is None or baseline is None:
+    held = ruleset.kernel
+    if held is None or baseline is None:
         return replace(ruleset, rules=rules)
-    return replace(ruleset, rules=rules, kernel=replace(ruleset.kernel, chosen=_loaded(baseline, ruleset.kernel)))
+    kernel = replace(held, chosen=_loaded(baseline, held))
+    return replace(ruleset, rules=rules, kernel_from=lambda: kernel)
 
 
 def _loaded(path: str, kernel: KernelRules) -> Baseline:

@@ -53,7 +53,7 @@ def baseline(pairs: Sequence[tuple[float, str]] = BOOT, boots: int = 5, scope: S
 
 
 def judged(*looks: Recording, by: Sequence[Baseline] = ()) -> list[NodeReport]:
-    rules = replace(RULESET, kernel=KernelRules(CATALOGUE, tuple(by)))
+    rules = replace(RULESET, kernel_from=lambda: KernelRules(CATALOGUE, tuple(by)))
     nodes = [Node(name=one.node, sku="hgx-h100") for one in looks]
     assessment = Assessment(nodes, rules)
     for one in looks:
