@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from healthcheck.baseline.fold import fold
@@ -22,10 +22,9 @@ _ENDS = (".gz", ".xz", ".bz2", ".txt", ".log", ".dmesg", ".kmsg", ".json", ".jou
 
 
 @dataclass
-class Gathered:
-    """Digests, the nodes without one and why, and what could not be seen in those that have."""
+class Notes:
+    """The nodes that nothing was learned from and why, and what could not be seen of others."""
 
-    digests: list[Digest] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     caveats: dict[str, str] = field(default_factory=dict)
 
@@ -43,39 +42,32 @@ def node_of(file: str) -> str:
     return _NOT_IN_NAMES.sub("-", name).lstrip(".-")[:200] or "node"
 
 
-def of_files(files: Mapping[str, bytes], sku: str) -> Gathered:
-    """The boots of saved logs, by the files' names. Raises UsageError for one that is damaged or too long."""
-    found = Gathered()
-    for name, data in files.items():
-        logs, node = read(data, name), node_of(name)
-        if not logs:
-            found.left_out[node] = f"{clean(name, 200)} holds no line of a kernel log"
-        for log in logs:
-            if log.caveats:
-                found.caveats[node] = "; ".join(log.caveats)
-            digest = fold(log.lines, node=node, boot=log.boot, caveats=log.caveats)
-            found.digests.append(replace(digest, scope=replace(digest.scope, sku=sku)))
-    return found
+def of_file(name: str, data: bytes, sku: str, notes: Notes) -> Iterator[Digest]:
+    """The boots of a saved log, of the node that the file is named after. Raises UsageError for one that is damaged or too long."""
+    logs, node = read(data, name), node_of(name)
+    if not logs:
+        notes.left_out[node] = f"{clean(name, 200)} holds no line of a kernel log"
+    for log in logs:
+        if log.caveats:
+            notes.caveats[node] = "; ".join(log.caveats)
+        digest = fold(log.lines, node=node, boot=log.boot, caveats=log.caveats)
+        yield replace(digest, scope=replace(digest.scope, sku=sku))
 
 
-def of_recordings(looks: Iterable[Recording], skus: Mapping[str, str]) -> Gathered:
-    """The boot that each look was made in; `skus` are those of the nodes, by name."""
-    found = Gathered()
-    for look in looks:
-        if look.host is None:
-            reason = f"{look.failure.stage.value}: {look.failure.reason}" if look.failure is not None else "it was not reached"
-            found.left_out[look.node] = clean(reason, 300)
-            continue
-        events = build_fact(FACTS["kernel_events"], Captures(look))
-        if isinstance(events, Unmeasured):
-            found.left_out[look.node] = clean(events.reason, 300)
-            continue
-        if isinstance(events, Partial):
-            found.caveats[look.node] = clean(events.reason, 300)
-            events = events.value
-        assert isinstance(events, KernelEvents)  # noqa: S101  (narrowing; it is what the fact is)
-        if events.caveat:
-            found.caveats.setdefault(look.node, clean(events.caveat, 300))
-        scope = replace(events.digest.scope, sku=skus.get(look.node, ""))
-        found.digests.append(replace(events.digest, node=look.node, boot=look.host.boot_id, scope=scope))
-    return found
+def of_recording(look: Recording, sku: str, notes: Notes) -> Iterator[Digest]:
+    """The boot that the look was made in; nothing where the node was not reached, or its log not read."""
+    if look.host is None:
+        reason = f"{look.failure.stage.value}: {look.failure.reason}" if look.failure is not None else "it was not reached"
+        notes.left_out[look.node] = clean(reason, 300)
+        return
+    events = build_fact(FACTS["kernel_events"], Captures(look))
+    if isinstance(events, Unmeasured):
+        notes.left_out[look.node] = clean(events.reason, 300)
+        return
+    if isinstance(events, Partial):
+        notes.caveats[look.node] = clean(events.reason, 300)
+        events = events.value
+    assert isinstance(events, KernelEvents)  # noqa: S101  (narrowing; it is what the fact is)
+    if events.caveat:
+        notes.caveats.setdefault(look.node, clean(events.caveat, 300))
+    yield replace(events.digest, node=look.node, boot=look.host.boot_id, scope=replace(events.digest.scope, sku=sku))

@@ -1,8 +1,8 @@
 """Learns what nodes of one scope say from digests of their boots, adds it to what was learned before, and lets go of what nobody says.
 
-    digests -> learn -> Baseline of proposals -> merge into the one there is -> a person approves -> current -> judging
+    digests -> Learner -> Baseline of proposals -> merge into the one there is -> a person approves -> current -> judging
 
-Adding is associative, so that it does not matter in how many portions a fleet was learned. A boot counts once: `unlearned` leaves out
+Adding is associative, so that it does not matter in how many portions a fleet was learned. A boot counts once: a `Learner` leaves out
 those that a baseline was learned of already.
 """
 
@@ -30,21 +30,12 @@ def boot_key(digest: Digest) -> str:
     return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:BOOT_KEPT]
 
 
-def unlearned(digests: Iterable[Digest], looks: Mapping[str, Sequence[str]]) -> list[Digest]:
-    """Those whose boots are not among `looks` (by node), each boot once; of one that comes twice the later look, which holds more."""
-    fresh: dict[tuple[str, str], Digest] = {}
-    for digest in digests:
-        key = boot_key(digest)
-        if key not in looks.get(digest.node, ()):
-            fresh[digest.node, key] = digest
-    return list(fresh.values())
-
-
 @dataclass
 class _Seen:
     """One template, as it adds up over boots."""
 
     example: str
+    said_by: tuple[str, str]
     kind: Kind = Kind.LINE
     nodes: set[str] = field(default_factory=set)
     boots: int = 0
@@ -71,28 +62,56 @@ class _Seen:
                     self.priority = line.priority if self.priority is None else min(self.priority, line.priority)
 
 
-def learn(digests: Sequence[Digest], scope: Scope, day: str, name: str = "") -> Baseline:
-    """What these boots say, all of it proposed and nothing accepted; `day` is the date of learning (ISO 8601)."""
-    seen: dict[str, _Seen] = {}
-    looks: dict[str, tuple[str, ...]] = {}
-    began: dict[Phase, tuple[float, float]] = {}
-    fresh = sorted(unlearned(digests, {}), key=lambda digest: (digest.node, boot_key(digest)))
-    for digest in fresh:
-        looks[digest.node] = (*looks.get(digest.node, ()), boot_key(digest))
+class Learner:
+    """Adds boots up one after another, so that no more is held than templates; `looks` are the boots that count for learned before."""
+
+    def __init__(self, looks: Mapping[str, Sequence[str]] | None = None) -> None:
+        self.offered = self.boots = 0
+        self.looks: dict[str, list[str]] = {}
+        self._before = looks or {}
+        self._seen: dict[str, _Seen] = {}
+        self._began: dict[Phase, tuple[float, float]] = {}
+
+    def add(self, digest: Digest) -> None:
+        """One more boot, unless it was learned before."""
+        self.offered += 1
+        node, key = digest.node, boot_key(digest)
+        held = self.looks.get(node, [])
+        if key in self._before.get(node, ()) or key in held:
+            return
+        self.looks[node] = [*held, key]
+        self.boots += 1
         for phase, seconds in digest.began.items():
-            least, most = began.get(phase, (seconds, seconds))
-            began[phase] = (min(least, seconds), max(most, seconds))
+            least, most = self._began.get(phase, (seconds, seconds))
+            self._began[phase] = (min(least, seconds), max(most, seconds))
         said: dict[str, list[Told]] = {}
         for told in digest.told:
             said.setdefault(told.template, []).append(told)
         for text, events in said.items():
-            if text not in seen:
-                seen[text] = _Seen(events[0].head[:LONGEST_LINE])
-            seen[text].add(digest.node, events)
-    everybody = frozenset(looks)
-    known = {text: _known(text, entry, everybody, day) for text, entry in seen.items()}
-    when = day if fresh else ""
-    return Baseline(name, scope, len(looks), len(fresh), {}, _by_phase(began), proposed=_sorted(known), first=when, last=when, looks=looks)
+            seen = self._seen.get(text)
+            if seen is None:
+                seen = self._seen[text] = _Seen(events[0].head[:LONGEST_LINE], (node, key))
+            elif (node, key) < seen.said_by:
+                # Of many the same one, in whatever order nodes answer.
+                seen.example, seen.said_by = events[0].head[:LONGEST_LINE], (node, key)
+            seen.add(node, events)
+
+    def learned(self, scope: Scope, day: str, name: str = "") -> Baseline:
+        """What these boots say, all of it proposed and nothing accepted; `day` is the date of learning (ISO 8601)."""
+        looks = {node: tuple(sorted(self.looks[node])) for node in sorted(self.looks)}
+        everybody = frozenset(looks)
+        known = {text: _known(text, seen, everybody, day) for text, seen in self._seen.items()}
+        when = day if looks else ""
+        return Baseline(name, scope, len(looks), self.boots, {}, _by_phase(self._began), proposed=_sorted(known), first=when, last=when,
+                        looks=looks)
+
+
+def learn(digests: Iterable[Digest], scope: Scope, day: str, name: str = "") -> Baseline:
+    """What these boots say, all of it proposed and nothing accepted; each boot counts once."""
+    learner = Learner()
+    for digest in digests:
+        learner.add(digest)
+    return learner.learned(scope, day, name)
 
 
 def _known(text: str, seen: _Seen, everybody: frozenset[str], day: str) -> Known:

@@ -7,12 +7,12 @@ numbers (6.5) is a series. So it goes from all four, over without firmware, with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from healthcheck.baseline.model import Baseline, Digest, Scope
+from healthcheck.baseline.model import Baseline, Scope
 
 _SERIES = re.compile(r"\d+\.\d+")
 _FIELDS = ("kernel", "driver", "firmware")
@@ -51,15 +51,6 @@ def widened(scope: Scope, level: Level) -> Scope:
     if level is Level.KERNEL:
         return Scope(scope.sku, scope.kernel)
     return replace(scope, firmware="") if level is Level.DRIVER else scope
-
-
-def by_scope(digests: Iterable[Digest], level: Level, sku: str = "") -> dict[Scope, list[Digest]]:
-    """The digests of each scope, at this level; `sku` is for those that name none."""
-    found: dict[Scope, list[Digest]] = {}
-    for digest in digests:
-        own = digest.scope if digest.scope.sku else replace(digest.scope, sku=sku)
-        found.setdefault(widened(own, level), []).append(digest)
-    return found
 
 
 def words(scope: Scope) -> str:

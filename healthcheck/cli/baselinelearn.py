@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,10 @@ from inventory.errors import UsageError
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
-    from healthcheck.baseline.gather import Gathered
+    from healthcheck.baseline.gather import Notes
+    from healthcheck.baseline.learn import Learner
     from healthcheck.baseline.model import Baseline, Digest, Scope
+    from healthcheck.baseline.scope import Level
     from healthcheck.ruleset import Ruleset
 
 _LEVELS = ("exact", "driver", "kernel", "series", "sku")
@@ -55,7 +58,8 @@ def learn(
     Exit: 0 learned, 2 usage, or there is nothing to learn from, 3 learned, but some nodes or files had nothing to learn from.
     """
     from healthcheck import rulesfolder
-    from healthcheck.baseline.scope import Level, by_scope
+    from healthcheck.baseline.gather import Notes
+    from healthcheck.baseline.scope import Level, words
     from healthcheck.ruleset import load_ruleset
 
     target = Path(output)
@@ -66,35 +70,65 @@ def learn(
     ruleset = load_ruleset(rulesfolder.folders(rules))
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    notes = Notes()
     if files:
-        found = _of_files((*files, *nodes), sku)
+        digests = _of_files((*files, *nodes), sku, notes)
     elif len(nodes) > 1:
         raise UsageError(f"NODES is one node set, got {len(nodes)} words: quote it, as 'gpu[001-064]'; files go behind --from")
     elif replay is not None:
-        found = _of_sweep(replay, nodes[0] if nodes else None, sku)
+        digests = _of_sweep(replay, nodes[0] if nodes else None, sku, notes)
     else:
-        found = _swept(nodes[0] if nodes else None, inventory, local, sku, ruleset, timeout, fanout)
-    _tell("not learned from", found.left_out)
-    _tell("learned from a part of", found.caveats)
-    if not found.digests:
+        digests = _swept(nodes[0] if nodes else None, inventory, local, sku, ruleset, timeout, fanout, notes)
+    learned = _learned(digests, target, Level(level), merge, ruleset)
+    _tell("not learned from", notes.left_out)
+    _tell("learned from a part of", notes.caveats)
+    if not learned:
         raise UsageError("there is no kernel log to learn from")
-    groups = by_scope(found.digests, Level(level))
-    for path, scope, digests in _places(target, groups):
-        _learn(path, scope, digests, merge, expires, ruleset)
-    return 3 if found.left_out else 0
-
-
-def _places(target: Path, groups: dict[Scope, list[Digest]]) -> list[tuple[Path, Scope, list[Digest]]]:
-    """Which file each scope goes to; raises UsageError where one file was given and there are several."""
-    from healthcheck.baseline.scope import words
-
-    if target.is_dir():
-        return [(target / f"{_named(scope)}.yaml", scope, digests) for scope, digests in groups.items()]
-    if len(groups) > 1:
-        told = "; ".join(f"{words(scope)} ({len({digest.node for digest in digests})} nodes)" for scope, digests in groups.items())
-        raise UsageError(f"these nodes are of {len(groups)} scopes: {clean(told, 300)}: give a folder as --output, name fewer nodes, or "
+    if len(learned) > 1 and not target.is_dir():
+        told = "; ".join(f"{words(scope)} ({len(one.learner.looks)} nodes)" for scope, one in learned.items())
+        raise UsageError(f"these nodes are of {len(learned)} scopes: {clean(told, 300)}: give a folder as --output, name fewer nodes, or "
                          "choose a wider --scope (series, sku)")
-    return [(target, scope, digests) for scope, digests in groups.items()]
+    for scope, one in learned.items():
+        _write(scope, one, expires, ruleset)
+    return 3 if notes.left_out else 0
+
+
+@dataclass(frozen=True)
+class _Book:
+    """A baseline in the making: its file, what that held and when, and what is learned now."""
+
+    path: Path
+    old: Baseline | None
+    since: tuple[int, ...] | None
+    learner: Learner
+
+
+def _learned(digests: Iterator[Digest], target: Path, level: Level, merge: bool, ruleset: Ruleset) -> dict[Scope, _Book]:
+    """What all boots say, by scope; each is let go as soon as it is counted."""
+    from healthcheck.baseline.scope import widened
+
+    books: dict[Scope, _Book] = {}
+    for digest in digests:
+        scope = widened(digest.scope, level)
+        if scope not in books:
+            books[scope] = _begun(target / f"{_named(scope)}.yaml" if target.is_dir() else target, merge, ruleset)
+        books[scope].learner.add(digest)
+    return books
+
+
+def _begun(path: Path, merge: bool, ruleset: Ruleset) -> _Book:
+    from healthcheck.baseline.file import stamp
+    from healthcheck.baseline.fileload import load
+    from healthcheck.baseline.learn import Learner
+
+    since = stamp(path)
+    if since is None:
+        return _Book(path, None, None, Learner())
+    if not merge:
+        raise UsageError(f"--output {path}: exists already; --merge adds to it")
+    assert ruleset.kernel is not None  # noqa: S101  (narrowing; loaded rules have a catalogue)
+    old = load(path, ruleset.kernel.catalogue)
+    return _Book(path, old, since, Learner(old.looks))
 
 
 def _named(scope: Scope) -> str:
@@ -104,46 +138,36 @@ def _named(scope: Scope) -> str:
     return node_of("-".join(part.replace("/", "-") for part in parts if part))
 
 
-def _learn(path: Path, scope: Scope, digests: list[Digest], merge: bool, expires: float | None, ruleset: Ruleset) -> None:
+def _write(scope: Scope, book: _Book, expires: float | None, ruleset: Ruleset) -> None:
     """Writes one baseline, and says what is in it."""
-    from healthcheck.baseline.file import stamp, write
-    from healthcheck.baseline.fileload import load
+    from healthcheck.baseline.file import write
     from healthcheck.baseline.flags import flagged
-    from healthcheck.baseline.learn import learn as learned
-    from healthcheck.baseline.learn import merge as merged
-    from healthcheck.baseline.learn import unlearned
+    from healthcheck.baseline.learn import merge
     from healthcheck.baseline.scope import words
 
     assert ruleset.kernel is not None  # noqa: S101  (narrowing; loaded rules have a catalogue)
-    catalogue = ruleset.kernel.catalogue
-    day = dt.datetime.now(dt.timezone.utc).date().isoformat()
-    old, since = None, stamp(path)
-    if since is not None:
-        if not merge:
-            raise UsageError(f"--output {path}: exists already; --merge adds to it")
-        old = load(path, catalogue)
-        if old.scope != scope:
-            raise UsageError(f"--merge: {path} is for {words(old.scope)}, and these nodes are {clean(words(scope), 200)}: another file, "
-                             "or the --scope that it was learned with")
-    digests = unlearned(digests, {})
-    fresh = unlearned(digests, old.looks if old is not None else {})
-    made = learned(fresh, scope, day, path.stem)
-    whole = merged(old, made) if old is not None else made
+    whole = book.learner.learned(scope, dt.datetime.now(dt.timezone.utc).date().isoformat(), book.path.stem)
+    if book.old is not None:
+        if book.old.scope != scope:
+            raise UsageError(f"--merge: {book.path} is for {words(book.old.scope)}, and these nodes are {clean(words(scope), 200)}: "
+                             "name another file, or the --scope that it was learned with")
+        whole = merge(book.old, whole)
     if expires is not None:
         whole = replace(whole, expires_days=int(expires // 86400))
-    whole = flagged(replace(whole, file=str(path)), catalogue)
-    write(whole, path, since)
-    click.echo(f"written: {path}, for {clean(words(scope), 200)}: {_summary(whole, len(fresh), len(digests))}")
+    whole = flagged(replace(whole, file=str(book.path)), ruleset.kernel.catalogue)
+    write(whole, book.path, book.since)
+    click.echo(f"written: {book.path}, for {clean(words(scope), 200)}: {_summary(whole, book.learner)}")
     if whole.proposed:
-        click.echo(f"next: muster baseline review {path}")
+        click.echo(f"next: muster baseline review {book.path}")
 
 
-def _summary(whole: Baseline, fresh: int, given: int) -> str:
+def _summary(whole: Baseline, learner: Learner) -> str:
     """What it holds, and how many of the boots were new to it."""
     from healthcheck.cli.baselinereview import many
 
     flags = sum(bool(one.flags) for one in whole.proposed.values())
-    known = f", {given - fresh} of the {given} boots had been learned before" if fresh < given else ""
+    before = learner.offered - learner.boots
+    known = f", {before} of the {learner.offered} boots had been learned before" if before else ""
     few = "; of fewer than 3 boots little can be said" if whole.boots < 3 else ""
     return (f"{len(whole.known)} templates approved, {len(whole.proposed)} proposed, {flags} of them flagged; "
             f"of {many(whole.nodes, 'node')} and {many(whole.boots, 'boot')}{known}{few}")
@@ -157,30 +181,25 @@ def _tell(what: str, nodes: dict[str, str]) -> None:
         click.echo(f"muster: {what} {len(nodes) - _SHOWN} more", err=True)
 
 
-def _of_files(files: tuple[str, ...], sku: str | None) -> Gathered:
+def _of_files(files: tuple[str, ...], sku: str | None, notes: Notes) -> Iterator[Digest]:
     from healthcheck.baseline.forms import MOST_BYTES
-    from healthcheck.baseline.gather import Gathered, of_files
+    from healthcheck.baseline.gather import of_file
 
-    whole = Gathered()
     for name in files:
         try:
             if Path(name).is_char_device():     # reading it would wait for what the kernel says next
-                raise UsageError(f"--from {short(name)}: is a device; --local learns from this machine, and sudo dmesg -x from a pipe")
+                raise UsageError(f"--from {short(name)}: is a device; --local learns from this machine")
             with open(name, "rb") as file:
                 data = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise UsageError(f"--from {short(name)}: {error.strerror}") from None
         if len(data) > MOST_BYTES:
             raise UsageError(f"--from {short(name)}: is longer than {MOST_BYTES >> 20} MiB")
-        found = of_files({name: data}, sku or "")
-        whole.digests += found.digests
-        whole.left_out |= found.left_out
-        whole.caveats |= found.caveats
-    return whole
+        yield from of_file(name, data, sku or "", notes)
 
 
-def _of_sweep(folder: str, nodes: str | None, sku: str | None) -> Gathered:
-    from healthcheck.baseline.gather import of_recordings
+def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: Notes) -> Iterator[Digest]:
+    from healthcheck.baseline.gather import of_recording
     from healthcheck.saved import load_manifest, recordings
     from inventory.discover import from_names
 
@@ -189,15 +208,18 @@ def _of_sweep(folder: str, nodes: str | None, sku: str | None) -> Gathered:
     if missing := wanted - {node.name for node in manifest.nodes}:
         raise UsageError(f"--replay {folder}: holds no look at {min(missing)}")
     skus = {node.name: sku or node.sku or manifest.default_sku or "" for node in manifest.nodes}
-    return of_recordings((look for look, _ in recordings(Path(folder), manifest) if look.node in wanted), skus)
+    for look, _ in recordings(Path(folder), manifest):
+        if look.node in wanted:
+            yield from of_recording(look, skus[look.node], notes)
 
 
 def _swept(
     nodes: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset, timeout: float | None, fanout: int,
-) -> Gathered:
+    notes: Notes,
+) -> Iterator[Digest]:
     """One sweep that asks for the kernel's log alone; nothing of it is kept."""
     from healthcheck import program, reply, sweep
-    from healthcheck.baseline.gather import of_recordings, probes
+    from healthcheck.baseline.gather import of_recording, probes
     from healthcheck.cli.check import choose
     from healthcheck.report.progress import progress
     from inventory.transport.base import Transport
@@ -212,11 +234,10 @@ def _swept(
         from inventory.transport.remote import RemoteTransport
 
         transport = RemoteTransport()
-    limits, asked, looks = sweep.limits(timeout, fanout), probes(), []
+    limits, asked = sweep.limits(timeout, fanout), probes()
+    skus = {node.name: sku or node.sku or "" for node in chosen}
     with progress(len(chosen), "baseline learn") as bar:
         for answer in transport.run(list(chosen), program.build(asked, nvml=False), limits):
             look = reply.within(reply.decode(answer, limit=limits.reply_bytes), asked)
-            looks.append(look)
             bar.done(look.node, look.host is not None)
-    order = {node.name: at for at, node in enumerate(chosen)}
-    return of_recordings(sorted(looks, key=lambda look: order[look.node]), {node.name: sku or node.sku or "" for node in chosen})
+            yield from of_recording(look, skus[look.node], notes)

@@ -159,6 +159,9 @@ def test_several_kernels_want_a_folder_or_a_wider_scope(fleet: Path) -> None:
     assert "these nodes are of 2 scopes" in refused.stderr
     assert muster(*learn, "--scope", "series", "-o", "b.yaml", "--from", *_logs(fleet), home=fleet).returncode == 0
     assert "for SKU dgx-h100, kernel 6.5:" in muster("baseline", "review", "b.yaml", home=fleet).stdout
+    other = muster(*learn, "--merge", "-o", "b.yaml", "--from", "gpu001.dmesg", home=fleet)
+    assert other.returncode == 2
+    assert "b.yaml is for SKU dgx-h100, kernel 6.5, and these nodes are SKU dgx-h100, kernel 6.5.0-1007-nvidia" in other.stderr
     (fleet / "books").mkdir()
     assert muster(*learn, "-o", "books", "--from", *_logs(fleet), home=fleet).returncode == 0
     assert sorted(path.name for path in (fleet / "books").iterdir()) == [

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.baseline.model import Baseline, Scope
-from healthcheck.baseline.scope import Level, by_scope, fitting, series, widened
-from tests.healthcheck.baseline.books import digest
+from healthcheck.baseline.scope import Level, fitting, series, widened
 
 NODE = Scope("dgx-h100", "6.5.0-1007-nvidia", "535.129.03", "NVIDIA DGXH100, 1.02")
 LEVELS = [widened(NODE, level) for level in Level]
@@ -87,9 +86,6 @@ def test_another_skus_is_never_taken_and_an_exact_one_always(scopes: list[Scope]
         assert baseline.scope == node
 
 
-def test_digests_are_grouped_by_the_scope_that_is_asked_for() -> None:
-    logs = [digest("n1", "a", scope=replace(NODE, sku="")), digest("n2", "b", scope=replace(NODE, sku="", kernel="6.5.0-1008-nvidia"))]
-    assert set(by_scope(logs, Level.KERNEL, "dgx-h100")) == {Scope("dgx-h100", f"6.5.0-100{n}-nvidia") for n in (7, 8)}
-    assert list(by_scope(logs, Level.SERIES, "dgx-h100")) == [Scope("dgx-h100", "6.5")]
+def test_a_kernels_series_is_its_first_two_numbers() -> None:
     assert series("5.15.0-91-generic") == "5.15"
     assert series("rolling") == "rolling"
