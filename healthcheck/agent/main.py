@@ -125,8 +125,8 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
         "schema": SCHEMA, "node": found.node["node"]["name"], "time": look.received, "period": found.node.get("period", PERIOD_S),
         "profile": occasion, "bundle": found.node.get("bundle", ""), "rules": found.rules["digest"],
         "version": found.node.get("version", ""), "python": "{}.{}.{}".format(*sys.version_info[:3]),
-        # By these whoever reads it later sees whether the machine or its clock is another than then.
-        "boot": boot(), "uptime": time.clock_gettime(time.CLOCK_BOOTTIME), "words": found.node["node"],
+        # By the time since boot whoever reads it later sees whether this was another boot, or the clock was set since.
+        "uptime": time.clock_gettime(time.CLOCK_BOOTTIME) - (time.time() - look.received), "words": found.node["node"],
     }
     if sys.version_info >= JUDGES:
         if found.archive is not None:
@@ -145,14 +145,6 @@ def _run(options: argparse.Namespace, installed: Callable[[str], Installed]) -> 
     print(said.nagios if options.nagios else said.line)  # noqa: T201
     code: int = said.result["nagios" if options.nagios else "code"]
     return code
-
-
-def boot() -> str:
-    """This boot's identity (random(4)); empty where the kernel tells none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        return ""
 
 
 def _look(found: Installed, probes: dict[str, Any], root: str) -> recorder.Look:

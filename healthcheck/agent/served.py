@@ -19,7 +19,6 @@ from typing import Any
 from healthcheck.agent import metrics
 from healthcheck.agent.codec import from_plain
 from healthcheck.agent.keep import MOST, SCHEMA
-from healthcheck.agent.main import boot
 from healthcheck.agent.places import RESULT
 from healthcheck.exporter.source import Fleet, NodeNow
 from healthcheck.outcome import NodeState
@@ -46,7 +45,6 @@ class _Result:
     node: Node
     newest: Newest
     period: float
-    boot: str
     uptime: float
     more: tuple[Any, ...]
 
@@ -55,11 +53,10 @@ class AgentSource:
     """Reads the state folder when its result has changed. `node` is what is installed here says of it; by default the result's own word."""
 
     def __init__(
-        self, state: Path, node: Node | None = None, *, boot: Callable[[], str] = boot,
-        uptime: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        self, state: Path, node: Node | None = None, *, uptime: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
     ) -> None:
         self._path = state / RESULT
-        self._node, self._boot, self._uptime = node, boot, uptime
+        self._node, self._uptime = node, uptime
         self._stamp: _Stamp | None = None
         self._held: _Result | str = ""
         self._told: tuple[object, ...] = ()
@@ -104,11 +101,12 @@ class AgentSource:
     def _unbelievable(self, held: _Result, now: float) -> str:
         if held.newest.node != held.node.name:
             return f"its newest result is of another node, {clean(held.newest.node, 64)}"
-        if not held.boot or held.boot != self._boot():
-            return "this node was booted since its newest result"
+        # Time of day less time since boot is the same as long as nobody boots the node or sets its clock.
         elapsed = self._uptime() - held.uptime
+        if elapsed < 0:
+            return "this node was booted since its newest result"
         if abs((now - held.newest.time) - elapsed) > _CLOCK_S:
-            return "this node's clock was set since its newest result"
+            return "this node was booted, or its clock was set, since its newest result"
         return ""
 
     def _aged(self, held: _Result) -> str:
@@ -145,7 +143,7 @@ def _result(data: bytes, node: Node | None) -> _Result:
                (metrics.RULES, metrics.RULES.sample(1, bundle, own.name, rules[:12]))]
     if "seconds" in told:
         samples.insert(1, (metrics.TOOK, metrics.TOOK.sample(_number(told, "seconds"), own.name)))
-    return _Result(own, now, period, _text(told, "boot"), uptime, tuple(samples))
+    return _Result(own, now, period, uptime, tuple(samples))
 
 
 def _number(told: Mapping[str, Any], name: str) -> float:

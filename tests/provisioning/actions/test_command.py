@@ -22,7 +22,7 @@ from tests.testbed.sshd import wait_until
 
 
 def program(folder: Path, body: str, seconds: float = 20) -> Command:
-    (folder / "act").write_text(f"#!{sys.executable} -IS\nimport json, os, sys, time\n{body}\n")
+    (folder / "act").write_text(f"#!{sys.executable} -IS\nimport json, os, signal, sys\n{body}\n")
     (folder / "act").chmod(0o755)
     return Command([str(folder / "act"), "--site", "a b"], seconds)
 
@@ -112,15 +112,15 @@ def test_a_command_that_fails_or_is_none_is_one_line(tmp_path: Path) -> None:
     assert refused(lambda: missing.held(["a"])) == f"{tmp_path}/none: cannot be run: No such file or directory; see the key cordon of the inventory"
 
 
-@pytest.mark.parametrize("body", ["time.sleep(600)", "os.close(1)\nos.close(2)\ntime.sleep(600)", "sys.exit(0)"])
+@pytest.mark.parametrize("body", ["signal.pause()", "os.close(1)\nos.close(2)\nsignal.pause()", "sys.exit(0)"])
 def test_at_its_limit_the_command_and_all_that_it_started_are_killed(tmp_path: Path, body: str) -> None:
     site = program(tmp_path, f"""
+read, write = os.pipe()
 if os.fork() == 0:
-    open({str(tmp_path / 'pid')!r} + '.new', 'w').write(str(os.getpid()))
-    os.rename({str(tmp_path / 'pid')!r} + '.new', {str(tmp_path / 'pid')!r})
-    time.sleep(600)
-while not os.path.exists({str(tmp_path / 'pid')!r}):
-    time.sleep(0.01)
+    open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))
+    os.write(write, b'.')
+    signal.pause()
+os.read(read, 1)
 {body}""", seconds=1.5)
     began = time.monotonic()
     assert refused(lambda: site.held(["a"])) == f"{tmp_path}/act: did not end within 1.5 s, and was killed with all that it had started"
@@ -132,7 +132,7 @@ def test_what_it_leaves_behind_when_it_ends_well_is_killed_too(tmp_path: Path) -
     site = program(tmp_path, f"""
 if os.fork() == 0:
     os.closerange(0, 3)
-    time.sleep(600)
+    signal.pause()
 open({str(tmp_path / 'pid')!r}, 'w').write(open('/proc/self/task/%d/children' % os.getpid()).read())
 print('{{"schema": "muster.action/1", "done": true}}')""")
     site.release("a")

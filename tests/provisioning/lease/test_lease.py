@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -289,8 +288,7 @@ def test_a_process_that_nobody_waited_for_is_dead() -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         told = child.stdout.readline()
-        while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-            time.sleep(0.01)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)     # it has ended, and stays there
         assert holder.life(told) is Life.DEAD
 
 
