@@ -30,36 +30,44 @@ def boot_key(digest: Digest) -> str:
     return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:BOOT_KEPT]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Seen:
-    """One template, as it adds up over boots."""
+    """One template, as it adds up over boots. `nodes` has a bit for each node; `last` is the phase that was noted last."""
 
     example: str
     said_by: tuple[str, str]
     kind: Kind = Kind.LINE
-    nodes: set[str] = field(default_factory=set)
+    nodes: int = 0
     boots: int = 0
     least: int = 0
     most: int = 0
     busiest: int = 0
     priority: int | None = None
+    last: Phase | None = None
     phases: set[Phase] = field(default_factory=set)
 
-    def add(self, node: str, said: Sequence[Told]) -> None:
-        """One boot: its events of this template, those that stand alone and those that are reports."""
-        count = sum(told.count for told in said)
-        self.least = min(self.least, count) if self.boots else count
-        self.most = max(self.most, count)
+    def count(self, bit: int, times: int) -> None:
+        """One boot that said it so often."""
+        if times < self.least or not self.boots:
+            self.least = times
+        if times > self.most:
+            self.most = times
         self.boots += 1
-        self.nodes.add(node)
-        for told in said:
-            self.busiest = max(self.busiest, told.busiest)
+        self.nodes |= bit
+
+    def note(self, told: Told) -> None:
+        """How it was said."""
+        if told.busiest > self.busiest:
+            self.busiest = told.busiest
+        if told.phase is not self.last:
+            self.last = told.phase
             self.phases.add(told.phase)
-            if told.kind is not Kind.LINE:
-                self.kind = told.kind
-            for line in told.lines:
-                if line.priority is not None:
-                    self.priority = line.priority if self.priority is None else min(self.priority, line.priority)
+        if told.kind is not Kind.LINE:
+            self.kind = told.kind
+        for line in told.lines:
+            given = line.priority
+            if given is not None and (self.priority is None or given < self.priority):
+                self.priority = given
 
 
 class Learner:
@@ -70,6 +78,7 @@ class Learner:
         self.looks: dict[str, list[str]] = {}
         self._before = looks or {}
         self._seen: dict[str, _Seen] = {}
+        self._bits: dict[str, int] = {}
         self._began: dict[Phase, tuple[float, float]] = {}
 
     def add(self, digest: Digest) -> None:
@@ -84,23 +93,27 @@ class Learner:
         for phase, seconds in digest.began.items():
             least, most = self._began.get(phase, (seconds, seconds))
             self._began[phase] = (min(least, seconds), max(most, seconds))
-        said: dict[str, list[Told]] = {}
+        bit = self._bits.setdefault(node, 1 << len(self._bits))
+        who = (node, key)
+        # A template is said by lines that stand alone and by reports: then it is there twice.
+        times: dict[str, int] = {}
         for told in digest.told:
-            said.setdefault(told.template, []).append(told)
-        for text, events in said.items():
+            text = told.template
             seen = self._seen.get(text)
             if seen is None:
-                seen = self._seen[text] = _Seen(events[0].head[:LONGEST_LINE], (node, key))
-            elif (node, key) < seen.said_by:
+                seen = self._seen[text] = _Seen(told.head[:LONGEST_LINE], who)
+            elif who < seen.said_by:
                 # Of many the same one, in whatever order nodes answer.
-                seen.example, seen.said_by = events[0].head[:LONGEST_LINE], (node, key)
-            seen.add(node, events)
+                seen.example, seen.said_by = told.head[:LONGEST_LINE], who
+            seen.note(told)
+            times[text] = times.get(text, 0) + told.count
+        for text, count in times.items():
+            self._seen[text].count(bit, count)
 
     def learned(self, scope: Scope, day: str, name: str = "") -> Baseline:
         """What these boots say, all of it proposed and nothing accepted; `day` is the date of learning (ISO 8601)."""
         looks = {node: tuple(sorted(self.looks[node])) for node in sorted(self.looks)}
-        everybody = frozenset(looks)
-        known = {text: _known(text, seen, everybody, day) for text, seen in self._seen.items()}
+        known = {text: _known(text, seen, self._bits, day) for text, seen in self._seen.items()}
         when = day if looks else ""
         return Baseline(name, scope, len(looks), self.boots, {}, _by_phase(self._began), proposed=_sorted(known), first=when, last=when,
                         looks=looks)
@@ -114,10 +127,11 @@ def learn(digests: Iterable[Digest], scope: Scope, day: str, name: str = "") -> 
     return learner.learned(scope, day, name)
 
 
-def _known(text: str, seen: _Seen, everybody: frozenset[str], day: str) -> Known:
+def _known(text: str, seen: _Seen, bits: Mapping[str, int], day: str) -> Known:
+    nodes = [node for node, bit in bits.items() if seen.nodes & bit] if seen.nodes + 1 < 1 << len(bits) else list(bits)
     return Known(
-        text, _phases(seen.phases), len(seen.nodes), seen.boots, seen.least, seen.most, seen.example, day, day, busiest=seen.busiest,
-        kind=seen.kind, priority=seen.priority, on="" if seen.nodes == everybody else fold(sorted(seen.nodes)),
+        text, _phases(seen.phases), len(nodes), seen.boots, seen.least, seen.most, seen.example, day, day, busiest=seen.busiest,
+        kind=seen.kind, priority=seen.priority, on="" if len(nodes) == len(bits) else fold(sorted(nodes)),
     )
 
 
