@@ -1,0 +1,176 @@
+"""What a virtual machine boots from: a kernel of Debian's, an initrd of ours, and a Debian root disk; made once, kept in the testbed's cache.
+
+Needs root, for mmdebstrap makes files of other owners. The initrd is a newc archive (Documentation/driver-api/early-userspace/buffer-format.rst).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed.require import require
+
+TOOLS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "busybox", "depmod", "gcc")
+_PACKAGES = ("systemd", "systemd-sysv", "udev", "kmod", "dbus", "e2fsprogs", "iproute2")
+_OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
+            "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--include=" + ",".join(_PACKAGES))
+_INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")
+_INIT = """#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /root
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t sysfs sysfs /sys
+/bin/busybox mount -t devtmpfs dev /dev
+/bin/busybox stty -F /dev/ttyS2 raw -echo
+( while : ; do /bin/busybox dd if=/dev/kmsg of=/dev/ttyS2 bs=8192 2>/dev/null ; done ) &
+for module in $(/bin/busybox cat /modules) ; do /bin/busybox insmod /$module ; done
+while ! /bin/busybox findfs LABEL=root >/found 2>/dev/null ; do /bin/busybox usleep 100000 ; done
+/bin/busybox mount -t ext4 -o ro $(/bin/busybox cat /found) /root
+for folder in proc sys ; do /bin/busybox umount /$folder ; done
+/bin/busybox mount --move /dev /root/dev
+exec /bin/busybox switch_root /root /sbin/init
+"""
+_SHELL = """[Unit]
+Description=Shell of the testbed
+[Service]
+ExecStart=/bin/sh -c 'stty -F /dev/ttyS1 raw -echo; exec /bin/sh </dev/ttyS1 >/dev/ttyS1 2>/dev/null'
+TimeoutStopSec=1
+[Install]
+WantedBy=multi-user.target
+"""
+# What a training process dies of, by the processor's exception.
+_CRASHES = {"segfault": "xor %eax,%eax; mov %eax,(%rax)", "protection": "movabs $0x8000000000000000,%rax; mov (%rax),%rax",
+            "undefined": "ud2", "divide": "xor %ecx,%ecx; div %ecx"}
+_MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer", "serial-getty@ttyS0.service")
+
+
+@dataclass(frozen=True)
+class Images:
+    """What qemu is given: kernel and initrd as files, and the root disk, which is never written to."""
+
+    release: str
+    kernel: Path
+    initrd: Path
+    root: Path
+
+
+def require_vm() -> None:
+    """What machines of this package need."""
+    require(os.geteuid() == 0, "only root can make the root disk of a virtual machine")
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    require(not missing, f"no {', '.join(missing)} on this machine: scripts/test --slow installs them")
+
+
+def releases(series: str) -> list[str]:
+    """The releases of Debian's generic kernel that apt offers and that begin with `series` ("6.1."), newest first."""
+    found = subprocess.run(["apt-cache", "search", "--names-only", rf"^linux-image-{re.escape(series)}.*[0-9](\+deb[0-9]+)?-amd64$"],
+                           capture_output=True, text=True, check=True).stdout
+    names = [line.split()[0].removeprefix("linux-image-") for line in found.splitlines()]
+    return sorted(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)], reverse=True)
+
+
+def images(release: str) -> Images:
+    """The images for one kernel release; made if they are not there (a minute and a half for the first, 20 s for each other)."""
+    cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
+    key = hashlib.sha256(repr((_OPTIONS, _INITRD_MODULES, _INIT, _SHELL, _CRASHES, _MASKED)).encode()).hexdigest()[:8]
+    made = cache / f"vm-{release}-{key}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.is_dir():
+            half = cache / f"{made.name}.tmp"
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir()
+            _make(half, release, _rootfs(cache))
+            half.rename(made)
+    return Images(release, made / "vmlinuz", made / "initrd", made / "root.img")
+
+
+def _rootfs(cache: Path) -> Path:
+    made = cache / f"vm-root-{hashlib.sha256(repr(_OPTIONS).encode()).hexdigest()[:8]}"
+    if not made.is_dir():
+        half = cache / f"{made.name}.tmp"
+        shutil.rmtree(half, ignore_errors=True)
+        _do("mmdebstrap", *_OPTIONS, "bookworm", str(half))
+        half.rename(made)
+    return made
+
+
+def _make(folder: Path, release: str, rootfs: Path) -> None:
+    tree = folder / "tree"
+    _do("cp", "--archive", str(rootfs), str(tree))
+    _do("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", f"linux-image-{release}", cwd=folder)
+    package = next(folder.glob("linux-image-*.deb"))
+    _do("dpkg-deb", "--extract", str(package), str(folder / "package"))
+    package.unlink()
+    modules = folder / "package/lib/modules" / release
+    (folder / "package/boot" / f"vmlinuz-{release}").rename(folder / "vmlinuz")
+    _do("depmod", "--basedir", str(folder / "package"), release)
+    _initrd(folder / "initrd", modules)
+    (tree / "usr/lib/modules").mkdir(exist_ok=True)
+    modules.rename(tree / "usr/lib/modules" / release)
+    _settle(tree)
+    _do("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(folder / "root.img"), "1500M")
+    for rest in ("package", "tree"):
+        shutil.rmtree(folder / rest)
+
+
+def _settle(tree: Path) -> None:
+    """What the root disk has beside Debian's files: a name, a shell on the second serial port, and programs that die."""
+    (tree / "etc/hostname").write_text("node\n")
+    (tree / "etc/fstab").write_text("LABEL=root / ext4 errors=remount-ro 0 1\n")
+    (tree / "etc/machine-id").write_text("b0a6c1f8d6e14d0f9a3e5c7b2d480f11\n")
+    units = tree / "etc/systemd/system"
+    for unit in _MASKED:
+        (units / unit).symlink_to("/dev/null")
+    (units / "shell.service").write_text(_SHELL)
+    (units / "multi-user.target.wants").mkdir(exist_ok=True)
+    (units / "multi-user.target.wants/shell.service").symlink_to("../shell.service")
+    for name, code in _CRASHES.items():
+        _do("gcc", "-nostdlib", "-static", "-x", "assembler", "-o", str(tree / "usr/local/bin" / f"train-{name}"), "-",
+            given=f".globl _start\n_start: {code}\n")
+
+
+def _initrd(target: Path, modules: Path) -> None:
+    """Writes the initrd: busybox, the modules that reach the root disk, in an order in which they can be loaded, and `init`."""
+    needs = {}
+    for line in (modules / "modules.dep").read_text().splitlines():
+        path, _, rest = line.partition(":")
+        needs[path] = rest.split()
+    # Software that a module asks for by alias, not by symbol: ext4 checks its blocks with crc32c.
+    wanted = [path for name in (*_INITRD_MODULES, "crc32c_generic") for path in needs if re.search(rf"/{name}\.ko(\.xz)?$", path)]
+    order: list[str] = []
+    for path in wanted:
+        # modules.dep names the nearest first.
+        order.extend(one for one in (*reversed(needs[path]), path) if one not in order)
+    busybox = Path(str(shutil.which("busybox")))
+    files = [("init", _INIT.encode(), 0o755), ("bin/busybox", busybox.read_bytes(), 0o755)]
+    for path in order:
+        plain = _do("xz", "--decompress", "--stdout", str(modules / path)) if path.endswith(".xz") else (modules / path).read_bytes()
+        files.append((Path(path.removesuffix(".xz")).name, plain, 0o644))
+    files.append(("modules", "\n".join(Path(path.removesuffix(".xz")).name for path in order).encode(), 0o644))
+    target.write_bytes(newc(files))
+
+
+def newc(files: Iterable[tuple[str, bytes, int]]) -> bytes:
+    """An archive of these regular files (name, content, mode), with the folder `bin`."""
+    out = bytearray()
+    entries = [("bin", b"", 0o040755), *((name, data, 0o100000 | mode) for name, data, mode in files), ("TRAILER!!!", b"", 0)]
+    for number, (name, data, mode) in enumerate(entries, 1):
+        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
+        out += b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
+        out += b"\0" * (-len(out) % 4) + data
+        out += b"\0" * (-len(out) % 4)
+    return bytes(out)
+
+
+def _do(*argv: str, cwd: Path | None = None, given: str = "") -> bytes:
+    done = subprocess.run(argv, input=given.encode(), capture_output=True, check=False, cwd=cwd)
+    assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr[-400:].decode(errors='replace')}"
+    return done.stdout
