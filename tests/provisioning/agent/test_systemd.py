@@ -124,9 +124,9 @@ def test_from_installation_over_prometheus_upgrade_and_rollback_to_nothing_left(
 
         # A dead agent is seen, though nothing has told so.
         n1.run("systemctl", "stop", "muster-agent.timer")
-        wait_until(lambda: bed.query('muster_node_state{job="muster",state="unknown"} == 1'), 60, "that its result is too old")
-        assert not bed.query('muster_node_state{job="muster",state="healthy"} == 1')
-        assert "over two periods of 10 s old" in ready(there)
+        wait_until(lambda: "over two periods of 10 s old" in unready(there), 60, "that it is not ready, and says why")
+        wait_until(lambda: bed.query('muster_node_stale{job="muster"} == 1'), 30, "that its result is too old")
+        assert bed.query('muster_node_state{job="muster",state="unknown"} == 1')
 
     assert "nothing is left" in agent(home, "uninstall", "n1")
     assert paths(n1) == before
@@ -141,11 +141,13 @@ def serves(machine: Machine, version: str) -> bool:
     return in_use(machine) == version and pid != "0" and began.isdigit() and int(began) >= int(switched)
 
 
-def ready(address: str) -> str:
-    """What /readyz says, which is no."""
-    with pytest.raises(urllib.error.HTTPError, match="503") as error:
-        urllib.request.urlopen(f"http://{address}/readyz", timeout=10)
-    return str(error.value.read().decode())
+def unready(address: str) -> str:
+    """Why it is not ready; empty where it is."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/readyz", timeout=10):
+            return ""
+    except urllib.error.HTTPError as error:
+        return str(error.read().decode())
 
 
 def test_the_exporters_unit_is_sound_shut_in_and_goes_when_it_is_not_wanted(machines: dict[str, Machine], home: Path) -> None:
@@ -251,10 +253,15 @@ def test_a_look_that_is_killed_leaves_whole_files_and_the_next_one_comes(machine
     agent(home, "install", "n2", "--period", "10s")
     began = time.time()
     wait_until(lambda: looked(n2, began - 60), 60, "a look")
-    for number in range(3):
+    lock, recording = n2.root / STATE / "lock", n2.root / STATE / "recording.json.gz"
+    # Killed somewhere else each time: when it has been started, when it looks, and when it has written the first of its files.
+    for begun in (
+        lambda kept: main_pid(n2) > 0, lambda kept: lock.read_text() == f"{main_pid(n2)}\n", lambda kept: recording.stat().st_ino != kept,
+    ):
+        wait_until(lambda: not main_pid(n2), 60, "that none runs")
+        kept = recording.stat().st_ino
         n2.run("systemctl", "start", "--no-block", "muster-agent.service")
-        wait_until(lambda: main_pid(n2), 30, "that it runs")
-        time.sleep(0.15 * number)      # killed somewhere else each time
+        wait_until(lambda begun=begun, kept=kept: begun(kept), 30, "that it is so far")  # type: ignore[misc]
         n2.run("systemctl", "kill", "--kill-who=main", "--signal=KILL", "muster-agent.service", check=False)
         assert result(n2)["node"] == "n2"
         assert (n2.root / TEXTFILE).read_text().endswith("\n")
