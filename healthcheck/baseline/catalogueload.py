@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +51,8 @@ def load_catalogue(folders: Iterable[Path]) -> Catalogue:
             for made in _entries(path):
                 groups.setdefault(made.name, path.stem)
                 places.setdefault(made.name, -place)
+                if made.name in found and Path(found[made.name].mark.file).parent == path.parent:
+                    raise RulesError(f"id {made.name} is defined twice; the first is at {found[made.name].mark}", made.mark)
                 entries.overlay(found, made, "id")
     return Catalogue(tuple(_entry(found[name], groups[name]) for name in sorted(found, key=lambda name: places[name])))
 
@@ -150,11 +153,5 @@ def _matched(made: Entry, given: entries.Entry) -> None:
     known = Known(made)
     for example in made.examples:
         if not known.knows(example):
-            why = "unless takes out" if made.unless and Known(_without(made)).knows(example) else "match does not match"
+            why = "unless takes out" if made.unless and Known(replace(made, unless="")).knows(example) else "match does not match"
             raise _wrong(given, "examples", f"{why} {short(example)}")
-
-
-def _without(made: Entry) -> Entry:
-    from dataclasses import replace
-
-    return replace(made, unless="")

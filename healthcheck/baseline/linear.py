@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import lru_cache
 from typing import Any
 
 from healthcheck.baseline.pattern import pieces
@@ -32,10 +33,14 @@ class TooSlow(ValueError):
 
 def judge(pattern: str) -> None:
     """Raises TooSlow, or re.error where it is no regular expression."""
-    _parser.parse(pattern, re.ASCII)
     for piece in pieces(pattern):
-        tree = _parser.parse(piece, re.ASCII)
+        tree = _tree(piece)
         _walk(tree, (), bool(tree.state.flags & re.IGNORECASE))
+
+
+@lru_cache(maxsize=64)
+def _tree(piece: str) -> Any:
+    return _parser.parse(piece, re.ASCII)
 
 
 def _walk(tree: Any, held: _Open, caseless: bool) -> _Open:
@@ -134,6 +139,7 @@ def _one(code: int, caseless: bool) -> int:
     return 1 << ord(chr(code).lower()) | 1 << ord(chr(code).upper()) if caseless else 1 << code
 
 
+@lru_cache(maxsize=16)
 def _category(name: str) -> int:
     kind = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}[name.rpartition("_")[2]]
     chars = sum(1 << code for code in range(128) if re.match(kind, chr(code), re.ASCII))
@@ -145,7 +151,7 @@ def words(pattern: str) -> tuple[tuple[str, ...], ...]:
 
     Words have SHORTEST characters at least; empty where the pattern needs none of that length.
     """
-    found = [given for piece in pieces(pattern) for given in _needed(_parser.parse(piece, re.ASCII))]
+    found = [given for piece in pieces(pattern) for given in _needed(_tree(piece))]
     fit = dict.fromkeys(given for given in found if len(min(given, key=len)) >= SHORTEST)
     return tuple(sorted(fit, key=_worth, reverse=True))
 

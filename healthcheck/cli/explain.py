@@ -1,5 +1,5 @@
 """`muster explain RULE`: what a rule checks, why, how sure we are, and where it is from; `muster explain xid 79`: what a number means;
-`muster explain policy`: what triage does about what."""
+`muster explain kernel`: the known faults of the kernel's log; `muster explain policy`: what triage does about what."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
     """Say what RULE checks, what it takes, what to do when it fails, and which file it is from. Without RULE, list all rules.
 
     After xid or sxid, say what NUMBER means in the kernel log, who says what about it, and what muster makes of it. Without
-    NUMBER, list all. After policy, say what triage makes of a fault or of a rule's failures, or all of it.
+    NUMBER, list all. After kernel, say what the known fault of that id is, or which one a line of the kernel's log is. After
+    policy, say what triage makes of a fault or of a rule's failures, or all of it.
 
     \b
     muster explain gpu-ecc-uncorrected
     muster explain xid 79
     muster explain sxid 20034
+    muster explain kernel nvme-down
+    muster explain kernel 'nvme nvme0: Abort status: 0x371'
     muster explain policy
     muster explain policy gpu-error
     muster explain gpu-ecc-uncorrected --rules /etc/muster/rules
@@ -41,6 +44,11 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
         from healthcheck.cli.explainxid import explain_xid
 
         explain_xid(rule, number, ruleset.xids, form)
+        return
+    if rule == "kernel":
+        from healthcheck.cli.explainkernel import explain_kernel
+
+        explain_kernel(number, folders, form)
         return
     if rule == "policy":
         from healthcheck.cli.explainpolicy import explain_policy

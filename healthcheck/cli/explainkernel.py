@@ -1,0 +1,70 @@
+"""`muster explain kernel`: what the catalogue of known faults in the kernel's log holds, one entry of it, or which entry knows a line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from healthcheck.baseline.catalogue import Catalogue
+from healthcheck.baseline.catalogueload import load_catalogue
+from healthcheck.baseline.model import Entry
+from inventory.errors import UsageError
+from inventory.text import short
+
+
+def explain_kernel(asked: str | None, folders: list[Path], form: str) -> None:
+    """Prints one entry, that which knows a line (told by its spaces), or all; raises UsageError where there is none."""
+    catalogue = load_catalogue(folders)
+    if asked is None:
+        _all(catalogue, form)
+        return
+    entry = catalogue.find(asked) if " " in asked else catalogue.by_id(asked)
+    if entry is None:
+        raise UsageError(f"no entry of the catalogue knows the line {short(asked)}" if " " in asked else _unknown(asked, catalogue))
+    document = _document(entry)
+    click.echo(json.dumps(document, indent=1) if form == "json" else _text(document))
+
+
+def _unknown(asked: str, catalogue: Catalogue) -> str:
+    close = difflib.get_close_matches(asked, [entry.id for entry in catalogue.entries], n=1)
+    return f"no such entry: {short(asked)}" + (f"; did you mean {close[0]!r}?" if close else "; `muster explain kernel` lists all")
+
+
+def _all(catalogue: Catalogue, form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps([_document(entry) for entry in catalogue.entries], indent=1))
+        return
+    width = max((len(entry.id) for entry in catalogue.entries), default=0)
+    for entry in catalogue.entries:
+        click.echo(f"{entry.id:<{width}}  {'disabled' if entry.disabled else entry.severity.value:<8}  {entry.meaning}")
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id, "class": entry.group, "severity": entry.severity.value, "meaning": entry.meaning, "remedy": entry.remedy,
+        "owner": entry.owner.value, "repair": entry.repair.value if entry.repair else None, "match": entry.match,
+        "unless": entry.unless or None, "xid": entry.xid or None, "source": entry.source, "examples": list(entry.examples),
+        "disabled": entry.disabled or None, "file": entry.file, "line": entry.line, "overrides": list(entry.overridden),
+    }
+
+
+def _text(document: dict[str, Any]) -> str:
+    """The rows that a person reads; what is not given is left out."""
+    judged = f"by its number (muster explain {document['xid']} NUMBER)" if document["xid"] else document["severity"]
+    hidden = f", which overrides {', '.join(map(_near, document['overrides']))}" if document["overrides"] else ""
+    rows = [
+        ("severity", document["disabled"] or judged), ("remedy", document["remedy"]), ("owner", document["owner"]),
+        ("repair", document["repair"]), ("match", document["match"]), ("unless", document["unless"]), ("source", document["source"]),
+        *(("example" if not at else "", example) for at, example in enumerate(document["examples"])),
+        ("file", f"{_near(document['file'])}:{document['line']}{hidden}"),
+    ]
+    title = f"{document['id']}  ({document['class']})"
+    return "\n".join([title, "", f"  {document['meaning']}", "", *(f"  {key:<12}{value}" for key, value in rows if value)])
+
+
+def _near(path: str) -> str:
+    return path.removeprefix(f"{Path.cwd()}/")
