@@ -28,7 +28,7 @@ from provisioning.agent.bundle import Bundle
 from provisioning.agent.layout import BASE, CODE, FILES, NODE, PERIOD_S, RULES, command, exporter
 
 _FOLDER = Path(__file__).with_name("onnode")
-_PARTS = tuple(_FOLDER / f"{name}.py" for name in ("files", "machine", "deeds"))
+_PARTS = tuple(_FOLDER / f"{name}.py" for name in ("files", "machine", "starts", "deeds"))
 _MOST = 4 << 20
 _NODE_S = 120.0
 

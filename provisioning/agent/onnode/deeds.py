@@ -11,10 +11,11 @@ import zlib
 from typing import BinaryIO
 
 from provisioning.agent.onnode.files import No, document, empty, gone, put
-from provisioning.agent.onnode.machine import EXPORTER, SERVICE, SWAP, TIMER, Machine
+from provisioning.agent.onnode.machine import SWAP
+from provisioning.agent.onnode.starts import EXPORTER, SERVICE, TIMER, Starts
 
 
-class Deeds(Machine):
+class Deeds(Starts):
     """Each says in a line what became of it, or raises No."""
 
     def install(self) -> str:
