@@ -36,7 +36,7 @@ def sick(up: Machine, fault: Fault) -> None:
     since = up.size(where)
     fault.act(up)
     for text in fault.says:
-        up.said(text, 40, where, since)
+        up.said(text, 120, where, since)
 
 
 def shell(command: str) -> Act:
@@ -98,7 +98,7 @@ def _goes_on(device: str, serial: str, complaint: str) -> Act:
         up.run("echo 8 > /proc/sys/kernel/hung_task_timeout_secs")
         since = up.size()
         _stalled(device, serial)(up)
-        up.said(complaint, 60, since=since)
+        up.said(complaint, 120, since=since)
         monitor(f"block_set_io_throttle {device} 0 0 0 0 0 0")(up)
     return act
 
@@ -106,7 +106,7 @@ def _goes_on(device: str, serial: str, complaint: str) -> Act:
 def _flap(up: Machine) -> None:
     since = up.size()
     monitor("set_link dev-port2 off")(up)
-    up.said("Link is Down", since=since)
+    up.said("Link is Down", 120, since=since)
     monitor("set_link dev-port2 on")(up)
 
 

@@ -16,7 +16,7 @@ from tests.testbed.vm import wire
 from tests.testbed.vm.hardware import Hardware
 from tests.testbed.vm.images import Images
 
-BOOT_SECONDS = 300
+BOOT_SECONDS = 600
 _RECORD = re.compile(rb"\d+,(\d+),")
 _LAST = "dd if=/dev/kmsg bs=8192 iflag=nonblock 2>/dev/null | grep -a '^[0-9]' | tail -n 1"
 
@@ -32,7 +32,7 @@ class Machine:
     boot_seconds: float = 0.0
     _asked: int = field(default=0)
 
-    def run(self, command: str, seconds: float = 60, check: bool = True) -> str:
+    def run(self, command: str, seconds: float = 120, check: bool = True) -> str:
         """What a command of its shell prints."""
         self._asked += 1
         mark = f"answer-{self._asked}:"

@@ -58,7 +58,6 @@ PLANTED = (
     faults.plant("planted-lustre", "LustreError: 11-0: scratch-OST0002-osc-ffff9d2c4b1e5000: operation ost_read to node 10.4.1.12@o2ib failed: rc = -107"),
     faults.plant("planted-novel", "fabric sidecar: lane 3 retrained 41 times, giving up on equalisation preset 7"),
 )
-_EVERY = Hardware(seed=41, bad=DISKS)
 PLANS = (
     Plan("clean-1", Hardware(seed=1)),
     Plan("clean-2", Hardware(seed=2)),
@@ -72,12 +71,11 @@ PLANS = (
     Plan("series612-1", Hardware(seed=21), series="6.12."),
     Plan("series612-2", Hardware(seed=22, cpus=4), series="6.12."),
     Plan("planted", Hardware(seed=31), PLANTED),
-    Plan("processes", Hardware(seed=32), (*faults.SIGNALS, faults.BACKTRACE, faults.BLOCKED, faults.OOM)),
-    Plan("tasks", Hardware(seed=33), (faults.TASKS,)),
-    Plan("disks", _EVERY, (*faults.UNREADABLE, faults.MIRROR, faults.EXT4), words=("nvme_core.io_timeout=6",)),
+    Plan("processes", Hardware(seed=32), (*faults.SIGNALS, faults.BACKTRACE, faults.BLOCKED, faults.OOM, faults.TASKS)),
+    Plan("disks", Hardware(seed=33, bad=DISKS), (*faults.UNREADABLE, faults.MIRROR, faults.EXT4)),
     Plan("stalled", Hardware(seed=34), (faults.HUNG, faults.NVME), words=("nvme_core.io_timeout=6",)),
-    Plan("bus", Hardware(seed=35), (faults.NMI, faults.CORRECTED, faults.NONFATAL, faults.CORRECTABLE)),
-    Plan("cables", Hardware(seed=36), (faults.FLAP, faults.USB_GONE, faults.SD_GONE, faults.NVME_GONE)),
+    Plan("bus", Hardware(seed=35), (faults.NMI, faults.CORRECTED, faults.NONFATAL, faults.FLAP, faults.USB_GONE, faults.SD_GONE,
+                                    faults.NVME_GONE, faults.CORRECTABLE)),
     Plan("oops", Hardware(seed=37), (faults.NULL, faults.PROTECTION, faults.OPCODE)),
     Plan("lockup", Hardware(seed=38), (faults.LOCKUP,), words=("rcupdate.rcu_cpu_stall_timeout=8", "watchdog_thresh=3")),
     Plan("panic", Hardware(seed=39), (faults.PANIC,)),

@@ -35,7 +35,8 @@ def poke(path: Path, address: int, data: bytes) -> None:
         for packet in (f"M{address:x},{len(data):x}:{data.hex()}", "D"):
             sock.sendall(f"${packet}#{sum(packet.encode()) % 256:02x}".encode())
             answer = b""
-            while b"#" not in answer or len(answer.partition(b"#")[2]) < 2:
+            # That it has stopped, for us, may be said in between.
+            while b"$OK#9a" not in answer:
                 answer += sock.recv(4096)
-            assert b"$OK#" in answer, f"{packet[:40]}: {answer!r}"
+                assert b"$E" not in answer, f"{packet[:40]}: {answer!r}"
             sock.sendall(b"+")
