@@ -12,6 +12,8 @@ from inventory.text import short
 
 MIB = 1024 * 1024
 MOST_BYTES = 64 * MIB   # of one log, unpacked; the kernel's own buffer holds 16 MiB at most
+_MOST_MEMBERS = 100_000
+_PIECE = 4096
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _COLOUR = re.compile("\x1b\\[[0-9;]{0,20}[mK]")
@@ -20,23 +22,21 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _ORDINARY = bytes([9, 10, *range(32, 127)])
 
 
-def unpack(data: bytes, name: str) -> tuple[bytes, list[str]]:
+def unpack(data: bytes, name: str, most: int = MOST_BYTES) -> tuple[bytes, list[str]]:
     """The data itself, or what gzip, xz or bzip2 packed there, and a caveat where the packed file ends early.
 
-    UsageError where it is longer than MOST_BYTES, or packed in a way that we do not read.
+    UsageError where it is longer than `most`, or packed in a way that we do not read.
     """
     caveats: list[str] = []
     if data[:2] == b"\x1f\x8b":
-        data = _gunzip(data, name, caveats)
+        data = _gunzip(data, name, caveats, most)
     elif data[:6] == b"\xfd7zXZ\x00":
-        data = _inflate(lzma.LZMADecompressor(), data, name, caveats)
+        data = _inflate(lzma.LZMADecompressor(), data, name, caveats, most)
     elif data[:3] == b"BZh" and data[4:10] == b"1AY&SY":
-        data = _inflate(bz2.BZ2Decompressor(), data, name, caveats)
+        data = _inflate(bz2.BZ2Decompressor(), data, name, caveats, most)
     elif data[:4] == _ZSTD:
         raise UsageError(f"{short(name)}: packed by zstd, which is not read here; unpack it first: zstd -d {short(name)}")
-    if len(data) > MOST_BYTES:
-        raise _too_long(name)
-    return data, caveats
+    return _bounded(data, name, most), caveats
 
 
 def plain(data: bytes) -> tuple[str, list[str]]:
@@ -66,41 +66,42 @@ def shown(text: str) -> str:
     return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}" if ord(found[0]) < 0x100 else f"\\u{ord(found[0]):04x}", text)
 
 
-def _gunzip(data: bytes, name: str, caveats: list[str]) -> bytes:
-    """All members, as a log that was appended to has several."""
-    parts, room = [], MOST_BYTES + 1
-    while data[:2] == b"\x1f\x8b" and room > 0:
+def _gunzip(data: bytes, name: str, caveats: list[str], most: int) -> bytes:
+    """All members, as a log that was appended to has several; fed in pieces, for what is left behind a member is copied."""
+    found, at, members = bytearray(), 0, 0
+    while data[at:at + 2] == b"\x1f\x8b" and len(found) <= most:
+        members += 1
+        if members > _MOST_MEMBERS:
+            caveats.append(f"the packed file has over {_MOST_MEMBERS} members; the others were not read")
+            break
         packed = zlib.decompressobj(31)
         try:
-            parts.append(packed.decompress(data, room))
+            while not packed.eof and at < len(data) and len(found) <= most:
+                piece = data[at:at + _PIECE]
+                found += packed.decompress(piece, most + 1 - len(found))
+                at += len(piece) - len(packed.unused_data)
         except zlib.error as error:
             caveats.append(f"the packed file is damaged ({error}); what follows was not read")
             break
-        room -= len(parts[-1])
-        if not packed.eof and room > 0:
+        if not packed.eof and len(found) <= most:
             caveats.append("the packed file ends early")
             break
-        data = packed.unused_data
-    return _bounded(b"".join(parts), name)
+    return _bounded(bytes(found), name, most)
 
 
-def _inflate(packed: lzma.LZMADecompressor | bz2.BZ2Decompressor, data: bytes, name: str, caveats: list[str]) -> bytes:
+def _inflate(packed: lzma.LZMADecompressor | bz2.BZ2Decompressor, data: bytes, name: str, caveats: list[str],
+             most: int) -> bytes:
     try:
-        found = packed.decompress(data, MOST_BYTES + 1)
+        found = packed.decompress(data, most + 1)
     except (lzma.LZMAError, OSError, EOFError) as error:
         raise UsageError(f"{short(name)}: the packed file is damaged: {short(error)}") from None
-    if not packed.eof and len(found) <= MOST_BYTES:
+    if not packed.eof and len(found) <= most:
         caveats.append("the packed file ends early")
-    return _bounded(found, name)
+    return _bounded(found, name, most)
 
 
-def _bounded(data: bytes, name: str) -> bytes:
-    if len(data) > MOST_BYTES:
-        raise _too_long(name)
+def _bounded(data: bytes, name: str, most: int) -> bytes:
+    if len(data) > most:
+        which = ", which no kernel log is" if most == MOST_BYTES else ""
+        raise UsageError(f"{short(name)}: longer than {most // MIB} MiB{which}; give its end: tail -c {most} FILE")
     return data
-
-
-def _too_long(name: str) -> UsageError:
-    return UsageError(
-        f"{short(name)}: longer than {MOST_BYTES // MIB} MiB, which no kernel log is; give its end: tail -c {MOST_BYTES} FILE"
-    )
