@@ -1,0 +1,103 @@
+"""The values of a job's logs: one event for each line that says something, by kind; plain and frozen."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+LONGEST_LINE = 8192     # characters of one line that are looked at
+
+
+class Kind(Enum):
+    """What a line tells."""
+
+    GPU = "gpu"                     # CUDA says that the GPU, or its memory or links, failed
+    GPU_MEMORY = "gpu-memory"       # the program wanted more GPU memory than there is
+    CUDA = "cuda"                   # another error of a CUDA call: an address, an assertion, a kernel that died
+    NETWORK = "network"             # an adapter or the fabric failed: a completion with an error, a port event, a route
+    PEER = "peer"                   # another rank closed its connection: it is the one that went first
+    SETUP = "setup"                 # NCCL could not begin: no interface, versions that differ, a missing device
+    NCCL = "nccl"                   # any other warning of NCCL
+    TIMEOUT = "timeout"             # this rank waited in a collective until its time was up
+    ENTERED = "entered"             # how far this rank had come in a process group
+    EXCEPTION = "exception"         # the program's own error
+    EXIT = "exit"                   # a process of the job ended with an error
+    OOM = "oom"                     # the kernel killed a process for want of host memory
+    NODE_FAIL = "node-fail"         # the scheduler lost the node
+    LAUNCH = "launch"               # the scheduler could not start the job there
+    MEMORY_ERROR = "memory-error"   # the scheduler was told of an uncorrectable memory error
+    TIME_LIMIT = "time-limit"
+    PREEMPTED = "preempted"
+    REQUEUED = "requeued"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class JobEvent:
+    """One thing that was said.
+
+    `text` is what was said, without time and prefix, as foreign as it came. `line` counts from 1. `node` is the host that said it or
+    that it was said of, empty where the line does not tell; `rank` is the rank in the whole job. `time` is in epoch seconds. `device` is
+    the CUDA device of the process. `peer` is the host or address of the other end. `group` names the process group and `work` the
+    collective in it (TIMEOUT: the one that did not end; ENTERED: the last one that was begun), `op` its type. `code` is the exit code of
+    an EXIT (negative: minus the signal). `first`: torchrun says that it saw this failure first.
+    """
+
+    kind: Kind
+    text: str
+    line: int = 0
+    node: str = ""
+    rank: int | None = None
+    time: float | None = None
+    device: int | None = None
+    peer: str = ""
+    group: str = ""
+    work: int | None = None
+    op: str = ""
+    code: int | None = None
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class JobLog:
+    """What the logs of one job say, together. `hosts` gives the node of a rank, as far as a line told; `world` how many ranks there are.
+
+    `forms` are what was recognised. `caveats` say what could not be read.
+    """
+
+    events: tuple[JobEvent, ...] = ()
+    hosts: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    world: int | None = None
+    forms: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Makes times of what logs write, which name no zone and often no year. `near` (epoch seconds) tells the year; zone None is local."""
+
+    near: float
+    zone: dt.tzinfo | None = None
+
+    def at(self, year: int | None, month: int, day: int, clock: str) -> float | None:
+        """Epoch seconds of a date and an HH:MM:SS with or without a fraction; None where there is no such time."""
+        hours, minutes, seconds = clock.split(":")
+        whole, _, fraction = seconds.partition(".")
+        around = dt.datetime.fromtimestamp(self.near, self.zone)
+        found = []
+        for one in (year,) if year is not None else (around.year - 1, around.year, around.year + 1):
+            try:
+                time = dt.datetime(one, month, day, int(hours), int(minutes), int(whole), tzinfo=self.zone).timestamp()
+            except (ValueError, OverflowError, OSError):
+                continue
+            found.append(time + (float(f"0.{fraction}") if fraction else 0.0))
+        return min(found, key=lambda time: abs(time - self.near), default=None)
+
+    def iso(self, text: str) -> float | None:
+        """Epoch seconds of 2026-11-21 10:00:00, with a blank, a T or a _ between date and time."""
+        date, clock = text[:10], text[11:]
+        year, month, day = date.split("-")
+        return self.at(int(year), int(month), int(day), clock)
