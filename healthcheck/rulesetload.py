@@ -6,6 +6,7 @@ Rules are data: nothing in them is ever executed.
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Set
@@ -17,8 +18,9 @@ from typing import Any, TypeVar
 
 from healthcheck import profileload
 from healthcheck.baseline.book import KernelRules
-from healthcheck.baseline.catalogueload import load_catalogue
+from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.fileload import load_baselines
+from healthcheck.baseline.learn import current
 from healthcheck.checks import catalogue
 from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.entry import Entry, entry_of, kind_of, nearest, overlay
@@ -71,8 +73,9 @@ def load(folders: Iterable[Path]) -> Ruleset:
 
 
 def _kernel(folders: Iterable[Path]) -> KernelRules:
-    known = load_catalogue(folders)
-    return KernelRules(known, load_baselines(folders, known))
+    known = cached_catalogue(folders)
+    today = dt.date.today().isoformat()
+    return KernelRules(known, tuple(current(baseline, today) for baseline in load_baselines(folders, known)))
 
 
 def _rule_entries(path: Path) -> list[Entry]:

@@ -85,9 +85,10 @@ def read_rules(document: Any) -> Ruleset:
 
 def _judged(kernel: KernelRules) -> KernelRules:
     """Without what only people read: examples, and what baselines do not accept."""
+    from healthcheck.baseline.learn import lean
+
     entries = tuple(dataclasses.replace(entry, examples=()) for entry in kernel.catalogue.entries if not entry.disabled)
-    baselines = tuple(dataclasses.replace(baseline, proposed={}, expired={}, looks={}) for baseline in kernel.baselines)
-    return KernelRules(Catalogue(entries), baselines)
+    return KernelRules(Catalogue(entries), tuple(map(lean, kernel.baselines)))
 
 
 def on_a_node(ruleset: Ruleset) -> Ruleset:

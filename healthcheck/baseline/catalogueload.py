@@ -41,8 +41,11 @@ _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_PATTERN = 500
 
 
-def load_catalogue(folders: Iterable[Path]) -> Catalogue:
-    """The entries of all folders; raises RulesError. Those that a later folder brings stand first, else the order is that of files."""
+def load_catalogue(folders: Iterable[Path], *, proven: Path | None = None) -> Catalogue:
+    """The entries of all folders; raises RulesError. Those that a later folder brings stand first, else the order is that of files.
+
+    Entries of the folder `proven` that no other overrides are known to be linear and to match their examples, and are not tried again.
+    """
     found: dict[str, entries.Entry] = {}
     groups: dict[str, str] = {}
     places: dict[str, int] = {}
@@ -54,7 +57,7 @@ def load_catalogue(folders: Iterable[Path]) -> Catalogue:
                 if made.name in found and Path(found[made.name].mark.file).parent == path.parent:
                     raise RulesError(f"id {made.name} is defined twice; the first is at {found[made.name].mark}", made.mark)
                 entries.overlay(found, made, "id")
-    return Catalogue(tuple(_entry(found[name], groups[name]) for name in sorted(found, key=lambda name: places[name])))
+    return Catalogue(tuple(_entry(found[name], groups[name], proven) for name in sorted(found, key=lambda name: places[name])))
 
 
 def _entries(path: Path) -> list[entries.Entry]:
@@ -68,9 +71,10 @@ def _entries(path: Path) -> list[entries.Entry]:
     return made
 
 
-def _entry(given: entries.Entry, group: str) -> Entry:
+def _entry(given: entries.Entry, group: str, proven: Path | None) -> Entry:
+    known = not given.overridden and proven is not None and Path(given.mark.file).parent.parent == proven
     enabled, ordinary = _switch(given, "enabled", True), _switch(given, "ordinary", False)
-    match, unless = _pattern(given, "match"), _pattern(given, "unless") if "unless" in given.values else ""
+    match, unless = _pattern(given, "match", known), _pattern(given, "unless", known) if "unless" in given.values else ""
     needs = linear.words(match)
     if not needs:
         raise _wrong(given, "match", f"holds no word of {linear.SHORTEST} characters that each line must have, so it would match too much")
@@ -84,7 +88,8 @@ def _entry(given: entries.Entry, group: str) -> Entry:
         line=given.mark.line, overridden=given.overridden, needs=needs,
         disabled="" if enabled else f"disabled in {called(given.marks['enabled'].file)}", ordinary=ordinary,
     )
-    _matched(made, given)
+    if not known:
+        _matched(made, given)
     if made.ordinary and made.severity is not Severity.INFO:
         raise _wrong(given, "ordinary", f"what healthy machines say, too, is of severity info, not {made.severity.value}")
     return made
@@ -124,13 +129,15 @@ def _member(given: entries.Entry, key: str, kind: type[M]) -> M:
     return kind(value)
 
 
-def _pattern(given: entries.Entry, key: str) -> str:
+def _pattern(given: entries.Entry, key: str, known: bool) -> str:
     value = given.values.get(key)
     if not isinstance(value, str) or not value.strip():
         raise _wrong(given, key, f"expected a regular expression, got {entries.kind_of(value)}" if key in given.values else
                      "is missing: expected a regular expression")
     if len(value) > _LONGEST_PATTERN:
         raise _wrong(given, key, f"is over {_LONGEST_PATTERN} characters: make it several entries")
+    if known:
+        return value
     try:
         linear.judge(value)
     except linear.TooSlow as problem:

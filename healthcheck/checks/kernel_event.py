@@ -93,8 +93,9 @@ def kernel_novel(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue,
     baseline = _needed(kernel_baseline)
     novel = [told for told in kernel_events.digest.told if told.template not in baseline.known and not kernel_catalogue.fault(told)]
     for number, told in enumerate(novel):
-        near = nearest(told.template, baseline.known) if number < _MOST_NEAREST else None
-        likest = f"; nearest known: {near[:_LONGEST]}" if near else ""
+        before = baseline.expired.get(told.template)
+        near = nearest(told.template, baseline.known) if before is None and number < _MOST_NEAREST else None
+        likest = f"; nearest known: {near[:_LONGEST]}" if near else f"; approved once, and last seen {before.last_seen}" if before else ""
         observed = f"{_observed([told])} (while {_WHEN[told.phase]}){likest}"
         yield Finding(told.template[:_LONGEST], observed, "a line that the baseline knows", lines=tuple(_lines([told])))
     yield from _how_fitting(kernel_baseline)

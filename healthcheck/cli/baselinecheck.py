@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import stat
 import sys
@@ -79,8 +80,9 @@ def _by(ruleset: Ruleset, baseline: str | None) -> Ruleset:
 
 def _loaded(path: str, kernel: KernelRules) -> Baseline:
     from healthcheck.baseline.fileload import load
+    from healthcheck.baseline.learn import current
 
-    return load(Path(path), kernel.catalogue)
+    return current(load(Path(path), kernel.catalogue), dt.date.today().isoformat())
 
 
 def _judged(file: str, ruleset: Ruleset, sku: str | None) -> NodeReport:

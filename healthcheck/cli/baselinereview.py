@@ -24,10 +24,10 @@ _WIDE = 200     # characters of a template or an example
 def loaded(path: str, rules: str | None) -> tuple[Baseline, Catalogue]:
     """The baseline of a file as it stands, and the catalogue that it was held against; raises RulesError."""
     from healthcheck import rulesfolder
-    from healthcheck.baseline.catalogueload import load_catalogue
+    from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
     from healthcheck.baseline.fileload import load
 
-    catalogue = load_catalogue(rulesfolder.folders(rules))
+    catalogue = cached_catalogue(rulesfolder.folders(rules))
     return load(Path(path), catalogue), catalogue
 
 

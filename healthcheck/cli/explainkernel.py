@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.baseline.catalogueload import load_catalogue
+from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.model import Entry
 from inventory.errors import UsageError
 from inventory.text import short
@@ -18,7 +18,7 @@ from inventory.text import short
 
 def explain_kernel(asked: str | None, folders: list[Path], form: str) -> None:
     """Prints one entry, that which knows a line (told by its spaces), or all; raises UsageError where there is none."""
-    catalogue = load_catalogue(folders)
+    catalogue = cached_catalogue(folders)
     if asked is None:
         _all(catalogue, form)
         return

@@ -111,6 +111,14 @@ def test_a_line_that_no_healthy_node_says_is_a_warning_that_names_it_its_phase_a
                                 "nearest known: nfs: a share is mounted")
 
 
+def test_what_was_approved_and_has_not_been_said_for_long_is_new_again_and_says_so() -> None:
+    held = baseline([*BOOT, (600.0, "nfs: a share is gone")])
+    old = {"nfs: a share is gone": held.known["nfs: a share is gone"]}
+    expired = replace(held, known={text: one for text, one in held.known.items() if text not in old}, expired=old)
+    (finding,) = result("kernel-novel", [*BOOT, (500.0, "nfs: a share is gone")], [expired]).findings
+    assert str(finding.observed).endswith("; approved once, and last seen 2026-11-20")
+
+
 def test_another_order_of_devices_is_nothing_new() -> None:
     turned = [(seconds, text.replace("0000:0", "0000:a")) for seconds, text in reversed(BOOT[3:11])]
     assert result("kernel-novel", [*BOOT[:3], *turned, *BOOT[11:]], [baseline()]).status is Status.PASS
