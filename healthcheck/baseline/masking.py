@@ -43,6 +43,8 @@ MASKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("parameters", 'parameters "', r'parameters "[^\n]*', 'parameters "0', "the same, in the kernel's own complaint"),
     ("clock", "Marking stable", r"Marking stable [^\n]*", "Marking stable 0", "its numbers have any sign"),
     ("modules", "Modules linked in:", r"Modules linked in:[^\n]*", "Modules linked in: 0", "the order is that of loading"),
+    ("machine check", "Bank ", r"(Bank [0-9]{1,3}: )[2367abef][0-9a-f]{15}(?![0-9a-f])", r"\1uncorrected 0",
+     "bit 61 of a bank's status, the second of its first digit, says that the error was not corrected"),
     ("machine code", "Code: ", r"Code: [0-9a-f<][^\n]*", "Code: 0", "bytes"),
     ("builder", "@", r"\([A-Za-z0-9._-]{1,40}@[^)\n]{1,80}\)", "(0)", "who built a driver"),
     ("ACPI table", "(v", r"\(v[0-9]{2} [^)\n]{1,60}\)", "(0)", "the table's signature stays; revisions and compilers are the firmware's"),

@@ -64,7 +64,7 @@ FAULTS = [
     ("kernel-xid", {"kernel_log": log("NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.")},
      "GPU at PCI 0000:3b:00, Xid 79: 50 s after boot: NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus., expected no such Xid"),
     ("kernel-hardware-error", {"kernel_log": log("mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400")},
-     "kernel log: 50 s after boot: mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400, expected no uncorrected hardware error"),
+     "mce-uncorrected: 50 s after boot: mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 7: be00000000800400, expected never"),
     ("host-clock-synchronised", {"host_clock": Capture(Outcome.DONE, text=json.dumps({"state": 5, "status": 64, "maxerror": 16000000}))},
      "clock: not synchronised, expected disciplined by a time service (chrony, ntpd, systemd-timesyncd)"),
     ("host-memory", {"host_memory": machine.done(**{"/proc/meminfo": "MemTotal:       1980000000 kB\n"})},
