@@ -4,6 +4,9 @@
     cordon: {hostfile: /shared/bad-hosts}           # a file of the nodes that launch scripts leave out
     cordon: {golden: /shared/good-hosts}            # a file of the nodes that they may use
     cordon: {command: [/opt/site/cordon, --now], seconds: 30}
+    cordon: kubernetes                              # the cluster of one's kubeconfig, nodes by their names here
+    cordon: {kubernetes: {config: /etc/muster/kubeconfig, context: train, name: "{node}.example.org", condition: true}, seconds: 30}
+    cordon: {kubernetes: {label: example.org/machine}}      # the nodes whose label has the name here
 
 It stands here and in no rule: a command of this file is run, and whoever may edit a rule must not run anything.
 """
@@ -11,15 +14,23 @@ It stands here and in no rule: a command of this file is run, and whoever may ed
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from inventory.entry import check_keys, described
 from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap
-from inventory.model import By, CordonBy
+from inventory.model import By, CordonBy, InKubernetes
 
-_EXPECTED = "expected slurm, {hostfile: FILE}, {golden: FILE} or {command: [PROGRAM, ...], seconds: 30}"
+_EXPECTED = ("expected slurm, kubernetes, {hostfile: FILE}, {golden: FILE}, {kubernetes: {context: NAME}} "
+             "or {command: [PROGRAM, ...], seconds: 30}")
+_KUBERNETES = {
+    "config": "the file name of a kubeconfig", "context": "the name of a context",
+    "name": "a node's name with {node} in it, such as '{node}.example.org'", "label": "the name of a label, such as example.org/machine",
+}
+_NAME = re.compile(r"[-.a-z0-9]{0,200}\{node\}[-.a-z0-9]{0,200}")
+_LABEL = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LONGEST_S = 600
 _MOST_WORDS = 64
 _MOST = 4096        # characters of a path (Linux' PATH_MAX) or a word
@@ -32,19 +43,42 @@ def read_cordon(document: LocatedMap, folder: Path) -> CordonBy | None:
     found, mark = document["cordon"], document.value_marks["cordon"]
     if found == By.SLURM.value:
         return CordonBy(By.SLURM)
+    if found == By.KUBERNETES.value:
+        return CordonBy(By.KUBERNETES, kubernetes=InKubernetes())
     if not isinstance(found, LocatedMap):
         raise InventoryError(f"cordon is {described(found)}, {_EXPECTED}", mark)
-    check_keys(found, ("hostfile", "golden", "command", "seconds"), "cordon")
-    ways = [way for way in (By.HOSTFILE, By.GOLDEN, By.COMMAND) if way.value in found]
+    check_keys(found, ("hostfile", "golden", "command", "kubernetes", "seconds"), "cordon")
+    ways = [way for way in (By.HOSTFILE, By.GOLDEN, By.COMMAND, By.KUBERNETES) if way.value in found]
     if len(ways) != 1:
         raise InventoryError(f"cordon names {len(ways)} ways to keep jobs away, {_EXPECTED}", mark)
     way = ways[0]
     value, place = found[way.value], found.value_marks[way.value]
+    if way is By.KUBERNETES:
+        return CordonBy(way, seconds=_seconds(found), kubernetes=_kubernetes(value, place, folder))
     if way is not By.COMMAND:
         if "seconds" in found:
-            raise InventoryError("cordon.seconds goes with a command only", found.key_marks["seconds"])
+            raise InventoryError("cordon.seconds goes with a command or kubernetes only", found.key_marks["seconds"])
         return CordonBy(way, path=_file(_word(value, place, f"cordon.{way.value}", "a file name"), folder))
     return CordonBy(way, argv=_argv(value, place, folder), seconds=_seconds(found))
+
+
+def _kubernetes(value: Any, place: Mark, folder: Path) -> InKubernetes:
+    if not isinstance(value, LocatedMap):
+        raise InventoryError(f"cordon.kubernetes is {described(value)}, expected {{context: NAME}}, config, name, label, condition", place)
+    check_keys(value, ("config", "context", "name", "label", "condition"), "cordon.kubernetes")
+    words = {key: _word(value[key], value.value_marks[key], f"cordon.kubernetes.{key}", expected)
+             for key, expected in _KUBERNETES.items() if key in value}
+    for key, form in (("name", _NAME), ("label", _LABEL)):
+        if key in words and not form.fullmatch(words[key]):
+            raise InventoryError(f"cordon.kubernetes.{key} is {described(words[key])}, expected {_KUBERNETES[key]}", value.value_marks[key])
+    if "name" in words and "label" in words:
+        raise InventoryError("cordon.kubernetes.label and name are two ways to find a node, and one is needed", value.key_marks["label"])
+    condition = value.get("condition", False)
+    if not isinstance(condition, bool):
+        mark = value.value_marks["condition"]
+        raise InventoryError(f"cordon.kubernetes.condition is {described(condition)}, expected true or false", mark)
+    config = _file(words["config"], folder) if "config" in words else None
+    return InKubernetes(config, words.get("context"), words.get("name", "{node}"), words.get("label"), condition)
 
 
 def _argv(value: Any, place: Mark, folder: Path) -> tuple[str, ...]:

@@ -125,16 +125,33 @@ class By(Enum):
     HOSTFILE = "hostfile"       # a file of the nodes that jobs leave out
     GOLDEN = "golden"           # a file of the nodes that jobs may use
     COMMAND = "command"         # the site's own program
+    KUBERNETES = "kubernetes"
+
+
+@dataclass(frozen=True)
+class InKubernetes:
+    """Which cluster, and what a node is called there.
+
+    `config` is the absolute path of a kubeconfig, None for the usual ones or a pod's own account. A node has the name that {node} in `name`
+    gives, or the `label` whose value is its name here. With `condition` nodes there show what triage says of them.
+    """
+
+    config: str | None = None
+    context: str | None = None
+    name: str = "{node}"
+    label: str | None = None
+    condition: bool = False
 
 
 @dataclass(frozen=True)
 class CordonBy:
-    """The site's choice of what keeps jobs away: the absolute `path` of a file, or a command with how many seconds it may take."""
+    """The site's choice of what keeps jobs away: the absolute `path` of a file, a command, or a cluster; `seconds` is for one question."""
 
     by: By
     path: str | None = None
     argv: tuple[str, ...] = ()
     seconds: float = 30.0
+    kubernetes: InKubernetes | None = None
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,9 @@ def _reach(node: Node) -> dict[str, Any]:
 
 def _cordon(cordon: CordonBy) -> str:
     what = cordon.path or (f"{shlex.join(cordon.argv)} (at most {cordon.seconds:g} s)" if cordon.argv else "")
+    if (there := cordon.kubernetes) is not None:
+        chosen = [f"{key} {value}" for key, value in (("config", there.config), ("context", there.context)) if value is not None]
+        what = ", ".join([*chosen, f"nodes by label {there.label}" if there.label is not None else f"nodes as {there.name}"])
     return f"{cordon.by.value} {what}".rstrip()
 
 

@@ -81,6 +81,42 @@ class Reboots(Protocol):
         """How far each of these nodes is; what the back end does not know is left out. Raises ActionError."""
 
 
+@runtime_checkable
+class Runs(Protocol):
+    """What a back end can do beside, which knows what runs where other than by `Held.busy`."""
+
+    def running(self, nodes: Collection[str]) -> Mapping[str, str]:
+        """By node what runs on it; a node that is not in it has nothing. Raises ActionError."""
+
+
+@runtime_checkable
+class Startup(Protocol):
+    """What a back end can do beside, in which new nodes are kept from jobs from their first moment until they have proven themselves."""
+
+    def unproven(self, nodes: Collection[str]) -> frozenset[str]:
+        """Those of these nodes that are. Raises ActionError."""
+
+    def prove(self, node: str) -> None:
+        """Ends it; who holds the node otherwise still does. Raises ActionError."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How a node is by muster: `status` True (fit for jobs), False or Unknown; why in a word, and in a line."""
+
+    status: str
+    reason: str
+    message: str
+
+
+@runtime_checkable
+class Tells(Protocol):
+    """What a back end can do beside, which shows people how nodes are."""
+
+    def tell(self, conditions: Mapping[str, Condition]) -> None:
+        """Has each node show its condition. Raises ActionError."""
+
+
 def marked(number: int, why: str) -> str:
     """The reason of a cordon as back ends keep it: one line that begins with its mark."""
     return clean(f"muster#{number}: {why}", REASON_LENGTH)

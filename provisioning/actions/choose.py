@@ -12,6 +12,8 @@ from provisioning.actions.base import Backend
 from provisioning.actions.command import Command
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
+from provisioning.actions.kubeapi import Api
+from provisioning.actions.kubernetes import Kubernetes
 from provisioning.actions.slurm import Slurm
 
 
@@ -34,6 +36,9 @@ def backend(inventory: Inventory | None, options: Options = Options()) -> Backen
     chosen = inventory.cordon if inventory is not None else None
     if chosen is not None and chosen.by is By.COMMAND:
         return Command(chosen.argv, chosen.seconds)
+    if chosen is not None and chosen.kubernetes is not None:
+        there = chosen.kubernetes
+        return Kubernetes(there, Api(there.config, there.context, chosen.seconds))
     if chosen is not None and chosen.path is not None:
         return HostFile(Path(chosen.path)) if chosen.by is By.HOSTFILE else GoldenSet(Path(chosen.path))
     if shutil.which("scontrol") is None:

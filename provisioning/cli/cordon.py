@@ -41,8 +41,8 @@ def cordon(
 ) -> int:
     """Keep new jobs away from NODES; what runs goes on. Without NODES: list our cordons.
 
-    Where is the site's choice, in the inventory: `cordon: slurm`, {hostfile: FILE}, {golden: FILE} or {command: [PROGRAM, ...]}. Without
-    one it is Slurm.
+    Where is the site's choice, in the inventory: `cordon: slurm`, `cordon: kubernetes`, {hostfile: FILE}, {golden: FILE} or
+    {command: [PROGRAM, ...]}. Without one it is Slurm.
 
     A node that is drained or down already stays as it is, whoever did that. Every cordon carries its number as a mark ("muster#12: ..."),
     and `muster uncordon` gives back no other. What was done, when and by whom is kept in the store.

@@ -1,4 +1,5 @@
 """Whether a job runs on a node, by its scheduler: what Slurm shows of the node and what it shows of jobs must both say that none does.
+A back end that says by itself what runs (`Runs`) is believed.
 
 squeue(1) of Slurm 22.05: --states=all, so that no state that holds a node is left out; %T is the state, %N the nodes that a job has.
 A job that completes still has its node. Where squeue hides the jobs of others (PrivateData), the node's own state does not.
@@ -13,7 +14,7 @@ from inventory.discover import Run, output
 from inventory.errors import InventoryError, MusterError
 from inventory.nodeset import expand
 from inventory.text import clean
-from provisioning.actions.base import ActionError, Backend
+from provisioning.actions.base import ActionError, Backend, Runs
 
 SQUEUE = ("squeue", "--noheader", "--all", "--states=all", "--format=%A|%T|%N")
 # States of slurm.h's job_states in which a job has no node any more; whatever is none of these has.
@@ -32,6 +33,8 @@ class Jobs:
 
 def jobs(base: Backend, nodes: Collection[str], run: Run | None = None) -> Jobs:
     """What the back end says of jobs on these nodes now; raises ActionError."""
+    if isinstance(base, Runs):
+        return Jobs(dict(base.running(nodes)), frozenset())
     held = base.held(nodes)
     running = by_node(run) if base.name == "slurm" else {}
     busy = {node: f"job {running[node]} is on it" if node in running else "a job is on it"

@@ -9,11 +9,16 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from inventory.model import InKubernetes
 from provisioning.actions.base import ActionError, Backend, Held, Holder, number_of
 from provisioning.actions.command import Command
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
+from provisioning.actions.kubeapi import Api
+from provisioning.actions.kubenode import KEY
+from provisioning.actions.kubernetes import Kubernetes
 from provisioning.actions.slurm import Slurm as SlurmBackend
+from tests.testbed.kubernetes import Serving
 from tests.testbed.slurm import Slurm
 from tests.testbed.sshd import wait_until
 
@@ -166,6 +171,33 @@ class CommandSite:
 
     def shown(self, node: str) -> str:
         return self.path.read_text()
+
+
+class KubernetesSite:
+    """A cluster behind a real HTTPS server, or a real one. A person cordons with kubectl, and may write into our annotation."""
+
+    unknown = Holder.ABSENT
+
+    def __init__(self, bed: Serving, nodes: Collection[str]) -> None:
+        self.bed = bed
+        for node in nodes:
+            bed.add(node, taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}])
+        self.backend: Backend = Kubernetes(InKubernetes(), Api(str(bed.config)))
+
+    def hold(self, node: str, words: str) -> None:
+        self.free(node)
+        number = number_of(words)
+        taints = [*self.bed.node(node)["spec"]["taints"], *([{"key": KEY, "value": str(number), "effect": "NoSchedule"}] if number else [])]
+        self.bed.patch(node, {"metadata": {"annotations": {KEY: words}}, "spec": {"unschedulable": True, "taints": taints}},
+                       "muster" if number else "kubectl-cordon")
+
+    def free(self, node: str) -> None:
+        taints = [taint for taint in self.bed.node(node)["spec"]["taints"] if taint["key"] != KEY]
+        self.bed.patch(node, {"spec": {"unschedulable": None, "taints": taints}})
+
+    def shown(self, node: str) -> str:
+        found = self.bed.node(node)
+        return json.dumps([found["spec"], found["metadata"].get("annotations", {}), found["metadata"].get("labels", {})], sort_keys=True)
 
 
 class SlurmSite:

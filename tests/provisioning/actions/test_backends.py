@@ -14,7 +14,8 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from provisioning.actions.base import Backend, Holder
 from provisioning.cordon import Done, cordon, uncordon
-from tests.testbed.backends import CommandSite, GoldenSite, HostFileSite, Memory, Site, SlurmSite
+from tests.testbed.backends import CommandSite, GoldenSite, HostFileSite, KubernetesSite, Memory, Site, SlurmSite
+from tests.testbed.kubernetes import serving
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -29,8 +30,12 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
         yield running
 
 
-@pytest.fixture(params=["memory", "hostfile", "golden", "command", "slurm"])
+@pytest.fixture(params=["memory", "hostfile", "golden", "command", "kubernetes", "slurm"])
 def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    if request.param == "kubernetes":
+        with serving(tmp_path) as cluster:
+            yield KubernetesSite(cluster, NODES)
+        return
     if request.param != "slurm":
         makers: dict[str, Callable[[], Site]] = {
             "memory": lambda: Memory(NODES), "hostfile": lambda: HostFileSite(tmp_path), "golden": lambda: GoldenSite(tmp_path, NODES),

@@ -1,0 +1,358 @@
+"""A Kubernetes API server for tests: nodes and pods over HTTPS, with what a real kube-apiserver (1.20.2) was seen to do.
+
+Real: a new node is tainted not-ready; an object is replaced whole, if its resourceVersion is the newest (409); what a main resource's PUT
+says of `status` is not taken; a merge patch replaces a list, a strategic one merges conditions by type and taints by key; a bad taint is
+422; managedFields name who set a field; lists come in pages, whose token is worth nothing (410) once it is old. Faults are injected.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import datetime as dt
+import ipaddress
+import json
+import re
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Json = dict[str, Any]
+TOKEN = "s3cret-t0ken"
+_KEY = re.compile(r"([a-z0-9]([-.a-z0-9]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+class Problem(Exception):
+    """An answer that is a Status."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.reason = code, reason
+
+
+@dataclass
+class Cluster:
+    """What the server holds, and what it is to do wrong.
+
+    `faults` is asked before each request with method and path: an int is that status, "drop" closes the connection, "drop after" does so
+    when all is done, and a function is called instead of an answer. `seen` is what was asked: (method, path with query).
+    """
+
+    nodes: dict[str, Json] = field(default_factory=dict)
+    pods: dict[str, Json] = field(default_factory=dict)
+    version: int = 100
+    seen: list[tuple[str, str]] = field(default_factory=list)
+    faults: Callable[[str, str], Any] = lambda method, path: None
+    retry_after: str | None = None
+    expire: int = 0             # so many continuations are out of date
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def made(self, kind: str, name: str, document: Json) -> Json:
+        """A new object, as the server completes it."""
+        self.version += 1
+        new = copy.deepcopy(document)
+        about = new.setdefault("metadata", {})
+        about.update(name=name, resourceVersion=str(self.version), uid=f"uid-{self.version}", creationTimestamp="2026-01-01T00:00:00Z")
+        if kind == "nodes":
+            spec = new.setdefault("spec", {})
+            spec["taints"] = [*spec.get("taints", []), {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+            new.setdefault("status", {})
+        check(new, kind)
+        getattr(self, kind)[name] = new
+        return new
+
+    def replaced(self, name: str, new: Json, manager: str, *, status: bool = False) -> Json:
+        """A node after a PUT or a patch; raises Problem."""
+        old = self.nodes[name]
+        asked = new.get("metadata", {}).get("resourceVersion")
+        if asked is not None and asked != old["metadata"]["resourceVersion"]:
+            raise Problem(409, "Conflict", f'Operation cannot be fulfilled on nodes "{name}": the object has been modified; please apply '
+                                           "your changes to the latest version and try again")
+        if new.get("metadata", {}).get("name", name) != name:
+            raise Problem(400, "BadRequest", f"the name of the object does not match the name on the URL ({name})")
+        kept = copy.deepcopy(old)
+        if status:
+            kept["status"] = new.get("status", {})
+        else:
+            kept["spec"] = new.get("spec", {})
+            for key in ("labels", "annotations"):
+                kept["metadata"].pop(key, None)
+                if new.get("metadata", {}).get(key):
+                    kept["metadata"][key] = new["metadata"][key]
+            kept |= {key: value for key, value in new.items() if key not in ("metadata", "spec", "status")}
+            if kept["spec"].get("unschedulable") is False:      # omitempty
+                del kept["spec"]["unschedulable"]
+        check(kept, "nodes")
+        if kept["spec"].get("unschedulable") != old["spec"].get("unschedulable"):
+            others = [one for one in old["metadata"].get("managedFields", []) if one["fieldsV1"] != _FIELDS]
+            mine = [{"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": _FIELDS}]
+            kept["metadata"]["managedFields"] = [*others, *(mine if kept["spec"].get("unschedulable") else [])]
+        if kept != old:
+            self.version += 1
+            kept["metadata"]["resourceVersion"] = str(self.version)
+        self.nodes[name] = kept
+        return kept
+
+
+_FIELDS = {"f:spec": {"f:unschedulable": {}}}
+
+
+def check(document: Json, kind: str) -> None:
+    """Raises Problem for what the server calls invalid."""
+    if kind != "nodes":
+        return
+    seen = set()
+    for at, taint in enumerate(document["spec"].get("taints") or []):
+        key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        wrong = ("a qualified name must consist of alphanumeric characters" if not _KEY.fullmatch(key)
+                 else "a valid label must be an empty string or consist of alphanumeric characters" if not _VALUE.fullmatch(value)
+                 else "Unsupported value" if effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute")
+                 else "Duplicate value" if (key, effect) in seen else "")
+        if wrong:
+            raise Problem(422, "Invalid", f'Node "{document["metadata"]["name"]}" is invalid: metadata.taints[{at}]: Invalid value: '
+                                          f'"{value}": {wrong}')
+        seen.add((key, effect))
+
+
+def merged(old: Any, patch: Any, strategic: bool, key: str = "") -> Any:
+    """RFC 7386; strategic: the lists of a node that are merged by a key."""
+    by = {"conditions": "type", "taints": "key"}.get(key)
+    if strategic and by and isinstance(old, list) and isinstance(patch, list):
+        left = {one[by]: one for one in old}
+        for one in patch:
+            left[one[by]] = merged(left.get(one[by], {}), one, strategic)
+        return list(left.values())
+    if not isinstance(patch, dict):
+        return patch
+    new = dict(old) if isinstance(old, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            new.pop(name, None)
+        else:
+            new[name] = merged(new.get(name), value, strategic, name)
+    return new
+
+
+def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
+    """What answers for it."""
+    class Handler(BaseHTTPRequestHandler):
+        """One connection."""
+
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self) -> None:
+            """As usual; a client that is gone is no news."""
+            try:
+                super().handle_one_request()
+            except OSError:
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing."""
+
+        def do_GET(self) -> None:
+            """Any method."""
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length) if length else b""
+            with cluster.lock:
+                cluster.seen.append((self.command, self.path))
+                fault = cluster.faults(self.command, self.path)
+            if fault == "drop":
+                self.close_connection = True
+                return
+            if callable(fault):
+                fault(self)
+                return
+            try:
+                if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+                    raise Problem(401, "Unauthorized", "Unauthorized")
+                if isinstance(fault, int):
+                    raise Problem(fault, "Injected", "an injected \x1b[31m fault")
+                with cluster.lock:
+                    code, found = self.answer(json.loads(body) if body else None)
+            except Problem as problem:
+                code, found = problem.code, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": str(problem),
+                                             "reason": problem.reason, "code": problem.code}
+            if fault == "drop after":
+                self.close_connection = True
+                return
+            data = json.dumps(found).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            if code == 429 and cluster.retry_after is not None:
+                self.send_header("Retry-After", cluster.retry_after)
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_PUT = do_PATCH = do_POST = do_DELETE = do_GET
+
+        def answer(self, body: Any) -> tuple[int, Json]:
+            """The status and the document."""
+            url = urlsplit(self.path)
+            query = {key: values[0] for key, values in parse_qs(url.query).items()}
+            manager = query.get("fieldManager") or (self.headers.get("User-Agent") or "").partition("/")[0]
+            parts = url.path.strip("/").split("/")
+            if parts[:2] != ["api", "v1"]:
+                raise Problem(404, "NotFound", "the server could not find the requested resource")
+            kind = "pods" if "pods" in parts else "nodes"
+            rest = parts[parts.index(kind) + 1:] if kind in parts else []
+            held: dict[str, Json] = getattr(cluster, kind)
+            if not rest and self.command == "POST":
+                return 201, cluster.made(kind, body["metadata"]["name"], body)
+            if not rest:
+                return 200, listed(cluster, held, kind, query)
+            if rest[0] not in held:
+                raise Problem(404, "NotFound", f'{kind} "{rest[0]}" not found')
+            if self.command == "GET":
+                return 200, held[rest[0]]
+            if self.command == "DELETE":
+                return 200, held.pop(rest[0])
+            if self.command == "PATCH":
+                style = self.headers.get("Content-Type", "")
+                body = merged(held[rest[0]], body, "strategic" in style)
+            return 200, cluster.replaced(rest[0], body, manager, status=rest[1:] == ["status"])
+
+    return Handler
+
+
+def listed(cluster: Cluster, held: dict[str, Json], kind: str, query: dict[str, str]) -> Json:
+    """A page."""
+    found = [one for _, one in sorted(held.items()) if _labelled(one, query.get("labelSelector", "")) and _fits(one, query.get("fieldSelector", ""))]
+    start = 0
+    if "continue" in query:
+        if cluster.expire:
+            cluster.expire -= 1
+            raise Problem(410, "Expired", "The provided continue parameter is too old to display a consistent list result.")
+        start = int(base64.b64decode(query["continue"]))
+    end = start + int(query.get("limit") or len(found) or 1)
+    about: Json = {"resourceVersion": str(cluster.version)}
+    if end < len(found):
+        about["continue"] = base64.b64encode(str(end).encode()).decode()
+    return {"kind": f"{kind[:-1].title()}List", "apiVersion": "v1", "metadata": about, "items": found[start:end]}
+
+
+def _labelled(one: Json, selector: str) -> bool:
+    labels = one["metadata"].get("labels", {})
+    if match := re.fullmatch(r"(\S+) in \((.*)\)", selector):
+        return labels.get(match[1]) in match[2].split(",")
+    return not selector or selector in labels
+
+
+def _fits(one: Json, selector: str) -> bool:
+    for part in filter(None, selector.split(",")):
+        path, _, wanted = part.partition("!=" if "!=" in part else "=")
+        found: Any = one
+        for key in path.split("."):
+            found = found.get(key, "") if isinstance(found, dict) else ""
+        if (found == wanted) == ("!=" in part):
+            return False
+    return True
+
+
+@dataclass
+class Serving:
+    """A running server; `cluster` is None where it is a real one, whose insides nobody sees. `config` is a kubeconfig for it."""
+
+    url: str
+    config: Path
+    cluster: Cluster | None
+    trust: Path
+    token: str = TOKEN
+
+    def ask(self, method: str, path: str, body: Any = None, *, kind: str = "application/json", manager: str = "kubectl-cordon") -> tuple[int, Json]:
+        """What another client gets."""
+        import http.client
+
+        parts = urlsplit(self.url)
+        connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=20, context=ssl.create_default_context(cafile=str(self.trust)))
+        connection.request(method, path, None if body is None else json.dumps(body), {
+            "Authorization": f"Bearer {self.token}", "Content-Type": kind, "User-Agent": f"{manager}/1.20 (linux)"})
+        answer = connection.getresponse()
+        found = json.loads(answer.read())
+        connection.close()
+        return answer.status, found
+
+    def node(self, name: str) -> Json:
+        """A node as it stands."""
+        return self.ask("GET", f"/api/v1/nodes/{name}")[1]
+
+    def patch(self, name: str, patch: Json, manager: str = "kubectl-cordon") -> Json:
+        """A merge patch of a node, as kubectl sends."""
+        status, found = self.ask("PATCH", f"/api/v1/nodes/{name}", patch, kind="application/merge-patch+json", manager=manager)
+        assert status == 200, found
+        return found
+
+    def add(self, name: str, labels: dict[str, str] | None = None, taints: list[Json] | None = None) -> None:
+        """A node registers itself."""
+        status, found = self.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": labels or {}},
+                                                           "spec": {"taints": taints or []}}, manager="kubelet")
+        assert status == 201, found
+
+    def pod(self, name: str, node: str, gpus: int = 0, phase: str = "Running", **spec: Any) -> None:
+        """A pod that is bound to a node."""
+        resources = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+        status, found = self.ask("POST", "/api/v1/namespaces/default/pods", {
+            "kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i", "resources": resources}], **spec}, "status": {"phase": phase}})
+        assert status == 201, found
+        if self.cluster is None:
+            status, found = self.ask("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", {"status": {"phase": phase}}, kind="application/merge-patch+json")
+            assert status == 200, found
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Serving]:
+    """A server of one's own on loopback, with a certificate of its own."""
+    cluster = Cluster()
+    certificate, key = certified(folder)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(cluster))
+    server.daemon_threads = True
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    # The handshake is the connection's thread's: one that never comes must not hold up the others.
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    try:
+        url = f"https://127.0.0.1:{server.server_port}"
+        yield Serving(url, kubeconfig(folder / "kubeconfig", url, certificate), cluster, certificate)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def kubeconfig(path: Path, url: str, trust: Path, token: str = TOKEN, context: str = "train") -> Path:
+    """One context, one user with a token."""
+    path.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": context,
+        "clusters": [{"name": "c", "cluster": {"server": url, "certificate-authority": str(trust)}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": context, "context": {"cluster": "c", "user": "u"}}]}))
+    return path
+
+
+def certified(folder: Path) -> tuple[Path, Path]:
+    """A certificate for loopback that signs itself, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.fromtimestamp(time.time(), dt.timezone.utc)
+    made = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=2))
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256()))
+    (folder / "tls.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "tls.key").write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return folder / "tls.crt", folder / "tls.key"
