@@ -18,16 +18,16 @@ EXPECTED: Mapping[str, Expected] = {
     "dimm-uncorrected": together(
         only("memory-ecc-uncorrected", "DIMM CPU_SrcID#0_MC#2_Chan#1_DIMM#0", "1 uncorrected", "drain|replace the dimm", owner="vendor"),
         only("memory-poisoned", "memory", "4 KiB out of use", "reboot the drained node", "warning", "vendor"),
-        only("kernel-hardware-error", "kernel log", "1 UE memory read error", "drain|dimm", owner="vendor")),
+        only("kernel-hardware-error", "edac-", "1 UE memory read error", "drain|dimm", owner="vendor")),
     "dimm-corrects": together(
         only("memory-ecc-corrected", "DIMM CPU_SrcID#1_MC#1_Chan#0_DIMM#0", "corrected in 10 min", "reseat the dimm|replace", "warning", "vendor"),
         only("kernel-hardware-corrected", "kernel log", "60 in 24 h|at most 24", "dimm", "warning", "vendor")),
     "memory-not-given-back": only("memory-left-over", "memory", "50 % available|70 %", "/dev/shm", "warning"),
     "memory-reserved": only("memory-hugepages", "huge pages", "400.0 GiB|10 %", "vm.nr_hugepages=0", "warning"),
-    "killed-for-memory": only("kernel-oom", "python3", "killed once, by its own memory limit", "user looks", "info", "user"),
+    "killed-for-memory": only("kernel-told", "oom-", "python3", "memory", "info", "user"),
     "stuck-on-a-dead-server": together(
         only("process-stuck", "python3, process 30418", "rpc_wait_bit_killable for 10 min", "file server|reboot the drained", "warning"),
-        only("kernel-hung-task", "python3, process 30418", "blocked for more than 120 s", "file server", "warning")),
+        only("kernel-trouble", "hung-task", "python3:30418 blocked for more than 120 seconds", "file server|drain", "warning")),
     "driver-wedged": only("process-stuck-driver", "nvidia-smi, process 911", "for 10 min", "drain the node and reboot"),
     "zombies": only("process-zombies", "processes", "1200 zombies, mostly health-probe|at most 1000", "restart the parent", "warning"),
     "files-all-open": only("process-files", "open files", "1048000|80 % of 1048576", "fs.file-max", "warning"),

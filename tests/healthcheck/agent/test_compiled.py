@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.agent.codec import from_plain, to_plain
@@ -102,6 +102,7 @@ def damaged(document: Any, path: list[int], value: Any) -> Any:
 SMALL = dict(DOCUMENT, rules=DOCUMENT["rules"][:3], skus={name: DOCUMENT["skus"][name] for name in ("cpu-only", "hgx-h100")})
 
 
+@settings(deadline=None)    # a ruleset is read, whose size is what it is
 @given(path=st.lists(st.integers(0, 400), min_size=1, max_size=6), value=st.none() | st.integers() | st.text(max_size=5) | st.just([]) | st.just({}))
 def test_whatever_is_damaged_is_one_error_or_a_ruleset(path: list[int], value: Any) -> None:
     try:
