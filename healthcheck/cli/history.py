@@ -10,22 +10,34 @@ from typing import TYPE_CHECKING
 
 import click
 
+from healthcheck.cli.historysummary import BY, told
 from inventory.cli.span import span
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
     from healthcheck.store.history import Problem, Seat, Spell
 
+_DAY = 86400.0
+
 
 @click.command()
 @click.argument("nodes", required=False)
-@click.option("--since", metavar="SPAN", callback=span(60, 3650 * 86400), default="30d", show_default=True, help="How far back: 24h, 30d.")
+@click.option("--since", metavar="SPAN", callback=span(60, 3650 * 86400),
+              help="How far back: 24h, 30d.  [default: 30d; 90d with --summary]")
 @click.option("--rule", metavar="GLOB", multiple=True, help="Only problems of rules whose id matches; may be repeated.")
 @click.option("--still", is_flag=True, help="Only what holds now.")
 @click.option("--components", is_flag=True, help="Where components with serial numbers sat, instead.")
-@click.option("--format", "form", type=click.Choice(("table", "jsonl")), default="table", show_default=True)
+@click.option("--summary", "summed", is_flag=True, help="What it all adds up to: rates, times, repeat offenders.")
+@click.option("--by", type=click.Choice(BY), help="With --summary: a table by this.  [default: by cause, and by component]")
+@click.option("--format", "form", type=click.Choice(("table", "jsonl", "json", "csv")), default="table", show_default=True,
+              help="jsonl is of problems and components, json and csv of the summary.")
+@click.option("--rules", metavar="DIR", help="With --summary: a folder of site rules and policy, which say what a failure is.")
+@click.option("--inventory", "-i", metavar="FILE", help="With --summary: says which nodes are in service. Default: as for muster check.")
 @click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
-def history(nodes: str | None, since: float, rule: tuple[str, ...], still: bool, components: bool, form: str, state: str | None) -> None:
+def history(
+    nodes: str | None, since: float | None, rule: tuple[str, ...], still: bool, components: bool, summed: bool, by: str | None, form: str,
+    rules: str | None, inventory: str | None, state: str | None,
+) -> None:
     """Say what was wrong with nodes and since when, from the sweeps that `muster check --store` has stored.
 
     \b
@@ -33,14 +45,23 @@ def history(nodes: str | None, since: float, rule: tuple[str, ...], still: bool,
     muster history 'gpu[001-064]' --since 7d --rule 'gpu-*'
     muster history --still --format jsonl | jq .rule
     muster history gpu007 --components           a swapped GPU takes its record along
+    muster history --summary --since 90d         failures per 100 nodes and week, times, repeat offenders
+    muster history --summary --by rack --format csv > racks.csv
     """
+    if summed:
+        if nodes is not None or rule or still or components or form == "jsonl":
+            raise UsageError("--summary is of the whole fleet: it goes with --since, --by, --format json or csv, --rules, -i and --state")
+        told(by, form, since if since is not None else 90 * _DAY, rules, inventory, state)
+        return
+    if by is not None or rules is not None or inventory is not None or form in ("json", "csv"):
+        raise UsageError("--by, --rules, -i, and the formats json and csv are for muster history --summary")
     from healthcheck.store import history as past
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
     from inventory.nodeset import expand
 
     chosen = expand(nodes) if nodes is not None else None
-    start = time.time() - since
+    start = time.time() - (since if since is not None else 30 * _DAY)
     with opened(state_dir(state)) as store:
         if chosen is not None and (strange := sorted(set(chosen) - set(past.known_nodes(store)))):
             raise UsageError(f"{strange[0]}: no stored sweep has seen this node")

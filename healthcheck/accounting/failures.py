@@ -1,0 +1,92 @@
+"""Makes failures of stored problems: stretches of time in which a node had something for which a policy keeps jobs away. Pure.
+
+A failure has one cause, the most urgent kind of fault that was there, and one component, so that what is counted by either adds up.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from healthcheck.outcome import Severity
+from healthcheck.store.history import Problem
+from healthcheck.triage.faults import MERELY_NEW, of
+from healthcheck.triage.policy import FaultKind, Isolation, Of, Policy
+
+_HOUR = 3600.0
+_BEFORE = _HOUR     # an incident is known later than what its nodes show first: sweeps must have confirmed it
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failure of one node; `ended` is None while it lasts. `shared`: it was part of an incident, whose cause is not the node's own."""
+
+    node: str
+    began: float
+    ended: float | None
+    cause: str
+    component: str
+    shared: bool = False
+
+
+@dataclass(frozen=True)
+class Together:
+    """When these nodes were one incident; `ended` is None while they are."""
+
+    nodes: frozenset[str]
+    began: float
+    ended: float | None
+
+
+def failures(problems: Iterable[Problem], policy: Policy, incidents: Sequence[Together] = ()) -> list[Failure]:
+    """The failures of all nodes, by node and time. What comes back within the policy's `repeat.apart_hours` is the same failure."""
+    by_node: dict[str, list[tuple[Problem, FaultKind]]] = defaultdict(list)
+    for problem in problems:
+        if (kind := counted(problem, policy)) is not None:
+            by_node[problem.node].append((problem, kind))
+    of_node: dict[str, list[Together]] = defaultdict(list)
+    for one in incidents:
+        for node in one.nodes:
+            of_node[node].append(one)
+    return [_failure(node, group, policy, of_node[node]) for node in sorted(by_node)
+            for group in _apart(by_node[node], policy.repeat.apart_hours * _HOUR)]
+
+
+def counted(problem: Problem, policy: Policy) -> FaultKind | None:
+    """The kind of fault that such a problem is of, if the policy isolates for it and enough sweeps saw it."""
+    what = of(problem)
+    kind = policy.kind(what, problem.rule, Severity(problem.severity)) if what is not None else None
+    if kind is None or kind.isolation is Isolation.NONE or problem.rule in MERELY_NEW:
+        return None
+    return kind if problem.sweeps >= (kind.confirm if what is Of.FAIL else policy.wedged) else None
+
+
+def component(problem: Problem) -> str:
+    """What kind of part it is about: that with the serial number, else what its subject or its rule is called by."""
+    if problem.kind is not None:
+        return problem.kind
+    if problem.subject.startswith("GPU"):
+        return "gpu"
+    return problem.rule.partition("-")[0] or "node"
+
+
+def _apart(found: list[tuple[Problem, FaultKind]], apart: float) -> Iterable[list[tuple[Problem, FaultKind]]]:
+    group: list[tuple[Problem, FaultKind]] = []
+    last = float("-inf")
+    for problem, kind in sorted(found, key=lambda pair: (pair[0].began, pair[0].rule, pair[0].subject)):
+        if group and problem.began - last > apart:
+            yield group
+            group = []
+            last = float("-inf")
+        group.append((problem, kind))
+        last = max(last, problem.ended if problem.ended is not None else float("inf"))
+    yield group
+
+
+def _failure(node: str, group: list[tuple[Problem, FaultKind]], policy: Policy, incidents: Sequence[Together]) -> Failure:
+    worst, kind = min(group, key=lambda pair: policy.kinds.index(pair[1]))
+    began = group[0][0].began
+    ends = [problem.ended for problem, _ in group if problem.ended is not None]
+    shared = any(one.began - _BEFORE <= began and (one.ended is None or began <= one.ended) for one in incidents)
+    return Failure(node, began, max(ends) if len(ends) == len(group) else None, kind.id, component(worst), shared)

@@ -1,0 +1,69 @@
+"""Reads from the store what a summary is made of."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from healthcheck.accounting.failures import Together, failures
+from healthcheck.accounting.service import Span, both, watched, without
+from healthcheck.accounting.summary import Told
+from healthcheck.accounting.times import Held
+from healthcheck.store.cordons import State
+from healthcheck.store.file import Store
+from healthcheck.store.history import problems
+from healthcheck.triage.policy import Policy
+
+_HOUR = 3600.0
+
+
+def read(
+    store: Store, nodes: Collection[str] | None, policy: Policy, since: float, now: float, groups: Mapping[str, Mapping[str, str]],
+) -> Told:
+    """What is stored of these nodes, or of all, from `since` to `now`; raises StoreError."""
+    sweeps = [(row[0], row[1]) for row in store.rows("SELECT started, nodes FROM sweep WHERE started <= ? ORDER BY started", now)]
+    most = max((number for _, number in sweeps), default=0)
+    ran = both(watched((start for start, _ in sweeps), policy.fresh_hours * _HOUR), [(since, now)])
+    first, seen = _seen(store, nodes)
+    away = _away(store, now)
+    service = {node: both(without(spans, away.get(node, ())), ran) for node, spans in seen.items()}
+    # One failure may go on from before; the ends of others say where it began.
+    found = problems(store, None, since - policy.repeat.apart_hours * _HOUR)
+    together = [Together(frozenset(json.loads(row[0])), row[1], row[2]) for row in store.rows(
+        "SELECT nodes, began, ended FROM incident WHERE ended IS NULL OR ended >= ?", since)]
+    return Told(
+        failures((problem for problem in found if problem.node in service), policy, together),
+        {node: spans for node, spans in service.items() if spans}, first,
+        # What looked at few nodes says nothing of when the others were last seen well.
+        [start for start, number in sweeps if number * 2 >= most], _held(store), groups)
+
+
+def _seen(store: Store, nodes: Collection[str] | None) -> tuple[dict[str, float], dict[str, list[Span]]]:
+    """By node its first look, and from when to when it was looked at."""
+    first: dict[str, float] = {}
+    spans: dict[str, list[Span]] = {}
+    for name, began, seen in store.rows(
+            "SELECT name, min(began), max(seen) FROM spell JOIN node ON node.id = spell.node GROUP BY spell.node"):
+        if nodes is None or name in nodes:
+            first[name] = began
+            spans[name] = [(began, seen)]
+    return first, spans
+
+
+def _away(store: Store, now: float) -> Mapping[str, list[Span]]:
+    """By node the time in which the whole of it was at the vendor's."""
+    away: dict[str, list[Span]] = defaultdict(list)
+    for node, opened, returned in store.rows("SELECT node, opened, returned FROM rma WHERE slot = '' ORDER BY opened"):
+        away[node].append((opened, returned if returned is not None else now))
+    return away
+
+
+def _held(store: Store) -> Mapping[str, list[Held]]:
+    """By node the cordons that were made, oldest first."""
+    held: dict[str, list[Held]] = defaultdict(list)
+    for node, began, ended, state in store.rows(
+            "SELECT cordon.node, began, ended, state FROM cordon JOIN ledger ON ledger.id = line "
+            "WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY began, cordon.id"):
+        held[node].append(Held(node, began, ended, state == State.RELEASED.value))
+    return held

@@ -1,0 +1,154 @@
+"""Adds up a fleet's history: failures per 100 nodes and week, and how sure that is; times; nodes that fail again and again. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from healthcheck.accounting import chance
+from healthcheck.accounting.failures import Failure
+from healthcheck.accounting.service import Span, seconds, within
+from healthcheck.accounting.times import Course, Held, Kept, Spread, courses, spread
+
+WEEK = 7 * 86400.0
+WORST = 0.10        # the share of nodes that are asked how much of all failures is theirs
+
+
+@dataclass(frozen=True)
+class Rate:
+    """So many failures in so much time: per 100 nodes and week, with an exact 95% interval; all None where there was no time."""
+
+    failures: int
+    node_weeks: float
+    per_100_week: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cause, component, rack or SKU. `unseen`: from the sweep before to the one that saw a failure first. Durations in seconds."""
+
+    key: str
+    rate: Rate
+    nodes: int
+    unseen: Spread
+    isolate: Spread
+    back: Spread
+    already: int
+    never: int
+    out: int
+
+
+@dataclass(frozen=True)
+class Worst:
+    """How much of all failures the `nodes` worst nodes had, and how much they would have had by chance. `again`: those that failed twice or
+    more, with how often, the worst first; `share_again` is their share, and `again_by_chance` what it would be by chance."""
+
+    nodes: int
+    share: float | None
+    by_chance: float | None
+    share_again: float | None
+    again_by_chance: float | None
+    again: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All of it, from `since` to `now`. `weekly` counts a node once in each week in which it failed. `first`: failures that were
+    there at a node's first look, `shared`: of incidents, and `outside`: of time that does not count; they are in no rate."""
+
+    since: float
+    now: float
+    nodes: int
+    total: Row
+    tables: Mapping[str, tuple[Row, ...]]
+    weekly: Rate
+    worst: Worst
+    first: int
+    shared: int
+    outside: int
+    interval: Spread
+    out: tuple[Held, ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a summary is made of. `service` is, by node, the time that counts, and `first` when each was first looked at; `sweeps` are the
+    beginnings of those that looked at most nodes, sorted; `held` our cordons by node, sorted; `groups` by what is grouped by, what a node
+    belongs to."""
+
+    failures: Sequence[Failure]
+    service: Mapping[str, Sequence[Span]]
+    first: Mapping[str, float]
+    sweeps: Sequence[float]
+    held: Mapping[str, Sequence[Held]]
+    groups: Mapping[str, Mapping[str, str]]
+
+
+BY_FAILURE: Mapping[str, Callable[[Failure], str]] = {
+    "cause": lambda failure: failure.cause, "component": lambda failure: failure.component}
+
+
+def summary(told: Told, since: float, now: float, by: Iterable[str]) -> Summary:
+    """The summary of what `told` holds, with a table for each of `by`: "cause", "component", or one of `told.groups`."""
+    begun = [failure for failure in told.failures if since <= failure.began <= now and failure.node in told.service]
+    shared = [failure for failure in begun if failure.shared]
+    first = [failure for failure in begun if not failure.shared and failure.began <= told.first[failure.node]]
+    own = [failure for failure in begun if not failure.shared and failure.began > told.first[failure.node]]
+    inside = [failure for failure in own if within(failure.began, told.service[failure.node])]
+    found = courses(inside, told.sweeps, told.held)
+    time = {node: seconds(spans) for node, spans in told.service.items()}
+    weeks = sum(time.values()) / WEEK
+    tables = {name: _table(name, found, time, weeks, told.groups.get(name, {})) for name in by}
+    cells = {(failure.node, int((now - failure.began) // WEEK)) for failure in inside}
+    gaps = [later - before for before, later in zip(told.sweeps, told.sweeps[1:], strict=False) if later >= since]
+    return Summary(since, now, len(time), _row("all", found, weeks), tables, rate(len(cells), weeks),
+                   _worst(inside, len(time)), len(first), len(shared), len(own) - len(inside), spread(gaps),
+                   tuple(one for node in sorted(told.service) for one in told.held.get(node, ()) if one.ended is None))
+
+
+def rate(failures: int, node_weeks: float) -> Rate:
+    """So many failures in so much time."""
+    if not node_weeks:
+        return Rate(failures, 0.0, None, None, None)
+    low, high = chance.interval(failures)
+    return Rate(failures, node_weeks, *(100 * number / node_weeks for number in (failures, low, high)))
+
+
+def _table(
+    name: str, found: Sequence[Course], time: Mapping[str, float], weeks: float, group: Mapping[str, str],
+) -> tuple[Row, ...]:
+    """A row for each group, those with most failures first; the time of a rack or a SKU is that of its own nodes."""
+    of = BY_FAILURE.get(name) or (lambda failure: group.get(failure.node, ""))
+    there: dict[str, list[Course]] = defaultdict(list)
+    for course in found:
+        there[of(course.failure)].append(course)
+    times: dict[str, float] = dict.fromkeys(there, weeks)
+    if name not in BY_FAILURE:
+        times = defaultdict(float)
+        for node, lasted in time.items():
+            times[group.get(node, "")] += lasted / WEEK
+    rows = [_row(key, there.get(key, []), lasted) for key, lasted in times.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.rate.failures, row.key)))
+
+
+def _row(key: str, found: Sequence[Course], weeks: float) -> Row:
+    kept = Counter(course.kept for course in found)
+    return Row(
+        key, rate(len(found), weeks), len({course.failure.node for course in found}), spread(course.unseen for course in found),
+        spread(course.isolate for course in found), spread(course.back for course in found), kept[Kept.ALREADY], kept[Kept.NEVER],
+        sum(course.out for course in found))
+
+
+def _worst(found: Sequence[Failure], nodes: int) -> Worst:
+    often = sorted(Counter(failure.node for failure in found).items(), key=lambda pair: (-pair[1], pair[0]))
+    most = math.ceil(nodes * WORST)
+    again = tuple(pair for pair in often if pair[1] > 1)
+    if not found:
+        return Worst(most, None, None, None, None, again)
+    # Of a Poisson number with mean m, the part that is of those with two or more is (m - m exp(-m)) / m.
+    return Worst(most, sum(number for _, number in often[:most]) / len(found), chance.share_of_worst(len(found), nodes, most),
+                 sum(number for _, number in again) / len(found), 1 - math.exp(-len(found) / nodes), again)

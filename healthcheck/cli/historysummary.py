@@ -1,0 +1,72 @@
+"""`muster history --summary`: what the history of a fleet adds up to."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from healthcheck.store.file import Store
+    from inventory.model import Node
+
+BY = ("cause", "component", "rack", "sku")
+
+
+def told(by: str | None, form: str, since: float, rules: str | None, inventory: str | None, state: str | None) -> None:
+    """Prints the summary of the nodes in service; without an inventory, of all nodes that the store knows."""
+    from healthcheck.accounting.read import read
+    from healthcheck.accounting.summary import summary
+    from healthcheck.report import summary as report
+    from healthcheck.ruleset import load_ruleset
+    from healthcheck.rulesfolder import folders
+    from healthcheck.store.file import opened
+    from healthcheck.triage.policyload import load_policy
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory, state_dir
+    from inventory.nodeset import fold
+
+    path = find_inventory(inventory)
+    nodes = dict(load_inventory(path).nodes) if path is not None else None
+    found = folders(rules)
+    policy = load_policy(found, load_ruleset(found))
+    now = time.time()
+    with opened(state_dir(state)) as store:
+        groups = {by: grouped[by](store, nodes or {})} if by is not None and by in grouped else {}
+        serving = None if nodes is None else {name for name, node in nodes.items() if node.in_service}
+        made = summary(read(store, serving, policy, now - since, now, groups), now - since, now,
+                       ("cause", "component") if by is None else (by,))
+    away = {name: node.lifecycle.state.value for name, node in (nodes or {}).items() if not node.in_service}
+    words = report.definitions(policy.repeat.apart_hours, policy.fresh_hours)
+    if nodes is None:
+        click.echo("note: no inventory was found: every node that the store knows counts as one in service", err=True)
+    if form == "json":
+        click.echo(json.dumps(report.document(made, away, words), indent=1))
+    elif form == "csv":
+        click.echo(report.as_csv(made), nl=False)
+    else:
+        for line in report.text(made, fold, away, words):
+            click.echo(line)
+
+
+def _racks(store: Store, nodes: Mapping[str, Node]) -> dict[str, str]:
+    return {name: node.rack or "" for name, node in nodes.items()}
+
+
+def _skus(store: Store, nodes: Mapping[str, Node]) -> dict[str, str]:
+    """What the inventory says, else what the newest look went by."""
+    return dict(_looked(store)) | {name: node.sku for name, node in nodes.items() if node.sku is not None}
+
+
+def _looked(store: Store) -> Iterator[tuple[str, str]]:
+    from healthcheck.store.newest import decoded, rows
+
+    for row in rows(store):
+        look = decoded(*row)
+        yield look.node, look.sku or ""
+
+
+grouped: Mapping[str, Callable[[Store, Mapping[str, Node]], dict[str, str]]] = {"rack": _racks, "sku": _skus}

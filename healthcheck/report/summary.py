@@ -1,0 +1,172 @@
+"""The summary of a fleet's history for people, as JSON (muster.summary/1), and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from healthcheck.accounting.summary import Rate, Row, Summary, Worst
+from healthcheck.accounting.times import Spread
+from healthcheck.report.plan import ago
+from healthcheck.triage.ticket import utc
+from inventory.text import clean
+
+Fold = Callable[[Iterable[str]], str]
+# A rule of thumb that Imbue's CTO had heard from others, as he told the Latent Space podcast in 2024
+# (latent.space/p/llm-training-2024); their own rate was lower.
+FIELD = 3.0
+FIELD_SOURCE = "a rule of thumb, latent.space/p/llm-training-2024"
+_NAMED = 10
+_HEADS = ("FAILURES", "NODES", "PER 100 NODES AND WEEK", "95%", "UNSEEN", "TO ISOLATE", "TO RETURN", "NOT ISOLATED", "STILL OUT")
+DEFINITIONS = (
+    "a failure: a node had something for which the policy keeps jobs away, as often as that asks for; what comes back within "
+    "{apart:g} h is the same one; its cause is the most urgent kind of fault that was there",
+    "node-weeks: from a node's first look to its newest, without gaps of more than {fresh:g} h between sweeps and without whole nodes at "
+    "the vendor's; the store remembers no lifecycle, so a node that is in service now counts as if it always was",
+    "unseen: from the sweep before to the one that saw it first; the failure began somewhere in it, so time to detect is at most this and "
+    "about half of it on average; no store of sweeps can know more",
+    "to isolate: from the sweep that saw it first to muster's cordon; what was isolated already, or by others, or never, is not in it",
+    "to return: from that cordon to its release by muster; what is still out, or was given back by hand, is not in it, so it is too short "
+    "while nodes are out",
+    "95%: the exact interval of a Poisson count (Garwood 1936); failures that cause each other make the truth wider",
+)
+
+
+def text(found: Summary, fold: Fold, away: Mapping[str, str], definitions: Iterable[str]) -> Iterator[str]:
+    """The summary, line by line. `away` are the nodes that are not in service by the inventory, with their lifecycle."""
+    total = found.total
+    weeks = total.rate.node_weeks
+    yield f"since {utc(found.since)}: {_count(found.nodes, 'node')}, {weeks:,.1f} node-weeks"
+    if total.rate.per_100_week is None:
+        yield f"{_count(total.rate.failures, 'failure')}; without time between sweeps there is no rate"
+    else:
+        yield (f"{_count(total.rate.failures, 'failure')} of {_count(total.nodes, 'node')}: {total.rate.per_100_week:.2f} per 100 nodes "
+               f"and week (95%: {total.rate.low:.2f} to {total.rate.high:.2f})")
+        weekly = found.weekly
+        yield (f"in a week {weekly.per_100_week:.2f}% of the nodes had one (95%: {weekly.low:.2f} to {weekly.high:.2f}); in the field "
+               f"about {FIELD:g}% ({FIELD_SOURCE}): {_beside(weekly)}")
+    left = [f"{number} {words}" for number, words in (
+        (found.first, "that were there at a node's first look"), (found.shared, "in incidents, which are not the node's own"),
+        (found.outside, "of time that does not count")) if number]
+    if left:
+        yield f"in no rate: {', '.join(left)}"
+    if found.interval.median is not None:
+        yield f"a sweep of most nodes every {ago(found.interval.median)} (median)"
+    for name, rows in found.tables.items():
+        yield ""
+        yield from _table(name, rows)
+    yield ""
+    yield _worst(found.worst)
+    yield _out(found, fold)
+    states: dict[str, list[str]] = {}
+    for node, state in away.items():
+        states.setdefault(state, []).append(node)
+    for state, nodes in sorted(states.items()):
+        yield f"not in service, and not counted: {fold(nodes)} ({state})"
+    yield ""
+    yield from definitions
+
+
+def definitions(apart_hours: float, fresh_hours: float) -> list[str]:
+    """How things are counted, in words."""
+    return [line.format(apart=apart_hours, fresh=fresh_hours) for line in DEFINITIONS]
+
+
+def _beside(weekly: Rate) -> str:
+    low, high = weekly.low or 0.0, weekly.high or 0.0
+    if low > FIELD:
+        return "this fleet's is higher"
+    return "this fleet's is lower" if high < FIELD else "these failures are too few to tell them apart, or it is the same"
+
+
+def _table(name: str, rows: Iterable[Row]) -> Iterator[str]:
+    cells = [(name.upper(), *_HEADS), *(_cells(row) for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    rate = row.rate
+    known = rate.per_100_week is not None
+    return (clean(row.key, 60) or "(none)", str(rate.failures), str(row.nodes), f"{rate.per_100_week:.2f}" if known else "-",
+            f"{rate.low:.2f} to {rate.high:.2f}" if known else "-", _spread(row.unseen, "<= "), _spread(row.isolate), _spread(row.back),
+            str(row.already + row.never), str(row.out))
+
+
+def _spread(times: Spread, bound: str = "") -> str:
+    if times.mean is None or times.median is None:
+        return "-"
+    return f"{bound}{ago(times.mean)}, median {ago(times.median)} ({times.count})"
+
+
+def _worst(worst: Worst) -> str:
+    if worst.share is None:
+        return "repeat offenders: nothing failed"
+    named = ", ".join(f"{node} ({number})" for node, number in worst.again[:_NAMED])
+    more = f" and {len(worst.again) - _NAMED} more" if len(worst.again) > _NAMED else ""
+    return (f"repeat offenders: the worst 10% of nodes ({worst.nodes}) had {worst.share:.0%} of the failures (by chance alone "
+            f"{worst.by_chance:.0%}); nodes that failed twice or more had {worst.share_again:.0%} (by chance {worst.again_by_chance:.0%}): "
+            f"{named or 'none'}{more}")
+
+
+def _out(found: Summary, fold: Fold) -> str:
+    nodes = {held.node for held in found.out}
+    if not nodes:
+        return "out of service now: none by muster"
+    first = min(held.began for held in found.out)
+    return f"out of service now: {_count(len(nodes), 'node')} by muster: {fold(nodes)}, the first since {utc(first)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def document(found: Summary, away: Mapping[str, str], definitions: Iterable[str]) -> dict[str, Any]:
+    """The summary as one JSON document; durations in seconds."""
+    return {
+        "schema": "muster.summary/1", "since": _iso(found.since), "until": _iso(found.now), "nodes": found.nodes,
+        "failures": _line(found.total), "nodes_failing": asdict(found.weekly),
+        "field": {"nodes_per_100_week": FIELD, "source": FIELD_SOURCE}, "left_out": {
+            "at_first_look": found.first, "in_incidents": found.shared, "outside_counted_time": found.outside},
+        "sweep_interval": asdict(found.interval), "by": {name: [_line(row) for row in rows] for name, rows in found.tables.items()},
+        "worst": {"nodes": found.worst.nodes, "share": found.worst.share, "by_chance": found.worst.by_chance,
+                  "share_again": found.worst.share_again, "again_by_chance": found.worst.again_by_chance,
+                  "again": [{"node": node, "failures": number} for node, number in found.worst.again]},
+        "out_now": [{"node": held.node, "since": _iso(held.began)} for held in found.out], "not_in_service": dict(away),
+        "definitions": list(definitions),
+    }
+
+
+def as_csv(found: Summary) -> str:
+    """A line for each row of each table, and one for all."""
+    written = io.StringIO()
+    rows = [{"by": name, **_flat(_line(row))} for name, table in (("all", (found.total,)), *found.tables.items()) for row in table]
+    writer = csv.DictWriter(written, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return written.getvalue()
+
+
+def _line(row: Row) -> dict[str, Any]:
+    return {"key": row.key, **asdict(row.rate), "nodes": row.nodes, "unseen": asdict(row.unseen), "isolate": asdict(row.isolate),
+            "return": asdict(row.back), "already_isolated": row.already, "not_isolated": row.never, "still_out": row.out}
+
+
+def _flat(line: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in line.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{key}_{inner}": number for inner, number in value.items()}
+        else:
+            # A spreadsheet takes what begins so for a formula.
+            flat[key] = f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value
+    return flat
+
+
+def _iso(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="seconds")
