@@ -147,6 +147,7 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
         """One connection."""
 
         protocol_version = "HTTP/1.1"
+        wbufsize = 65536        # a head and a body written apart would wait 40 ms for each other
 
         def handle_one_request(self) -> None:
             """As usual; a client that is gone is no news."""

@@ -1,0 +1,538 @@
+"""Kubernetes as a back end: what is ours and what is not, faults on the way, pods, new nodes, many nodes; on a real API server, too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck.store.cordons import State, open_cordons
+from healthcheck.store.file import opened
+from healthcheck.store.ledger import lines
+from inventory.model import InKubernetes
+from provisioning.actions.base import ActionError, Condition, Holder, number_of
+from provisioning.actions.kubeapi import Api, Refused
+from provisioning.actions.kubenode import KEY, STARTUP, cordoned, gpu_pod, held_of, proven, released, unproven
+from provisioning.actions.kubernetes import Kubernetes
+from tests.command import MUSTER, environment, muster
+from tests.testbed import apiserver
+from tests.testbed.kubernetes import TOKEN, Cluster, Json, Serving, kubeconfig, serving
+
+ANY = InKubernetes()
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+DEDICATED = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+OURS = {"key": KEY, "value": "1", "effect": "NoSchedule"}
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    if not apiserver.found():
+        pytest.skip(apiserver.WHY_NOT)
+    with apiserver.apiserver(tmp_path_factory.mktemp("apiserver")) as bed:
+        yield bed
+
+
+@pytest.fixture(params=["fake", pytest.param("real", marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serving]:
+    """A cluster of two nodes: gpu1 as it registered itself, gpu2 with a taint of its site's."""
+    if request.param == "fake":
+        with serving(tmp_path) as fake:
+            yield _two(fake)
+        return
+    real: Serving = request.getfixturevalue("real")
+    apiserver.emptied(real)
+    yield _two(real)
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[Serving]:
+    with serving(tmp_path) as one:
+        yield _two(one)
+
+
+def _two(bed: Serving) -> Serving:
+    bed.add("gpu1")
+    bed.add("gpu2", {"example.org/machine": "rack1-gpu2"}, [DEDICATED])
+    return bed
+
+
+def cluster_of(bed: Serving) -> Cluster:
+    assert bed.cluster is not None
+    return bed.cluster
+
+
+def through(bed: Serving, there: InKubernetes = ANY, seconds: float = 20, waits: list[float] | None = None) -> Kubernetes:
+    return Kubernetes(there, Api(str(bed.config), None, seconds, (waits if waits is not None else []).append))
+
+
+def spec(bed: Serving, node: str) -> Any:
+    return bed.node(node)["spec"]
+
+
+def mark(bed: Serving, node: str) -> str | None:
+    found = bed.node(node)["metadata"].get("annotations", {}).get(KEY)
+    assert found is None or isinstance(found, str)
+    return found
+
+
+def keys(bed: Serving, node: str) -> list[str]:
+    return [taint["key"] for taint in spec(bed, node).get("taints", [])]
+
+
+def test_a_cordon_is_seen_by_everybody_and_takes_nothing_from_the_node(bed: Serving) -> None:
+    before = bed.node("gpu2")
+    back = through(bed)
+    back.isolate("gpu2", "muster#1: fan \x1b 'ü'")
+    found = bed.node("gpu2")
+    assert found["spec"]["unschedulable"] is True and found["metadata"]["annotations"][KEY] == "muster#1: fan \x1b 'ü'"
+    assert {taint["key"] for taint in found["spec"]["taints"]} == {"nvidia.com/gpu", "node.kubernetes.io/not-ready", KEY}
+    assert OURS in found["spec"]["taints"]
+    held = back.held(["gpu1", "gpu2", "gpu3", "UPPER_case"])
+    assert {node: (one.holder, one.number) for node, one in held.items()} == {
+        "gpu1": (Holder.NOBODY, None), "gpu2": (Holder.US, 1), "gpu3": (Holder.ABSENT, None), "UPPER_case": (Holder.ABSENT, None)}
+    assert held["gpu2"].reason == "muster#1: fan \\x1b 'ü'"
+    back.release("gpu2")
+    after = bed.node("gpu2")
+    assert after["spec"] == before["spec"] and after["metadata"].get("annotations", {}) == before["metadata"].get("annotations", {})
+    assert after["metadata"]["labels"] == before["metadata"]["labels"] and after["metadata"]["uid"] == before["metadata"]["uid"]
+
+
+def test_a_new_node_that_is_not_ready_can_be_cordoned_and_stays_not_ready(bed: Serving) -> None:
+    assert keys(bed, "gpu1") == ["node.kubernetes.io/not-ready"]
+    back = through(bed)
+    assert back.held(["gpu1"])["gpu1"].holder is Holder.NOBODY
+    back.isolate("gpu1", "muster#1: x")
+    back.release("gpu1")
+    assert keys(bed, "gpu1") == ["node.kubernetes.io/not-ready"]
+
+
+def test_an_upgrader_that_uncordons_a_node_of_ours_gives_nothing_back(bed: Serving) -> None:
+    back = through(bed)
+    back.isolate("gpu1", "muster#1: fan")
+    bed.patch("gpu1", {"spec": {"unschedulable": None}}, "kured")
+    assert (back.held(["gpu1"])["gpu1"].holder, back.held(["gpu1"])["gpu1"].number) == (Holder.US, 1) and KEY in keys(bed, "gpu1")
+    back.release("gpu1")
+    assert "unschedulable" not in spec(bed, "gpu1") and KEY not in keys(bed, "gpu1") and mark(bed, "gpu1") is None
+
+
+def test_who_cordons_a_node_of_ours_keeps_it_when_we_release(bed: Serving) -> None:
+    back = through(bed)
+    back.isolate("gpu1", "muster#1: fan")
+    bed.patch("gpu1", {"spec": {"unschedulable": None}})
+    bed.patch("gpu1", {"spec": {"unschedulable": True}})
+    held = back.held(["gpu1"])["gpu1"]
+    assert (held.holder, held.number) == (Holder.OTHERS, 1) and held.reason == "unschedulable, by kubectl-cordon"
+    back.release("gpu1")
+    assert spec(bed, "gpu1")["unschedulable"] is True and KEY not in keys(bed, "gpu1")
+    assert (back.held(["gpu1"])["gpu1"].holder, back.held(["gpu1"])["gpu1"].number) == (Holder.OTHERS, None)
+
+
+def test_a_node_that_somebody_cordoned_is_theirs_also_when_they_were_faster_by_a_moment(bed: Serving) -> None:
+    bed.patch("gpu1", {"spec": {"unschedulable": True}})
+    back = through(bed)
+    assert back.held(["gpu1"])["gpu1"].reason == "unschedulable, by kubectl-cordon"
+    with pytest.raises(ActionError, match="gpu1: others hold it now: unschedulable, by kubectl-cordon"):
+        back.isolate("gpu1", "muster#1: x")
+    assert mark(bed, "gpu1") is None and KEY not in keys(bed, "gpu1")
+    back.release("gpu1")
+    assert spec(bed, "gpu1")["unschedulable"] is True
+
+
+def test_a_patch_of_the_taints_replaces_the_list_which_is_why_we_do_not(bed: Serving) -> None:
+    bed.patch("gpu2", {"spec": {"taints": [OURS]}})
+    assert keys(bed, "gpu2") == [KEY]
+
+
+def test_a_replacement_of_an_old_object_is_a_conflict_and_a_bad_taint_invalid(bed: Serving) -> None:
+    old = bed.node("gpu1")
+    bed.patch("gpu1", {"metadata": {"annotations": {"a": "b"}}})
+    assert bed.ask("PUT", "/api/v1/nodes/gpu1", old)[0] == 409
+    new = bed.node("gpu1")
+    for taint in ({"key": KEY, "value": "a b", "effect": "NoSchedule"}, {"key": "a b", "effect": "NoSchedule"}, {"key": KEY, "effect": "Never"}):
+        status, said = bed.ask("PUT", "/api/v1/nodes/gpu1", {**new, "spec": {"taints": [taint]}})
+        assert (status, said["reason"]) == (422, "Invalid"), said
+    status, said = bed.ask("PUT", "/api/v1/nodes/gpu1", {**new, "status": {"phase": "x"}, "spec": {"taints": [OURS, OURS]}})
+    assert (status, said["reason"]) == (422, "Invalid"), said
+
+
+def test_what_another_writes_while_we_change_a_node_is_kept(bed: Serving) -> None:
+    back = through(bed)
+    api = back._api
+    changed = []
+
+    def edit(document: Json) -> Json:
+        if len(changed) < 3:
+            bed.patch("gpu1", {"metadata": {"annotations": {f"other/{len(changed)}": "x"}}})
+        changed.append(document["metadata"]["resourceVersion"])
+        return cordoned(document, "muster#1: fan")
+
+    api.change("/api/v1/nodes/gpu1", edit)
+    assert len(set(changed)) == 4
+    assert set(bed.node("gpu1")["metadata"]["annotations"]) >= {"other/0", "other/1", "other/2", KEY}
+
+
+def test_whoever_is_always_faster_wins_and_that_is_told(bed: Serving) -> None:
+    def edit(document: Json) -> Json:
+        bed.patch("gpu1", {"metadata": {"annotations": {"other": str(time.monotonic_ns())}}})
+        return cordoned(document, "muster#1: fan")
+
+    with pytest.raises(Refused, match="gpu1 was changed by others whenever it was to be changed; try again"):
+        through(bed)._api.change("/api/v1/nodes/gpu1", edit)
+    assert mark(bed, "gpu1") is None
+
+
+def test_nodes_are_found_by_a_template_or_a_label(bed: Serving) -> None:
+    bed.add("gpu9.example.org")
+    named = through(bed, InKubernetes(name="{node}.example.org"))
+    named.isolate("GPU9", "muster#1: x")
+    assert named.held(["gpu9"])["gpu9"].number == 1 and mark(bed, "gpu9.example.org") == "muster#1: x"
+    label = through(bed, InKubernetes(label="example.org/machine"))
+    label.isolate("rack1-gpu2", "muster#2: y")
+    assert label.held(["rack1-gpu2", "gpu1", "a b"])["rack1-gpu2"].number == 2 and mark(bed, "gpu2") == "muster#2: y"
+    assert {label.held(["gpu1", "a b"])[node].holder for node in ("gpu1", "a b")} == {Holder.ABSENT}
+    with pytest.raises(ActionError, match=r"gpu1 is not known in kubernetes; see: kubectl get nodes -L example.org/machine"):
+        label.isolate("gpu1", "muster#3: z")
+    bed.add("twin", {"example.org/machine": "rack1-gpu2"})
+    assert label.held(["rack1-gpu2"])["rack1-gpu2"].reason == "2 nodes of kubernetes carry its name: gpu2, twin"
+    with pytest.raises(ActionError, match="2 nodes of kubernetes carry its name: gpu2, twin"):
+        label.release("rack1-gpu2")
+    assert mark(bed, "gpu2") == "muster#2: y"
+
+
+def test_a_pod_that_has_a_gpu_is_a_job_until_it_is_over(bed: Serving) -> None:
+    back = through(bed)
+    bed.pod("exporter", "gpu1")
+    assert back.running(["gpu1", "gpu2"]) == {}
+    bed.pod("waits", "gpu1", gpus=8, phase="Pending")
+    bed.pod("ended", "gpu2", gpus=8, phase="Succeeded")
+    bed.pod("failed", "gpu2", gpus=8, phase="Failed")
+    assert back.running(["gpu1", "gpu2"]) == {"gpu1": "pod default/waits has nvidia.com/gpu: 8 there"}
+    bed.pod("runs", "gpu2", gpus=1)
+    assert back.running(["gpu2", *(f"other{n}" for n in range(20))]) == {"gpu2": "pod default/runs has nvidia.com/gpu: 1 there"}
+
+
+@pytest.mark.parametrize(("pod", "why"), [
+    ({"spec": {"containers": [{"resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "0"}}}]}}, ""),
+    ({"spec": {"containers": [{}], "initContainers": [{"resources": {"limits": {"nvidia.com/mig-1g.10gb": 1}}}]}}, "has nvidia.com/mig-1g.10gb: 1"),
+    ({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu.shared": "2"}}}]}}, "has nvidia.com/gpu.shared: 2"),
+    ({"spec": {"containers": [{}], "resourceClaims": [{"name": "gpu"}]}}, "has resource claims"),
+    ({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "2"}}}]}, "status": {"phase": "Failed"}}, ""),
+    ({"spec": {}}, "is not known"), ({}, "is not known"),
+])
+def test_what_a_pod_may_use(pod: Json, why: str) -> None:
+    said = gpu_pod({"metadata": {"namespace": "a", "name": "b"}, **pod})
+    assert (why in said) if why else said == ""
+
+
+def test_the_startup_taint_goes_when_a_node_is_proven_and_is_no_hold(bed: Serving) -> None:
+    bed.add("new", taints=[{"key": STARTUP, "effect": "NoSchedule"}, {"key": STARTUP, "effect": "NoExecute"}, DEDICATED])
+    back = through(bed)
+    assert back.unproven(["new", "gpu1", "none"]) == {"new"} and back.held(["new"])["new"].holder is Holder.NOBODY
+    back.isolate("new", "muster#1: x")
+    back.prove("new")
+    assert back.unproven(["new"]) == frozenset() and back.held(["new"])["new"].number == 1
+    assert set(keys(bed, "new")) == {"nvidia.com/gpu", "node.kubernetes.io/not-ready", KEY}
+    back.prove("new")
+
+
+def test_a_condition_is_written_when_it_changes_and_beside_those_of_the_kubelet(bed: Serving) -> None:
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
+    assert bed.ask("PATCH", "/api/v1/nodes/gpu1/status", {"status": {"conditions": [ready]}}, kind="application/merge-patch+json")[0] == 200
+    back = through(bed, InKubernetes(condition=True))
+    back.tell({"gpu1": Condition("False", "GpuEccUncorrected", "GPU 3: 12 (expected at most 0)"), "none": Condition("True", "Healthy", "")})
+    first = {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}
+    assert first["Ready"]["reason"] == "KubeletReady" and first["MusterHealthy"]["message"] == "GPU 3: 12 (expected at most 0)"
+    version = bed.node("gpu1")["metadata"]["resourceVersion"]
+    back.tell({"gpu1": Condition("False", "GpuEccUncorrected", "GPU 3: 12 (expected at most 0)")})
+    assert bed.node("gpu1")["metadata"]["resourceVersion"] == version
+    back.tell({"gpu1": Condition("False", "Fan", "x")})
+    second = {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}["MusterHealthy"]
+    assert second["reason"] == "Fan" and second["lastTransitionTime"] == first["MusterHealthy"]["lastTransitionTime"]
+    through(bed).tell({"gpu1": Condition("True", "Healthy", "")})
+    assert {one["type"]: one for one in bed.node("gpu1")["status"]["conditions"]}["MusterHealthy"]["status"] == "False"
+
+
+def test_many_nodes_are_read_in_pages(bed: Serving) -> None:
+    names = [f"n{at:04d}" for at in range(600)]
+    for name in names:
+        bed.add(name)
+    back = through(bed)
+    back.isolate("n0599", "muster#7: x")
+    held = back.held(names)
+    assert len(held) == 600 and held["n0599"].number == 7 and {one.holder for one in held.values()} == {Holder.NOBODY, Holder.US}
+
+
+def test_nobody_without_the_right_to_changes_anything(bed: Serving, tmp_path: Path) -> None:
+    stranger = Api(str(kubeconfig(tmp_path / "stranger", bed.url, bed.trust, token="wr0ng-t0ken")))
+    with pytest.raises(ActionError) as caught:
+        Kubernetes(InKubernetes(), stranger).held(["gpu1"])
+    assert str(caught.value) == f"kubernetes ({bed.url}): does not know who asks (401): Unauthorized; try: kubectl get nodes"
+
+
+def test_killed_in_the_middle_of_a_cordon_the_mark_and_the_books_agree_afterwards(bed: Serving, tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: {{kubernetes: {{config: {bed.config}}}}}\nnodes: {{gpu1: }}\n")
+    for seconds in (0.2, 0.5, 0.8, 1.1, 1.4):
+        process = subprocess.Popen([str(MUSTER), "cordon", "gpu1", "--reason", "fan"], cwd=tmp_path, env=environment(tmp_path),
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        agree(bed, tmp_path)
+
+
+def agree(bed: Serving, home: Path) -> None:
+    """After the next run what the node shows is what the store says; then nobody holds it."""
+    dead = muster("cordon", "gpu1", "--reason", "again", home=home)
+    assert dead.returncode == 0, dead.stderr
+    with opened(home / "state") as store:
+        (one,) = open_cordons(store)
+        assert one.state is State.HELD and number_of(mark(bed, "gpu1") or "") == one.id and all(line.outcome for line in lines(store))
+    assert muster("uncordon", "gpu1", home=home).stdout.endswith("is released\n")
+    assert mark(bed, "gpu1") is None and "unschedulable" not in spec(bed, "gpu1") and KEY not in keys(bed, "gpu1")
+    with opened(home / "state") as store:
+        assert open_cordons(store) == []
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("deed", ["cordon", "uncordon"])
+def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(fake: Serving, tmp_path: Path, deed: str, after: bool) -> None:
+    (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: {{kubernetes: {{config: {fake.config}}}}}\nnodes: {{gpu1: }}\n")
+    if deed == "uncordon":
+        assert muster("cordon", "gpu1", "--reason", "fan", home=tmp_path).returncode == 0
+    words = ["cordon", "gpu1", "--reason", "fan"] if deed == "cordon" else ["uncordon", "gpu1"]
+    cluster = cluster_of(fake)
+    running: list[subprocess.Popen[bytes]] = []
+
+    def fault(method: str, path: str) -> object:
+        if method != "PUT":
+            return None
+        cluster.faults = lambda method, path: None
+        running[0].kill()
+        running[0].wait()
+        return "drop after" if after else "drop"
+
+    with cluster.lock:      # it asks nothing before it is known who is to be killed
+        cluster.faults = fault
+        running.append(subprocess.Popen([str(MUSTER), *words], cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL))
+    assert running[0].wait(60) == -9
+    assert (KEY in keys(fake, "gpu1")) == ((deed == "cordon") == after)
+    agree(fake, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["drop", "drop after", 500, 502, 503, 429])
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_fault_that_passes_costs_a_moment(fake: Serving, method: str, kind: object) -> None:
+    cluster = cluster_of(fake)
+    left = [kind, kind]
+    cluster.faults = lambda asked, path: left.pop() if asked == method and left else None
+    cluster.retry_after = "3"
+    waits: list[float] = []
+    through(fake, waits=waits).isolate("gpu1", "muster#1: x")
+    assert mark(fake, "gpu1") == "muster#1: x" and len(waits) == (1 if (method, kind) == ("PUT", "drop after") else 2)
+    assert [key for key in keys(fake, "gpu1") if key == KEY] == [KEY]
+    assert kind != 429 or waits == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(("fault", "said"), [
+    (400, "calls it a bad request (400): an injected \\x1b[31m fault"),
+    (403, "does not allow it (403): an injected \\x1b[31m fault; muster needs get, list, update of nodes, list of pods and patch of nodes/status"),
+    (422, "calls the change invalid (422): an injected \\x1b[31m fault"), (418, "refused it (418): an injected \\x1b[31m fault"),
+    (429, "has too much to do (429): an injected \\x1b[31m fault"), (503, "is not available (503): an injected \\x1b[31m fault"),
+    ("drop", "cannot be reached: "),
+])
+def test_a_fault_that_stays_is_one_line_and_soon(fake: Serving, fault: object, said: str) -> None:
+    cluster = cluster_of(fake)
+    cluster.faults = lambda method, path: fault
+    for ask in (lambda back: back.held(["gpu1"]), lambda back: back.isolate("gpu1", "muster#1: x"), lambda back: back.running(["gpu1"])):
+        with pytest.raises(ActionError) as caught:
+            ask(through(fake))
+        line = str(caught.value)
+        assert line.startswith(f"kubernetes ({fake.url}): {said}") and line.isprintable() and len(line) < 500 and TOKEN not in line
+    assert len(cluster.seen) <= 3 * 6 + 2
+
+
+def _answering(status: int, body: bytes, chunks: int = 1) -> Any:
+    def answer(handler: Any) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Location", "https://127.0.0.1:1/")
+        handler.send_header("Content-Length", str(len(body) * chunks))
+        handler.end_headers()
+        for _ in range(chunks):
+            handler.wfile.write(body)
+
+    return answer
+
+
+@pytest.mark.parametrize(("status", "body", "said"), [
+    (200, b"<html>login</html>", "answered no JSON object to /api/v1/nodes/gpu1; is this the API server?"),
+    (200, b"[1]", "answered no JSON object"), (200, b"[" * 100_000, "answered no JSON object"), (200, b"", "answered no JSON object"),
+    (302, b"", "refused it (302): no more is said of /api/v1/nodes/gpu1"), (403, b"\xff", "does not allow it (403): no more is said"),
+    (200, b'{"metadata": {"name": "../x"}}', "a node came with the name '../x', which is none"),
+    (200, b'{"metadata": {}}', "a node came with the name 'None', which is none"),
+])
+def test_what_no_api_server_says_is_one_line(fake: Serving, status: int, body: bytes, said: str) -> None:
+    cluster_of(fake).faults = lambda method, path: _answering(status, body)
+    with pytest.raises(ActionError) as caught:
+        through(fake).held(["gpu1"])
+    assert said in str(caught.value) and str(caught.value).isprintable()
+
+
+def test_a_server_that_is_slow_or_says_without_end_is_left_in_time(fake: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    import provisioning.actions.kubeapi as kubeapi
+
+    end = threading.Event()
+    cluster_of(fake).faults = lambda method, path: lambda handler: end.wait(30)
+    began = time.monotonic()
+    with pytest.raises(ActionError, match=r"did not answer within 0.5 s; try: kubectl get nodes"):
+        through(fake, seconds=0.5).held(["gpu1"])
+    assert time.monotonic() - began < 10
+    end.set()
+    monkeypatch.setattr(kubeapi, "MAX_ANSWER", 1000)
+    cluster_of(fake).faults = lambda method, path: _answering(200, b" " * 500, 20)
+    with pytest.raises(ActionError, match="answered over 1000 bytes to /api/v1/nodes/gpu1"):
+        through(fake).held(["gpu1"])
+
+
+def test_a_list_that_grows_old_is_begun_anew_and_not_for_ever(fake: Serving) -> None:
+    names = [f"n{at:04d}" for at in range(300)]
+    cluster = cluster_of(fake)
+    for name in names:
+        cluster.made("nodes", name, {})
+    cluster.expire = 2
+    assert len([one for one in through(fake).held(names).values() if one.holder is Holder.NOBODY]) == 300
+    cluster.expire = 3
+    with pytest.raises(ActionError, match="the list of /api/v1/nodes was out of date 3 times"):
+        through(fake).held(names)
+    page = {"items": [], "metadata": {"continue": "same"}}
+    cluster.faults = lambda method, path: _answering(200, json.dumps(page).encode())
+    with pytest.raises(ActionError, match="the list of /api/v1/nodes has no end"):
+        through(fake).held(names)
+    cluster.faults = lambda method, path: _answering(200, b'{"items": {}}')
+    with pytest.raises(ActionError, match="is no list"):
+        through(fake).held(names)
+
+
+def test_ten_thousand_nodes_are_read_within_bounded_memory(fake: Serving) -> None:
+    cluster = cluster_of(fake)
+    names = [f"n{at:05d}" for at in range(10_000)]
+    images = [{"names": [f"registry.example.org/image-{at}@sha256:{'0' * 64}"], "sizeBytes": 1} for at in range(10)]
+    for name in names:
+        cluster.nodes[name] = {"metadata": {"name": name, "resourceVersion": "1"}, "spec": {"taints": [NOT_READY]}, "status": {"images": images}}
+    cluster.nodes["n00007"] = cordoned(cluster.nodes["n00007"], "muster#1: x")
+    back = through(fake, seconds=60)
+    back.held(["n00001"])
+    tracemalloc.start()
+    try:
+        held = back.held(names)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(held) == 10_000 and held["n00007"].number == 1
+    # The server's pages are made in this process, too; all nodes at once would be over 60 MB of Python's objects.
+    assert most < 40 * 1024 * 1024, most
+    assert len([path for _, path in cluster.seen if "limit=" in path]) == 41
+
+
+def test_a_certificate_that_nobody_vouches_for_ends_it(fake: Serving, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with serving(tmp_path / "other") as other:
+        trusting = kubeconfig(tmp_path / "wrong", fake.url, other.trust)
+        with pytest.raises(ActionError) as caught:
+            Kubernetes(InKubernetes(), Api(str(trusting))).held(["gpu1"])
+    assert "certificate verify failed" in str(caught.value) and cluster_of(fake).seen[-1][0] != "GET"
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("", "Invalid kube-config file"), ("a: [", "cannot be used (ParserError)"), ("[1]", "cannot be used"),
+    ("apiVersion: v1\nkind: Config\nclusters: []\nusers: [{name: u, user: {token: s3cret-t0ken}}]\ncontexts: []\n", "Invalid kube-config file"),
+    ("token: s3cret-t0ken\n  x: y", "cannot be used (ScannerError)"),
+])
+def test_a_kubeconfig_that_is_none_is_one_line_without_its_secrets(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "config").write_text(text)
+    with pytest.raises(ActionError) as caught:
+        Kubernetes(InKubernetes(), Api(str(tmp_path / "config"))).held(["gpu1"])
+    line = str(caught.value)
+    assert line.startswith(f"kubernetes: {tmp_path}/config") and said in line and line.isprintable() and "s3cret" not in line
+
+
+def test_a_context_that_is_not_there_and_no_configuration_at_all_are_told(fake: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ActionError, match="Expected object with name no-such in"):
+        Kubernetes(InKubernetes(), Api(str(fake.config), "no-such")).held(["gpu1"])
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ActionError, match=r"neither a kubeconfig .* nor a pod's service account is here; name a file in the inventory"):
+        Kubernetes(InKubernetes(), Api()).held(["gpu1"])
+    monkeypatch.setenv("KUBECONFIG", str(fake.config))
+    assert Kubernetes(InKubernetes(), Api(context="train")).held(["gpu1"])["gpu1"].holder is Holder.NOBODY
+
+
+def test_without_the_official_client_a_line_says_how_to_get_it(fake: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "kubernetes.config", None)
+    with pytest.raises(ActionError, match=r"needs the official client: pip install 'cluster-muster\[kubernetes\]'"):
+        through(fake).held(["gpu1"])
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(["muster#12: x", "12", KEY, STARTUP, "muster", "f:spec"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(
+        ["metadata", "spec", "taints", "annotations", "key", "value", "effect", "unschedulable", "managedFields", "manager", "fieldsV1",
+         "f:spec", "f:unschedulable", KEY, "containers", "resources", "limits", "requests", "nvidia.com/gpu", "phase", "status"]), inner, max_size=4),
+    max_leaves=12)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.fixed_dictionaries({}, optional={"metadata": JSON, "spec": JSON, "status": JSON}))
+def test_no_document_breaks_the_reading_of_it(document: Json) -> None:
+    held = held_of(document)
+    assert held.reason.isprintable() and len(held.reason) <= 200 and (held.holder is not Holder.US or held.number is not None)
+    assert gpu_pod(document).isprintable() and unproven(document) in (True, False)
+
+
+TAINT = st.fixed_dictionaries({"key": st.sampled_from([KEY, STARTUP, "a", "node.kubernetes.io/not-ready"]), "effect": st.sampled_from(["NoSchedule", "NoExecute"])},
+                              optional={"value": st.sampled_from(["1", "12", "x", ""])})
+
+
+@settings(max_examples=400, deadline=None)
+@given(taints=st.lists(TAINT, max_size=4), closed=st.booleans(), words=st.none() | st.sampled_from(["", "fan", "muster#12: x", "muster#1: y"]),
+       setter=st.none() | st.sampled_from(["muster", "kubectl"]), other=st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2))
+def test_a_node_that_nobody_holds_is_the_same_after_a_cordon_and_its_release(taints: list[Json], closed: bool, words: str | None,
+                                                                             setter: str | None, other: dict[str, str]) -> None:
+    node: Json = {"metadata": {"name": "n", "annotations": {**other, **({} if words is None else {KEY: words})}}, "spec": {"podCIDR": "x"}}
+    if taints:
+        node["spec"]["taints"] = taints
+    if closed:
+        node["spec"]["unschedulable"] = True
+    if setter and closed:
+        node["metadata"]["managedFields"] = [{"manager": setter, "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}]
+    before = json.dumps(node)
+    held = held_of(node)
+    ours = cordoned(node, "muster#7: z")
+    back = released(ours)
+    assert json.dumps(node) == before
+    if held.holder is Holder.NOBODY:
+        assert (held_of(ours).holder, held_of(ours).number) == (Holder.US, 7)
+        assert back["spec"] == node["spec"] and {**back["metadata"]["annotations"]} == other
+    if held.number is not None:
+        assert held_of(released(node)).number is None
+        assert [taint for taint in released(node)["spec"].get("taints", []) if taint["key"] != KEY] == [taint for taint in taints if taint["key"] != KEY]
+    if held.holder is Holder.OTHERS and closed and setter == "kubectl":
+        assert released(node)["spec"]["unschedulable"] is True
+    if unproven(node):
+        assert not unproven(proven(node)) and len(proven(node)["spec"]["taints"]) < len(taints)
