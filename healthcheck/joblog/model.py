@@ -39,11 +39,11 @@ class Kind(Enum):
 class JobEvent:
     """One thing that was said.
 
-    `text` is what was said, without time and prefix, as foreign as it came. `line` counts from 1. `node` is the host that said it or
-    that it was said of, empty where the line does not tell; `rank` is the rank in the whole job. `time` is in epoch seconds. `device` is
-    the CUDA device of the process. `peer` is the host or address of the other end. `group` names the process group and `work` the
-    collective in it (TIMEOUT: the one that did not end; ENTERED: the last one that was begun), `op` its type. `code` is the exit code of
-    an EXIT (negative: minus the signal). `first`: torchrun says that it saw this failure first.
+    `text` is what was said, without time and prefix, as foreign as it came. `line` of `file` counts from 1. `node` is the host that said
+    it or that it was said of, empty where the line does not tell; `rank` is the rank in the whole job. `time` is in epoch seconds.
+    `device` is the CUDA device of the process. `peer` is the host or address of the other end. `group` names the process group and `work`
+    the collective in it (TIMEOUT: the one that did not end; ENTERED: the last one that was begun), `op` its type. `code` is the exit code
+    of an EXIT (negative: minus the signal). `first`: torchrun says that it saw this failure first.
     """
 
     kind: Kind
@@ -59,6 +59,7 @@ class JobEvent:
     op: str = ""
     code: int | None = None
     first: bool = False
+    file: str = ""
 
 
 @dataclass(frozen=True)

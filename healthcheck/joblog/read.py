@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from healthcheck.joblog import flight
 from healthcheck.joblog.model import LONGEST_LINE, Clock, JobEvent, JobLog
@@ -21,13 +22,23 @@ _LABEL = re.compile(r"^\s{0,6}\d{1,6}: (?=\S)")
 
 def read(files: Iterable[tuple[str, bytes]], clock: Clock) -> JobLog:
     """What the files, each a name and its content, say together; `caveats` say what could not be read, and of which."""
+    return merged(read_one(name, data, clock) for name, data in files)
+
+
+def read_one(name: str, data: bytes, clock: Clock) -> JobLog:
+    """What one file says."""
+    log = _flight(name, data) if flight.looks_like(data) else _text(name, data, clock)
+    return replace(log, events=tuple(replace(event, file=name) for event in log.events))
+
+
+def merged(logs: Iterable[JobLog]) -> JobLog:
+    """What several say together; of the node of a rank the first word holds."""
     events: list[JobEvent] = []
     hosts: dict[int, str] = {}
     world: int | None = None
     forms: list[str] = []
     caveats: list[str] = []
-    for name, data in files:
-        one = _flight(name, data) if flight.looks_like(data) else _text(name, data, clock)
+    for one in logs:
         events += one.events
         hosts = {**one.hosts, **hosts}
         world = max((size for size in (world, one.world) if size is not None), default=None)

@@ -1,0 +1,90 @@
+"""The values of blame: a job's time and nodes, one piece of evidence, and what was not measured; plain and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from healthcheck.outcome import Owner
+
+
+class Weight(Enum):
+    """What a piece of evidence is, by how well it explains a job's end; the order of the members is from best to least."""
+
+    ORDERED = "ordered"             # the scheduler was told to end the job: preemption, a requeue
+    DEVICE = "device"               # a GPU, its memory or links, or the host's hardware failed
+    DEED = "deed"                   # muster itself rebooted the node
+    LOST = "lost"                   # the node went away: it booted anew, nobody reached it, the scheduler lost it
+    NETWORK = "network"             # a port, an adapter or the fabric
+    HOST = "host"                   # storage, services, the kernel
+    USER = "user"                   # the job's own: memory, an exception, an address
+    STOPPED = "stopped"             # its time limit, or somebody who cancelled it
+    LEAD = "lead"                   # where it began, without a why: the first rank that ended, the one that did not come
+    ODD = "odd"                     # something of the node that is not as it should be, and ends no job by itself
+    SYMPTOM = "symptom"             # what a job shows whose other part failed
+
+
+@dataclass(frozen=True)
+class Window:
+    """A job's time: `start` to `end` in epoch seconds, and its nodes."""
+
+    start: float
+    end: float
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One thing that was seen of a node (empty: of the job).
+
+    It happened after `after` and not later than `by` (epoch seconds): both are the same where the time is exact, None where nothing is
+    known. `what` says it in our words, `said` is what was said, foreign and not yet escaped. `source` says where from. `sure`: who says so
+    saw it itself, and the words can mean nothing else. `group` names the kind, so that the same of several nodes is known as such.
+    """
+
+    node: str
+    weight: Weight
+    what: str
+    source: str
+    after: float | None = None
+    by: float | None = None
+    said: str = ""
+    owner: Owner | None = None
+    advice: str = ""
+    sure: bool = True
+    group: str = ""
+    rank: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the moment is known."""
+        return self.by is not None and self.after is not None and self.by - self.after < 1.0
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What several nodes have in common: a leaf, a rack, a power domain, or an incident of the store, and the nodes behind it."""
+
+    kind: str
+    name: str
+    nodes: frozenset[str]
+    why: str = ""
+    owner: Owner | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that is known of a job's end. `failed` is when it began to fail, by the earliest word; `ended` how it ended, in a sentence.
+
+    `unmeasured` says what could not be looked at, each in some words.
+    """
+
+    title: str
+    window: Window
+    ended: str
+    failed: float
+    evidence: tuple[Evidence, ...]
+    shared: tuple[Shared, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+    looked: tuple[str, ...] = ()
+    fine: bool = False

@@ -1,0 +1,122 @@
+"""Kernel logs that a person gives beside a job's, as evidence: known faults of the catalogue and Xids, at the times that their lines carry.
+
+Only lines with a wall clock are taken (dmesg -T, journalctl, syslog); a clock without a zone is taken for local. dmesg -T is off by the
+time that a machine slept, which servers do not (dmesg(1)).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from healthcheck.baseline.catalogue import Catalogue
+from healthcheck.blame.evidence import Evidence, Weight
+from healthcheck.joblog.model import LONGEST_LINE, Clock
+from healthcheck.outcome import Owner, Severity
+from healthcheck.xidtable import SERIOUS, Action, XidTable
+
+_MONTHS = {name: number for number, name in enumerate(
+    ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}
+_ISO = re.compile(r"^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:([+-])(\d\d):?(\d\d)|(Z))?\]? ?")
+_DMESG = re.compile(r"^(?:<\d{1,4}>)?(?:\w{1,8} {0,4}:\w{1,8} {0,4}: )?"
+                    r"\[\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.\d{1,6})? (\d{4})\] ?")
+_SYSLOG = re.compile(r"^(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.\d{1,9})? ")
+_HOST = re.compile(r"^(?P<host>[A-Za-z0-9][\w.-]{0,252}) kernel: (?:\[ {0,6}\d{1,9}\.\d{1,9}\] ?)?")
+_XID = re.compile(r"^NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<number>\d{1,4})\b")
+# By the file of the catalogue that knows a line; the others are the host's.
+_WEIGHTS = {**dict.fromkeys(("aer", "cper", "edac", "mce", "memory", "nvidia", "nvswitch", "pcie"), Weight.DEVICE),
+            **dict.fromkeys(("ethernet", "infiniband", "mlx5", "network"), Weight.NETWORK),
+            **dict.fromkeys(("oom", "segfault", "limits"), Weight.USER)}
+_FELL = 79
+_TORN_DOWN = 45
+_MOST = 200_000         # lines
+
+
+@dataclass(frozen=True)
+class Judges:
+    """What knows kernel lines: the catalogue of faults, and the table of Xids."""
+
+    catalogue: Catalogue
+    xids: XidTable
+
+
+def looks_like(text: str) -> bool:
+    """Whether a file holds lines of a kernel's log with times of day."""
+    rows = text[:200_000].split("\n")
+    return sum(_stamp(row, None) is not None and (" kernel: " in row[:300] or _DMESG.match(row) is not None) for row in rows[:500]) >= 1
+
+
+def evidence(text: str, node: str, source: str, clock: Clock, judges: Judges) -> Iterator[Evidence]:
+    """Faults of a log, each kind of each device once, with the first line's time. `node` is whose log it is, empty where its lines say."""
+    seen: set[tuple[str, str]] = set()
+    for number, row in enumerate(text.split("\n")[:_MOST], 1):
+        stamp = _stamp(row[:LONGEST_LINE], clock)
+        if stamp is None:
+            continue
+        time, said = stamp
+        host = _HOST.match(said)
+        whose = node or (host["host"].partition(".")[0] if host is not None else "")
+        said = said[host.end():] if host is not None else said
+        found = _xid(said, judges) or _known(said, judges)
+        if found is None or (whose, found.group) in seen:
+            continue
+        seen.add((whose, found.group))
+        yield Evidence(whose, found.weight, found.what, f"{source}, line {number}", time, time, said, found.owner, found.advice,
+                       found.sure, found.group)
+
+
+def _stamp(row: str, clock: Clock | None) -> tuple[float, str] | None:
+    """When a line was said, and the rest of it; without a clock only whether it has a time."""
+    clock = clock or Clock(0.0)
+    if (iso := _ISO.match(row)) is not None:
+        if iso[3] or iso[6]:
+            east = (int(iso[4]) * 3600 + int(iso[5]) * 60) * (-1 if iso[3] == "-" else 1) if iso[3] else 0
+            time = Clock(clock.near, dt.timezone.utc).iso(iso[1])
+            return (time - east, row[iso.end():]) if time is not None else None
+        time = clock.iso(iso[1])
+        return (time, row[iso.end():]) if time is not None else None
+    if (dmesg := _DMESG.match(row)) is not None and dmesg[1] in _MONTHS:
+        time = clock.at(int(dmesg[4]), _MONTHS[dmesg[1]], int(dmesg[2]), dmesg[3])
+        return (time, row[dmesg.end():]) if time is not None else None
+    if (syslog := _SYSLOG.match(row)) is not None and syslog[1] in _MONTHS:
+        time = clock.at(None, _MONTHS[syslog[1]], int(syslog[2]), syslog[3])
+        return (time, row[syslog.end():]) if time is not None else None
+    return None
+
+
+@dataclass(frozen=True)
+class _Found:
+    weight: Weight
+    what: str
+    group: str
+    owner: Owner
+    advice: str
+    sure: bool = True
+
+
+def _xid(said: str, judges: Judges) -> _Found | None:
+    match = _XID.match(said)
+    if match is None:
+        return None
+    number, gpu = int(match["number"]), f"GPU at PCI {match['pci']}"
+    entry = judges.xids.xid(number)
+    if number == _TORN_DOWN:
+        weight = Weight.SYMPTOM
+    elif entry.action in SERIOUS or entry.action in (Action.DECODE, Action.OBEY):
+        weight = Weight.DEVICE
+    else:
+        weight = Weight.USER if entry.action is Action.APP else Weight.ODD
+    what = f"{gpu} fell off the bus (Xid {number})" if number == _FELL else f"{gpu}: Xid {number}, {entry.meaning}"
+    return _Found(weight, what, f"{match['pci']} {number}", entry.owner, entry.remedy or judges.xids.remedy(entry.action))
+
+
+def _known(said: str, judges: Judges) -> _Found | None:
+    entry = judges.catalogue.find(said)
+    if entry is None or entry.xid or entry.ordinary:
+        return None
+    weight = _WEIGHTS.get(entry.group, Weight.HOST)
+    if entry.severity is not Severity.CRITICAL and weight is not Weight.USER:
+        weight = Weight.ODD
+    return _Found(weight, entry.meaning, entry.id, entry.owner, entry.remedy)

@@ -1,0 +1,193 @@
+"""What the store says of a job's nodes in its time: problems, boots, counters, deeds of muster and incidents, as evidence.
+
+A problem that a sweep was the first to see began between that sweep and the one before it. Kernel lines and Xids carry their time since
+boot; where the store knows when that boot was, the moment is exact.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+from healthcheck.blame.evidence import Evidence, Shared, Weight, Window
+from healthcheck.outcome import Owner, Severity, Status
+from healthcheck.store.file import Store
+from healthcheck.store.history import Problem, problems
+from healthcheck.store.ledger import lines
+
+AFTER = 24 * 3600.0         # of a job: a sweep that came later says little of it
+BEFORE = 7 * 86400.0        # of a job's start: what a problem is looked for that was there before
+
+# By rule, the first that fits. Rules of the job's own Xids accuse the job; what is not named is merely odd.
+_WEIGHTS: tuple[tuple[str, Weight], ...] = (
+    ("kernel-xid-job", Weight.USER), ("kernel-xid-watch", Weight.ODD), ("kernel-sxid-watch", Weight.ODD), ("kernel-xid*", Weight.DEVICE),
+    ("kernel-sxid*", Weight.DEVICE), ("kernel-hardware-*", Weight.DEVICE), ("gpu-process*", Weight.ODD), ("gpu-*", Weight.DEVICE),
+    ("nvlink*", Weight.DEVICE), ("dcgm-diag-*", Weight.DEVICE), ("memory-*", Weight.DEVICE), ("cpu-*", Weight.HOST),
+    ("pcie-*", Weight.DEVICE), ("bmc-*", Weight.DEVICE), ("fabric-*", Weight.NETWORK), ("port-*", Weight.NETWORK),
+    ("hca-*", Weight.NETWORK), ("roce-*", Weight.NETWORK), ("optics-*", Weight.NETWORK), ("netdev-*", Weight.NETWORK),
+    ("disk-*", Weight.HOST), ("filesystem-*", Weight.HOST), ("raid-*", Weight.HOST), ("zpool-*", Weight.HOST),
+    ("kernel-fault", Weight.HOST), ("service-*", Weight.HOST), ("process-*", Weight.HOST))
+_XID = re.compile(r"Xid (\d{1,4})")
+# What Xids mean that a page should say in words; the table has the rest.
+_FELL = {"79": "fell off the bus"}
+_SINCE_BOOT = re.compile(r"(?:^|[ :,])(\d{1,9}) s after boot")
+_COUNTERS = {"link_downed": (Weight.NETWORK, "its link went down {} times", Owner.NETWORK),
+             "ecc_uncorrected_lifetime": (Weight.DEVICE, "{} uncorrectable memory errors", None),
+             "sram_uncorrected_lifetime": (Weight.DEVICE, "{} uncorrectable SRAM errors", None),
+             "rows_uncorrected": (Weight.DEVICE, "{} rows remapped for uncorrectable errors", None),
+             "pages_retired_uncorrected": (Weight.DEVICE, "{} pages retired for uncorrectable errors", None)}
+_DEEDS = {"reboot": (Weight.DEED, "muster rebooted it"), "reset-gpu": (Weight.DEED, "muster reset a GPU of it"),
+          "restart-service": (Weight.DEED, "muster restarted a service of it"), "cordon": (Weight.ODD, "muster cordoned it")}
+_LONGEST = 400
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the store said, what of it could not be asked, and the incidents of that time."""
+
+    evidence: tuple[Evidence, ...]
+    unmeasured: tuple[str, ...]
+    incidents: tuple[Shared, ...]
+    looked: tuple[str, ...]
+
+
+def told(store: Store, window: Window) -> Told:
+    """What there is of the nodes of a job, from BEFORE its start to AFTER its end."""
+    sweeps = _looks(store, window)
+    boots = _boots(store, window)
+    evidence: list[Evidence] = []
+    blind: dict[str, list[str]] = defaultdict(list)
+    for problem in problems(store, window.nodes, window.start - BEFORE):
+        if problem.began > window.end + AFTER or (problem.ended is not None and problem.ended < window.start):
+            continue
+        if problem.status == Status.FAIL.value:
+            evidence.append(_problem(problem, sweeps.get(problem.node, ()), boots.get(problem.node, ()), window))
+        elif not problem.rule and problem.origin == "node":
+            evidence.append(_unreached(problem, sweeps.get(problem.node, ())))
+        elif problem.severity != Severity.INFO.value and problem.rule:
+            blind[problem.reason].append(f"{problem.node} {problem.rule}")
+    evidence += _booted(boots, window)
+    evidence += _counted(store, window)
+    evidence += _done(store, window)
+    unmeasured = [*_unlooked(sweeps, window), *(_blind(reason, names) for reason, names in sorted(blind.items()))]
+    seen = sorted(node for node in window.nodes if sweeps.get(node))
+    looked = (f"sweeps of {len(seen)} of {len(window.nodes)} nodes",) if seen else ()
+    return Told(tuple(evidence), tuple(unmeasured), tuple(_incidents(store, window)), looked)
+
+
+def _looks(store: Store, window: Window) -> Mapping[str, Sequence[float]]:
+    """By node the times of sweeps that looked at it, as far as its states tell."""
+    times = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started BETWEEN ? AND ? ORDER BY started",
+                                          window.start - BEFORE, window.end + AFTER)]
+    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for name, began, seen in store.rows(
+            "SELECT name, began, seen FROM spell JOIN node ON node.id = spell.node WHERE seen >= ? AND began <= ? AND stage IS NULL",
+            window.start - BEFORE, window.end + AFTER):
+        if name in window.nodes:
+            spans[name].append((began, seen))
+    return {name: [time for time in times if any(began <= time <= seen for began, seen in held)] for name, held in spans.items()}
+
+
+def _boots(store: Store, window: Window) -> Mapping[str, Sequence[tuple[float, float, float | None]]]:
+    """By node its boots: first and last look, and when it came up, where that is known."""
+    known = any(row[1] == "up" for row in store.rows("PRAGMA table_info(boot)"))
+    found: dict[str, list[tuple[float, float, float | None]]] = defaultdict(list)
+    for row in store.rows(f"SELECT name, began, seen, {'up' if known else 'NULL'} FROM boot JOIN node ON node.id = boot.node "  # noqa: S608
+                          "WHERE seen >= ? ORDER BY began", window.start - BEFORE):
+        if row[0] in window.nodes:
+            found[row[0]].append((row[1], row[2], row[3]))
+    return found
+
+
+def _problem(problem: Problem, looks: Sequence[float], boots: Sequence[tuple[float, float, float | None]], window: Window) -> Evidence:
+    after = max((time for time in looks if time < problem.began), default=window.start - BEFORE)
+    by = problem.began
+    seconds = _SINCE_BOOT.search(problem.observed)
+    up = next((up for began, seen, up in boots if began <= problem.began <= seen), None)
+    if seconds is not None and up is not None and up + float(seconds[1]) <= by + 60:
+        after = by = up + float(seconds[1])
+    weight = next((weight for glob, weight in _WEIGHTS if fnmatchcase(problem.rule, glob)), Weight.ODD)
+    if problem.severity != Severity.CRITICAL.value and weight is not Weight.USER:
+        weight = Weight.ODD
+    number = _XID.search(problem.subject) if problem.rule.startswith("kernel-xid") else None
+    if number is not None and number[1] == "45":
+        weight = Weight.SYMPTOM
+    owner = Owner(problem.owner) if problem.owner in {owner.value for owner in Owner} else None
+    what = f"{problem.subject.partition(', Xid')[0]} {_FELL[number[1]]} (Xid {number[1]})" if number is not None and number[1] in _FELL \
+        else f"{problem.subject}: {problem.rule}" if problem.subject else problem.rule
+    return Evidence(problem.node, weight, what, "sweep", after, by, f"{problem.observed}, expected {problem.expected}"[:_LONGEST], owner,
+                    problem.remedy, group=problem.rule)
+
+
+def _unreached(problem: Problem, looks: Sequence[float]) -> Evidence:
+    before = max((time for time in looks if time < problem.began), default=None)
+    return Evidence(problem.node, Weight.LOST, "could not be reached", "sweep", before if before is not None else problem.began,
+                    problem.began, problem.reason[:_LONGEST], Owner.OPERATOR, "Look at its console and its BMC's event log.", sure=False,
+                    group="unreached")
+
+
+def _booted(boots: Mapping[str, Sequence[tuple[float, float, float | None]]], window: Window) -> Iterator[Evidence]:
+    for node, of in boots.items():
+        for (_, seen, _), (began, _, up) in pairwise(of):
+            if began >= window.start and seen <= window.end + AFTER:
+                after, by = (up, up) if up is not None else (seen, began)
+                if by >= window.start and after <= window.end + AFTER:
+                    yield Evidence(node, Weight.LOST, "booted anew", "boot ids of sweeps", after, by, "", Owner.OPERATOR,
+                                   "Look at its console, its BMC's event log and the end of the journal of the boot before: "
+                                   "journalctl -b -1 -n 200", group="booted")
+
+
+def _counted(store: Store, window: Window) -> Iterator[Evidence]:
+    before: dict[tuple[str, str, str], tuple[float, float]] = {}
+    for node, slot, name, time, value in store.rows(
+            "SELECT node.name, slot, counter.name, time, value FROM counter JOIN node ON node.id = counter.node WHERE time <= ? "
+            "ORDER BY time", window.end + AFTER):
+        last = before.get((node, slot, name))
+        before[node, slot, name] = (time, value)
+        if node in window.nodes and last is not None and time >= window.start and value > last[1] and name in _COUNTERS:
+            weight, words, owner = _COUNTERS[name]
+            said = f"{name} went from {last[1]:.0f} to {value:.0f}"
+            yield Evidence(node, weight, f"{slot}: {words.format(int(value - last[1]))}", "counters of sweeps",
+                           max(last[0], window.start - AFTER), time, said, owner, "", sure=False, group=name)
+
+
+def _done(store: Store, window: Window) -> Iterator[Evidence]:
+    for line in lines(store, window.nodes, window.start - 3600):
+        if line.action not in _DEEDS or line.time > window.end + AFTER or str(line.outcome or "").startswith("not done"):
+            continue
+        weight, words = _DEEDS[line.action]
+        yield Evidence(line.node, weight, words, f"ledger, line {line.id}, by {line.who}", line.time, line.time, line.why[:_LONGEST],
+                       Owner.OPERATOR, "Ask who ordered it; muster waits for jobs to end before a reboot." if weight is Weight.DEED else "",
+                       group=line.action)
+
+
+def _incidents(store: Store, window: Window) -> Iterator[Shared]:
+    for kind, cause, nodes, why, owner in store.rows(
+            "SELECT kind, cause, nodes, why, owner FROM incident WHERE began <= ? AND (ended IS NULL OR ended >= ?)",
+            window.end + 3600, window.start):
+        names = frozenset(json.loads(nodes)) & set(window.nodes)
+        if names and kind != "unmeasured":
+            yield Shared("incident", f"{kind} {cause}", frozenset(json.loads(nodes)), why, Owner(owner))
+
+
+def _unlooked(sweeps: Mapping[str, Sequence[float]], window: Window) -> Iterator[str]:
+    """Nodes of which no sweep after the job, or within it, says how they were."""
+    never = sorted(node for node in window.nodes if not sweeps.get(node))
+    if never:
+        yield f"{_some(never)}: no stored sweep has looked there: muster check --store"
+    stale = sorted(node for node in window.nodes if sweeps.get(node) and sweeps[node][-1] < window.end)
+    if stale:
+        yield f"{_some(stale)}: no sweep since the job's end: muster check --store"
+
+
+def _blind(reason: str, names: Sequence[str]) -> str:
+    return f"{_some(sorted(set(names)))}: {reason}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,218 @@
+"""`muster blame`: which node killed a job, or that nothing says so, and what was not measured."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.errors import StoreError, UsageError
+from inventory.text import clean, short
+
+if TYPE_CHECKING:
+    from healthcheck.blame.evidence import Case, Evidence, Shared, Window
+    from healthcheck.blame.ofkernel import Judges
+    from healthcheck.joblog.model import JobLog
+    from inventory.jobs import Job
+
+_MOST_NODES = 20_000
+_LEADING = 3600.0       # where no scheduler says when it was: how long before --until
+
+
+@click.command()
+@click.argument("job", required=False, metavar="JOBID")
+@click.option("--nodes", metavar="NODES", help="Without a scheduler: the nodes that the job ran on.")
+@click.option("--since", metavar="TIME", help="Without a scheduler: when it began (2026-11-21T10:00:00, local, or epoch seconds).")
+@click.option("--until", metavar="TIME", help="Without a scheduler: when it failed. Default: now.")
+@click.option("--log", "logs", metavar="[NODE=]FILE", multiple=True,
+              help="What the job printed (NCCL, torchrun, Slurm), a flight recorder's dump, or a node's kernel log with times; repeatable.")
+@click.option("--inventory", "-i", metavar="FILE", help="For what nodes share: leaf, rack, power. Default: as for muster check.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones.")
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+def blame(job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...], inventory: str | None,
+          rules: str | None, state: str | None, form: str) -> int:
+    """Say which node killed a job: evidence with times, owner, what to do next; or that nothing was found, and what nobody measured.
+
+    It joins what Slurm knows of the job with what stored sweeps saw of its nodes, boots, counters, deeds of muster, incidents, and logs.
+
+    \b
+    muster blame 4711
+    muster blame 4711 --log slurm-4711.out --log nccl_trace_rank_0 --log nccl_trace_rank_1
+    muster blame --nodes 'gpu[001-016]' --since 2026-11-21T08:00 --until 2026-11-21T10:03 --log gpu007=dmesg-T.txt
+
+    Exit: 0 nothing to blame, 1 found, 2 usage, 3 nothing found and something was not measured.
+    """
+    from healthcheck.blame import page
+    from healthcheck.blame.rank import suspects
+    from inventory.nodeset import fold
+
+    case = _case(job, nodes, since, until, logs, inventory, rules, state)
+    ranked = suspects(case)
+    if form == "json":
+        click.echo(json.dumps(page.document(case, ranked, fold), indent=1))
+    else:
+        for line in page.text(case, ranked, fold):
+            click.echo(line)
+    return page.exit_code(case, ranked)
+
+
+def _case(job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...], inventory: str | None,
+          rules: str | None, state: str | None) -> Case:
+    from healthcheck.blame import ofjob
+    from healthcheck.blame.evidence import Case
+    from healthcheck.blame.oflogs import failed
+
+    record = _record(job, nodes, since, until)
+    window = _window(record, nodes, since, until)
+    evidence: list[Evidence] = list(ofjob.evidence(record)) if record is not None else []
+    unmeasured: list[str] = [] if record is not None else ["the scheduler's record: a job's id was not given"]
+    looked: list[str] = [f"the record of {record.source}"] if record is not None else []
+    stored, incidents = _stored(window, state, unmeasured, looked)
+    evidence += stored
+    log = _logs(logs, window, rules, evidence, unmeasured, looked)
+    first = failed(log)
+    began = min(first, window.end) if first is not None and first >= window.start else window.end
+    fine = record is not None and record.state in ofjob.FINE
+    title, ended = (f"job {record.id}", ofjob.ended(record)) if record is not None else ("what ran", "it failed")
+    return Case(title, window, ended, began, () if fine else tuple(evidence), (*incidents, *_places(inventory, window)),
+                tuple(unmeasured), tuple(looked), fine)
+
+
+def _record(job: str | None, nodes: str | None, since: str | None, until: str | None) -> Job | None:
+    from inventory.jobs import job as asked
+
+    if (job is None) == (nodes is None):
+        raise UsageError("which job: muster blame JOBID, or without a scheduler: muster blame --nodes N --since T --until T")
+    if job is None:
+        return None
+    if since is not None or until is not None:
+        raise UsageError("--since and --until go with --nodes: of a job the scheduler knows when it ran")
+    return asked(job)
+
+
+def _window(record: Job | None, nodes: str | None, since: str | None, until: str | None) -> Window:
+    from healthcheck.blame.evidence import Window
+    from inventory.nodeset import expand
+
+    now = time.time()
+    if record is not None:
+        if not record.nodes or record.started is None:
+            raise UsageError(f"job {record.id} is {record.state} and ran on no node")
+        return Window(record.started, min(record.ended, now) if record.ended is not None else now, record.nodes)
+    names = expand(nodes or "")
+    if not 0 < len(names) <= _MOST_NODES:
+        raise UsageError(f"--nodes {short(nodes)} names {len(names)} nodes, expected 1 to {_MOST_NODES}")
+    end = _time(until, "--until") if until is not None else now
+    start = _time(since, "--since") if since is not None else end - _LEADING
+    if start >= end:
+        raise UsageError(f"--since {short(since)} is not before --until")
+    return Window(start, end, names)
+
+
+def _time(text: str, option: str) -> float:
+    try:
+        return float(text) if text.replace(".", "", 1).isdecimal() else dt.datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(f"{option} {short(text)} is no time, expected one such as 2026-11-21T10:00:00 (local) or epoch seconds") from None
+
+
+def _stored(window: Window, state: str | None, unmeasured: list[str], looked: list[str]) -> tuple[tuple[Evidence, ...], tuple[Shared, ...]]:
+    from healthcheck.blame.stored import told
+    from healthcheck.store.file import NAME, opened
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    if not (folder / NAME).exists():
+        if state is not None:
+            raise StoreError(f"{folder / NAME}: there is no store there; `muster check --store` makes one")
+        unmeasured.append("how the nodes were: there is no store of sweeps; muster check --store keeps one")
+        return (), ()
+    with opened(folder) as store:
+        found = told(store, window)
+    unmeasured += found.unmeasured
+    looked += found.looked
+    return found.evidence, found.incidents
+
+
+def _places(inventory: str | None, window: Window) -> tuple[Shared, ...]:
+    from healthcheck.blame.place import shared
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+
+    path = find_inventory(inventory)
+    return shared(load_inventory(path), window.nodes) if path is not None else ()
+
+
+def _logs(names: tuple[str, ...], window: Window, rules: str | None, evidence: list[Evidence], unmeasured: list[str],
+          looked: list[str]) -> JobLog:
+    """Reads the files that were given: kernel logs and what the job left; adds what they say, and gives the job's own."""
+    from healthcheck.blame import ofkernel, oflogs
+    from healthcheck.joblog.model import Clock, JobLog
+    from healthcheck.joblog.read import merged, read_one
+
+    if not names:
+        unmeasured.append("the job's own logs: none was given; --log FILE")
+        return JobLog()
+    clock = Clock(window.end)
+    kernel: list[tuple[str, str, str]] = []
+    of_job: list[tuple[str, bytes]] = []
+    for given in names:
+        node, file = _given(given, window)
+        data = _read(file)
+        text = data.decode("utf-8", "replace")
+        name = clean(Path(file).name, 100)
+        if ofkernel.looks_like(text):
+            kernel.append((node, name, text))
+        else:
+            of_job.append((name, data))
+    if kernel:
+        judges = _judges(rules)
+        for node, name, text in kernel:
+            evidence += ofkernel.evidence(text, node, name, clock, judges)
+            looked.append(f"kernel log {name}")
+    logs = [(name, read_one(name, data, clock)) for name, data in of_job]
+    for name, log in logs:
+        unmeasured += log.caveats
+        if log.forms:
+            looked.append(f"{name} ({', '.join(log.forms)})")
+    if not any(log.forms for _, log in logs):
+        unmeasured.append("the job's own logs: none that was given is one")
+    whole = merged(log for _, log in logs)
+    evidence += oflogs.evidence(whole, window)
+    return whole
+
+
+def _given(text: str, window: Window) -> tuple[str, str]:
+    """NODE=FILE, or a file; one whose name begins with a node of the job is that node's."""
+    node, equals, file = text.partition("=")
+    if equals and node in window.nodes:
+        return node, file
+    stem = Path(text).name.partition(".")[0]
+    return (stem if stem in window.nodes else ""), text
+
+
+def _read(file: str) -> bytes:
+    from healthcheck.joblog.read import MOST_BYTES
+
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"--log {short(file)} cannot be read: {error.strerror}") from None
+
+
+def _judges(rules: str | None) -> Judges:
+    from healthcheck.blame.ofkernel import Judges
+    from healthcheck.ruleset import load_ruleset
+    from healthcheck.rulesfolder import folders
+
+    ruleset = load_ruleset(folders(rules))
+    held = ruleset.kernel
+    if held is None or ruleset.xids is None:
+        raise UsageError("the rules folder has no catalogue of kernel faults, or no table of Xids")
+    return Judges(held.catalogue, ruleset.xids)

@@ -1,0 +1,153 @@
+"""What a scheduler knows of one job: its nodes, times and end, by `sacct`, or by `scontrol show job` where nothing keeps accounts.
+
+Formats: sacct(1) of Slurm 22.05 (-P; times by SLURM_TIME_FORMAT, in UTC as `inventory.discover` asks; job states; ExitCode is code:signal)
+and scontrol(1) show job, which forgets a job MinJobAge (300 s) after its end.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from dataclasses import dataclass
+
+from inventory.discover import Run, output
+from inventory.errors import InventoryError, UsageError
+from inventory.nodeset import expand
+from inventory.text import clean, short
+
+_FIELDS = ("JobID", "State", "ExitCode", "Submit", "Start", "End", "User", "NodeList", "FailedNode")
+_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10})?(?:\+[0-9]{1,4})?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+_SHOWN = re.compile(r"^(?:   )?(JobState|UserId|Requeue|SubmitTime|StartTime|NodeList|FailedNode)=", re.MULTILINE)
+_WORD = re.compile(r"(?:^|\s)(JobState|Reason|UserId|Restarts|ExitCode|SubmitTime|StartTime|EndTime|NodeList|FailedNode)=(\S*)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a job: its name within it ("0", "batch"), state, exit code and signal, and nodes."""
+
+    name: str
+    state: str
+    code: int
+    signal: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job, or of a job that was requeued its last run. Times are epoch seconds, None where there is none yet.
+
+    `state` is Slurm's word (COMPLETED, FAILED, NODE_FAIL ...), `by` who cancelled it, where the record says so. `failed` are the nodes that
+    the scheduler itself lost. `requeues` counts the runs before this one. `source` names the command that told.
+    """
+
+    id: str
+    state: str
+    code: int
+    signal: int
+    submitted: float | None
+    started: float | None
+    ended: float | None
+    user: str
+    nodes: tuple[str, ...]
+    failed: tuple[str, ...] = ()
+    by: str = ""
+    requeues: int = 0
+    steps: tuple[Step, ...] = ()
+    source: str = "sacct"
+
+
+def job(number: str, run: Run | None = None) -> Job:
+    """The record of a job. Raises UsageError, one line with the next step, where there is none."""
+    if _ID.fullmatch(number) is None:
+        raise UsageError(f"{short(number)} is no job id, expected one such as 4711 or 4711_3")
+    try:
+        return by_sacct(number, run)
+    except UsageError as first:
+        try:
+            return by_scontrol(number, run)
+        except UsageError:
+            raise first from None
+
+
+def by_sacct(number: str, run: Run | None = None) -> Job:
+    """The record that slurmdbd keeps."""
+    # --duplicates: a job that was requeued is several records, of which the last is its last run.
+    asked = ("sacct", "-P", "--duplicates", "-j", number, f"--format={','.join(_FIELDS)}")
+    return parse_sacct(output(asked, run).decode("utf-8", "backslashreplace"), number)
+
+
+def parse_sacct(text: str, number: str) -> Job:
+    """The job in what `sacct -P` printed, with its header."""
+    lines = [line.split("|") for line in text.split("\n") if line.strip()]
+    header = lines[0] if lines else []
+    rows = [dict(zip(header, line, strict=False)) for line in lines[1:]]
+    if not set(_FIELDS[:8]) <= set(header):
+        raise UsageError(f"sacct printed {short(text[:60])}, expected lines of {'|'.join(_FIELDS)}")
+    runs = [at for at, row in enumerate(rows) if "." not in row["JobID"]]
+    if not runs:
+        raise UsageError(f"sacct knows no job {number}; jobs of others, and old ones, it may not show: sacct --allusers -j {number}; "
+                         "without a record: muster blame --nodes N --since T --until T")
+    row = rows[runs[-1]]
+    state, by = _state(row["State"])
+    code, signal = _exit(row["ExitCode"])
+    steps = tuple(_step(one) for one in rows[runs[-1] + 1:])
+    return Job(number, state, code, signal, _time(row["Submit"]), _time(row["Start"]), _time(row["End"]), clean(row["User"], 64),
+               _nodes(row["NodeList"]), _nodes(row.get("FailedNode", "")), by, len(runs) - 1, steps)
+
+
+def _step(row: dict[str, str]) -> Step:
+    code, signal = _exit(row["ExitCode"])
+    return Step(clean(row["JobID"].partition(".")[2], 40), _state(row["State"])[0], code, signal, _nodes(row["NodeList"]))
+
+
+def by_scontrol(number: str, run: Run | None = None) -> Job:
+    """What slurmctld still remembers."""
+    return parse_scontrol(output(("scontrol", "show", "job", number), run).decode("utf-8", "backslashreplace"), number)
+
+
+def parse_scontrol(text: str, number: str) -> Job:
+    """The job in what `scontrol show job` printed; its lines begin with words of Slurm's, so a job's name forges none of them."""
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        if _SHOWN.match(line) is not None:
+            for word in _WORD.finditer(line):
+                found.setdefault(word[1], word[2])
+    if "JobState" not in found:
+        raise UsageError(f"scontrol shows no job {number}: slurmctld forgets one some minutes after its end")
+    code, signal = _exit(found.get("ExitCode", ""))
+    user = found.get("UserId", "").partition("(")[0]
+    restarts = found.get("Restarts", "")
+    return Job(number, clean(found["JobState"], 40), code, signal, _time(found.get("SubmitTime", "")), _time(found.get("StartTime", "")),
+               _time(found.get("EndTime", "")), clean(user, 64), _nodes(found.get("NodeList", "")), _nodes(found.get("FailedNode", "")),
+               "", int(restarts) if restarts.isdecimal() else 0, (), "scontrol show job")
+
+
+def _state(text: str) -> tuple[str, str]:
+    """sacct writes CANCELLED by 1000."""
+    word, _, by = text.partition(" by ")
+    return clean(word.rstrip("+").strip(), 40), clean(by, 64)
+
+
+def _exit(text: str) -> tuple[int, int]:
+    code, _, signal = text.partition(":")
+    return int(code) if code.isdecimal() else 0, int(signal) if signal.isdecimal() else 0
+
+
+def _time(text: str) -> float | None:
+    if _TIME.fullmatch(text) is None:
+        return None     # Unknown, None
+    try:
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+    except ValueError:
+        return None
+
+
+def _nodes(text: str) -> tuple[str, ...]:
+    if text in ("", "None assigned", "(null)", "None", "Unknown", "n/a"):
+        return ()
+    try:
+        return expand(text)
+    except InventoryError:
+        raise UsageError(f"Slurm names the nodes {short(text)}, which is no node set") from None
