@@ -58,7 +58,8 @@ def kernel_told(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, 
 
 # What checks of their own tell, by the device.
 _ELSEWHERE = (
-    disk.IO_LINES, disk.FILESYSTEM_LINES, disk.RESET_LINES, disk.DEAD_LINES, hca.LOST_LINES, hca.LOOK_LINES, hca.REFUSED_LINES,
+    disk.IO_LINES, disk.FILESYSTEM_LINES, disk.RESET_LINES, disk.DEAD_LINES, hca.LOST_LINES, hca.LOOK_LINES, hca.MODULE_LINES,
+    hca.REFUSED_LINES,
     memory.CORRECTED_LINES,
 )
 

@@ -27,7 +27,7 @@ EXPECTED: Mapping[str, Expected] = {
     "killed-for-memory": only("kernel-told", "oom-", "python3", "memory", "info", "user"),
     "stuck-on-a-dead-server": together(
         only("process-stuck", "python3, process 30418", "rpc_wait_bit_killable for 10 min", "file server|reboot the drained", "warning"),
-        only("kernel-trouble", "hung-task", "python3:30418 blocked for more than 120 seconds", "file server|drain", "warning")),
+        only("kernel-trouble", "hung-task", "python3:30418 blocked for more than 120 seconds", "file system|reboot the node", "warning")),
     "driver-wedged": only("process-stuck-driver", "nvidia-smi, process 911", "for 10 min", "drain the node and reboot"),
     "zombies": only("process-zombies", "processes", "1200 zombies, mostly health-probe|at most 1000", "restart the parent", "warning"),
     "files-all-open": only("process-files", "open files", "1048000|80 % of 1048576", "fs.file-max", "warning"),
