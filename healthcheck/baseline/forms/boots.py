@@ -12,6 +12,8 @@ from healthcheck.baseline.model import LONGEST_LINE, Line, Log
 MOST_BOOTS = 200        # of one file
 _EARLY = 50             # lines that may come before a boot names its kernel: the first CPU, early microcode
 _NEAR_ZERO = 1.0        # seconds since boot that only the start of a boot has
+_STRAY = 3              # lines that one processor may say with a time of its own
+_SOON = 5.0
 _FALL = 1.0             # seconds that lines of several CPUs may be out of order
 _DROPPED = re.compile(r"\*\* (\d{1,9}) printk messages dropped|printk: (\d{1,9}) messages dropped|/dev/kmsg buffer overrun")
 
@@ -46,7 +48,7 @@ def _starts(found: Found) -> list[int]:
         if index in found.starts:
             begins = index > 0
         elif seconds is not None and last is not None and seconds < last - _FALL and not found.wall:
-            begins = seconds < _NEAR_ZERO or (found.numbered and line.sequence < sequence)
+            begins = line.sequence < sequence if found.numbered else seconds < _NEAR_ZERO and not _goes_on(found.lines, index, last)
         if begins:
             starts.append(index)
             named = False
@@ -59,6 +61,13 @@ def _starts(found: Found) -> list[int]:
             last = seconds
         sequence = line.sequence
     return sorted(set(starts))
+
+
+def _goes_on(lines: Sequence[Line], index: int, last: float) -> bool:
+    """Whether time goes on as it was right after this line: what a processor says as it starts may carry the time 0."""
+    after = lines[index:index + 1 + _STRAY]
+    return any(line.seconds is not None and last < line.seconds <= last + _SOON for line in after) \
+        and not any(line.text.startswith(NAMES_ITSELF) for line in after)
 
 
 def _log(found: Found, start: int, end: int, boot: str, caveats: Sequence[str]) -> Log:

@@ -457,3 +457,13 @@ def test_any_bytes_give_lines_without_line_ends_and_control_characters(pieces: l
             assert len(text.splitlines()) <= 1
             assert not any(ord(character) < 32 and character != "\t" for character in text)
         assert all(line.seconds is None or line.seconds >= 0 for line in log.lines)
+
+
+def test_a_processor_that_starts_with_a_clock_at_zero_begins_no_boot() -> None:
+    stray = "calibrate_delay_direct() failed to get a good estimate for loops_per_jiffy."
+    pairs = [(0.0, "Linux version 6.1.0 (b@h) (gcc) #1 SMP"), (1.2, "smpboot: Booting Node 0 Processor 1"), (0.0, stray), (1.3, "smp: Brought up 1 node")]
+    dmesg = "".join(f"[{seconds:12.6f}] {text}\n" for seconds, text in pairs)
+    kmsg = "".join(f"6,{number},{int(seconds * 1e6)},-;{text}\n" for number, (seconds, text) in enumerate(pairs))
+    for data in (dmesg, kmsg):
+        (log,) = read(data.encode(), "one")
+        assert [line.text for line in log.lines] == [text for _, text in pairs] and log.caveats == ()
