@@ -1,0 +1,94 @@
+"""Real kernels: what virtual machines said when they booted and when they suffered, judged by catalogue and baseline."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from healthcheck.baseline.book import KernelCatalogue
+from healthcheck.baseline.cataloguecache import catalogue as read_catalogue
+from healthcheck.baseline.fold import fold
+from healthcheck.baseline.forms import read
+from healthcheck.baseline.masking import template
+from healthcheck.baseline.model import Digest, Line
+from healthcheck.rulesfolder import packaged
+from tests.healthcheck.baseline import vmlogs
+
+CLEAN, BUILD2 = vmlogs.names("clean-"), vmlogs.names("build2-")
+CATALOGUE = KernelCatalogue("catalogue", read_catalogue([packaged()]))
+MOST_NOVEL = 6      # templates of a boot that no other boot has said: what systemd says of slow services, and a clock that was lost
+
+
+def lines(name: str) -> list[Line]:
+    (log,) = read(vmlogs.load(name).records, name)
+    return list(log.lines)
+
+
+DIGESTS: dict[str, Digest] = {name: fold(lines(name)) for name in (*CLEAN, *BUILD2)}
+
+
+def said(*names: str) -> set[str]:
+    return {told.template for name in names for told in DIGESTS[name].told}
+
+
+@pytest.mark.parametrize("name", [*CLEAN, *BUILD2])
+def test_a_boot_with_other_devices_and_serials_says_hardly_anything_that_the_others_have_not(name: str) -> None:
+    novel = said(name) - said(*(other for other in DIGESTS if other != name))
+    print(f"{name}: {len(novel)} of {len(DIGESTS[name].told)} templates are novel: {sorted(novel)}")
+    assert len(novel) <= MOST_NOVEL, sorted(novel)
+
+
+def test_half_of_the_boots_with_devices_in_another_order_say_nothing_new_at_all() -> None:
+    quiet = [name for name in DIGESTS if not said(name) - said(*(other for other in DIGESTS if other != name))]
+    assert len(quiet) * 2 >= len(DIGESTS), quiet
+
+
+def test_another_build_of_the_kernel_says_what_the_first_has_said() -> None:
+    assert {DIGESTS[name].scope.kernel for name in BUILD2}.isdisjoint(DIGESTS[name].scope.kernel for name in CLEAN)
+    for name in BUILD2:
+        novel = said(name) - said(*CLEAN)
+        assert len(novel) <= MOST_NOVEL, sorted(novel)
+
+
+def test_no_clean_boot_is_accused_of_a_critical_fault() -> None:
+    for name, digest in DIGESTS.items():
+        known = [entry.id for told in digest.told if (entry := CATALOGUE.entry(told)) is not None and entry.severity.value == "critical"]
+        assert known == [], name
+
+
+SUFFERED = [(name, fault) for name in vmlogs.names() if name not in DIGESTS for fault in vmlogs.load(name).faults if not fault.console]
+
+
+@pytest.mark.parametrize(("name", "fault"), SUFFERED, ids=[f"{name}-{fault.name}" for name, fault in SUFFERED])
+def test_a_fault_that_was_made_is_known_or_new(name: str, fault: vmlogs.Suffered) -> None:
+    """By name where the catalogue has it; else at least one of its lines is one that no clean boot says."""
+    of_fault = [line for line in lines(name) if line.sequence in fault.lines]
+    digest = fold(of_fault)
+    known = {entry.id for told in digest.told if (entry := CATALOGUE.entry(told)) is not None}
+    novel = {told.template for told in digest.told} - said(*CLEAN, *BUILD2)
+    print(f"{name} {fault.name}: known {sorted(known)}, novel {len(novel)}")
+    assert known or novel
+
+
+def twelve_thousand(chance: random.Random) -> list[Line]:
+    """As many lines as a large machine says, made of a real boot's, each with other numbers."""
+    real = [line.text for line in lines(CLEAN[0])]
+    texts = [*real, *(chance.choice(real) for _ in range(12_000 - len(real)))]
+    return [Line(text, number / 100, 6, number) for number, text in enumerate(texts)]
+
+
+def test_one_bad_line_among_twelve_thousand_is_found_by_name_every_time() -> None:
+    """One example of each entry of the catalogue, in turn, at any place."""
+    chance = random.Random(8)
+    log = twelve_thousand(chance)
+    usual = {told.template for told in fold(log).told}
+    for entry in CATALOGUE.catalogue.entries:
+        text = entry.examples[0]
+        if template(text) in usual:
+            continue        # this machine says it, too
+        at = chance.randrange(2000, 12_000)
+        planted = [*log[:at], replace(log[at], text=text), *log[at + 1:]]
+        found = [told for told in fold(planted).told if told.template not in usual]
+        assert any((known := CATALOGUE.entry(told)) is not None and text in (line.text for line in told.lines) for told in found), entry.id
