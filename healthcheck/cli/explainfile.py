@@ -1,0 +1,32 @@
+"""`muster explain FILE`: what is wrong in a log, a bug report, a test's output or a recording; offline and without an inventory."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import click
+
+from healthcheck.ruleset import Ruleset
+
+
+def is_file(asked: str, ids: Collection[str]) -> bool:
+    """Whether that names a file and no rule: `-`, what holds a slash, and what is there under a name that no rule has."""
+    return asked == "-" or "/" in asked or (asked not in ids and Path(asked).exists())
+
+
+def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], form: str) -> int:
+    """Prints what the file says, and gives the exit code of DESIGN section 8; raises UsageError for what is no file that is known."""
+    from healthcheck.explainfile.explain import explain, explain_folder
+    from healthcheck.explainfile.recognise import open_file
+    from healthcheck.explainfile.sayingsload import load_sayings
+    from healthcheck.report.explained import document, page
+
+    if Path(path).is_dir():
+        explained = explain_folder(Path(path), ruleset)
+    else:
+        explained = explain(open_file(path), ruleset, load_sayings(folders), time.time())
+    click.echo(json.dumps(document(explained), indent=1) if form == "json" else page(explained))
+    return explained.exit_code

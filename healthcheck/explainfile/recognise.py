@@ -1,0 +1,155 @@
+"""Opens a file within bounds and tells of what kind it is, by what it holds and never by its name."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from healthcheck.baseline.forms import read
+from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
+from healthcheck.baseline.model import Log
+from healthcheck.explainfile.model import Form
+from healthcheck.explainfile.quoting import Lines
+from healthcheck.facts.dcgm import ROOTS
+from healthcheck.joblog import flight
+from inventory.errors import UsageError
+from inventory.text import clean, short
+
+MOST = 256 * MIB        # of a file, packed or not
+_HEAD = 8192            # characters in which a file says what it is
+_NO_FORM = "text"       # the kernel-log reader's word for lines that have no form of any kernel log
+
+# What only a program of a job writes. NCCL: src/debug.cc; PyTorch: ProcessGroupNCCL.cpp and torch/distributed; Slurm: srun, slurmstepd.
+_OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL", "torch.distributed", "torch/distributed", "ChildFailedError",
+            "Root Cause (first observed failure)", "srun: error: ", "slurmstepd: error: ", "Traceback (most recent call last):",
+            "torch.cuda.OutOfMemoryError", "CUDA error: ", "CUDA out of memory", "ncclSystemError", "ncclRemoteError",
+            "ncclUnhandledCudaError", "ncclInternalError", "[rank0]:")
+# nccl-tests, src/common.cu: the heading of its table.
+TABLE = re.compile(r"\bsize {2,20}count\b[^\n]{0,200} time +algbw +busbw\b")
+_BUG_REPORT = "Start of NVIDIA bug report log file"
+_QUERIED = "==============NVSMI LOG=============="
+# What is seen now and then, and what to give in its place.
+_NEAR: tuple[tuple[Callable[[str], bool], str], ...] = (
+    (lambda text: "| NVIDIA-SMI " in text[:_HEAD], "it is nvidia-smi's short table; give what nvidia-smi -q or nvidia-smi -q -x prints"),
+    (lambda text: text.startswith(("PK\x03\x04", "PK\\x03\\x04")), "it is a zip archive; unpack it and give the file inside"),
+    (lambda text: "ustar" in text[:600], "it is a tar archive; unpack it and give the files inside, one at a time"),
+    (lambda text: text.startswith("\\x7fELF"), "it is a program or a core dump"),
+    (lambda text: text.startswith(("\\x80\\x04", "\\x80\\x02", "\\x80\\x05")), "it is a Python pickle, but no flight recorder's"),
+    (lambda text: bool(re.search(r"^CA '\w+'", text[:_HEAD], re.MULTILINE)), "it is ibstat's; muster check looks at ports itself"),
+    (lambda text: '"schema": "muster.sweep/1"' in text[:_HEAD], "it is the manifest of a saved sweep; give the folder"),
+)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A file's bytes, unpacked, and its text with nothing that acts on a terminal. `caveats` say what of it was not there to be read."""
+
+    name: str
+    data: bytes
+    text: str
+    caveats: tuple[str, ...] = ()
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Its text, by lines."""
+        return Lines(self.text)
+
+    @cached_property
+    def document(self) -> Any:
+        """The JSON that it is; None where it is none."""
+        if not self.text[:64].lstrip().startswith(("{", "[")) or len(self.text) > MOST_BYTES:
+            return None
+        try:
+            return json.loads(self.text)
+        except (ValueError, RecursionError):
+            return None
+
+    @cached_property
+    def logs(self) -> tuple[Log, ...]:
+        """The boots of the kernel log that it is, or that it holds; none where no line has the form of a kernel log.
+
+        UsageError where it is longer than any kernel log.
+        """
+        # What makes a bug report long are blobs behind its kernel log.
+        data = self.data[:MOST_BYTES] if _BUG_REPORT in self.text[:_HEAD] else self.data
+        return tuple(log for log in read(data, self.name) if log.form != _NO_FORM)
+
+    def job_lines(self) -> int:
+        """How many tells of a job's log it holds."""
+        return sum(self.text.count(tell) for tell in _OF_JOBS)
+
+
+def open_file(path: str) -> Opened:
+    """The file at this path, `-` for standard input; UsageError where it cannot be read, is empty, or is longer than MOST."""
+    name = "standard input" if path == "-" else Path(path).name
+    try:
+        if path == "-":
+            packed = sys.stdin.buffer.read(MOST + 1)
+        else:
+            with Path(path).open("rb") as opened:
+                packed = opened.read(MOST + 1)
+    except OSError as error:
+        raise UsageError(f"{short(path)} cannot be read: {error.strerror}") from None
+    if len(packed) > MOST:
+        raise UsageError(f"{short(path)} is longer than {MOST // MIB} MiB; give the part that is of interest: tail -c {MOST} FILE")
+    return opened_of(packed, name)
+
+
+def opened_of(packed: bytes, name: str) -> Opened:
+    """The same for bytes that are at hand."""
+    data, caveats = unpack(packed, name, MOST)
+    if not data.strip():
+        raise UsageError(f"{short(name)} is empty: {caveats[0] if caveats else 'there is nothing to explain'}")
+    return Opened(clean(name, 200), data, plain(data)[0], tuple(caveats))
+
+
+def recognise(opened: Opened) -> Form:
+    """What kind of file it is; UsageError for one that is not known, with the kinds that are and the nearest guess."""
+    head = opened.text[:_HEAD]
+    if _BUG_REPORT in head:
+        return Form.BUG_REPORT
+    if "<nvidia_smi_log" in head or _QUERIED in head:
+        return Form.SMI
+    if flight.looks_like(opened.data):
+        return Form.FLIGHT
+    document = opened.document
+    if document is not None and (form := _of_json(document)) is not None:
+        return form
+    if any(f'"{root}"' in head for root in ROOTS):
+        return Form.DCGM
+    if TABLE.search(opened.text) is not None:
+        return Form.NCCL_TESTS
+    jobs = opened.job_lines()
+    kernel = sum(len(log.lines) for log in opened.logs) if len(opened.data) <= MOST_BYTES or not jobs else 0
+    if not jobs and not kernel:
+        raise UsageError(_unknown(opened))
+    return Form.JOB if jobs > kernel else Form.KERNEL
+
+
+def _of_json(document: Any) -> Form | None:
+    if not isinstance(document, Mapping):
+        return None
+    schema = document.get("schema")
+    if schema == "muster.recording/1":
+        return Form.RECORDING
+    if schema == "muster.check/1":
+        return Form.CHECK
+    if any(isinstance(document.get(root), Mapping) for root in ROOTS):
+        return Form.DCGM
+    if "out_of_bounds" in document and isinstance(document.get("results"), list):
+        return Form.NCCL_TESTS
+    return None
+
+
+def _unknown(opened: Opened) -> str:
+    known = ", ".join(form.value for form in Form)
+    guess = next((said for test, said in _NEAR if test(opened.text)), "")
+    if not guess and opened.text[:64].lstrip().startswith("{"):
+        guess = "it is JSON of none of these" if opened.document is not None else "it is JSON that ends early or is broken"
+    return f"{short(opened.name)} is no kind of file that muster explains ({known})" + (f": {guess}" if guess else "")
