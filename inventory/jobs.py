@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 import re
+import shutil
 import time
 from dataclasses import dataclass
 
@@ -62,6 +63,9 @@ def job(number: str, run: Run | None = None) -> Job:
     """The record of a job. Raises UsageError, one line with the next step, where there is none."""
     if _ID.fullmatch(number) is None:
         raise UsageError(f"{short(number)} is no job id, expected one such as 4711 or 4711_3")
+    if run is None and shutil.which("sacct") is None:
+        raise UsageError("sacct was not found: run this where Slurm's commands are, or name the nodes: "
+                         "muster blame --nodes 'gpu[001-016]' --since T --until T")
     try:
         return by_sacct(number, run)
     except UsageError as first:

@@ -15,6 +15,7 @@ _WORDS = {"COMPLETED": "completed", "FAILED": "failed", "NODE_FAIL": "ended as S
           "REQUEUED": "was requeued", "BOOT_FAIL": "did not start: a node did not boot", "DEADLINE": "reached its deadline",
           "RUNNING": "is running", "PENDING": "is waiting", "COMPLETING": "is ending", "SUSPENDED": "is suspended"}
 FINE = ("COMPLETED",)
+ORDERED = ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED", "REQUEUED", "NODE_FAIL", "OUT_OF_MEMORY")     # Slurm ended its tasks
 
 
 def ended(job: Job) -> str:

@@ -71,7 +71,9 @@ def headline(case: Case, first: Suspect | None, fold: Fold) -> str:
         return clean(f"nothing found; not measured: {'; '.join(named[:4])}{' ...' * (len(named) > 4)}", 300)
     one = first.main
     moment = _relative(one, case)
-    what = clean(one.what, 200) + (f" {moment}" if moment and one.weight not in _NOBODYS else "")
+    what = clean(one.what, 200)
+    if moment and one.weight not in _NOBODYS:
+        what += f" {moment}" if moment[0].isdecimal() else f", {moment}"
     if first.shared is not None:
         nodes = fold(each.node for each in first.evidence)
         return f"{first.shared.kind} {clean(first.shared.name, 80)}: {len(first.evidence)} nodes of it ({nodes}) show the same, {what}; " \

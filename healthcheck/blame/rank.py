@@ -32,6 +32,7 @@ _ALIKE = 3              # nodes that show the same
 _SHARE = 0.5            # of the job's nodes behind one thing
 _BESIDE = 15.0          # for each further word of another kind on the same node
 _WIDE = 20.0
+_ALSO = ("oom", "lost")
 _FAULTS = (Weight.DEVICE, Weight.LOST, Weight.NETWORK, Weight.HOST)
 _BACKED_BY = (Weight.DEVICE, Weight.DEED, Weight.LOST, Weight.NETWORK, Weight.HOST, Weight.USER, Weight.LEAD)
 
@@ -53,7 +54,8 @@ class Suspect:
     @property
     def sure(self) -> str:
         """certain, likely or a guess."""
-        if self.score >= 90 and self.main.sure and (self.main.exact or self.shared is not None):
+        told = self.score >= 90 or self.main.group == "oom"
+        if told and self.main.sure and (self.main.exact or self.shared is not None):
             return "certain"
         return "likely" if self.score >= 55 else "a guess"
 
@@ -66,8 +68,10 @@ class Suspect:
 def suspects(case: Case) -> list[Suspect]:
     """All that something speaks against, the most likely first; those of a score under LEAST are what others show."""
     by_node: dict[str, list[Evidence]] = defaultdict(list)
+    whose = {one.group: one.node for one in reversed(case.evidence) if one.node}
     for one in case.evidence:
-        by_node[one.node].append(one)
+        # What was said of the job, and of one of its nodes, too, is of that node.
+        by_node[one.node or (whose.get(one.group, "") if one.group in _ALSO else "")].append(one)
     alone = [_of_node(node, found, case) for node, found in by_node.items()]
     wide = _shared(alone, case)
     behind = {node for suspect in wide if suspect.shared is not None for node in suspect.shared.nodes}

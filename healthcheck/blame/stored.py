@@ -153,7 +153,7 @@ def _counted(store: Store, window: Window) -> Iterator[Evidence]:
             weight, words, owner = _COUNTERS[name]
             said = f"{name} went from {last[1]:.0f} to {value:.0f}"
             yield Evidence(node, weight, f"{slot}: {words.format(int(value - last[1]))}", "counters of sweeps",
-                           max(last[0], window.start - AFTER), time, said, owner, "", sure=False, group=name)
+                           max(last[0], window.start - AFTER), time, said, owner, group=name)
 
 
 def _done(store: Store, window: Window) -> Iterator[Evidence]:

@@ -65,6 +65,7 @@ def _case(job: str | None, nodes: str | None, since: str | None, until: str | No
           rules: str | None, state: str | None) -> Case:
     from healthcheck.blame import ofjob
     from healthcheck.blame.evidence import Case
+    from healthcheck.blame.oflogs import evidence as evidence_of
     from healthcheck.blame.oflogs import failed
 
     record = _record(job, nodes, since, until)
@@ -75,6 +76,7 @@ def _case(job: str | None, nodes: str | None, since: str | None, until: str | No
     stored, incidents = _stored(window, state, unmeasured, looked)
     evidence += stored
     log = _logs(logs, window, rules, evidence, unmeasured, looked)
+    evidence += evidence_of(log, window, ordered=record is not None and record.state in ofjob.ORDERED)
     first = failed(log)
     began = min(first, window.end) if first is not None and first >= window.start else window.end
     fine = record is not None and record.state in ofjob.FINE
@@ -175,16 +177,14 @@ def _logs(names: tuple[str, ...], window: Window, rules: str | None, evidence: l
         for node, name, text in kernel:
             evidence += ofkernel.evidence(text, node, name, clock, judges)
             looked.append(f"kernel log {name}")
-    logs = [(name, read_one(name, data, clock)) for name, data in of_job]
+    logs = [(name, oflogs.fitting(read_one(name, data, clock), window)) for name, data in of_job]
     for name, log in logs:
         unmeasured += log.caveats
         if log.forms:
             looked.append(f"{name} ({', '.join(log.forms)})")
     if not any(log.forms for _, log in logs):
         unmeasured.append("the job's own logs: none that was given is one")
-    whole = merged(log for _, log in logs)
-    evidence += oflogs.evidence(whole, window)
-    return whole
+    return merged(log for _, log in logs)
 
 
 def _given(text: str, window: Window) -> tuple[str, str]:

@@ -33,6 +33,7 @@ class Kind(Enum):
     PREEMPTED = "preempted"
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
+    STEP_CANCELLED = "step-cancelled"   # by a person, or by srun as one of its tasks failed: the line does not say
 
 
 @dataclass(frozen=True)

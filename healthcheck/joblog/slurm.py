@@ -21,7 +21,8 @@ from inventory.nodeset import expand
 
 _TASKS = re.compile(r"srun: error: (?P<nodes>[\w.\[\],-]{1,400}): tasks? (?P<tasks>[\d,-]{1,200}): (?P<text>[^\n]{1,200})")
 _OOM = re.compile(r"slurmstepd(?:-[\w.-]{1,100})?: error: [^\n]{0,80}?Detected (\d{1,9}) oom[_-]kill event")
-_ENDED = re.compile(r"\*\*\* (?:JOB|STEP) [\w.+]{1,40} ON (?P<node>[\w.-]{1,253}) (?:CANCELLED AT (?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
+_ENDED = re.compile(r"\*\*\* (?P<what>JOB|STEP) [\w.+]{1,40} ON (?P<node>[\w.-]{1,253}) "
+                    r"(?:CANCELLED AT (?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
                     r"(?: DUE TO (?P<why>[A-Z ]{3,40}))?|FAILED \(|(?P<ume>UNCORRECTABLE MEMORY ERROR) AT (?P<at>\S{19}))")
 _LOST = re.compile(r"(?:srun|salloc): error: Node failure on (?P<nodes>[\w.\[\],-]{1,400})")
 _LAUNCH = re.compile(r"srun: error: (?:Task launch for \S{1,60} failed on node (?P<node>[\w.-]{1,253})|[^\n]{0,40}task \d+ launch failed)"
@@ -62,7 +63,7 @@ class Slurm:
             if ended["ume"]:
                 yield JobEvent(Kind.MEMORY_ERROR, ended["ume"], number, ended["node"])
             elif ended["time"]:
-                kind = _WHY.get((ended["why"] or "").strip(), Kind.CANCELLED)
+                kind = _WHY.get((ended["why"] or "").strip(), Kind.CANCELLED if ended["what"] == "JOB" else Kind.STEP_CANCELLED)
                 # Who prints this is the step's first node; which node failed, it does not say.
                 yield JobEvent(kind, line.strip(), number, "" if kind is Kind.NODE_FAIL else ended["node"], time=time)
         elif (lost := _LOST.search(line)) is not None:
