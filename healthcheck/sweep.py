@@ -13,6 +13,7 @@ from pathlib import Path
 from healthcheck import program, reply, saved
 from healthcheck.agent.fetch import Agents
 from healthcheck.assess import Assessed, Assessment
+from healthcheck.baseline.wholeboot import whole_boot
 from healthcheck.lease import Lease
 from healthcheck.looks import Looks
 from healthcheck.probes import Effect, Probe, ProbeSet
@@ -117,6 +118,7 @@ def live(
             for answer in chain(others, replies):
                 recording = within(reply.decode(answer, limit=bounds.reply_bytes), asked.get(answer.node, sent))
                 previous = looks.read(recording.node) if looks and recording.host else None
+                recording = whole_boot(recording, previous)
                 if agents is not None:
                     recording, previous = agents.look(recording, probe_set)
                 assessment.add(recording, previous)

@@ -13,6 +13,7 @@ from healthcheck.agent.places import LOOKS
 from healthcheck.agent.said import Said, nagios
 from healthcheck.agent.unjudged import failed, unknown
 from healthcheck.assess import Assessment
+from healthcheck.baseline.wholeboot import whole_boot
 from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
 from healthcheck.looks import Looks
 from healthcheck.outcome import NodeReport, NodeState, Origin, Severity, Status, exit_code, unknowns
@@ -49,6 +50,7 @@ def judged(found: Installed, look: Look, result: dict[str, Any], state: Folder, 
         return unknown(dict(result, recording=to_json(recording)), result, clean(error), Origin.MUSTER.value, began)
     profiles = (result["profile"],) if result["profile"] else ()
     previous = looks.read(own.name)
+    recording = whole_boot(recording, previous)
     assessment = Assessment([own], ruleset, found.node.get("default_sku"), (), profiles)
     assessment.add(recording, previous)
     (report,) = assessment.finish().reports
