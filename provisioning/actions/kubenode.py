@@ -9,6 +9,7 @@ What we put on a node is three things, and all go together:
 One boolean is shared by all who cordon, and agents that restart nodes one by one (kured, upgrade controllers) set it and clear it for their
 own ends. The taint is why such a cycle does not give a sick node back: it stays until we, or a person by hand, take it away. In turn the
 server notes who set the boolean last (metadata.managedFields): where that was somebody else, it is theirs, and stays when we release.
+Of a node on which it notes nothing (one that was made without a label, or long ago), the boolean goes with our mark.
 
 NoSchedule, never NoExecute: what runs goes on. Taints of others are kept as they are and never taken for a hold: most say for whom a node
 is, and those of the node controller (node.kubernetes.io/not-ready, unreachable, unschedulable) come and go by themselves.

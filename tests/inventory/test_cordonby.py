@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inventory.errors import InventoryError
 from inventory.load import load_inventory, parse_with_origins
-from inventory.model import By, CordonBy
+from inventory.model import By, CordonBy, InKubernetes
 from tests.command import muster
 
 
@@ -25,18 +25,33 @@ def read(text: str) -> CordonBy | None:
     ("cordon: {hostfile: bad-hosts}", CordonBy(By.HOSTFILE, "/site/bad-hosts")),
     ("cordon: {golden: /shared/good}", CordonBy(By.GOLDEN, "/shared/good")),
     ("cordon: {command: [site-cordon, --level, 02, 2]}", CordonBy(By.COMMAND, argv=("site-cordon", "--level", "02", "2"))),
+    ("cordon: kubernetes", CordonBy(By.KUBERNETES, kubernetes=InKubernetes())),
+    ("cordon: {kubernetes: {}}", CordonBy(By.KUBERNETES, kubernetes=InKubernetes())),
+    ("cordon: {kubernetes: {config: kube/config, context: train, name: '{node}.example.org', condition: true}, seconds: 5}",
+     CordonBy(By.KUBERNETES, seconds=5, kubernetes=InKubernetes("/site/kube/config", "train", "{node}.example.org", None, True))),
+    ("cordon: {kubernetes: {label: example.org/machine}}", CordonBy(By.KUBERNETES, kubernetes=InKubernetes(label="example.org/machine"))),
     ("cordon:\n  command:\n  - bin/cordon\n  seconds: 2.5", CordonBy(By.COMMAND, argv=("/site/bin/cordon",), seconds=2.5)),
 ])
 def test_a_site_chooses_one_way_and_paths_are_those_of_the_file(text: str, found: CordonBy | None) -> None:
     assert read(text) == found
 
 
-WAYS = "expected slurm, {hostfile: FILE}, {golden: FILE} or {command: [PROGRAM, ...], seconds: 30}"
+WAYS = ("expected slurm, kubernetes, {hostfile: FILE}, {golden: FILE}, {kubernetes: {context: NAME}} "
+        "or {command: [PROGRAM, ...], seconds: 30}")
 
 
 @pytest.mark.parametrize(("text", "error"), [
     ("cordon:", f"/site/muster.yaml:2:8: cordon is empty, {WAYS}"),
-    ("cordon: kubernetes", f"/site/muster.yaml:2:9: cordon is 'kubernetes', {WAYS}"),
+    ("cordon: kubernetis", f"/site/muster.yaml:2:9: cordon is 'kubernetis', {WAYS}"),
+    ("cordon: {kubernetes: train}", "/site/muster.yaml:2:22: cordon.kubernetes is 'train', expected {context: NAME}, config, name, label, condition"),
+    ("cordon: {kubernetes: {contxt: a}}", "/site/muster.yaml:2:23: unknown key 'contxt' in cordon.kubernetes; did you mean context?"),
+    ("cordon: {kubernetes: {context: 7}}", "/site/muster.yaml:2:32: cordon.kubernetes.context is the number 7, expected the name of a context"),
+    ("cordon: {kubernetes: {name: gpu}}", "/site/muster.yaml:2:29: cordon.kubernetes.name is 'gpu', expected a node's name with {node} in it"),
+    ("cordon: {kubernetes: {name: '{node}/x'}}", "/site/muster.yaml:2:29: cordon.kubernetes.name is '{node}/x', expected a node's name"),
+    ("cordon: {kubernetes: {label: 'a b'}}", "/site/muster.yaml:2:30: cordon.kubernetes.label is 'a b', expected the name of a label, such as"),
+    ("cordon: {kubernetes: {name: '{node}', label: a}}", "/site/muster.yaml:2:39: cordon.kubernetes.label and name are two ways to find a node"),
+    ("cordon: {kubernetes: {condition: yes please}}", "/site/muster.yaml:2:34: cordon.kubernetes.condition is 'yes please', expected true or false"),
+    ("cordon: {kubernetes: {}, hostfile: a}", f"/site/muster.yaml:2:9: cordon names 2 ways to keep jobs away, {WAYS}"),
     ("cordon: [slurm]", f"/site/muster.yaml:2:9: cordon is a list, {WAYS}"),
     ("cordon: {}", f"/site/muster.yaml:2:9: cordon names 0 ways to keep jobs away, {WAYS}"),
     ("cordon: {seconds: 3}", f"/site/muster.yaml:2:9: cordon names 0 ways to keep jobs away, {WAYS}"),
@@ -44,7 +59,7 @@ WAYS = "expected slurm, {hostfile: FILE}, {golden: FILE} or {command: [PROGRAM, 
     ("cordon: {hostfil: a}", "/site/muster.yaml:2:10: unknown key 'hostfil' in cordon; did you mean hostfile?"),
     ("cordon: {golden: [a]}", "/site/muster.yaml:2:18: cordon.golden is a list, expected a file name"),
     ("cordon: {golden: 7}", "/site/muster.yaml:2:18: cordon.golden is the number 7, expected a file name"),
-    ("cordon: {golden: a, seconds: 3}", "/site/muster.yaml:2:21: cordon.seconds goes with a command only"),
+    ("cordon: {golden: a, seconds: 3}", "/site/muster.yaml:2:21: cordon.seconds goes with a command or kubernetes only"),
     ("cordon: {command: act --now}", "/site/muster.yaml:2:19: cordon.command is 'act --now', expected a list of a program and its words"),
     ("cordon: {command: []}", "/site/muster.yaml:2:19: cordon.command is a list, expected a list of a program and its words"),
     ("cordon: {command: [a, '']}", "/site/muster.yaml:2:23: cordon.command is ''"),
@@ -62,7 +77,7 @@ def test_what_is_no_choice_is_one_line_with_its_place(text: str, error: str) -> 
 
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5) | st.just("slurm"),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["hostfile", "golden", "command", "seconds", "x"]), inner)))
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["hostfile", "golden", "command", "kubernetes", "config", "name", "seconds", "x"]), inner)))
 def test_no_value_raises_anything_but_one_line(value: object) -> None:
     try:
         read(f"cordon: {json.dumps(value)}")
@@ -77,6 +92,8 @@ def test_check_and_show_say_what_keeps_jobs_away(tmp_path: Path) -> None:
     assert f"  cordon: command {tmp_path}/bin/act 'a b' (at most 5 s)\n" in muster("inventory", "show", "gpu1", home=tmp_path).stdout
     shown = json.loads(muster("inventory", "show", "gpu1", "--format", "json", home=tmp_path).stdout)
     assert shown["cordon"] == {"by": "command", "path": None, "argv": [f"{tmp_path}/bin/act", "a b"]}
+    file.write_text("version: 1\ncordon: {kubernetes: {config: k, context: train, name: '{node}.x'}}\nnodes: {gpu1: }\n")
+    assert f"  cordon     kubernetes config {tmp_path}/k, context train, nodes as {{node}}.x\n" in muster("inventory", "check", home=tmp_path).stdout
     file.write_text("version: 1\ncordon: slurm\nnodes: {gpu1: }\n")
     assert "  cordon     slurm\n" in muster("inventory", "check", home=tmp_path).stdout
     file.write_text("version: 1\nnodes: {gpu1: }\n")

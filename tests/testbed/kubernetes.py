@@ -2,7 +2,7 @@
 
 Real: a new node is tainted not-ready; an object is replaced whole, if its resourceVersion is the newest (409); what a main resource's PUT
 says of `status` is not taken; a merge patch replaces a list, a strategic one merges conditions by type and taints by key; a bad taint is
-422; managedFields name who set a field; lists come in pages, whose token is worth nothing (410) once it is old. Faults are injected.
+422; managedFields name who set a field, once an object has any: one made without labels has none and gets none; lists come in pages, whose token is worth nothing (410) once it is old. Faults are injected.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ class Cluster:
             spec = new.setdefault("spec", {})
             spec["taints"] = [*spec.get("taints", []), {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
             new.setdefault("status", {})
+            if about.get("labels"):
+                about["managedFields"] = [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                                           "fieldsV1": {"f:metadata": {"f:labels": {}}}}]
         check(new, kind)
         getattr(self, kind)[name] = new
         return new
@@ -91,7 +94,7 @@ class Cluster:
             if kept["spec"].get("unschedulable") is False:      # omitempty
                 del kept["spec"]["unschedulable"]
         check(kept, "nodes")
-        if kept["spec"].get("unschedulable") != old["spec"].get("unschedulable"):
+        if old["metadata"].get("managedFields") and kept["spec"].get("unschedulable") != old["spec"].get("unschedulable"):
             others = [one for one in old["metadata"].get("managedFields", []) if one["fieldsV1"] != _FIELDS]
             mine = [{"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": _FIELDS}]
             kept["metadata"]["managedFields"] = [*others, *(mine if kept["spec"].get("unschedulable") else [])]
@@ -294,8 +297,9 @@ class Serving:
 
     def add(self, name: str, labels: dict[str, str] | None = None, taints: list[Json] | None = None) -> None:
         """A node registers itself."""
-        status, found = self.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": labels or {}},
-                                                           "spec": {"taints": taints or []}}, manager="kubelet")
+        status, found = self.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "spec": {"taints": taints or []},
+                                                           "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}},
+                                 manager="kubelet")
         assert status == 201, found
 
     def pod(self, name: str, node: str, gpus: int = 0, phase: str = "Running", **spec: Any) -> None:
@@ -355,5 +359,5 @@ def certified(folder: Path) -> tuple[Path, Path]:
             .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).sign(key, hashes.SHA256()))
     (folder / "tls.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "tls.key").write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    (folder / "tls.key").write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()))
     return folder / "tls.crt", folder / "tls.key"

@@ -8,12 +8,13 @@ from types import MappingProxyType
 import pytest
 
 from inventory.errors import UsageError
-from inventory.model import By, CordonBy, Inventory
+from inventory.model import By, CordonBy, InKubernetes, Inventory
 from provisioning.actions.base import Reboots
 from provisioning.actions.choose import Options, backend
 from provisioning.actions.command import Command
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
+from provisioning.actions.kubernetes import Kubernetes
 from provisioning.actions.slurm import Slurm
 from tests.command import muster
 
@@ -37,6 +38,7 @@ def test_the_inventory_chooses_and_the_command_line_chooses_first(scontrol: None
     assert isinstance(golden, GoldenSet) and golden.path == Path("/a")
     command = backend(site(CordonBy(By.COMMAND, argv=("act", "x"), seconds=3)))
     assert isinstance(command, Command) and (command.argv, command.seconds) == (("act", "x"), 3)
+    assert isinstance(backend(site(CordonBy(By.KUBERNETES, kubernetes=InKubernetes()))), Kubernetes)
     chosen = backend(site(CordonBy(By.SLURM)), Options(golden="/b"))
     assert isinstance(chosen, GoldenSet) and chosen.path == Path("/b")
     assert isinstance(backend(site(CordonBy(By.GOLDEN, "/a")), Options(hostfile="/b")), HostFile)

@@ -15,13 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.store.cordons import State, open_cordons
-from healthcheck.store.file import opened
+from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
 from provisioning.actions.base import ActionError, Condition, Holder, number_of
 from provisioning.actions.kubeapi import Api, Refused
 from provisioning.actions.kubenode import KEY, STARTUP, cordoned, gpu_pod, held_of, proven, released, unproven
 from provisioning.actions.kubernetes import Kubernetes
+from provisioning.lease.cordoned import Cordoned
+from provisioning.lease.take import Lessor, give_back, take
 from tests.command import MUSTER, environment, muster
 from tests.testbed import apiserver
 from tests.testbed.kubernetes import TOKEN, Cluster, Json, Serving, kubeconfig, serving
@@ -135,6 +137,18 @@ def test_who_cordons_a_node_of_ours_keeps_it_when_we_release(bed: Serving) -> No
     assert (back.held(["gpu1"])["gpu1"].holder, back.held(["gpu1"])["gpu1"].number) == (Holder.OTHERS, None)
 
 
+def test_where_the_server_does_not_say_who_set_it_the_mark_decides(bed: Serving) -> None:
+    for name in ("old1", "old2"):       # made without labels, so that nobody's fields are tracked
+        assert bed.ask("POST", "/api/v1/nodes", {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}})[0] == 201
+    back = through(bed)
+    back.isolate("old1", "muster#1: fan")
+    bed.patch("old2", {"spec": {"unschedulable": True}})
+    assert {node: (one.holder, one.reason) for node, one in back.held(["old1", "old2"]).items()} == {
+        "old1": (Holder.US, "muster#1: fan"), "old2": (Holder.OTHERS, "unschedulable")}
+    back.release("old1")
+    assert "unschedulable" not in spec(bed, "old1") and keys(bed, "old1") == ["node.kubernetes.io/not-ready"]
+
+
 def test_a_node_that_somebody_cordoned_is_theirs_also_when_they_were_faster_by_a_moment(bed: Serving) -> None:
     bed.patch("gpu1", {"spec": {"unschedulable": True}})
     back = through(bed)
@@ -217,6 +231,45 @@ def test_a_pod_that_has_a_gpu_is_a_job_until_it_is_over(bed: Serving) -> None:
     assert back.running(["gpu1", "gpu2"]) == {"gpu1": "pod default/waits has nvidia.com/gpu: 8 there"}
     bed.pod("runs", "gpu2", gpus=1)
     assert back.running(["gpu2", *(f"other{n}" for n in range(20))]) == {"gpu2": "pod default/runs has nvidia.com/gpu: 1 there"}
+
+
+def lessor(store: Store, bed: Serving) -> Lessor:
+    return Lessor(store, Cordoned(store, through(bed), time.time), "me", time.time)
+
+
+def test_a_lease_is_a_cordon_on_a_node_whose_gpus_no_pod_has(bed: Serving, tmp_path: Path) -> None:
+    bed.pod("runs", "gpu2", gpus=1)
+    bed.pod("exporter", "gpu1")
+    with opened(tmp_path / "leases", make=True) as store:
+        ours = lessor(store, bed)
+        taken = take(ours, ["gpu1", "gpu2", "gpu3"], 600, "diag")
+        assert taken.nodes == ("gpu1",) and taken.unsaid == frozenset() and taken.entry is not None
+        assert taken.refused == {"gpu2": "pod default/runs has nvidia.com/gpu: 1 there", "gpu3": "kubernetes does not know it"}
+        assert (mark(bed, "gpu1") or "").startswith(f"muster#1: {taken.entry.name}: diag") and mark(bed, "gpu2") is None
+        assert give_back(ours, taken.entry, "over") == ""
+        assert mark(bed, "gpu1") is None and KEY not in keys(bed, "gpu1") and "unschedulable" not in spec(bed, "gpu1")
+
+
+def test_a_pod_that_comes_while_a_lease_is_taken_ends_it_for_that_node(fake: Serving, tmp_path: Path) -> None:
+    cluster = cluster_of(fake)
+
+    def fault(method: str, path: str) -> None:
+        if method == "PUT":
+            cluster.pods["late"] = {"metadata": {"name": "late", "namespace": "a"}, "status": {"phase": "Pending"}, "spec": {
+                "nodeName": "gpu1", "containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
+
+    cluster.faults = fault
+    with opened(tmp_path / "leases", make=True) as store:
+        taken = take(lessor(store, fake), ["gpu1"], 600, "diag")
+        assert taken.nodes == () and taken.refused == {"gpu1": "pod a/late has nvidia.com/gpu: 8 there"}
+        assert mark(fake, "gpu1") is None and open_cordons(store) == []
+
+
+def test_where_pods_cannot_be_listed_nothing_is_leased(fake: Serving, tmp_path: Path) -> None:
+    cluster_of(fake).faults = lambda method, path: 403 if path.startswith("/api/v1/pods") else None
+    with opened(tmp_path / "leases", make=True) as store, pytest.raises(ActionError, match="does not allow it"):
+        take(lessor(store, fake), ["gpu1"], 600, "diag")
+    assert mark(fake, "gpu1") is None
 
 
 @pytest.mark.parametrize(("pod", "why"), [
@@ -457,8 +510,8 @@ def test_a_certificate_that_nobody_vouches_for_ends_it(fake: Serving, tmp_path: 
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("", "Invalid kube-config file"), ("a: [", "cannot be used (ParserError)"), ("[1]", "cannot be used"),
-    ("apiVersion: v1\nkind: Config\nclusters: []\nusers: [{name: u, user: {token: s3cret-t0ken}}]\ncontexts: []\n", "Invalid kube-config file"),
+    ("", "Invalid kube-config"), ("a: [", "cannot be used (ParserError)"), ("[1]", "cannot be used"),
+    ("apiVersion: v1\nkind: Config\nclusters: []\nusers: [{name: u, user: {token: s3cret-t0ken}}]\ncontexts: []\n", "Invalid kube-config"),
     ("token: s3cret-t0ken\n  x: y", "cannot be used (ScannerError)"),
 ])
 def test_a_kubeconfig_that_is_none_is_one_line_without_its_secrets(tmp_path: Path, text: str, said: str) -> None:

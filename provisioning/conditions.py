@@ -1,0 +1,30 @@
+"""What each node shows of itself where people look for it: the verdict of triage, as a condition of the back end's (`Tells`)."""
+
+from __future__ import annotations
+
+from healthcheck.outcome import NodeState
+from healthcheck.triage.past import Fleet
+from healthcheck.triage.plan import Plan
+from healthcheck.triage.policy import Isolation, Policy
+from provisioning.actions.base import Condition
+
+
+def conditions(fleet: Fleet, plan: Plan, policy: Policy) -> dict[str, Condition]:
+    """By node: False for one that jobs must keep away from or that fails a critical rule, Unknown where it is not measured, or True."""
+    verdicts = {verdict.node: verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE}
+    found = {}
+    for past in fleet.nodes:
+        if (verdict := verdicts.get(past.node)) is not None:
+            found[past.node] = Condition("False", _word(verdict.fault), verdict.why)
+        elif past.state in ("", NodeState.UNKNOWN.value) or fleet.now - past.seen > policy.fresh_hours * 3600:
+            found[past.node] = Condition("Unknown", "NotMeasured", f"no sweep of the last {policy.fresh_hours:g} h can say how it is")
+        elif past.state == NodeState.UNHEALTHY.value:
+            found[past.node] = Condition("False", "Unhealthy", "a critical rule fails; triage has not decided on it yet")
+        else:
+            found[past.node] = Condition("True", _word(past.state), "muster found nothing that keeps jobs away")
+    return found
+
+
+def _word(text: str) -> str:
+    """In the form of a reason: gpu-fell-off is GpuFellOff."""
+    return "".join(part.title() for part in text.split("-"))
