@@ -55,9 +55,11 @@ def triage(
     from inventory.errors import MusterError
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
+    from provisioning import newnodes
     from provisioning import triage as doing
-    from provisioning.actions.base import ActionError
+    from provisioning.actions.base import ActionError, Tells
     from provisioning.actions.choose import Options, backend
+    from provisioning.conditions import conditions
 
     if close_breaker and not act:
         raise UsageError("--close-breaker changes what triage does from now on: it goes with --apply")
@@ -84,6 +86,9 @@ def triage(
                 trouble = str(error)
                 fleet, silenced = _fleet(store, there, policy, None)
             plan = _print(store, fleet, policy, form, silenced, trouble)
+            if through is not None and not trouble:
+                for one in newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True):
+                    click.echo(f"{one.node}: {one.said}", err=form == "json")
         if form == "text" and plan.steps:
             click.echo("This is a plan: muster triage --apply does it.")
         return _code(plan, [])
@@ -101,6 +106,15 @@ def triage(
             raise ActionError(f"{error}; the verdicts are kept, and nothing was done: the next muster triage --apply does it") from None
         plan = _print(store, fleet, policy, form, silenced, "")
         done = doing.apply(store, through, plan, name, time.time, lambda one: click.echo(f"{one.node}: {one.said}", err=form == "json"))
+        new = newnodes.admit(store, through, fleet, plan, policy, name, time.time)
+        for one in new:
+            click.echo(f"{one.node}: {one.said}", err=form == "json")
+        done += new
+        if isinstance(through, Tells):
+            try:
+                through.tell(conditions(fleet, plan, policy))
+            except ActionError as error:    # what was to be done is done
+                click.echo(f"note: what nodes show of themselves is as it was: {error}", err=True)
     return _code(plan, done)
 
 
