@@ -27,14 +27,15 @@ LOCK = "triage.lock"
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Only one triage acts in a state folder; raises UsageError for the second. The lock goes with the process."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def alone(folder: Path, lock: str = LOCK, what: str = "triage") -> Iterator[None]:
+    """Only one triage (or what else has a lock of this name) acts in a state folder; raises UsageError for the second. The lock goes with
+    the process."""
+    descriptor = os.open(folder / lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UsageError(f"another muster triage --apply is at work (see: fuser {folder / LOCK})") from None
+            raise UsageError(f"another muster {what} --apply is at work (see: fuser {folder / lock})") from None
         yield
     finally:
         os.close(descriptor)

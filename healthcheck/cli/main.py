@@ -27,6 +27,7 @@ COMMANDS = {
     "triage": ("provisioning.cli.triage:triage", "Decide what is to be done about nodes, and do it."),
     "incident": ("healthcheck.cli.incident:incident", "List, show and close causes that several nodes share."),
     "cordon": ("provisioning.cli.cordon:cordon", "Keep new jobs away from nodes, and list where we do."),
+    "remediate": ("provisioning.cli.remediate:remediate", "Mend nodes by a step that the policy names, and say whether it helped."),
     "reboot": ("provisioning.cli.reboot:reboot", "Restart nodes that we hold, when their jobs have ended."),
     "uncordon": ("provisioning.cli.cordon:uncordon", "Give nodes back to jobs."),
     "lease": ("provisioning.cli.lease:lease", "List leases of disruptive work, and give back what was left."),

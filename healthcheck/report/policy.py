@@ -30,6 +30,11 @@ NUMBERS: Mapping[str, str] = {
     "flap.times": "times that a fault came make it flap: it then holds on",
     "flap.hours": "hours within which they count",
     "flap.calm_hours": "hours that it must have been away to be over",
+    "remediation.attempts": "times that a step is taken on a node, before a person inspects it",
+    "remediation.days": "days within which they count",
+    "remediation.at_once": "nodes on which a step is taken at a time, all in one failure domain",
+    "remediation.settle_seconds": "seconds that the check that failed may take to pass after a step",
+    "remediation.back_minutes": "minutes that a node may take to answer after a reboot",
     "requalify.profile": "profile under which a node shows that it may be returned",
     "requalify.sweeps": "looks under it, all after the repair, that had nothing against the node",
     "breaker.number": "new isolations at most in the window",
@@ -62,6 +67,7 @@ def numbers(policy: Policy) -> dict[str, Any]:
     for section in ("ours", "climb", "repeat", "flap", "requalify", "breaker"):
         found |= {f"{section}.{key}": value for key, value in vars(getattr(policy, section)).items()}
     found |= {f"breaker.domains.{kind}": most for kind, most in policy.breaker.domains.items()}
+    found |= {f"remediation.{key}": value for key, value in vars(policy.remediation).items() if key != "uses"}
     return {name: found.get(name) for name in NUMBERS}
 
 

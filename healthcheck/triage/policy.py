@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from healthcheck.outcome import Owner, Repair, Severity
+from healthcheck.triage.remediation import Remediation
 
 
 class Isolation(Enum):
@@ -133,6 +134,7 @@ class Policy:
     wedged: int
     fresh_hours: float = 24.0
     files: tuple[str, ...] = ()
+    remediation: Remediation = field(default_factory=Remediation)
 
     def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:
         """The kind that such a problem is of; None where the policy has nothing to say of it."""

@@ -19,6 +19,7 @@ from healthcheck.ruleset import Ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.triage.policy import BreakerPolicy, Climb, FaultKind, Flap, Isolation, Of, Ours, Policy, Repeat, Requalify
 from healthcheck.triage.policyform import FLAG, GLOB, NAME, TEXT, Form, real, several, value, whole, word, yet
+from healthcheck.triage.remediation import Remediation, Step, Use
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
@@ -44,6 +45,10 @@ _SECTIONS: Mapping[str, Mapping[str, Form]] = {
         "number": whole(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS, "reserve": whole(0, 100_000),
         "close_hours": yet(_HOURS),
     },
+    "remediation": {"attempts": _COUNT, "days": _DAYS, "at_once": whole(1, 1024), "settle_seconds": real(1, 3600),
+                    "back_minutes": real(0.1, 24 * 60)},
+    **{f"remediation.{step.value}": {"faults": several("ids of faults", NAME), "rules": several("globs over the ids of rules", GLOB),
+                                     "enabled": FLAG} for step in Step},
     "breaker.domains": {kind: yet(whole(1, 100_000)) for kind in DOMAINS},
 }
 _TOP = ("faults", *(name for name in _SECTIONS if "." not in name))
@@ -97,7 +102,7 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
     for of, name, what in _ALWAYS:
         if not any(_covers_all(kind, of) for kind in kinds):
             raise _uncovered(of, what, draft.faults.get(name), end)
-    sections = {name: _section(draft, name, end) for name in _TOP[1:]}
+    sections = {name: _section(draft, name, end) for name in _TOP[1:] if name != "remediation"}
     if (profile := sections["requalify"]["profile"]) not in ruleset.profiles:
         guess = nearest(profile, ruleset.profiles) or f"; there are {', '.join(sorted(ruleset.profiles)) or 'none'}"
         raise RulesError(f"requalify: profile: no such profile: {profile!r}{guess}", draft.marks["requalify.profile"])
@@ -106,6 +111,7 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
         kinds, Climb(**sections["climb"]), Repeat(**sections["repeat"]), Flap(**sections["flap"]), Requalify(**sections["requalify"]),
         Ours(**sections["ours"]), BreakerPolicy(**sections["breaker"], domains=MappingProxyType(domains)), sections["wedged"]["sweeps"],
         sections["fresh"]["hours"], tuple(draft.files),
+        _remediation(draft, tuple(made), end),
     )
     faults = {f"faults.{name}.{key}": mark for name, entry in draft.faults.items() for key, mark in entry.marks.items()}
     return Loaded(policy, MappingProxyType({**faults, **draft.marks}), MappingProxyType(out))
@@ -163,8 +169,19 @@ def _section(draft: _Draft, name: str, mark: Mark) -> dict[str, Any]:
     found = draft.sections[name]
     for key, form in _SECTIONS[name].items():
         if key not in found:
-            raise RulesError(f"{name}: {key} is missing: expected {form.phrase}", mark)
+            raise RulesError(f"{name.replace('.', ': ')}: {key} is missing: expected {form.phrase}", mark)
     return found
+
+
+def _remediation(draft: _Draft, faults: Sequence[str], mark: Mark) -> Remediation:
+    """The steps that a file names, with what they are for; raises RulesError for a fault that there is not."""
+    uses = {step: Use(**_section(draft, f"remediation.{step.value}", mark)) for step in Step if draft.sections[f"remediation.{step.value}"]}
+    for step, use in uses.items():
+        for name in use.faults:
+            if name not in faults:
+                raise RulesError(f"remediation: {step.value}: faults: no such fault: {name!r}{nearest(name, faults)}",
+                                 draft.marks[f"remediation.{step.value}.faults"])
+    return Remediation(**draft.sections["remediation"], uses=MappingProxyType(uses))
 
 
 def _fault(entry: Entry, all_: Collection[str]) -> FaultKind:

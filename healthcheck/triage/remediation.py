@@ -1,0 +1,47 @@
+"""What the policy may say of remediation: it names steps, of a fixed list, for kinds of fault; what a step does is not for it to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+
+class Step(Enum):
+    """The steps that there are (`provisioning.remediate.steps` says what each does), in the order in which they are considered."""
+
+    RESTART_FABRIC_MANAGER = "restart-fabric-manager"
+    RESTART_PERSISTENCED = "restart-persistenced"
+    RESTART_DOCKER = "restart-docker"
+    RESTART_CONTAINERD = "restart-containerd"
+    LOAD_NVIDIA = "load-nvidia"
+    LOAD_NVIDIA_UVM = "load-nvidia-uvm"
+    LOAD_NVIDIA_PEERMEM = "load-nvidia-peermem"
+    LOAD_MLX5_IB = "load-mlx5-ib"
+    RESET_GPU = "reset-gpu"
+    REBOOT = "reboot"
+
+
+@dataclass(frozen=True)
+class Use:
+    """For which faults, by their ids, and which of their rules, by globs, a step is. One that is not `enabled` a person must name."""
+
+    faults: tuple[str, ...]
+    rules: tuple[str, ...]
+    enabled: bool = False
+
+
+@dataclass(frozen=True)
+class Remediation:
+    """A step is taken `attempts` times on a node within `days`, at `at_once` nodes at a time; then a person inspects it.
+
+    Its check may take `settle_seconds` to pass, and a node that restarts `back_minutes` to answer.
+    """
+
+    attempts: int = 2
+    days: float = 7.0
+    at_once: int = 4
+    settle_seconds: float = 60.0
+    back_minutes: float = 20.0
+    uses: Mapping[Step, Use] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,0 +1,155 @@
+"""`muster remediate`: mends what a step can mend, and with --apply does it."""
+
+from __future__ import annotations
+
+import time
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.chosen import who
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from healthcheck.ruleset import Ruleset
+    from healthcheck.store.file import Store
+    from healthcheck.triage.policy import Policy
+    from healthcheck.triage.remediation import Step
+    from inventory.model import Inventory
+    from provisioning.actions.base import Backend
+    from provisioning.remediate.choose import Left, Work
+
+_LOCK = "remediate.lock"
+_STEPS = ("restart-fabric-manager", "restart-persistenced", "restart-docker", "restart-containerd", "load-nvidia", "load-nvidia-uvm",
+          "load-nvidia-peermem", "load-mlx5-ib", "reset-gpu", "reboot")
+
+
+@click.command()
+@click.argument("nodes", required=False)
+@click.option("--step", metavar="NAME", type=click.Choice(_STEPS), help=f"This one alone, enabled or not: {', '.join(_STEPS)}.")
+@click.option("--apply", "act", is_flag=True, help="Do it.")
+@click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says: a step needs root.")
+@click.option("--lease", type=click.Choice(("reservation", "cordon")), help="How nodes are held. [reservation in Slurm, else cordon]")
+@click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
+@click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules and policy that override the packaged ones.")
+@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def remediate(
+    nodes: str | None, step: str | None, act: bool, become: bool, lease: str | None, hostfile: str | None, golden: str | None,
+    rules: str | None, inventory: str | None, state: str | None,
+) -> int:
+    """Take the step that the policy names for what is wrong with NODES (all, without it); without --apply only say which.
+
+    What is wrong comes from `muster check --store`. A step is taken on nodes that are held for us and idle, one rack (or leaf) at a time,
+    and has worked when the rule that failed passes. After some attempts on a node it is a person's turn. A step that makes a node worse,
+    or after which it does not answer, ends all of it, and that node stays cordoned. What was cut short the next --apply looks into.
+
+    \b
+    muster check --store; muster remediate
+    muster remediate gpu007 --apply
+    muster remediate @rack4 --step reset-gpu --apply
+
+    Exit: 0 nothing to do, a plan, or all done; 1 some node was not mended; 2 usage.
+    """
+    from dataclasses import replace
+
+    from healthcheck.ruleset import load_ruleset
+    from healthcheck.rulesfolder import folders
+    from healthcheck.store.file import opened
+    from healthcheck.triage.policyload import load_policy
+    from healthcheck.triage.remediation import Step
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory, state_dir
+    from inventory.model import Privilege
+    from inventory.select import select
+    from inventory.transport.remote import RemoteTransport
+    from provisioning.actions.choose import Options, backend
+    from provisioning.cordon import Done
+    from provisioning.lease.check import lessor
+    from provisioning.remediate.carry import Means, carry
+    from provisioning.remediate.settle import settle
+    from provisioning.remediate.verify import Site
+    from provisioning.triage import alone
+
+    found = folders(rules)
+    ruleset = load_ruleset(found)
+    policy = load_policy(found, ruleset)
+    path = find_inventory(inventory)
+    if path is None:
+        raise UsageError("no inventory was found, and without one nobody knows which nodes are in service: see muster inventory --help")
+    there = load_inventory(path, ruleset.skus, ruleset.profiles)
+    names = {node.name for node in select(there, nodes)}
+    only = Step(step) if step is not None else None
+    through = backend(there, Options(hostfile, golden))
+    folder = state_dir(state)
+    if not act:
+        with opened(folder) as store:
+            works, lefts = _chosen(store, there, through, policy, ruleset, names, only)
+            _plan(works, lefts, store, policy)
+        return 0
+    whole = {node.name: replace(node, privilege=Privilege.BECOME) if become else node for node in there}
+    name = f"remediate ({who()})"
+
+    def told(one: Done) -> None:
+        click.echo(f"{one.node}: {one.said}")
+
+    with opened(folder) as store, alone(folder, _LOCK, "remediate"):
+        site = Site(ruleset, RemoteTransport(), folder, policy.remediation.at_once)
+        means = Means(store, through, lessor(lease, through, name), site, policy.remediation, name, time.time, whole, told)
+        done = settle(means)
+        works, lefts = _chosen(store, there, through, policy, ruleset, names, only)
+        if any(one.held for one in done):
+            works = []
+            click.echo("muster: nothing more is begun: a step that was cut short has ended so", err=True)
+        for left in lefts:
+            told(Done(left.node, f"left: {left.why}", held=False))
+        done += carry(means, works)
+        if not done and not lefts:
+            click.echo("nothing to do")
+    return int(any(one.failed for one in done))
+
+
+def _chosen(
+    store: Store, there: Inventory, through: Backend, policy: Policy, ruleset: Ruleset, names: Collection[str], only: Step | None,
+) -> tuple[list[Work], list[Left]]:
+    """What is to be done, from what the store and the back end know now."""
+    from healthcheck.store.silences import active
+    from healthcheck.store.silences import silenced as whose
+    from healthcheck.triage.gather import gather
+    from healthcheck.triage.plan import make
+    from provisioning import triage as doing
+    from provisioning.remediate.choose import NAMING, choose
+    from provisioning.remediate.record import tries
+
+    now = time.time()
+    silences = active(store, now)
+    seen = doing.shown(store, through, there.nodes)
+    fleet = gather(store, there, policy, now, silenced=lambda problem: whose(problem, silences, now) is not None,
+                   lost=doing.lost(seen, through.name), others=doing.others(seen))
+    naming = {rule.id for rule in ruleset.rules if rule.checked.name in NAMING}
+    return choose(fleet, make(fleet, policy).verdicts, policy, names, tries(store, policy.remediation, now), naming, only)
+
+
+def _plan(works: list[Work], lefts: list[Left], store: Store, policy: Policy) -> None:
+    from provisioning.remediate.record import unended
+    from provisioning.remediate.steps import SPECS
+
+    if cut := unended(store):
+        click.echo(f"{len(cut)} cut short: --apply looks first what became of {', '.join(one.node for one in cut[:5])}")
+    for domain, group in groupby(works, key=lambda work: work.domain):
+        click.echo(f"{domain}, at most {policy.remediation.at_once} nodes at a time:")
+        for work in group:
+            spec = SPECS[work.step]
+            click.echo(f"  {work.node}  {work.step.value}  {work.fault}: {work.why}")
+            click.echo(f"    would run, within {spec.seconds:g} s: {'; '.join(spec.runs)}")
+            click.echo(f"    then must pass: {', '.join(work.rules)}")
+    for left in lefts:
+        click.echo(f"{left.node}: left: {left.why}")
+    if works:
+        click.echo("This is a plan: muster remediate --apply does it.")
+    elif not lefts and not cut:
+        click.echo("nothing to do")

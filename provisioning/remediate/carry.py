@@ -1,0 +1,234 @@
+"""Takes steps on nodes: each batch under cordons of ours and a lease, its line in the ledger before, and a look before and after it.
+
+A failure domain is begun when all of the one before passed. A step that made a node worse, or after which it does not answer, ends the run:
+the cordon on that node stays until a person has looked. Every other node comes back to what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from healthcheck.store.cordons import open_cordons
+from healthcheck.store.file import Store
+from healthcheck.sweep import limits
+from healthcheck.triage.remediation import Remediation, Step
+from inventory.model import Node
+from inventory.transport.base import Transport
+from provisioning.actions.base import ActionError, Backend, Reboots
+from provisioning.cordon import Clock, Done, cordon, uncordon
+from provisioning.lease.check import MARGIN_S, MakeLessor
+from provisioning.lease.idle import Idle, idle
+from provisioning.lease.jobs import jobs
+from provisioning.lease.take import Taken, give_back, take, without
+from provisioning.lease.watch import Watch
+from provisioning.reboot import reboot, settle_reboots
+from provisioning.remediate import record
+from provisioning.remediate.choose import Work
+from provisioning.remediate.judged import judged, settled
+from provisioning.remediate.record import Begun, End
+from provisioning.remediate.send import Did, send
+from provisioning.remediate.steps import SPECS, Proof, rootless
+from provisioning.remediate.verify import Seen, Site, await_, look, passes
+
+MARK = "remediate "
+
+
+@dataclass
+class Means:
+    """With what steps are taken: the store, the back end, lessors, the way to the nodes, the policy's numbers, and who asks when.
+
+    `told` hears of each node as soon as that is known.
+    """
+
+    store: Store
+    backend: Backend
+    lessor: MakeLessor
+    site: Site
+    policy: Remediation
+    who: str
+    clock: Clock
+    nodes: Mapping[str, Node]
+    told: Callable[[Done], None]
+
+
+def carry(means: Means, works: Sequence[Work]) -> list[Done]:
+    """Does the work, and says of each node what became of it. Raises ActionError, StoreError; the next run settles what was begun."""
+    done: list[Done] = []
+    stopped = ""
+    for domain, of_domain in groupby(works, key=lambda work: work.domain):
+        well = True
+        for batch in _batches(list(of_domain), means.policy.at_once):
+            if stopped:
+                found = [Done(work.node, f"not begun: {stopped}", held=False, failed=True) for work in batch]
+                for one in found:
+                    means.told(one)
+            else:
+                found, stopped = _Batch(means, batch).run()
+            well = well and not any(one.failed for one in found)
+            done += found
+        if not well and not stopped:
+            stopped = f"not all nodes of {domain} passed, and another domain is begun only then"
+    return done
+
+
+def _batches(works: Sequence[Work], most: int) -> Iterator[list[Work]]:
+    """At most so many at a time, of one step."""
+    for step in dict.fromkeys(work.step for work in works):
+        of_step = [work for work in works if work.step is step]
+        for at in range(0, len(of_step), most):
+            yield of_step[at:at + most]
+
+
+class _Batch:
+    """Some nodes of one domain, on which one step is taken at once."""
+
+    def __init__(self, means: Means, works: Sequence[Work]) -> None:
+        self.means = means
+        self.works = {work.node: work for work in works}
+        self.step = works[0].step
+        self.done: dict[str, Done] = {}
+        self.stopped = ""
+
+    def run(self) -> tuple[list[Done], str]:
+        """What became of each, and why nothing else is to be begun, if so."""
+        means = self.means
+        for name in self.works:
+            if why := rootless(means.nodes[name]):
+                self._left(name, why)
+        before = look(means.site, self._nodes()) if self._nodes() else {}
+        for name, seen in before.items():
+            if not seen.reached:
+                self._left(name, f"it is not reached: {seen.said}")
+            elif passes(seen, self.works[name].rules):
+                self._end(name, Done(name, f"nothing to do: {', '.join(self.works[name].rules)} passes by now", held=False))
+        for name, why in jobs(means.backend, self._names()).busy.items():
+            self._left(name, why)
+        if not self._names():
+            return self._all()
+        try:
+            for name in self._names():
+                why = f"{MARK}{self.step.value}: {self.works[name].fault}"
+                for one in cordon(means.store, means.backend, [name], why, means.who, means.clock):
+                    if not one.held:
+                        self._left(name, one.said)
+            self._leased(before)
+        finally:
+            self._give_back_nodes()
+        return self._all()
+
+    def _leased(self, before: Mapping[str, Seen]) -> None:
+        """Holds a lease, has the step taken under it, and looks."""
+        means, names = self.means, self._names()
+        if not names:
+            return
+        lessor = means.lessor(means.store)
+        spec = SPECS[self.step]
+        term = spec.seconds + self._patience() + 4 * MARGIN_S
+        taken = take(lessor, names, term, f"muster remediate {self.step.value}")
+        try:
+            for name, why in taken.refused.items():
+                self._left(name, f"no lease: {why}")
+            taken = without(lessor, taken, self._unproven(taken))
+            if taken.entry is None:
+                return
+            with Watch(means.site.folder, means.lessor, taken.entry, means.site.transport) as watch:
+                begun = [record.begin(means.store, self.works[name], before[name], means.who, means.clock()) for name in taken.nodes]
+                self._judge(begun, self._taken(begun, watch))
+        finally:
+            if taken.entry is not None and (trouble := give_back(lessor, taken.entry, "the step was taken")):
+                said = f"the lease was NOT given back: {trouble}; see: muster lease list"
+                means.told(Done(", ".join(taken.nodes), said, held=True, failed=True))
+
+    def _taken(self, begun: Sequence[Begun], transport: Transport) -> dict[str, Did]:
+        """What each node, or who restarts it, said of the step."""
+        means, names = self.means, [one.node for one in begun]
+        if self.step is Step.REBOOT and _reboots(means.backend, names):
+            asked = reboot(means.store, means.backend, names, MARK + self.step.value, means.who, means.clock)
+            return {one.node: Did(one.node, None, not one.failed, one.said) for one in asked}
+        nodes = {one.name: means.nodes[one.node] for one in begun}
+        return {one.node: one for one in send(nodes, self.step, transport, means.policy.at_once)}
+
+    def _unproven(self, taken: Taken) -> dict[str, str]:
+        """Nodes of the lease on which something may compute, as far as this step minds."""
+        means = self.means
+        nodes = [means.nodes[name] for name in taken.nodes]
+        if not nodes:
+            return {}
+        looked = idle(nodes, means.site.transport, means.site.ruleset.skus, None, limits(None, means.policy.at_once))
+        found = {name: why for name in taken.nodes if (why := unproven(name, SPECS[self.step].proof, looked, taken.unsaid))}
+        for name, why in found.items():
+            self._left(name, f"no lease: {why}")
+        return found
+
+    def _judge(self, begun: Sequence[Begun], did: Mapping[str, Did]) -> None:
+        """Looks until all is well or the time is over, and writes down how each ended."""
+        means = self.means
+        of = {one.node: one.before for one in begun}
+        touched = [means.nodes[one.node] for one in begun if did[one.node].touched]
+        seen = await_(means.site, touched, lambda one: settled(of[one.node], one), self._patience()) if touched else {}
+        if self.step is Step.REBOOT and isinstance(means.backend, Reboots):
+            settle_reboots(means.store, means.backend, means.clock)
+        for one in begun:
+            how, said = judged(one.before, did[one.node], seen.get(one.node, Seen(one.node, True)))
+            record.end(means.store, one, how, said, means.clock())
+            self._end(one.node, Done(one.node, f"{self.step.value}: {how.value}: {said}", held=how.stops, failed=how is not End.DONE))
+            if how.stops:
+                self.stopped = f"{self.step.value} on {one.node} ended {how.value}, so nothing more is begun; its cordon stays"
+
+    def _patience(self) -> float:
+        back = self.means.policy.back_minutes * 60 if self.step is Step.REBOOT else 0.0
+        return back + self.means.policy.settle_seconds
+
+    def _give_back_nodes(self) -> None:
+        try:
+            done = give_back_nodes(self.means.store, self.means.backend, self.works, self.means.who, self.means.clock)
+        except ActionError as error:
+            done = [Done(", ".join(self.works), f"whether they were given back is not known: {error}", held=True, failed=True)]
+        for one in done:
+            if one.failed:
+                self.means.told(one)
+
+    def _left(self, name: str, why: str) -> None:
+        self._end(name, Done(name, f"NOT done: {why}", held=False, failed=True))
+
+    def _end(self, name: str, done: Done) -> None:
+        if name not in self.done:
+            self.done[name] = done
+            self.means.told(done)
+
+    def _names(self) -> list[str]:
+        return [name for name in self.works if name not in self.done]
+
+    def _nodes(self) -> list[Node]:
+        return [self.means.nodes[name] for name in self._names()]
+
+    def _all(self) -> tuple[list[Done], str]:
+        return [self.done[name] for name in self.works], self.stopped
+
+
+def _reboots(backend: Backend, names: Sequence[str]) -> bool:
+    """Whether the back end is to restart these: a scheduler that can takes a node for broken which restarts by itself."""
+    if not isinstance(backend, Reboots):
+        return False
+    boots = backend.boots(names)
+    return all(name in boots and boots[name].booted is not None for name in names)
+
+
+def unproven(name: str, proof: Proof, looked: Idle, unsaid: frozenset[str]) -> str:
+    """Why a step that asks for this proof is not taken there; empty where it may be. `unsaid`: of these no scheduler tells about jobs."""
+    why = looked.refused.get(name, "")
+    if name in unsaid:
+        return why or ("it has no GPU, and its scheduler cannot say whether a job is on it" if name in looked.without else "")
+    if proof is Proof.GPUS:
+        return why
+    # Of the reasons this one alone is a process that was seen.
+    return why if proof is Proof.EITHER and why.startswith("process ") else ""
+
+
+def give_back_nodes(store: Store, backend: Backend, names: Mapping[str, object] | None, who: str, clock: Clock) -> list[Done]:
+    """Ends the cordons that were made for steps alone, but for nodes that a step made worse."""
+    ours = [one for one in open_cordons(store, names, backend.name) if one.verdict is None and one.why.startswith(MARK)]
+    free = [one.node for one in ours if not record.kept(store, one.node, one.began)]
+    return uncordon(store, backend, free, "the step is over", who, clock) if free else []

@@ -1,0 +1,138 @@
+"""Chooses, for each node that has a fault, the step that the policy names for it, or says why there is none. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from healthcheck.outcome import Repair
+from healthcheck.store.history import Problem
+from healthcheck.triage.past import Fleet, Past
+from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.remediation import Step, Use
+from healthcheck.triage.verdict import Fault, Verdict
+from provisioning.remediate.onnode.table import MODULES
+from provisioning.remediate.steps import SPECS, Spec
+
+_RUNGS = tuple(Repair)
+# Checks whose findings are each of another unit or module, which is their subject.
+NAMING = frozenset({"service.expected", "service.failed", "module.expected"})
+Tries = Mapping[tuple[str, Step], int]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A step on a node: for which fault, which rules must pass afterwards, why, and the failure domain that the node is in.
+
+    A rule of several units or modules stands with the one that the step is of: `service-expected@docker`.
+    """
+
+    node: str
+    step: Step
+    fault: str
+    rules: tuple[str, ...]
+    why: str
+    domain: str
+
+
+@dataclass(frozen=True)
+class Left:
+    """A node with a fault for which nothing is done, and why."""
+
+    node: str
+    why: str
+
+
+def choose(
+    fleet: Fleet, verdicts: Collection[Verdict], policy: Policy, names: Collection[str], tries: Tries,
+    naming: Collection[str], only: Step | None = None,
+) -> tuple[list[Work], list[Left]]:
+    """What to do on these nodes, one step each, in the order of their domains; `only` is the one step that a person names, which need not
+    be enabled then. `naming` are the rules with a check of NAMING."""
+    past_of = {past.node: past for past in fleet.nodes}
+    works: list[Work] = []
+    lefts: list[Left] = []
+    for verdict in verdicts:
+        past = past_of.get(verdict.node)
+        if past is None or verdict.node not in names:
+            continue
+        found = _of(verdict, past, policy, tries, naming, only)
+        if isinstance(found, Work) and (refused := _refused(past)):
+            found = Left(verdict.node, refused)
+        if isinstance(found, Work):
+            works.append(found)
+        elif found is not None:
+            lefts.append(found)
+    works.sort(key=lambda work: (work.domain, SPECS[work.step].rung.value, work.node))
+    return works, lefts
+
+
+def domain(past: Past) -> str:
+    """The failure domain in which a step may go wrong on all at once; a node of which none is known is one of its own."""
+    for kind in ("rack", "leaf", "power"):
+        if past.domains.get(kind):
+            return f"{kind} {past.domains[kind][0]}"
+    return f"node {past.node}"
+
+
+def _refused(past: Past) -> str:
+    if not past.in_service:
+        return f"its lifecycle is {past.lifecycle}: muster inventory lifecycle"
+    return past.others or past.leased
+
+
+def _of(verdict: Verdict, past: Past, policy: Policy, tries: Tries, naming: Collection[str], only: Step | None) -> Work | Left | None:
+    if past.away:
+        return Left(verdict.node, past.away)
+    for fault in verdict.faults:
+        found = _for(fault, past, policy, tries, naming, only)
+        if found is not None and verdict.incident:
+            return Left(verdict.node, f"{fault.kind.id}: it is in an incident, which is not mended node by node: muster triage")
+        if found is not None:
+            return found
+        if fault.isolation is not Isolation.NONE:       # what is lesser can wait until this is mended
+            return Left(verdict.node, f"{fault.kind.id}: no step is for it; {fault.repair.value}: muster ticket {verdict.node}")
+    return None
+
+
+def _for(fault: Fault, past: Past, policy: Policy, tries: Tries, naming: Collection[str], only: Step | None) -> Work | Left | None:
+    named = policy.remediation
+    for step, use in named.uses.items():
+        found = _problems(fault, use, SPECS[step], naming)
+        if not found or only not in (None, step) or not _fits(fault, SPECS[step]):
+            continue
+        if not use.enabled and only is None:
+            return Left(past.node, f"{fault.kind.id}: {step.value} is for it, and the policy does not enable it: muster remediate "
+                                   f"{past.node} --step {step.value}")
+        if tries.get((past.node, step), 0) >= named.attempts:
+            times = tries[past.node, step]
+            return Left(past.node, f"{fault.kind.id}: inspect: {step.value} was tried {times} times in {named.days:g} days")
+        first = found[0]
+        rules = tuple(sorted({one.rule + (f"@{SPECS[step].about}" if one.rule in naming and SPECS[step].about else "") for one in found}))
+        said = f"{first.rule}{f' of {first.subject}' if first.subject else ''}: {first.observed or first.reason}"
+        return Work(past.node, step, fault.kind.id, rules, said, domain(past))
+    return None
+
+
+def _problems(fault: Fault, use: Use, spec: Spec, naming: Collection[str]) -> list[Problem]:
+    """What is wrong that the step is for."""
+    if fault.kind.id not in use.faults:
+        return []
+    return [problem for problem in fault.problems if any(fnmatchcase(problem.rule, glob) for glob in use.rules)
+            and (problem.rule not in naming or spec.about in ("", _unit(problem.subject)))]
+
+
+def _unit(subject: str) -> str:
+    """A unit or module as the steps call it: a module's name is written with - as well as with _."""
+    name = subject.removesuffix(".service")
+    return name.replace("-", "_") if name.replace("-", "_") in MODULES.values() else name
+
+
+def _fits(fault: Fault, spec: Spec) -> bool:
+    """Whether the step is on the rung that is due: a lesser one may be tried first, unless history or the driver itself asks for more."""
+    if fault.repair is Repair.WATCH:
+        return True
+    if fault.raised or any(problem.repair for problem in fault.problems):
+        return spec.rung is fault.repair
+    return _RUNGS.index(spec.rung) <= _RUNGS.index(fault.repair)

@@ -1,0 +1,111 @@
+"""Looks at nodes as `muster check` does, before a step and after it, and says what became of them; the look is kept in the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from healthcheck import sweep
+from healthcheck.looks import Looks
+from healthcheck.outcome import NodeReport, Origin, Severity, Status
+from healthcheck.recording import Recording
+from healthcheck.report.progress import progress
+from healthcheck.ruleset import Ruleset
+from healthcheck.store.file import opened
+from healthcheck.store.readings import Readings, readings
+from healthcheck.store.sweeps import Sweep, record
+from inventory.model import Node
+from inventory.transport.base import Transport
+
+_BETWEEN_S = 3.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look showed of a node. `wrong` are the rules that fail (INFO does not count), and critical ones that it does not answer;
+    `named` are, of rules that fail and were measured whole, the subjects with which they do. `said` is why it was not reached."""
+
+    node: str
+    reached: bool
+    boot: str = ""
+    wrong: frozenset[str] = frozenset()
+    passed: frozenset[str] = frozenset()
+    named: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    said: str = ""
+
+
+@dataclass
+class Site:
+    """With what one looks: rules, the way to the nodes, and the state folder."""
+
+    ruleset: Ruleset
+    transport: Transport
+    folder: Path
+    fanout: int
+    sleep: Callable[[float], None] = field(default=time.sleep)
+
+
+def look(site: Site, nodes: Sequence[Node]) -> dict[str, Seen]:
+    """One sweep of these nodes by all rules."""
+    boots: dict[str, str] = {}
+    found: dict[str, Readings] = {}
+
+    def told(recording: Recording) -> None:
+        found[recording.node] = readings(recording)
+        boots[recording.node] = recording.host.boot_id if recording.host is not None else ""
+
+    plan = sweep.Plan(nodes, site.ruleset, source="muster remediate")
+    began = time.time()
+    outcome = sweep.live(plan, site.transport, sweep.limits(None, site.fanout), progress(len(nodes), "look", quiet=True),
+                         looks=Looks(site.folder), told=told)
+    if outcome.partial:
+        raise KeyboardInterrupt
+    with opened(site.folder, make=True) as store:
+        record(store, Sweep(began, time.time(), False, plan.source, site.ruleset.digest), outcome.assessed.reports, found)
+    return {report.node: _seen(report, boots.get(report.node, "")) for report in outcome.assessed.reports}
+
+
+def _seen(report: NodeReport, boot: str) -> Seen:
+    if not report.results:
+        return Seen(report.node, False, said=report.reason)
+    wrong = {one.rule for one in report.results if one.severity is not Severity.INFO and (one.status is Status.FAIL or (
+        one.status is Status.UNKNOWN and one.severity is Severity.CRITICAL and one.origin is Origin.NODE))}
+    passed = {one.rule for one in report.results if one.status is Status.PASS}
+    named = {one.rule: frozenset(finding.subject.removesuffix(".service") for finding in one.findings)
+             for one in report.results if one.status is Status.FAIL and not one.reason}
+    return Seen(report.node, True, boot, frozenset(wrong), frozenset(passed), MappingProxyType(named))
+
+
+def await_(
+    site: Site, nodes: Sequence[Node], settled: Callable[[Seen], bool], seconds: float,
+) -> dict[str, Seen]:
+    """Looks again and again until each is as wished, or the time is over: the newest look at each."""
+    until = time.monotonic() + seconds
+    seen: dict[str, Seen] = {}
+    waiting = list(nodes)
+    while waiting:
+        seen.update(look(site, waiting))
+        waiting = [node for node in waiting if not settled(seen[node.name])]
+        if time.monotonic() >= until:
+            break
+        if waiting:
+            site.sleep(min(_BETWEEN_S, max(0.0, until - time.monotonic())))
+    return seen
+
+
+def passes(seen: Seen, rules: Collection[str]) -> bool:
+    """Whether all of these rules pass, or of `RULE@SUBJECT` that subject does: what is skipped or not measured is no pass."""
+    return seen.reached and all(_passes(seen, *rule.partition("@")[::2]) for rule in rules)
+
+
+def _passes(seen: Seen, rule: str, subject: str) -> bool:
+    return rule in seen.passed or (subject != "" and rule in seen.named and subject not in seen.named[rule])
+
+
+def worse(passed: Collection[str], seen: Seen) -> list[str]:
+    """The rules that are wrong now and passed before. What could not be judged before, and is wrong now, was not made so."""
+    return sorted(seen.wrong.intersection(passed))
+

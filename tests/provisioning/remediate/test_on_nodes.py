@@ -1,0 +1,144 @@
+"""`muster remediate` on nodes with a real systemd: what is stopped comes back, what does not help is told, what harms ends it."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.provisioning.remediate.bed import active, busy, check, held, invocation, ledger, remediate, site, unit, well
+from tests.testbed import fuse
+from tests.testbed.nspawn import Machine, nodes, require_nspawn
+from tests.testbed.require import require
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Machine]]:
+    require_nspawn()
+    missing = fuse.available()
+    require(missing is None, str(missing))
+    with nodes(tmp_path_factory.mktemp("nspawn"), "n1", "n2", "n3") as started:
+        yield {one.name: one for one in started}
+
+
+@pytest.fixture
+def home(tmp_path: Path, machines: dict[str, Machine]) -> Path:
+    for one in machines.values():
+        well(one)
+    site(tmp_path, list(machines.values()))
+    return tmp_path
+
+
+def stop(machine: Machine, name: str) -> None:
+    machine.run("systemctl", "stop", f"{name}.service")
+
+
+def test_a_stopped_service_is_planned_then_started_and_the_node_is_given_back(home: Path, machines: dict[str, Machine]) -> None:
+    stop(machines["n1"], "nvidia-fabricmanager")
+    stop(machines["n3"], "docker")
+    check(home)
+    plan = remediate(home)
+    assert "rack r1, at most 4 nodes at a time:\n  n1  restart-fabric-manager  units: units-run of nvidia-fabricmanager: inactive (dead)\n" in plan
+    assert "systemctl restart nvidia-fabricmanager.service\n    then must pass: units-run@nvidia-fabricmanager" in plan
+    assert not active(machines["n1"], "nvidia-fabricmanager") and not ledger(home)
+    said = remediate(home, "--apply")
+    assert "n1: restart-fabric-manager: done: units-run@nvidia-fabricmanager passes" in said
+    assert active(machines["n1"], "nvidia-fabricmanager") and active(machines["n3"], "docker")
+    assert held(home) == {}
+    one, other = ledger(home)
+    assert (one.node, one.action, other.node) == ("n1", "restart-service", "n3") and str(one.outcome).startswith("done: ")
+    assert remediate(home, "--apply") == "nothing to do\n" and len(ledger(home)) == 2
+
+
+def test_a_service_that_fails_is_told_tried_twice_and_then_left_to_a_person(home: Path, machines: dict[str, Machine]) -> None:
+    unit(machines["n1"], "docker", start="/bin/false")
+    stop(machines["n3"], "docker")
+    check(home)
+    for _ in range(2):
+        said = remediate(home, "--apply", code=1)
+        assert "n1: restart-docker: no use: docker.service does not stay: failed (failed), exit-code" in said
+        # The other domain is not begun, as not all of this one passed.
+        assert "n3: not begun: not all nodes of rack r1 passed" in said and not active(machines["n3"], "docker")
+    assert held(home) == {}
+    said = remediate(home, "--apply")
+    assert "n1: left: units: inspect: restart-docker was tried 2 times in 7 days" in said
+    assert "n3: restart-docker: done" in said
+
+
+def test_a_step_that_breaks_another_service_ends_it_all_and_that_node_stays_cordoned(home: Path, machines: dict[str, Machine]) -> None:
+    unit(machines["n1"], "docker", "ExecStartPost=/bin/systemctl stop other.service", run=False)
+    stop(machines["n1"], "docker")
+    machines["n1"].run("systemctl", "start", "other.service")
+    stop(machines["n3"], "docker")
+    check(home)
+    said = remediate(home, "--apply", code=1)
+    assert "n1: restart-docker: worse: other-runs passed before and is wrong now" in said
+    assert "n3: not begun: restart-docker on n1 ended worse, so nothing more is begun; its cordon stays" in said
+    assert list(held(home)) == ["n1"] and not active(machines["n3"], "docker")
+
+
+def test_nothing_is_done_beside_a_job_or_where_the_unit_is_masked_or_the_check_passes_by_now(home: Path, machines: dict[str, Machine]) -> None:
+    for name in ("n1", "n2", "n3"):
+        stop(machines[name], "docker")
+    check(home)
+    busy(home, "n1")
+    machines["n2"].run("rm", "/etc/systemd/system/docker.service")
+    machines["n2"].run("systemctl", "daemon-reload")
+    machines["n3"].run("systemctl", "start", "docker.service")
+    said = remediate(home, "--apply", code=1)
+    assert "n1: NOT done: a job is on it" in said and not active(machines["n1"], "docker")
+    assert "n2: restart-docker: not done: docker.service is not installed" in said
+    assert "n3: not begun" in said
+    assert held(home) == {}
+    # What did not touch the node is no attempt, and what passes by now is left as it is.
+    before = invocation(machines["n3"], "docker")
+    assert "n3: nothing to do: units-run@docker passes by now" in remediate(home, "n3", "--apply")
+    assert invocation(machines["n3"], "docker") == before
+
+
+@contextmanager
+def restarting(machine: Machine) -> Iterator[None]:
+    """systemd-nspawn leaves with 133 when its node restarts, and expects to be started again; the node is gone afterwards."""
+    over = threading.Event()
+
+    def keep() -> None:
+        while machine.process.wait() == 133 and not over.is_set():
+            machine.process = subprocess.Popen(machine.process.args, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                               stderr=subprocess.DEVNULL, start_new_session=True)
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        machine.process.terminate()
+        thread.join(60)
+
+
+def test_a_node_that_restarts_comes_back_and_one_that_does_not_keeps_its_cordon(home: Path, machines: dict[str, Machine]) -> None:
+    n2 = machines["n2"]
+    for name in ("nvidia-fabricmanager", "nvidia-persistenced", "docker", "other"):
+        n2.run("systemctl", "enable", f"{name}.service")
+    stop(n2, "docker")
+    check(home)
+    assert "n2  reboot  units" in remediate(home, "n2", "--step", "reboot")
+    with restarting(n2):
+        assert "n2: reboot: done: units-run passes" in remediate(home, "n2", "--step", "reboot", "--apply")
+        assert [line.action for line in ledger(home)] == ["reboot"] and held(home) == {}
+        stop(n2, "docker")
+        n2.run("systemctl", "mask", "ssh.service", "ssh.socket")
+        check(home)
+        said = remediate(home, "n2", "--step", "reboot", "--apply", code=1)
+        assert "n2: reboot: not back: it restarts; since then it is not reached" in said
+        assert list(held(home)) == ["n2"]
+        # That it answers again later gives nothing back: a person is to look first.
+        n2.run("systemctl", "unmask", "ssh.service", "ssh.socket")
+        n2.run("systemctl", "start", "ssh.service")
+        assert remediate(home, "n2", "--apply", code=0) != "" and list(held(home)) == ["n2"]
