@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from healthcheck.store.file import Store
+from healthcheck.triage.past import RMA
 from healthcheck.triage.plan import Plan
 from healthcheck.triage.policy import Isolation
 from healthcheck.triage.verdict import Incident, Verdict
 
 _MOST_EVIDENCE = 20
+# The verdict that the one with this number took the place of: its fault and its isolation.
+UNDER = ("SELECT before.fault, before.isolation FROM verdict JOIN verdict AS before ON before.node = verdict.node "
+         "AND before.id < verdict.id AND before.ended = verdict.began WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
 
 
 def write(store: Store, plan: Plan) -> dict[str, int]:
@@ -59,8 +63,16 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
         if verdict.isolation is not Isolation.NONE:
             # What is held already is held in the name of this one from now on.
             db.execute("UPDATE cordon SET verdict = ? WHERE node = ? AND verdict IS NOT NULL AND ended IS NULL", (number, verdict.node))
+            if before is not None and before[1] == RMA and _again(db, before[0], verdict):
+                # What lay under an RMA goes on, and with it what a person has undone meanwhile.
+                db.execute("UPDATE cordon SET verdict = ? WHERE verdict = ?", (number, before[0]))
     db.executemany("UPDATE verdict SET ended = ? WHERE id = ?", [(now, number) for number, _, _ in held.values()])
     return numbers
+
+
+def _again(db: sqlite3.Connection, rma: int, verdict: Verdict) -> bool:
+    """Whether this is what was decided before an RMA, too."""
+    return (verdict.fault, verdict.isolation.value) in (tuple(row) for row in db.execute(UNDER, (rma,)))
 
 
 def _incidents(db: sqlite3.Connection, incidents: Sequence[Incident], now: float) -> None:

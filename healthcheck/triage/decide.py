@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from healthcheck.outcome import Owner, Repair
 from healthcheck.triage.faults import faults, suspect_node
-from healthcheck.triage.past import Past
+from healthcheck.triage.past import RMA, Past
 from healthcheck.triage.policy import Isolation, Policy
 from healthcheck.triage.requalify import requalified
 from healthcheck.triage.verdict import Fault, Verdict
@@ -31,7 +31,7 @@ def decide(past: Past, policy: Policy, now: float, excused: Collection[str] = ()
         proven, unproven = (said, "") if well else ("", said)
     if past.away:
         kept = max(isolation, Isolation.NO_NEW_JOBS, key=_ISOLATIONS.index)
-        return Verdict(past.node, kept, Repair.REPLACE, Owner.VENDOR, "rma", past.away, tuple(found), unproven=unproven)
+        return Verdict(past.node, kept, Repair.REPLACE, Owner.VENDOR, RMA, past.away, tuple(found), unproven=unproven)
     if not found:
         held = past.verdict.fault if past.verdict is not None else ""
         return Verdict(past.node, Isolation.NONE, Repair.WATCH, None, held, proven or unproven, proven=proven, unproven=unproven)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from healthcheck.outcome import NodeState
@@ -13,8 +14,9 @@ from healthcheck.store.file import Store
 from healthcheck.store.history import Problem
 from healthcheck.store.leases import leased_nodes
 from healthcheck.store.rmas import alarms, rmas
+from healthcheck.store.verdicts import UNDER
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.past import RETURNED, Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
+from healthcheck.triage.past import RETURNED, RMA, Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
 from healthcheck.triage.policy import Isolation, Policy
 from inventory.model import Node
 
@@ -89,8 +91,7 @@ class _Memory:
         self._looks = self._read_looks(store, policy.requalify.profile)
         self._repaired = _repaired(store, since)
         self._away = self._read_rmas(store, since)
-        self._verdicts = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4]) for row in store.rows(
-            "SELECT verdict.id, name, fault, isolation, began FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
+        self._verdicts = self._read_verdicts(store)
         self._cordons, self._overridden = self._read_cordons(store, lost)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
             "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")}
@@ -137,6 +138,15 @@ class _Memory:
             elif rma.returned >= since:
                 self._repaired.setdefault(rma.node, []).append(Repaired(rma.returned, RETURNED, rma.slot))
         return away
+
+    def _read_verdicts(self, store: Store) -> dict[str, OpenVerdict]:
+        """The open ones. Once an RMA is over, what lay under its verdict holds again: what a person says then is said of that."""
+        found = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4]) for row in store.rows(
+            "SELECT verdict.id, name, fault, isolation, began FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
+        for node, holds in found.items():
+            if holds.fault == RMA and node not in self._away and (under := store.rows(UNDER, holds.id)):
+                found[node] = replace(holds, fault=under[0][0], isolation=Isolation(under[0][1]))
+        return found
 
     def _read_cordons(self, store: Store, lost: Lost) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, str]]:
         """Our cordons that hold, and what people did against the verdict that holds."""

@@ -19,6 +19,8 @@ class Look:
 
 
 RETURNED = "returned from the vendor"
+# What stands for the fault in the verdict on a node of which something is at the vendor's.
+RMA = "rma"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class OpenCordon:
 
 @dataclass(frozen=True)
 class OpenVerdict:
-    """What triage decided before and holds to."""
+    """What triage decided before and holds to. Once an RMA is over it is what was decided before that."""
 
     id: int
     fault: str

@@ -218,7 +218,7 @@ class Triage(RuleBasedStateMachine):
             else:
                 rma, line = rmas.begin(store, node, "0000:1b:00.0", "gpu", "", "worn", "a person", "", "", self.now)
                 rmas.settle(store, line, "done", self.now)
-                one.away = rma.id
+                one.away, one.settled = rma.id, None
 
     # ---- how
 
@@ -274,6 +274,8 @@ class Triage(RuleBasedStateMachine):
             deeds = self.back.asked[asked:]
             assert deeds == steps[:len(deeds)], (deeds, steps)
             self.open = self.open or plan.is_open
+        for one in self.nodes.values():
+            one.told = one.told if one.away else self.order
         assert self.back.trouble.kind or deeds == steps, (deeds, steps, done)
         assert self.back.trouble.kind or not any(one.failed for one in done), done
         return plan
@@ -309,7 +311,7 @@ class Triage(RuleBasedStateMachine):
         newest = one.looks[-2:]
         assert len(newest) == 2 and self.now - newest[-1].time <= 24 * HOUR, newest
         assert all(look.against <= hidden and look.time <= self.now for look in newest), newest
-        bad = max((order for what, (order, _) in one.bad.items() if what not in hidden), default=0)
+        bad = max((order for (what, _), (order, _) in one.bad.items() if what not in hidden), default=0)
         assert newest[0].order > max(bad, one.taken, one.mended) and newest[0].order >= one.booted[1], (newest, bad, one)
 
     def may_be_isolated(self, one: Machine) -> None:
@@ -332,13 +334,14 @@ class Triage(RuleBasedStateMachine):
         return many >= 3 and many * 100 > 30 * len(serving)
 
     def remember(self, nodes: list[str]) -> None:
-        """Whoever takes our cordon away from what has one clear fault, and no other, has seen it."""
+        """Whoever takes our cordon away from what has one clear fault, and no other, of which triage has told, has seen it."""
         with opened(self.path) as store:
             ours = {one.node: one for one in open_cordons(store) if one.verdict is not None and one.state.value == "held"}
         for node in nodes:
             one = self.nodes[node]
             held = self.back.inner.held([node])[node]
-            alone = one.seen.get("kernel-xid") is Status.FAIL and one.lately(self.now, 37) == {"kernel-xid"} == one.failing
+            alone = one.seen.get("kernel-xid") is Status.FAIL and one.lately(self.now, 37) == {"kernel-xid"} == one.failing \
+                and one.changed < one.told
             if node in ours and held.number == ours[node].id:
                 one.settled = one.away if alone and "gpu-error" in held.reason and not self.hidden[node] else None
 
@@ -363,7 +366,7 @@ class Triage(RuleBasedStateMachine):
         assert self.planned is not None
         withheld = {one.node for one in self.planned.withheld}
         for one in self.nodes.values():
-            fresh = self.now - one.bad.get("kernel-xid", (0, 0.0))[1] < 20 * HOUR
+            fresh = self.now - one.bad.get(("kernel-xid", Status.FAIL), (0, 0.0))[1] < 20 * HOUR
             if one.serving and self.shown(one).get("kernel-xid") is Status.FAIL and fresh and one.name not in withheld:
                 assert self.back.inner.held([one.name])[one.name].holder is not Holder.NOBODY, f"{one.name} takes jobs"
 
@@ -399,6 +402,64 @@ def test_what_people_ended_is_written_down_in_one_step_or_not_at_all(tmp_path: P
         assert open_cordons(store) == []
         assert [(line.action, line.outcome) for line in lines(store)] == [
             ("cordon", "cordoned"), ("look", "others hold it now: mine, hands off")]
+
+
+@pytest.fixture
+def story() -> Iterator[Triage]:
+    """The same world, for one way of things."""
+    world = Triage()
+    world.begin()
+    yield world
+    world.teardown()
+
+
+def held(world: Triage, node: str) -> bool:
+    return world.back.inner.held([node])[node].number is not None
+
+
+def test_a_fault_that_was_seen_before_the_clock_was_wrong_for_a_while_is_acted_on(story: Triage) -> None:
+    story.nodes_are_mended_and_looked_at(["n1"], "heals", 2)
+    story.something_breaks("n1", "kernel-xid", Status.FAIL)
+    story.sweeps(list(NODES), bringup=False, times=1, only=sorted(RULES))
+    story.time_goes_on_or_the_clock_jumps(-26.0)
+    story.something_breaks("n1", "kernel-xid", Status.UNKNOWN)
+    story.sweeps(list(NODES), bringup=False, times=1, only=sorted(RULES))
+    story.time_goes_on_or_the_clock_jumps(30.0)
+    story.triage(again=True)
+    assert held(story, "n1")
+
+
+def test_what_a_person_gives_back_once_an_rma_is_over_stays_so(story: Triage) -> None:
+    story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
+    story.a_part_goes_to_the_vendor_or_comes_back("n6")
+    story.triage(again=True)
+    story.a_part_goes_to_the_vendor_or_comes_back("n6")
+    story.a_person_uses_muster(["n6"], give_back=True)
+    story.triage(again=True)
+    story.sweeps(list(NODES), bringup=False, times=1, only=sorted(RULES))
+    story.triage(again=True)
+    assert not held(story, "n6")
+
+
+def test_what_a_person_gives_back_once_an_rma_is_over_is_taken_for_another_fault(story: Triage) -> None:
+    story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
+    story.a_part_goes_to_the_vendor_or_comes_back("n6")
+    story.triage(again=True)
+    story.a_part_goes_to_the_vendor_or_comes_back("n6")
+    story.a_person_uses_muster(["n6"], give_back=True)
+    story.nodes_break_and_triage_acts(["n6"], "gpu-count", again=True)
+    assert held(story, "n6")
+
+
+def test_a_fault_that_triage_has_not_told_of_is_not_what_a_person_gave_back(story: Triage) -> None:
+    story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
+    story.nodes_are_mended_and_looked_at(["n6"], "heals", 1)
+    story.triage(again=True)
+    story.something_breaks("n6", "kernel-xid", Status.FAIL)
+    story.sweeps(list(NODES), bringup=False, times=1, only=sorted(RULES))
+    story.a_person_uses_muster(["n6"], give_back=True)
+    story.triage(again=True)
+    assert held(story, "n6")
 
 
 class TriageByFile(Triage):

@@ -172,11 +172,13 @@ class Machine:
     away: int = 0                                                   # the number of its open RMA
     seen: dict[str, Status] = field(default_factory=dict)           # by rule, as the newest sweep that judged it said
     failing: set[str] = field(default_factory=set)                  # rules that failed, and have not passed since
-    bad: dict[str, tuple[int, float]] = field(default_factory=dict)     # by rule, when a sweep last saw it fail or not measured
+    bad: dict[tuple[str, Status], tuple[int, float]] = field(default_factory=dict)     # when a sweep last saw a rule fail, or not measured
     looks: list[Seen] = field(default_factory=list)
     booted: tuple[int, int] = (0, 0)                                # the newest boot that was seen, and when it was seen first
     taken: int = 0                                                  # when we isolated it last
     mended: int = 0                                                 # when a part came back last
+    changed: int = 0                                                # when a sweep last saw another thing than the one before
+    told: int = 0                                                   # when triage last decided on it while nothing of it was away
     settled: int | None = None                                      # the RMA, if any, with which a person gave it back against us
 
     @property
@@ -216,11 +218,11 @@ class Machine:
             if self.boot != self.booted[0]:
                 self.booted = (self.boot, order)
         against = frozenset(rule for rule, status in found.items() if status is not Status.PASS)
-        self.bad |= {rule: (order, time) for rule in against if serious(rule)}
+        self.bad |= {(rule, found[rule]): (order, time) for rule in against if serious(rule)}
         self.failing = {rule for rule in self.failing | found.keys() if found.get(rule, Status.FAIL) is Status.FAIL or (
             rule in self.failing and found[rule] is not Status.PASS)}
         if any(self.seen.get(rule, Status.PASS) is not status for rule, status in found.items()):
-            self.settled = None
+            self.settled, self.changed = None, order
         self.seen |= found
         if bringup and (len(rules) == len(RULES) or not self.reached):
             self.looks.append(Seen(order, time, against))
@@ -228,7 +230,7 @@ class Machine:
 
     def lately(self, now: float, hours: float) -> set[str]:
         """What was seriously wrong with it in the last hours."""
-        return {rule for rule, (_, time) in self.bad.items() if now - time <= hours * HOUR}
+        return {rule for (rule, _), (_, time) in self.bad.items() if now - time <= hours * HOUR}
 
 
 def serious(rule: str) -> bool:
