@@ -48,7 +48,7 @@ _ADDRESS = re.compile(r"(?:Using|OOB) [^\n]{0,400}?\b[\w.-]{1,20}:([0-9a-fA-F.:]
 
 @dataclass
 class _Group:
-    """What was said by one saying of one subject."""
+    """What was said by one saying of one subject: the lines' numbers, and their texts where they are at hand."""
 
     told: Saying | Meaning
     places: list[tuple[int, str]] = field(default_factory=list)
@@ -76,9 +76,10 @@ def explain(log: JobLog, lines: Lines, sayings: Sequence[Saying]) -> list[Cause]
             # The words of an exception or of an exit are the subject's own; of timeouts only what was waited in.
             words = event.text[:120] if event.kind is Kind.EXCEPTION else f"{event.op} {event.work}" if event.kind is Kind.TIMEOUT else ""
             subject = words if event.kind in (Kind.EXCEPTION, Kind.TIMEOUT) else reporter
-            _add(groups.setdefault((told.id, subject), _Group(told)), event.line, event.text, reporter, event)
+            group = groups.setdefault((told.id, subject), _Group(told))
+            _add(group, event.line, "" if event.line else event.text, reporter, event)
     late = absent(log)
-    causes = [cause for told in _by_told(groups) for cause in told]
+    causes = [cause for told in _by_told(groups, lines) for cause in told]
     explained = {rank for group in groups.values() if not group.told.symptom for rank in group.ranks}
     first = min((quote.line for cause in causes for quote in cause.quotes if cause.by == "job-timeout"), default=0)
     waits = next((cause.quotes for cause in causes if cause.by == "job-timeout" and cause.quotes and cause.quotes[0].line == first), ())
@@ -143,7 +144,7 @@ def _accused(found: Found, reporter: str, event: JobEvent | None, hosts: dict[st
     return reporter
 
 
-def _by_told(groups: dict[tuple[str, str], _Group]) -> Iterator[list[Cause]]:
+def _by_told(groups: dict[tuple[str, str], _Group], lines: Lines) -> Iterator[list[Cause]]:
     """The causes of each saying or meaning: one for each subject, or one for all where they are many."""
     alike: dict[str, dict[str, _Group]] = {}
     for (name, subject), group in groups.items():
@@ -160,16 +161,16 @@ def _by_told(groups: dict[tuple[str, str], _Group]) -> Iterator[list[Cause]]:
             names.sort(key=lambda name: (-len(subjects[name].by), subjects[name].places[0][0]))
             most = len(subjects[names[0]].by)
             clear = most > 1 and 2 * sum(len(subjects[name].by) == most for name in names) <= len(names) + 1
-            yield [_cause(name, subjects[name], follows=clear and len(subjects[name].by) < most) for name in names[:_MOST_SUBJECTS]]
+            yield [_cause(name, subjects[name], lines, follows=clear and len(subjects[name].by) < most) for name in names[:_MOST_SUBJECTS]]
         elif len(names) <= _MOST_SUBJECTS:
-            yield [_cause(name, group) for name, group in subjects.items()]
+            yield [_cause(name, group, lines) for name, group in subjects.items()]
         else:
             whole = _Group(told)
             for group in subjects.values():
                 whole.places += group.places
                 whole.by |= group.by
             named = ", ".join(name for name in names[:_NAMED] if name)
-            yield [_cause(f"{len(names)} of them ({named}{', ...' if len(names) > _NAMED else ''})", whole)]
+            yield [_cause(f"{len(names)} of them ({named}{', ...' if len(names) > _NAMED else ''})", whole, lines)]
 
 
 def _folded(names: Iterable[str]) -> str:
@@ -177,7 +178,7 @@ def _folded(names: Iterable[str]) -> str:
     return "; ".join(known) if len(known) < _MOST_SUBJECTS else f"{len(known)} ranks ({'; '.join(known[:_NAMED])}, ...)"
 
 
-def _cause(subject: str, group: _Group, *, follows: bool = False) -> Cause:
+def _cause(subject: str, group: _Group, lines: Lines, *, follows: bool = False) -> Cause:
     told = group.told
     places = sorted(set(group.places))
     said = group.by - {subject}
@@ -189,6 +190,7 @@ def _cause(subject: str, group: _Group, *, follows: bool = False) -> Cause:
     return Cause(
         subject=clean(subject, 200), meaning=clean(words, 400), sure=told.sure, severity=told.severity, owner=told.owner,
         remedy=told.remedy, by=told.id if isinstance(told, Meaning) else f"joblog {told.id}",
-        quotes=tuple(Quote(number, clean(text.strip(), LONGEST_QUOTE)) for number, text in places[:MOST_QUOTES]), count=len(places),
+        quotes=tuple(Quote(number, clean(text.strip(), LONGEST_QUOTE)) if text else lines.line(number)
+                     for number, text in places[:MOST_QUOTES]), count=len(places),
         symptom=told.symptom or follows, job=told.job,
     )

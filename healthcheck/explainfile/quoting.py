@@ -32,9 +32,18 @@ class Lines:
         start = self._marks[marked - 1] if marked else 0
         return marked * _MARKED + self.text.count("\n", start, place) + (0 if marked else 1)
 
+    def line(self, number: int) -> Quote:
+        """The line of this number, from 1."""
+        marked = min((number - 1) // _MARKED, len(self._marks))
+        place = self._marks[marked - 1] + 1 if marked else 0
+        for _ in range(number - 1 - marked * _MARKED):
+            place = self.text.find("\n", place) + 1
+            if not place:
+                return Quote(number, "")
+        return self.quote(place)
+
     def quote(self, place: int) -> Quote:
-        """The line that holds this character, or what begins there if that is a line end."""
-        place += self.text.startswith("\n", place)
+        """The line that holds this character."""
         start = self.text.rfind("\n", max(0, place - LONGEST_QUOTE), place) + 1 or max(0, place - LONGEST_QUOTE)
         end = self.text.find("\n", place)
         return Quote(self.number(place), clean(self.text[start:end if end >= 0 else len(self.text)].strip(), LONGEST_QUOTE))

@@ -23,6 +23,7 @@ from inventory.text import clean, short
 
 MOST = 256 * MIB        # of a file, packed or not
 _HEAD = 8192            # characters in which a file says what it is
+_SAMPLE = MIB           # bytes at each end of a long file that are looked at before all of it is
 _NO_FORM = "text"       # the kernel-log reader's word for lines that have no form of any kernel log
 
 # What only a program of a job writes. NCCL: src/debug.cc; PyTorch: ProcessGroupNCCL.cpp and torch/distributed; Slurm: srun, slurmstepd.
@@ -34,13 +35,17 @@ _OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL", "torch.distributed",
 TABLE = re.compile(r"\bsize {2,20}count\b[^\n]{0,200} time +algbw +busbw\b")
 _BUG_REPORT = "Start of NVIDIA bug report log file"
 _QUERIED = "==============NVSMI LOG=============="
+# What is no text, whatever it holds: test, and what to say.
+_BINARY: tuple[tuple[Callable[[bytes], bool], str], ...] = (
+    (lambda data: data.startswith(b"PK\x03\x04"), "it is a zip archive; unpack it and give the file inside"),
+    (lambda data: data[257:262] == b"ustar", "it is a tar archive; unpack it and give the files inside, one at a time"),
+    (lambda data: data.startswith(b"\x7fELF"), "it is a program or a core dump"),
+    (lambda data: data[:1] == b"\x80" and data[1:2] in b"\x02\x03\x04\x05" and not flight.looks_like(data),
+     "it is a Python pickle, but no flight recorder's"),
+)
 # What is seen now and then, and what to give in its place.
 _NEAR: tuple[tuple[Callable[[str], bool], str], ...] = (
     (lambda text: "| NVIDIA-SMI " in text[:_HEAD], "it is nvidia-smi's short table; give what nvidia-smi -q or nvidia-smi -q -x prints"),
-    (lambda text: text.startswith(("PK\x03\x04", "PK\\x03\\x04")), "it is a zip archive; unpack it and give the file inside"),
-    (lambda text: "ustar" in text[:600], "it is a tar archive; unpack it and give the files inside, one at a time"),
-    (lambda text: text.startswith("\\x7fELF"), "it is a program or a core dump"),
-    (lambda text: text.startswith(("\\x80\\x04", "\\x80\\x02", "\\x80\\x05")), "it is a Python pickle, but no flight recorder's"),
     (lambda text: bool(re.search(r"^CA '\w+'", text[:_HEAD], re.MULTILINE)), "it is ibstat's; muster check looks at ports itself"),
     (lambda text: '"schema": "muster.sweep/1"' in text[:_HEAD], "it is the manifest of a saved sweep; give the folder"),
 )
@@ -80,6 +85,15 @@ class Opened:
         data = self.data[:MOST_BYTES] if _BUG_REPORT in self.text[:_HEAD] else self.data
         return tuple(log for log in read(data, self.name) if log.form != _NO_FORM)
 
+    def kernel_lines(self) -> int:
+        """How many lines of a kernel log it holds."""
+        return sum(len(log.lines) for log in self.logs)
+
+    def may_hold_kernel_lines(self) -> bool:
+        """Whether its beginning or its end holds a line of a kernel log: a job's log may be longer than any kernel log is."""
+        parts = (self.data[:_SAMPLE], self.data[-_SAMPLE:]) if len(self.data) > 2 * _SAMPLE else (self.data,)
+        return len(self.data) <= MOST_BYTES and any(log.form != _NO_FORM for part in parts for log in read(part, self.name))
+
     def job_lines(self) -> int:
         """How many tells of a job's log it holds."""
         return sum(self.text.count(tell) for tell in _OF_JOBS)
@@ -112,6 +126,8 @@ def opened_of(packed: bytes, name: str) -> Opened:
 def recognise(opened: Opened) -> Form:
     """What kind of file it is; UsageError for one that is not known, with the kinds that are and the nearest guess."""
     head = opened.text[:_HEAD]
+    if any(test(opened.data) for test, _ in _BINARY):
+        raise UsageError(_unknown(opened))
     if _BUG_REPORT in head:
         return Form.BUG_REPORT
     if "<nvidia_smi_log" in head or _QUERIED in head:
@@ -126,7 +142,7 @@ def recognise(opened: Opened) -> Form:
     if TABLE.search(opened.text) is not None:
         return Form.NCCL_TESTS
     jobs = opened.job_lines()
-    kernel = sum(len(log.lines) for log in opened.logs) if len(opened.data) <= MOST_BYTES or not jobs else 0
+    kernel = opened.kernel_lines() if not jobs or opened.may_hold_kernel_lines() else 0
     if not jobs and not kernel:
         raise UsageError(_unknown(opened))
     return Form.JOB if jobs > kernel else Form.KERNEL
@@ -149,7 +165,8 @@ def _of_json(document: Any) -> Form | None:
 
 def _unknown(opened: Opened) -> str:
     known = ", ".join(form.value for form in Form)
-    guess = next((said for test, said in _NEAR if test(opened.text)), "")
+    guess = next((said for test, said in _BINARY if test(opened.data)), "")
+    guess = guess or next((said for test, said in _NEAR if test(opened.text)), "")
     if not guess and opened.text[:64].lstrip().startswith("{"):
         guess = "it is JSON of none of these" if opened.document is not None else "it is JSON that ends early or is broken"
     return f"{short(opened.name)} is no kind of file that muster explains ({known})" + (f": {guess}" if guess else "")

@@ -86,5 +86,6 @@ def _located(cause: Cause, gpus: dict[str, Gpu], lines: Lines) -> Cause:
     head = re.compile(rf"[0-9a-f]{{4,8}}{re.escape(gpu.pci[4:])}", re.IGNORECASE).search(lines.text)
     places = [head.start()] if head is not None else []
     if head is not None and cause.by in _SAID and (line := _SAID[cause.by].search(lines.text, head.end())) is not None:
-        places.append(line.start())
+        # A pattern that begins with the line before it.
+        places.append(line.start() + (line[0][0] == "\n"))
     return replace(cause, subject=f"{cause.subject}, PCI {gpu.pci}", quotes=tuple(lines.quote(place) for place in places))

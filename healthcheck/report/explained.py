@@ -67,7 +67,7 @@ def _told(cause: Cause, number: str) -> list[str]:
     rows = [f"{number}{said}{'' if said.endswith(('.', '?', '!')) else '.'} ({cause.sure.value}; owner: {cause.owner.value})"]
     rows += _row("do", cause.remedy) if cause.remedy else []
     for quote in cause.quotes:
-        rows += [f"  {f'line {quote.line}' if quote.line else 'says':<{_KEY}}{quote.text}"]
+        rows += [f"  {f'line {quote.line}' if quote.line else 'says':<{_KEY - 1}} {quote.text}"]
     shown = f"{cause.by}, {cause.severity.value}" + (f", {cause.count} times" if cause.count > 1 else "")
     return [*rows, *_row("by", shown)]
 

@@ -1,0 +1,38 @@
+"""What the tests of `muster explain FILE` share: the composed files, and a file's explanation without a process of its own."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from healthcheck.explainfile.explain import explain
+from healthcheck.explainfile.model import Explained
+from healthcheck.explainfile.recognise import opened_of
+from healthcheck.explainfile.sayings import Saying
+from healthcheck.explainfile.sayingsload import load_sayings
+from healthcheck.report.explained import page
+from healthcheck.ruleset import Ruleset, load_ruleset
+from healthcheck.rulesfolder import packaged
+
+FOLDER = Path(__file__).resolve().parents[2] / "recordings/explain"
+NOW = 1_795_000_000.0
+
+
+@cache
+def rules() -> Ruleset:
+    return load_ruleset([packaged()])
+
+
+@cache
+def sayings() -> tuple[Saying, ...]:
+    return load_sayings([packaged()])
+
+
+def explained(data: bytes | str, name: str = "file") -> Explained:
+    """What is said of these bytes, or of the composed file of this name."""
+    opened = opened_of((FOLDER / data).read_bytes(), data) if isinstance(data, str) else opened_of(data, name)
+    return explain(opened, rules(), sayings(), NOW)
+
+
+def first_line(data: bytes | str) -> str:
+    return page(explained(data)).split("\n", 1)[0]
