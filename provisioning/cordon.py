@@ -127,8 +127,9 @@ def _would_be_given_back(one: Cordon, held: Held) -> Done:
 
 def _lost(store: Store, one: Cordon, line: int, held: Held, clock: Clock) -> Done:
     """What is not ours any more is only written down."""
-    free = held.holder is Holder.NOBODY
-    said = "somebody had given it back" if free else f"left alone, others hold it now: {held.reason}"
+    free = held.holder in (Holder.NOBODY, Holder.ABSENT)
+    said = ("somebody had given it back" if held.holder is Holder.NOBODY else "it is not known there any more" if free
+            else f"left alone, others hold it now: {held.reason}")
     settle(store, one, State.VOID, said, clock(), line)
     return Done(one.node, said, held=not free)
 

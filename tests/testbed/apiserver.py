@@ -29,7 +29,7 @@ def apiserver(folder: Path) -> Iterator[Serving]:
     """An empty cluster: no controller, no scheduler, no kubelet."""
     certificate, key = certified(folder)
     client, peer, port = free_port(), free_port(), free_port()
-    (folder / "tokens").write_text(f'{TOKEN},admin,1,"system:masters"\nnobody,nobody,2\n')
+    (folder / "tokens").write_text(f'{TOKEN},admin,1,"system:masters"\nstranger,stranger,2\nwarden,warden,3\n')
     etcd = ["etcd", "--data-dir", str(folder / "etcd"), "--listen-client-urls", f"http://127.0.0.1:{client}",
             "--advertise-client-urls", f"http://127.0.0.1:{client}", "--listen-peer-urls", f"http://127.0.0.1:{peer}",
             "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}", "--initial-cluster", f"default=http://127.0.0.1:{peer}"]

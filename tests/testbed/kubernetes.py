@@ -176,7 +176,8 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
                 fault(self)
                 return
             try:
-                if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+                scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
+                if (scheme.lower(), token) != ("bearer", TOKEN):
                     raise Problem(401, "Unauthorized", "Unauthorized")
                 if isinstance(fault, int):
                     raise Problem(fault, "Injected", "an injected \x1b[31m fault")

@@ -7,6 +7,7 @@ import subprocess
 import time
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,13 @@ from provisioning.actions.base import ActionError, Condition, Holder, number_of
 from provisioning.actions.kubeapi import Api, Refused
 from provisioning.actions.kubenode import KEY, STARTUP, cordoned, gpu_pod, held_of, proven, released, unproven
 from provisioning.actions.kubernetes import Kubernetes
+from provisioning.cordon import cordon, uncordon
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.take import Lessor, give_back, take
 from tests.command import MUSTER, environment, muster
 from tests.testbed import apiserver
 from tests.testbed.kubernetes import TOKEN, Cluster, Json, Serving, kubeconfig, serving
+from tests.testbed.sshd import wait_until
 
 ANY = InKubernetes()
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -330,6 +333,48 @@ def test_nobody_without_the_right_to_changes_anything(bed: Serving, tmp_path: Pa
     assert str(caught.value) == f"kubernetes ({bed.url}): does not know who asks (401): Unauthorized; try: kubectl get nodes"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_told(real: Serving, tmp_path: Path) -> None:
+    apiserver.emptied(real)
+    _two(real)
+    real.pod("runs", "gpu2", gpus=1)
+    api = "/apis/rbac.authorization.k8s.io/v1"
+    assert real.ask("POST", f"{api}/clusterroles", {"metadata": {"name": "muster"}, "rules": [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "update"]}, {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}]})[0] == 201
+    assert real.ask("POST", f"{api}/clusterrolebindings", {
+        "metadata": {"name": "muster"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "warden"}]})[0] == 201
+    backs = {who: Kubernetes(InKubernetes(condition=True), Api(str(kubeconfig(tmp_path / who, real.url, real.trust, token=who))))
+             for who in ("stranger", "warden")}
+    with pytest.raises(ActionError, match=r"does not allow it \(403\): nodes \"gpu1\" is forbidden: User \"stranger\" cannot get resource"):
+        backs["stranger"].held(["gpu1"])
+    back = backs["warden"]
+    wait_until(lambda: _allowed(back), 30, "the role")
+    back.isolate("gpu1", "muster#1: fan")
+    back.tell({"gpu1": Condition("False", "Fan", "x")})
+    assert back.held(["gpu1", *(f"n{at}" for at in range(20))])["gpu1"].number == 1 and set(back.running(["gpu1", "gpu2"])) == {"gpu2"}
+    back.release("gpu1")
+    assert mark(real, "gpu1") is None and {one["type"] for one in real.node("gpu1")["status"]["conditions"]} == {"MusterHealthy"}
+
+
+def _allowed(back: Kubernetes) -> bool:
+    with suppress(ActionError):
+        return bool(back.held(["gpu1"]))
+    return False
+
+
+def test_a_node_that_was_deleted_is_no_longer_ours_and_may_come_again(bed: Serving, tmp_path: Path) -> None:
+    with opened(tmp_path / "books", make=True) as store:
+        back = through(bed)
+        assert cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].held
+        assert bed.ask("DELETE", "/api/v1/nodes/gpu1")[0] == 200
+        assert [(one.said, one.held) for one in uncordon(store, back, ["gpu1"], "x", "me", time.time)] == [("it is not known there any more", False)]
+        bed.add("gpu1")
+        assert cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].said == "cordoned in kubernetes as muster#2"
+
+
 def test_killed_in_the_middle_of_a_cordon_the_mark_and_the_books_agree_afterwards(bed: Serving, tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: {{kubernetes: {{config: {bed.config}}}}}\nnodes: {{gpu1: }}\n")
     for seconds in (0.2, 0.5, 0.8, 1.1, 1.4):
@@ -532,6 +577,22 @@ def test_a_context_that_is_not_there_and_no_configuration_at_all_are_told(fake: 
         Kubernetes(InKubernetes(), Api()).held(["gpu1"])
     monkeypatch.setenv("KUBECONFIG", str(fake.config))
     assert Kubernetes(InKubernetes(), Api(context="train")).held(["gpu1"])["gpu1"].holder is Holder.NOBODY
+
+
+def test_in_a_pod_its_own_account_is_used(fake: Serving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import kubernetes.config.incluster_config as places
+
+    (tmp_path / "token").write_text(TOKEN)
+    monkeypatch.setattr(places, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(places, "SERVICE_CERT_FILENAME", str(fake.trust))
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    host, _, port = fake.url.removeprefix("https://").partition(":")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+    back = Kubernetes(InKubernetes(), Api())
+    back.isolate("gpu1", "muster#1: x")
+    assert back.held(["gpu1"])["gpu1"].number == 1
 
 
 def test_without_the_official_client_a_line_says_how_to_get_it(fake: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
