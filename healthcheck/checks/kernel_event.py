@@ -160,7 +160,10 @@ def kernel_order(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, *
 @check("kernel.baseline")
 def kernel_baseline(kernel_events: KernelEvents, kernel_baseline: KernelBaseline) -> Said:
     """There is a baseline for this node's kind, kernel and driver, so that what is new in its log can be told."""
-    yield Note(f"judged by {kernel_baseline.baseline.name}: {kernel_baseline.why}")
+    if kernel_baseline.baseline.known:
+        yield Note(kernel_baseline.why)
+    else:
+        yield Finding(f"baseline {kernel_baseline.baseline.name}", "no template is approved", "at least one")
 
 
 def _needed(baseline: KernelBaseline) -> Baseline:
