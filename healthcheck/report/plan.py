@@ -29,7 +29,11 @@ def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold,
     quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
     yield f"{nodes} nodes, {serving} in service; {kept} not fit for new jobs{quiet}; {age}"
     for incident in plan.incidents:
-        yield f"incident  {fold(incident.nodes)}: {clean(incident.why, 400)} ({incident.owner.value})"
+        where = fold(incident.nodes) if incident.nodes else "no node any more"
+        number = f" {incident.id}" if incident.id else ""
+        yield f"incident{number}  {where}: {clean(incident.why, 400)} ({incident.owner.value})"
+    for end in plan.ends:
+        yield f"incident {end.id} ends: {clean(end.why, 300)}"
     for step in plan.steps:
         what = f"  {_asked(step.verdict)}" if step.act is Act.ISOLATE else ""
         yield f"{step.act.value:<9} {step.node}: {clean(step.why, _WIDE)}{what}"
@@ -44,7 +48,8 @@ def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold,
     acted = {step.node for step in plan.steps} | {one.node for one in plan.withheld}
     for verdict in plan.verdicts:
         if verdict.isolation is not Isolation.NONE and verdict.node not in acted:
-            yield f"held      {verdict.node}: {verdict.fault}: {clean(verdict.why, _WIDE)}  {_asked(verdict)}"
+            why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
+            yield f"held      {verdict.node}: {clean(why, _WIDE)}  {_asked(verdict)}"
     watched: dict[tuple[str, str], list[str]] = defaultdict(list)
     for verdict in plan.verdicts:
         if verdict.isolation is Isolation.NONE and verdict.faults:
@@ -71,8 +76,10 @@ def document(plan: Plan) -> dict[str, Any]:
     return {
         "schema": "muster.triage/1", "time": dt.datetime.fromtimestamp(plan.now, dt.timezone.utc).isoformat(timespec="seconds"),
         "breaker": {"open": plan.is_open, "opens": plan.opens, "closes": plan.closes},
-        "incidents": [{"kind": one.kind, "cause": one.cause, "nodes": list(one.nodes), "why": one.why, "owner": one.owner.value}
+        "incidents": [{"id": one.id, "kind": one.kind, "cause": one.cause, "nodes": list(one.nodes), "why": one.why,
+                       "owner": one.owner.value, "symptoms": list(one.symptoms), "likelihood": one.likelihood, "isolates": one.isolates}
                       for one in plan.incidents],
+        "ends": [{"incident": one.id, "why": one.why, "into": one.into or None} for one in plan.ends],
         "unmeasured": list(plan.unmeasured),
         "steps": [{"act": step.act.value, "node": step.node, "why": step.why} | ({"backend": step.backend} if step.backend else {})
                   for step in plan.steps],
@@ -80,6 +87,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "verdicts": [{
             "node": verdict.node, "isolation": verdict.isolation.value, "repair": verdict.repair.value,
             "owner": verdict.owner.value if verdict.owner is not None else None, "fault": verdict.fault, "why": verdict.why,
+            "incident": verdict.incident or None,
             "proven": verdict.proven, "unproven": verdict.unproven, "evidence": lines_of(verdict),
         } for verdict in plan.verdicts],
     }

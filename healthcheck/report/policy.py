@@ -11,16 +11,28 @@ from typing import Any
 
 from healthcheck.rule import Rule
 from healthcheck.rulesfolder import called
+from healthcheck.triage.correlate import KINDS
 from healthcheck.triage.policy import FaultKind, Isolation, Of, Policy
 from healthcheck.triage.policyload import Loaded
 from inventory.errors import Mark
 
+_SHARED = {"nvlink_domain": "an NVLink domain", "rack": "a rack", "leaf": "a leaf switch", "rail": "a rail", "power": "a power domain",
+           "driver": "a driver's version", "kernel": "a kernel's version", "firmware": "a firmware's version", "moment": "a moment"}
 # What each number means, in the order in which they are shown.
 NUMBERS: Mapping[str, str] = {
     "wedged.sweeps": "sweeps after which what a node does not answer is a fault of the node",
     "fresh.hours": "hours after which what no sweep has seen again decides nothing",
     "ours.percent": "per cent of the nodes in service: the same UNKNOWN on more of them is not theirs, and isolates nobody",
     "ours.nodes": "nodes that it must be on for that, at least",
+    "incidents.at_least": "nodes with one symptom in one place that are one incident there, at least",
+    "incidents.share": "per cent of the place that must have it; of a version, a rail or a moment: of those who have it",
+    "incidents.window_minutes": "minutes within which they began are one moment",
+    "incidents.likelihood": "times of which chance may do the same in one, at most",
+    "incidents.calm_hours": "hours for which all its nodes were well close it",
+    "incidents.reopen_days": "days within which it is the same one again",
+    "incidents.as_one": "isolations in its name that count as one with the breaker",
+    **{f"incidents.{kind}.{key}": said.format(f"{_SHARED[kind]}") for kind in KINDS for key, said in (
+        ("owner", "mends {}"), ("isolates", "whether nodes are isolated in the name of {}"))},
     "climb.failures": "returns after as many reboots make a fault one of hardware",
     "climb.days": "days within which they count",
     "repeat.score": "score of a repeat offender; a failure counts 1",
@@ -64,9 +76,11 @@ def digest(policy: Policy) -> str:
 def numbers(policy: Policy) -> dict[str, Any]:
     """Every number by the name of its section and key."""
     found: dict[str, Any] = {"wedged.sweeps": policy.wedged, "fresh.hours": policy.fresh_hours}
-    for section in ("ours", "climb", "repeat", "flap", "requalify", "breaker"):
+    for section in ("ours", "incidents", "climb", "repeat", "flap", "requalify", "breaker"):
         found |= {f"{section}.{key}": value for key, value in vars(getattr(policy, section)).items()}
     found |= {f"breaker.domains.{kind}": most for kind, most in policy.breaker.domains.items()}
+    for place, kind in policy.incidents.kinds.items():
+        found |= {f"incidents.{place}.owner": kind.owner.value, f"incidents.{place}.isolates": kind.isolates}
     found |= {f"remediation.{key}": value for key, value in vars(policy.remediation).items() if key != "uses"}
     return {name: found.get(name) for name in NUMBERS}
 
@@ -209,6 +223,8 @@ def _short(file: str) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return "null" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -21,7 +21,8 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Cordon:
-    """One cordon; `line` is its line in the ledger, `verdict` that in whose name triage made it. Times are epoch seconds."""
+    """One cordon; `line` is its line in the ledger, `verdict` that in whose name triage holds it, and `incident` the number of the one in
+    whose name it was made, if any. Times are epoch seconds."""
 
     id: int
     node: str
@@ -33,6 +34,7 @@ class Cordon:
     ended: float | None
     line: int
     verdict: int | None = None
+    incident: int | None = None
 
 
 def mean(store: Store, node: str, backend: str, why: str, who: str, now: float, verdict: int | None = None) -> Cordon | None:
@@ -41,9 +43,11 @@ def mean(store: Store, node: str, backend: str, why: str, who: str, now: float, 
         if db.execute("SELECT 1 FROM cordon WHERE node = ? AND backend = ? AND ended IS NULL", (node, backend)).fetchone():
             return None
         line = ledger.begin(db, now, who, "cordon", node, why, backend)
+        # In whose name it was made stays, whatever the node is held for later.
         number = db.execute(
-            "INSERT INTO cordon (node, backend, why, who, state, began, line, verdict) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (node, backend, why, who, State.MEANT.value, now, line, verdict)).lastrowid
+            "INSERT INTO cordon (node, backend, why, who, state, began, line, verdict, incident) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, (SELECT incident FROM verdict WHERE id = ?))",
+            (node, backend, why, who, State.MEANT.value, now, line, verdict, verdict)).lastrowid
     assert number is not None  # noqa: S101  (an INSERT always has one)
     return Cordon(number, node, backend, why, who, State.MEANT, now, None, line, verdict)
 

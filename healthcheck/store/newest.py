@@ -65,6 +65,9 @@ def write(db: sqlite3.Connection, node: int, now: float, rules: str, report: Nod
     db.execute("INSERT INTO newest (node, time, rules, look, kept) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                "time = excluded.time, rules = excluded.rules, look = excluded.look, kept = excluded.kept",
                (node, now, rules, look, kept))
+    if seen is not None:        # what a node that is not reached ran when it was is known still
+        db.execute("UPDATE newest SET driver = ?, kernel = ?, firmware = ? WHERE node = ?",
+                   (seen.driver, seen.kernel, ", ".join(sorted({gpu.vbios for gpu in seen.gpus if gpu.vbios}))[:80], node))
 
 
 def packed(before: str | None, report: NodeReport, seen: Shown | None) -> tuple[bytes, str]:

@@ -121,4 +121,20 @@ _FOURTH = (
     "UPDATE breaker SET seen = (SELECT max(id) FROM cordon WHERE began <= closed) WHERE who IS NOT NULL",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
+# Incidents that last: what their nodes show, how unlikely chance is, who closed them and why, and their nodes with times. Verdicts and
+# cordons in the name of one. The versions that a node's newest look showed, so that nodes can be compared by them without unpacking it.
+_FIFTH = (
+    "ALTER TABLE incident ADD COLUMN symptoms TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE incident ADD COLUMN likelihood REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE incident ADD COLUMN by TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE incident ADD COLUMN closed TEXT NOT NULL DEFAULT ''",
+    """CREATE TABLE member (
+        incident INTEGER NOT NULL REFERENCES incident, node TEXT NOT NULL, began REAL NOT NULL, seen REAL NOT NULL, ended REAL,
+        PRIMARY KEY (incident, node)
+    ) WITHOUT ROWID""",
+    "ALTER TABLE verdict ADD COLUMN incident INTEGER REFERENCES incident",
+    "ALTER TABLE cordon ADD COLUMN incident INTEGER REFERENCES incident",
+    *(f"ALTER TABLE newest ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in ("driver", "kernel", "firmware")),
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)

@@ -7,16 +7,17 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from healthcheck.store import incidents
 from healthcheck.store.file import Store
 from healthcheck.triage.past import RMA
 from healthcheck.triage.plan import Plan
 from healthcheck.triage.policy import Isolation
-from healthcheck.triage.verdict import Incident, Verdict
+from healthcheck.triage.verdict import Verdict
 
 _MOST_EVIDENCE = 20
-# The verdict that the one with this number took the place of: its fault and its isolation.
-UNDER = ("SELECT before.fault, before.isolation FROM verdict JOIN verdict AS before ON before.node = verdict.node "
-         "AND before.id < verdict.id AND before.ended = verdict.began WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
+# The verdict that the one with this number took the place of: its fault, its isolation and its incident.
+UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FROM verdict JOIN verdict AS before "
+         "ON before.node = verdict.node AND before.id < verdict.id AND before.ended = verdict.began WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
 
 
 def write(store: Store, plan: Plan) -> dict[str, int]:
@@ -24,8 +25,8 @@ def write(store: Store, plan: Plan) -> dict[str, int]:
     with store.writing() as db:
         names = {verdict.node for verdict in plan.verdicts}
         db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", [(name,) for name in sorted(names)])
+        incidents.write(db, plan)
         numbers = _verdicts(db, plan.verdicts, plan.now)
-        _incidents(db, plan.incidents, plan.now)
         if plan.closes:
             close_breaker(db, plan.now, None, plan.closes)
         if plan.opens:
@@ -41,23 +42,24 @@ def close_breaker(db: sqlite3.Connection, now: float, who: str | None, reason: s
 
 def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -> dict[str, int]:
     """A node's verdict goes on while its fault and its isolation stay; another one ends it."""
-    held = {row[1]: (row[0], row[2], row[3]) for row in db.execute(
-        "SELECT verdict.id, name, fault, isolation FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
+    held = {row[1]: tuple(row[at] for at in (0, 2, 3, 4)) for row in db.execute(
+        "SELECT verdict.id, name, fault, isolation, coalesce(incident, 0) FROM verdict JOIN node ON node.id = verdict.node "
+        "WHERE ended IS NULL")}
     numbers: dict[str, int] = {}
     for verdict in verdicts:
         before = held.pop(verdict.node, None)
         owner = verdict.owner.value if verdict.owner is not None else ""
         told = (verdict.repair.value, owner, verdict.why, json.dumps(lines_of(verdict)))
-        if before is not None and before[1:] == (verdict.fault, verdict.isolation.value):
+        if before is not None and before[1:] == (verdict.fault, verdict.isolation.value, verdict.incident):
             db.execute("UPDATE verdict SET repair = ?, owner = ?, why = ?, evidence = ?, seen = ? WHERE id = ?", (*told, now, before[0]))
             numbers[verdict.node] = before[0]
             continue
         if before is not None:
             db.execute("UPDATE verdict SET ended = ? WHERE id = ?", (now, before[0]))
         number = db.execute(
-            "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
-            "VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?)",
-            (verdict.node, verdict.fault, verdict.isolation.value, *told, now, now)).lastrowid
+            "INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen, incident) "
+            "VALUES ((SELECT id FROM node WHERE name = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (verdict.node, verdict.fault, verdict.isolation.value, *told, now, now, verdict.incident or None)).lastrowid
         assert number is not None  # noqa: S101  (an INSERT always has one)
         numbers[verdict.node] = number
         if verdict.isolation is not Isolation.NONE:
@@ -66,27 +68,13 @@ def _verdicts(db: sqlite3.Connection, verdicts: Sequence[Verdict], now: float) -
             if before is not None and before[1] == RMA and _again(db, before[0], verdict):
                 # What lay under an RMA goes on, and with it what a person has undone meanwhile.
                 db.execute("UPDATE cordon SET verdict = ? WHERE verdict = ?", (number, before[0]))
-    db.executemany("UPDATE verdict SET ended = ? WHERE id = ?", [(now, number) for number, _, _ in held.values()])
+    db.executemany("UPDATE verdict SET ended = ? WHERE id = ?", [(now, one[0]) for one in held.values()])
     return numbers
 
 
 def _again(db: sqlite3.Connection, rma: int, verdict: Verdict) -> bool:
     """Whether this is what was decided before an RMA, too."""
-    return (verdict.fault, verdict.isolation.value) in (tuple(row) for row in db.execute(UNDER, (rma,)))
-
-
-def _incidents(db: sqlite3.Connection, incidents: Sequence[Incident], now: float) -> None:
-    held = {(row[1], row[2]): row[0] for row in db.execute("SELECT id, kind, cause FROM incident WHERE ended IS NULL")}
-    for incident in incidents:
-        nodes = json.dumps(incident.nodes)
-        number = held.pop((incident.kind, incident.cause), None)
-        if number is not None:
-            db.execute("UPDATE incident SET nodes = ?, why = ?, owner = ?, seen = ? WHERE id = ?",
-                       (nodes, incident.why, incident.owner.value, now, number))
-        else:
-            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                       (incident.kind, incident.cause, nodes, incident.why, incident.owner.value, now, now))
-    db.executemany("UPDATE incident SET ended = ? WHERE id = ?", [(now, number) for number in held.values()])
+    return (verdict.fault, verdict.isolation.value, verdict.incident) in (tuple(row) for row in db.execute(UNDER, (rma,)))
 
 
 def lines_of(verdict: Verdict) -> list[dict[str, Any]]:

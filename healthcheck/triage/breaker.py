@@ -10,15 +10,20 @@ from healthcheck.triage.policy import BreakerPolicy
 
 
 class Breaker:
-    """The room that is left in one plan. `opens` says why it opened in it, empty where it did not."""
+    """The room that is left in one plan. `opens` says why it opened in it, empty where it did not.
 
-    def __init__(self, fleet: Fleet, policy: BreakerPolicy) -> None:
+    Up to `as_one` isolations in one incident's name, and a quarter of the nodes in service, are one failure; domains count each.
+    """
+
+    def __init__(self, fleet: Fleet, policy: BreakerPolicy, as_one: int = 1) -> None:
         self._policy = policy
         serving = sum(past.in_service for past in fleet.nodes)
         self.limit = min(policy.number, max(policy.least, int(policy.percent * serving / 100)))
         since = fleet.now - policy.hours * 3600
         recent = [one.node for one in fleet.isolated if one.time > since]
-        self._used = len(recent)
+        self._as_one = min(as_one, max(1, serving // 4))
+        self._of = Counter(one.incident for one in fleet.isolated if one.time > since and one.incident)
+        self._used = len(recent) - sum(min(count, self._as_one) - 1 for count in self._of.values())
         of = {past.node: past for past in fleet.nodes}
         self._domains = Counter(domain for node in recent if node in of for domain in _domains(of[node]))
         self._serving = serving
@@ -30,10 +35,11 @@ class Breaker:
             self.is_open = False
             self.closes = f"there was room for {policy.close_hours:g} h"
 
-    def take(self, past: Past, *, reserve: bool) -> str:
+    def take(self, past: Past, *, reserve: bool, incident: int = 0) -> str:
         """Takes the room for one node's isolation; or says why there is none, and opens where that is so for all."""
         window = f"in {self._policy.hours:g} h"
-        if self._used >= self.limit + (self._policy.reserve if reserve else 0):
+        free = bool(incident) and 0 < self._of[incident] < self._as_one
+        if not free and self._used >= self.limit + (self._policy.reserve if reserve else 0):
             said = f"{self._used} new isolations {window}, and at most {self.limit} are allowed ({self._bound()})"
             if not self.is_open:
                 self.is_open, self.opens = True, said
@@ -43,8 +49,11 @@ class Breaker:
         for kind, name in _domains(past):
             most = self._policy.domains.get(kind)
             if most is not None and self._domains[kind, name] >= most:
-                return f"{self._domains[kind, name]} new isolations {window} in {kind} {name}, at most {most} are allowed: look at it first"
-        self._used += 1
+                too = f" (incident {incident} is bounded by that, too)" if incident else ""
+                said = f"{self._domains[kind, name]} new isolations {window} in {kind} {name}, at most {most} are allowed"
+                return f"{said}: look at it first{too}"
+        self._used += not free
+        self._of[incident] += bool(incident)
         self._domains.update(_domains(past))
         return ""
 

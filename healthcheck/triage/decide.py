@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from healthcheck.outcome import Owner, Repair
 from healthcheck.triage.faults import faults, suspect_node
 from healthcheck.triage.past import RMA, Past
 from healthcheck.triage.policy import Isolation, Policy
 from healthcheck.triage.requalify import requalified
-from healthcheck.triage.verdict import Fault, Verdict
+from healthcheck.triage.symptom import symptom
+from healthcheck.triage.verdict import INCIDENT, Fault, Incident, Verdict
 
 _ISOLATIONS = tuple(Isolation)
 _REPAIRS = tuple(Repair)
 
 
-def decide(past: Past, policy: Policy, now: float, excused: Collection[str] = ()) -> Verdict | None:
-    """The verdict on a node; None where there is nothing to say of it."""
+def decide(
+    past: Past, policy: Policy, now: float, excused: Collection[str] = (), incidents: Mapping[int, Incident] = MappingProxyType({}),
+) -> Verdict | None:
+    """The verdict on a node; None where there is nothing to say of it. `incidents` are those that are open, by their numbers."""
     if not (past.problems or past.over or past.cordons or past.away or past.verdict):
         return None
     found = faults(past, policy, now, excused)
@@ -25,7 +29,10 @@ def decide(past: Past, policy: Policy, now: float, excused: Collection[str] = ()
     if not found and not ours and not past.away:
         return None
     proven = unproven = ""
+    before = past.verdict.incident if past.verdict is not None else 0
     isolation = max((fault.isolation for fault in found), key=_ISOLATIONS.index, default=Isolation.NONE)
+    if isolation is Isolation.NONE and ours and not past.away and before in incidents and incidents[before].isolates:
+        return _of_incident(past, incidents[before], past.verdict.isolation if past.verdict is not None else isolation, found)
     if isolation is Isolation.NONE and ours:
         well, said = requalified(past, policy, now)
         proven, unproven = (said, "") if well else ("", said)
@@ -34,14 +41,41 @@ def decide(past: Past, policy: Policy, now: float, excused: Collection[str] = ()
         return Verdict(past.node, kept, Repair.REPLACE, Owner.VENDOR, RMA, past.away, tuple(found), unproven=unproven)
     if not found:
         held = past.verdict.fault if past.verdict is not None else ""
-        return Verdict(past.node, Isolation.NONE, Repair.WATCH, None, held, proven or unproven, proven=proven, unproven=unproven)
+        return Verdict(past.node, Isolation.NONE, Repair.WATCH, None, held, proven or unproven, incident=before,
+                       proven=proven, unproven=unproven)
+    # What an incident that isolates answers for is not the node's; a fault of its own goes before it.
+    share = [(fault, incident) for fault in found if fault.isolation is not Isolation.NONE
+             and (incident := _shared(past, fault, incidents)) is not None]
+    if share and len(share) == sum(fault.isolation is not Isolation.NONE for fault in found):
+        return _of_incident(past, share[0][1], isolation, found)
+    if share:
+        shared_faults = [fault for fault, _ in share]
+        found = [*(fault for fault in found if fault not in shared_faults), *shared_faults]
+        isolation = found[0].isolation
     repair = max((fault.repair for fault in found if fault.isolation is isolation), key=_REPAIRS.index)
     first = found[0]
     if isolation is not Isolation.NONE and (shared := suspect_node(past, policy, now)):
         repair = max(repair, Repair.INSPECT, key=_REPAIRS.index)
         first = replace(first, because=(*first.because, shared))
         found[0] = first
-    return Verdict(past.node, isolation, repair, first.owner, first.kind.id, reason(first), tuple(found), proven=proven, unproven=unproven)
+    still = before if isolation is Isolation.NONE else 0
+    return Verdict(past.node, isolation, repair, first.owner, first.kind.id, reason(first), tuple(found), still, proven, unproven)
+
+
+def _shared(past: Past, fault: Fault, incidents: Mapping[int, Incident]) -> Incident | None:
+    """The open incident that isolates in its name and that a fault is of, if it is of one."""
+    for one in past.shared:
+        if one.ended is None and one.incident in incidents and incidents[one.incident].isolates \
+                and any(symptom(problem) in one.symptoms for problem in fault.problems):
+            return incidents[one.incident]
+    return None
+
+
+def _of_incident(past: Past, incident: Incident, isolation: Isolation, found: Sequence[Fault]) -> Verdict:
+    """The verdict on a node that is kept from jobs in an incident's name: its owner mends it, and nobody the node."""
+    kept = max(isolation, Isolation.NO_NEW_JOBS, key=_ISOLATIONS.index)
+    return Verdict(past.node, kept, Repair.INSPECT, incident.owner, INCIDENT, f"incident {incident.id}: {incident.why}", tuple(found),
+                   incident=incident.id)
 
 
 def reason(fault: Fault) -> str:

@@ -32,7 +32,8 @@ def of(problem: Problem) -> Of | None:
 def faults(past: Past, policy: Policy, now: float, excused: Collection[str] = ()) -> list[Fault]:
     """What is wrong with a node, from worst to least. `excused` are the rules whose UNKNOWN an incident answers for ("": unreached)."""
     now_there = _grouped(past.problems, policy, excused, waiting=policy.wedged)
-    before = _grouped((*past.over, *past.moved), policy, ())
+    # Of what was an incident's nothing is held against the node.
+    before = _grouped((problem for problem in (*past.over, *past.moved) if not past.in_incident(problem)), policy, ())
     found = [_fault(key, now_there[key].kind, now_there[key].problems, before.get(key), past, policy, now) for key in now_there]
     for key, group in before.items():
         if key not in now_there and group.kind.of is not Of.UNKNOWN:
@@ -113,7 +114,7 @@ def _climbed(
     """The next rung where this one did not hold."""
     if repair not in (Repair.RESTART_SERVICE, Repair.RESET_GPU, Repair.REBOOT):
         return repair
-    own = [problem for problem in history if problem.node == past.node]
+    own = [problem for problem in history if problem.node == past.node and not past.in_incident(problem)]
     outlived = returns(own, past.boots[1:], policy.climb, now)
     if outlived >= policy.climb.failures:
         because.append(f"it came back after {outlived} reboots in {policy.climb.days:g} days: hardware")
@@ -127,7 +128,8 @@ def _climbed(
 
 def _repeated(repair: Repair, where: str, past: Past, policy: Policy, now: float, because: list[str]) -> Repair:
     """Repeat offenders leave the ladder: what fails again and again is not mended by another reboot."""
-    failures = [problem for problem in (*past.problems, *past.over, *past.moved) if isolates(problem, policy)]
+    failures = [problem for problem in (*past.problems, *past.over, *past.moved)
+                if isolates(problem, policy) and not past.in_incident(problem)]
     if not _component(where):
         failures = [problem for problem in failures if problem.began >= past.chassis_since]
     at = [problem for problem in failures if place(problem) == where] if _component(where) else \
@@ -178,7 +180,8 @@ def _driver_first(found: list[Fault]) -> list[Fault]:
 
 def suspect_node(past: Past, policy: Policy, now: float) -> str:
     """Why the node itself is suspect where several of its components repeat; empty where they do not."""
-    failures = [problem for problem in past.problems + past.over if problem.began >= past.chassis_since and isolates(problem, policy)]
+    failures = [problem for problem in past.problems + past.over
+                if problem.began >= past.chassis_since and isolates(problem, policy) and not past.in_incident(problem)]
     places = {place(problem) for problem in failures if _component(place(problem))}
     value, times = score([problem for problem in failures if _component(place(problem))], policy.repeat, now)
     if len(places) < 2 or value < policy.repeat.score:

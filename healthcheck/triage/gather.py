@@ -12,6 +12,7 @@ from healthcheck.outcome import NodeState
 from healthcheck.store.cordons import State
 from healthcheck.store.file import Store
 from healthcheck.store.history import Problem
+from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
 from healthcheck.store.rmas import alarms, rmas
 from healthcheck.store.verdicts import UNDER
@@ -68,10 +69,17 @@ def gather(
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
     return Fleet(
         now, tuple(there.past(node, others(node.name)) for node in nodes),
-        tuple(Isolated(row[0], row[1]) for row in store.rows(
-            "SELECT cordon.node, began FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL AND began > ? "
-            "AND cordon.id > ? AND coalesce(outcome, '') NOT LIKE 'not done:%'", now - policy.breaker.hours * 3600, closed)),
-        opened[0][0] if opened else None, opened[0][1] if opened else "")
+        tuple(Isolated(*row) for row in store.rows(
+            "SELECT cordon.node, began, coalesce(incident, 0) FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL "
+            "AND began > ? AND cordon.id > ? AND coalesce(outcome, '') NOT LIKE 'not done:%'", now - policy.breaker.hours * 3600, closed)),
+        opened[0][0] if opened else None, opened[0][1] if opened else "", _remembered(store, now, now - window),
+        tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store))
+
+
+def _remembered(store: Store, now: float, since: float) -> float:
+    """Since when faults are remembered: a store that is younger than the window knows of none before its first sweep."""
+    first = store.rows("SELECT min(started) FROM sweep")[0][0]
+    return max(since, first) if first is not None else now
 
 
 class _Memory:
@@ -95,6 +103,9 @@ class _Memory:
         self._cordons, self._overridden = self._read_cordons(store, lost)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
             "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")}
+        self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]} for row in store.rows(
+            "SELECT name, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
+            "WHERE driver || kernel || firmware != ''")}
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}" for node, entry in leased_nodes(store).items()}
 
     def _read_problems(self, store: Store, policy: Policy, since: float) -> None:
@@ -121,7 +132,7 @@ class _Memory:
         for name, time, state, against in store.rows(
                 "SELECT name, time, state, against FROM look JOIN node ON node.id = look.node WHERE profile = ? ORDER BY time", profile):
             listed = json.loads(against) if against != "[]" else []
-            quiet = listed and len(listed) < _ALL_TOLD and all(self._silences(_named(name, *one)) for one in listed)
+            quiet = listed and len(listed) < ALL_TOLD and all(self._silences(named(name, *one)) for one in listed)
             found[name].append(Look(time, NodeState.HEALTHY.value if quiet else state))
         return found
 
@@ -141,11 +152,12 @@ class _Memory:
 
     def _read_verdicts(self, store: Store) -> dict[str, OpenVerdict]:
         """The open ones. Once an RMA is over, what lay under its verdict holds again: what a person says then is said of that."""
-        found = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4]) for row in store.rows(
-            "SELECT verdict.id, name, fault, isolation, began FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
+        found = {row[1]: OpenVerdict(row[0], row[2], Isolation(row[3]), row[4], row[5]) for row in store.rows(
+            "SELECT verdict.id, name, fault, isolation, began, coalesce(incident, 0) FROM verdict JOIN node ON node.id = verdict.node "
+            "WHERE ended IS NULL")}
         for node, holds in found.items():
             if holds.fault == RMA and node not in self._away and (under := store.rows(UNDER, holds.id)):
-                found[node] = replace(holds, fault=under[0][0], isolation=Isolation(under[0][1]))
+                found[node] = replace(holds, fault=under[0][0], isolation=Isolation(under[0][1]), incident=under[0][2])
         return found
 
     def _read_cordons(self, store: Store, lost: Lost) -> tuple[Mapping[str, list[OpenCordon]], Mapping[str, str]]:
@@ -179,11 +191,12 @@ class _Memory:
             self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
             self._verdicts.get(name), self._overridden.get(name, ""), others, self._leased.get(name, ""),
-            _domains(node), self._away.get(name, ""),
-            self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)))
+            domains(node), self._away.get(name, ""),
+            self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)), self._versions.get(name, _NO_VERSIONS), ports(node))
 
 
-_ALL_TOLD = 50      # as many as a sweep stores of a look; with so many there may be more that nobody told
+_NO_VERSIONS: Mapping[str, str] = {}
+ALL_TOLD = 50      # as many as a sweep stores of a look; with so many there may be more that nobody told
 
 
 def _lists(rows: Iterable[Any]) -> Mapping[str, list[float]]:
@@ -193,7 +206,8 @@ def _lists(rows: Iterable[Any]) -> Mapping[str, list[float]]:
     return found
 
 
-def _named(node: str, rule: str, subject: str, status: str) -> Problem:
+def named(node: str, rule: str, subject: str, status: str) -> Problem:
+    """What a look told of a problem."""
     return Problem(node, rule, subject, status, "critical", None, None, "", "", "", "", 0.0, 0.0, None, 1, None, None)
 
 
@@ -206,8 +220,15 @@ def _repaired(store: Store, since: float) -> dict[str, list[Repaired]]:
     return found
 
 
-def _domains(node: Node) -> Mapping[str, tuple[str, ...]]:
+def ports(node: Node) -> Mapping[str, tuple[str, str]]:
+    """The leaf and the rail of a node's ports by PCI address, empty where nobody said."""
+    return {pci: (plan.leaf or "", str(plan.rail) if plan.rail is not None else "") for pci, plan in node.ports.items()}
+
+
+def domains(node: Node) -> Mapping[str, tuple[str, ...]]:
+    """A node's failure domains, by kind."""
+    leaves = dict.fromkeys([*node.leaf, *(plan.leaf for plan in node.ports.values() if plan.leaf)])
     given: dict[str, Collection[str]] = {
-        "rack": (node.rack,) if node.rack else (), "leaf": node.leaf, "power": (node.power,) if node.power else (),
+        "rack": (node.rack,) if node.rack else (), "leaf": leaves, "power": (node.power,) if node.power else (),
         "nvlink_domain": (node.nvlink_domain,) if node.nvlink_domain else ()}
     return {kind: tuple(names) for kind, names in given.items() if names}

@@ -1,46 +1,269 @@
-"""What is the matter with many nodes at once is not theirs: the same thing unmeasured, or one way of not being reached."""
+"""The life of incidents: they open where nodes share a place, take in others there, merge, split, close when all is well, come back. Pure.
+
+An open incident goes on, though it may no longer be unlikely, until its nodes were well for the policy's calm hours; what is not measured
+is not well. What goes on in few of them after the rest has healed is each one's own from then on, and so is all that a person closes.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from healthcheck.outcome import Owner, Severity
+from healthcheck.outcome import Owner
+from healthcheck.store.history import Problem
+from healthcheck.triage.correlate import KINDS, Found, correlate, domains, minute, named
 from healthcheck.triage.faults import of
-from healthcheck.triage.past import Fleet
-from healthcheck.triage.policy import Of, Policy
-from healthcheck.triage.verdict import Incident
+from healthcheck.triage.likelihood import words
+from healthcheck.triage.ours import UNREACHED, ours
+from healthcheck.triage.past import Fleet, Known, Member, Past, Shared
+from healthcheck.triage.policy import IncidentKind, Of, Policy
+from healthcheck.triage.symptom import NOT_REACHED, symptom
+from healthcheck.triage.verdict import End, Incident
 
-_SHOWN = 4
+_TRIAGE = "triage"
+_SHOWN = 3
+Showing = Mapping[str, Mapping[str, tuple[Problem, ...]]]
 
 
-def incidents(fleet: Fleet, policy: Policy) -> tuple[list[Incident], frozenset[str]]:
-    """The incidents, and the rules whose UNKNOWN accuses no node while they last ("" stands for nodes that are not reached).
+@dataclass(frozen=True)
+class Life:
+    """The incidents that are open now, those that end, and the rules whose UNKNOWN accuses nobody. `shared` are by node the incidents that
+    it is or was in; `of` are the open ones by number, and by the numbers of those that became part of one."""
 
-    Rules that the same nodes cannot measure are one incident.
-    """
-    unmeasured: dict[str, list[str]] = defaultdict(list)
-    service = 0
+    incidents: tuple[Incident, ...]
+    ends: tuple[End, ...]
+    excused: frozenset[str]
+    shared: Mapping[str, tuple[Shared, ...]]
+    of: Mapping[int, Incident]
+
+
+def live(fleet: Fleet, policy: Policy) -> Life:
+    """What becomes of the incidents that the store knows, and which are new."""
+    wide, excused = ours(fleet, policy)
+    showing = _showing(fleet, policy)
+    waived = [(one.ended, frozenset(one.symptoms), {member.node for member in one.members}) for one in fleet.incidents
+              if one.ended is not None and one.by != _TRIAGE]
+    # What a person closed is each node's own, as long as it goes on.
+    fair = _without(showing, lambda name, node, problem: (of(problem) is not Of.FAIL and problem.rule in excused) or any(
+        problem.began <= ended and name in symptoms and node in nodes for ended, symptoms, nodes in waived))
+    found = correlate(fleet, fair, policy.incidents)
+    numbers = _Numbers(fleet, policy)
+    opened, ends = _ours(fleet, showing, wide, numbers, policy)
+    places, more = _places(fleet, fair, found, numbers, policy)
+    opened, ends = [*opened, *places], [*ends, *more]
+    by_number = {one.id: one for one in opened}
+    by_number |= {end.id: by_number[end.into] for end in ends if end.into in by_number}
+    return Life(tuple(sorted(opened, key=lambda one: one.id)), tuple(ends), excused, _shared(fleet, opened, ends), by_number)
+
+
+def _showing(fleet: Fleet, policy: Policy) -> dict[str, dict[str, tuple[Problem, ...]]]:
+    """By symptom and node in service, what shows it now; what is not measured counts when it has lasted, as it does with faults."""
+    found: dict[str, dict[str, tuple[Problem, ...]]] = defaultdict(dict)
     for past in fleet.nodes:
         if not past.in_service:
             continue
-        service += 1
-        rules = {problem.rule for problem in past.problems
-                 if of(problem) in (Of.UNKNOWN, Of.UNREACHED) and problem.severity != Severity.INFO.value}
-        for rule in rules:
-            unmeasured[rule].append(past.node)
-    wide = {rule: tuple(nodes) for rule, nodes in unmeasured.items()
-            if len(nodes) >= policy.ours.nodes and len(nodes) * 100 > policy.ours.percent * service}
-    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for rule, nodes in sorted(wide.items()):
-        alike[nodes].append(rule)
+        for problem in past.problems:
+            lasting = of(problem) is Of.FAIL or problem.sweeps >= policy.wedged
+            if lasting and fleet.now - problem.seen <= policy.fresh_hours * 3600 and (name := symptom(problem)):
+                held = found[name]
+                held[past.node] = (*held.get(past.node, ()), problem)
+    return found
+
+
+def _without(showing: Showing, drop: Callable[[str, str, Problem], bool]) -> dict[str, dict[str, tuple[Problem, ...]]]:
+    left = {name: {node: kept for node, problems in nodes.items() if (kept := tuple(one for one in problems if not drop(name, node, one)))}
+            for name, nodes in showing.items()}
+    return {name: nodes for name, nodes in left.items() if nodes}
+
+
+class _Numbers:
+    """Gives an incident its number: that of one which ended not long ago, or the next."""
+
+    def __init__(self, fleet: Fleet, policy: Policy) -> None:
+        since = fleet.now - policy.incidents.reopen_days * 86400
+        self._ended = [one for one in fleet.incidents if one.ended is not None and one.ended >= since]
+        self._next = fleet.next_incident
+
+    def of(self, kind: str, place: str, symptoms: Collection[str]) -> tuple[int, Known | None]:
+        """The number, and the one that is opened again, if it is one."""
+        for one in reversed(self._ended):
+            if (one.kind, one.place) == (kind, place) and set(one.symptoms) & set(symptoms):
+                self._ended.remove(one)
+                return one.id, one
+        self._next += 1
+        return self._next - 1, None
+
+
+def _ours(fleet: Fleet, showing: Showing, wide: Iterable[Incident], numbers: _Numbers, policy: Policy) -> tuple[list[Incident], list[End]]:
+    """The incidents that are on muster, with their numbers and members; each is over as soon as it is not found any more."""
+    before = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None and one.kind not in KINDS}
     found = []
-    for nodes, together in sorted(alike.items(), key=lambda item: item[1]):
-        share = f"{len(nodes)} of {service} nodes in service"
-        if "" in together:
-            why = f"{share} are not reached: look at the head's own network, a switch, a feed or the keys before any node"
-            found.append(Incident("unreached", "network, power or access", nodes, why, Owner.OPERATOR))
+    for one in wide:
+        known = before.pop((one.kind, one.cause), None)
+        number, again = (known.id, known) if known is not None else numbers.of(one.kind, one.cause, one.symptoms)
+        nodes = frozenset(one.nodes)
+        again = replace(again, members=tuple(member for member in again.members if member.node in nodes)) if again is not None else None
+        members = _members(again, {name: {node: problems for node, problems in showing.get(name, {}).items() if node in nodes}
+                                   for name in one.symptoms}, fleet.now, one.nodes)
+        began = again.began if again is not None else min(member.began for member in members)
+        why = one.why
+        if one.kind == UNREACHED:
+            there = correlate(fleet, {NOT_REACHED: showing.get(NOT_REACHED, {})}, policy.incidents)
+            why += "".join(f"; {len(each.nodes)} of them are in {named(each.kind, each.place)} ({words(each.likelihood)}): look there first"
+                           for each in there[:1])
+        found.append(replace(one, id=number, members=members, began=began, why=why))
+    return found, [End(one.id, "it is over") for one in before.values()]
+
+
+def _places(
+    fleet: Fleet, showing: Showing, found: Sequence[Found], numbers: _Numbers, policy: Policy,
+) -> tuple[list[Incident], list[End]]:
+    """The incidents that are somewhere: what is found is one that is open already, or one that comes back, or new."""
+    past_of = {past.node: past for past in fleet.nodes}
+    left = {one.id: replace(one, members=tuple(member for member in one.members if member.ended is None))
+            for one in fleet.incidents if one.ended is None and one.kind in KINDS}
+    sick = {one.id: {member.node for member in one.members if _well_since(past_of.get(member.node), one.symptoms, member) is None}
+            for one in left.values()}
+    opened: list[Incident] = []
+    ends: list[End] = []
+    taken: dict[str, set[str]] = defaultdict(set)
+    for one in found:
+        nodes = frozenset(one.nodes)
+        others = {node for other in found if other is not one and set(other.symptoms) & set(one.symptoms) for node in other.nodes} - nodes
+        kept, merged = _goes_on(one, nodes, left, sick)
+        kind, place, base = one.kind, one.place, kept
+        if kept is not None:
+            there = sick[kept.id]
+            # It goes by another name only where it has grown, or where the rest of it is another incident now.
+            if not (there < nodes or (there - nodes and there <= nodes | others)):
+                kind, place = kept.kind, kept.place
+            number = kept.id
+            base = _joined(kept, merged, others)
         else:
-            named = ", ".join(together[:_SHOWN]) + (f" and {len(together) - _SHOWN} more" if len(together) > _SHOWN else "")
-            why = f"{share} cannot measure {named}: a tool, a right or a driver release that they share; nobody is isolated for it"
-            found.append(Incident("unmeasured", together[0], nodes, why, Owner.OPERATOR))
-    return found, frozenset(wide)
+            number, base = numbers.of(kind, place, one.symptoms)
+            base = replace(base, members=tuple(member for member in base.members if member.node in nodes)) if base is not None else None
+        ends += [End(each.id, f"it is part of incident {number}", number) for each in merged]
+        for each in (*merged, *([kept] if kept is not None else [])):
+            del left[each.id]
+        symptoms = tuple(dict.fromkeys([*one.symptoms, *(kept.symptoms if kept is not None else ())]))
+        there_now = {name: {node: problems for node, problems in showing.get(name, {}).items() if node in nodes} for name in one.symptoms}
+        members = _members(base, there_now, fleet.now)
+        since = min(problem.began for of_symptom in there_now.values() for problems in of_symptom.values() for problem in problems)
+        for member in members:
+            taken[member.node].update(symptoms)
+        opened.append(_incident(number, kind, place, symptoms, one.nodes, members, base.began if base is not None else since,
+                                one.likelihood, _said(one, since), policy))
+    for known in left.values():
+        members = tuple(member for member in _members(known, _still(known, showing, past_of, taken), fleet.now)
+                        if not taken[member.node] & set(known.symptoms))
+        if (why := _over(members, known.symptoms, past_of, fleet.now, policy)) is not None:
+            ends.append(End(known.id, why))
+            continue
+        now_there = tuple(member.node for member in members if _well_since(past_of.get(member.node), known.symptoms, member) is None)
+        opened.append(_incident(known.id, known.kind, known.place, known.symptoms, now_there, members, known.began, known.likelihood,
+                                known.why, policy))
+    return opened, ends
+
+
+def _goes_on(
+    one: Found, nodes: Collection[str], left: Mapping[int, Known], sick: Mapping[int, Collection[str]],
+) -> tuple[Known | None, list[Known]]:
+    """The open incident that this is, if any, and those that turn out to be part of it: what goes on in them is most of it in this one."""
+    exact = [each for each in left.values() if (each.kind, each.place) == (one.kind, one.place)]
+    alike = [each for each in left.values() if sick[each.id] and set(each.symptoms) & set(one.symptoms)
+             and 2 * sum(node in nodes for node in sick[each.id]) >= len(sick[each.id])]
+    kept = min(exact or alike, key=lambda each: each.id, default=None)
+    return kept, [each for each in alike if each is not kept]
+
+
+def _joined(known: Known, merged: Iterable[Known], others: Collection[str]) -> Known:
+    """One with the nodes of those that became part of it, and without those that are in another now."""
+    first: dict[str, Member] = {}
+    for member in sorted((member for each in (known, *merged) for member in each.members), key=lambda member: member.began):
+        if member.node not in others:
+            held = first.setdefault(member.node, member)
+            first[member.node] = replace(held, seen=max(held.seen, member.seen))
+    return replace(known, members=tuple(first.values()))
+
+
+def _still(known: Known, showing: Showing, past_of: Mapping[str, Past], taken: Mapping[str, Collection[str]]) -> Showing:
+    """What shows its symptoms in its place now, whoever of the place was in it before; a moment takes nobody in later."""
+    before = {member.node for member in known.members}
+    return {name: {node: problems for node, problems in showing.get(name, {}).items()
+                   if name not in taken.get(node, ()) and (node in before or (known.kind, known.place) in domains(past_of[node], problems))}
+            for name in known.symptoms}
+
+
+def _members(known: Known | None, there: Showing, now: float, nodes: Iterable[str] = ()) -> tuple[Member, ...]:
+    """Those of before, with what is there now."""
+    found = {member.node: replace(member, ended=None) for member in known.members} if known is not None else {}
+    for of_symptom in there.values():
+        for node, problems in of_symptom.items():
+            began, seen = min(problem.began for problem in problems), max(problem.seen for problem in problems)
+            held = found.get(node)
+            found[node] = Member(node, min(began, held.began), max(seen, held.seen)) if held is not None else Member(node, began, seen)
+    for node in nodes:
+        found.setdefault(node, Member(node, now, now))
+    return tuple(found.values())
+
+
+def _well_since(past: Past | None, symptoms: Collection[str], member: Member) -> float | None:
+    """Since when a node of an incident is well; None while it is not, or nobody knows. A node out of service has no say."""
+    if past is None or not past.in_service:
+        return member.seen
+    if any((name := symptom(problem)) == NOT_REACHED or name in symptoms for problem in past.problems):
+        return None
+    return max([member.seen, *(problem.ended for problem in past.over if problem.ended is not None and symptom(problem) in symptoms)])
+
+
+def _over(
+    members: Collection[Member], symptoms: Collection[str], past_of: Mapping[str, Past], now: float, policy: Policy,
+) -> str | None:
+    """Why an incident that is not found any more ends; None while it goes on."""
+    since = {member.node: _well_since(past_of.get(member.node), symptoms, member) for member in members}
+    well = [time for time in since.values() if time is not None]
+    sick = [node for node, time in since.items() if time is None]
+    if well and now - max(well) < policy.incidents.calm_hours * 3600:
+        return None
+    if not sick:
+        return f"all its {len(members)} nodes were well for {policy.incidents.calm_hours:g} h" if members else "all its nodes are in others"
+    few = len(sick) < policy.incidents.at_least or len(sick) * 100 < policy.incidents.share * len(members)
+    if well and few:
+        more = f" and {len(sick) - _SHOWN} more" if len(sick) > _SHOWN else ""
+        return f"the rest was well for {policy.incidents.calm_hours:g} h; what goes on in {', '.join(sick[:_SHOWN])}{more} is their own"
+    return None
+
+
+def _incident(
+    number: int, kind: str, place: str, symptoms: tuple[str, ...], nodes: tuple[str, ...], members: tuple[Member, ...], began: float,
+    likelihood: float, why: str, policy: Policy,
+) -> Incident:
+    said = policy.incidents.kinds.get(kind, IncidentKind(Owner.OPERATOR))
+    return Incident(kind, place, nodes, why, said.owner, number, symptoms, members, began, likelihood, said.isolates)
+
+
+def _said(found: Found, began: float) -> str:
+    """An incident in one line: where, what, on how many, how unlikely."""
+    more = f" and {len(found.symptoms) - _SHOWN} more" if len(found.symptoms) > _SHOWN else ""
+    what = f"{', '.join(found.symptoms[:_SHOWN])}{more}"
+    share = {"rail": f"on {len(found.nodes)} nodes, of {found.had} with it on any rail",
+             "moment": f"began on {len(found.nodes)} nodes, of {found.had} with it, within minutes of each other"}.get(
+        found.kind, f"on {len(found.nodes)} of its {found.inside} nodes in service, of {found.had} with it among {found.fleet}")
+    besides = f"; the same nodes share {', '.join(found.besides)}" if found.besides else ""
+    return f"{named(found.kind, found.place)}: {what} {share}, since {minute(began)}; {words(found.likelihood)}{besides}"
+
+
+def _shared(fleet: Fleet, opened: Iterable[Incident], ends: Iterable[End]) -> dict[str, tuple[Shared, ...]]:
+    """By node the incidents that it is or was in."""
+    found: dict[str, list[Shared]] = defaultdict(list)
+    open_now = {one.id: {member.node for member in one.members} for one in opened}
+    for known in fleet.incidents:
+        for member in known.members:
+            if member.node not in open_now.get(known.id, ()):
+                found[member.node].append(Shared(known.id, frozenset(known.symptoms), member.began,
+                                                 member.ended if member.ended is not None else fleet.now))
+    for one in opened:
+        for member in one.members:
+            found[member.node].append(Shared(one.id, frozenset(one.symptoms), member.began))
+    return {node: tuple(each) for node, each in found.items()}

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from healthcheck.store.history import Problem
 from healthcheck.triage.policy import Isolation
+from healthcheck.triage.symptom import symptom
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,53 @@ class OpenCordon:
 
 @dataclass(frozen=True)
 class OpenVerdict:
-    """What triage decided before and holds to. Once an RMA is over it is what was decided before that."""
+    """What triage decided before and holds to; `incident` is the number of the one in whose name, 0 where it is the node's own. Once an RMA
+    is over it is what was decided before that."""
 
     id: int
     fault: str
     isolation: Isolation
     began: float
+    incident: int = 0
+
+
+@dataclass(frozen=True)
+class Shared:
+    """When a node was in an incident, with which symptoms; `ended` is None while it is."""
+
+    incident: int
+    symptoms: frozenset[str]
+    began: float
+    ended: float | None = None
+
+
+@dataclass(frozen=True)
+class Member:
+    """A node of an incident: when it first and last showed a symptom of it; `ended` is None while it is in it."""
+
+    node: str
+    began: float
+    seen: float
+    ended: float | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """An incident as the store remembers it; `ended` is None while it is open, and `by` says who closed it."""
+
+    id: int
+    kind: str
+    place: str
+    symptoms: tuple[str, ...]
+    owner: str
+    why: str
+    likelihood: float
+    began: float
+    seen: float
+    members: tuple[Member, ...]
+    ended: float | None = None
+    by: str = ""
+    closed: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +105,9 @@ class Past:
     `boots` are the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the verdict that
     isolated it holds; `others` who else keeps jobs away from it; `leased` who tests it now. `domains` are its failure domains by kind
     (rack, leaf ...). `away` is an open RMA's words, empty where there is none. `state` is
-    what the newest sweep that judged it called it, at `seen`; empty where none has.
+    what the newest sweep that judged it called it, at `seen`; empty where none has. `versions` are those that its newest look showed
+    (driver, kernel, firmware), `ports` its ports' leaf and rail by PCI address, empty where nobody said; `shared` are the incidents that
+    it is or was in.
     """
 
     node: str
@@ -87,23 +131,37 @@ class Past:
     left: float = 0.0
     state: str = ""
     seen: float = 0.0
+    versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    ports: Mapping[str, tuple[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    shared: tuple[Shared, ...] = ()
+
+    def in_incident(self, problem: Problem) -> bool:
+        """Whether a problem was part of an incident, from its beginning to its end if it has one; what outlives it is the node's own."""
+        return any(
+            one.began <= problem.began and (one.ended is None or (problem.ended is not None and problem.ended <= one.ended))
+            and symptom(problem) in one.symptoms for one in self.shared)
 
 
 @dataclass(frozen=True)
 class Isolated:
-    """A new isolation that triage made, for the breaker's window."""
+    """A new isolation that triage made, for the breaker's window; `incident` is that in whose name, 0 for none."""
 
     node: str
     time: float
+    incident: int = 0
 
 
 @dataclass(frozen=True)
 class Fleet:
     """All nodes, at one time. `isolated` are triage's new isolations within the breaker's window; `open_since` is when the breaker opened,
-    None while it is closed."""
+    None while it is closed. `since` is when what the store remembers of faults begins. `incidents` are those that are open, and those that
+    ended within the policy's windows; the next new one gets the number `next_incident`."""
 
     now: float
     nodes: tuple[Past, ...]
     isolated: tuple[Isolated, ...] = ()
     open_since: float | None = None
     open_why: str = ""
+    since: float = float("inf")
+    incidents: tuple[Known, ...] = ()
+    next_incident: int = 1

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from healthcheck.outcome import NodeState
 from healthcheck.triage.breaker import Breaker
 from healthcheck.triage.decide import decide
-from healthcheck.triage.incidents import incidents
+from healthcheck.triage.incidents import live
 from healthcheck.triage.past import Fleet, Past
 from healthcheck.triage.policy import Isolation, Policy
-from healthcheck.triage.verdict import Incident, Verdict
+from healthcheck.triage.verdict import End, Incident, Verdict
 
 
 class Act(Enum):
@@ -50,6 +50,7 @@ class Plan:
     """What is decided at `now`. `verdicts` are those with something to say, by node. `opens` and `closes` are words on the breaker: why it
     opens or closes with this plan, empty where it does neither; `is_open` is how it stands afterwards.
 
+    `incidents` are those that are open with it, `ends` those that end.
     `unmeasured` are nodes in service of which the newest sweeps cannot say how they are: that there is no step for them says nothing.
     """
 
@@ -62,13 +63,14 @@ class Plan:
     closes: str = ""
     is_open: bool = False
     unmeasured: tuple[str, ...] = ()
+    ends: tuple[End, ...] = ()
 
 
 def make(fleet: Fleet, policy: Policy) -> Plan:
     """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has room."""
-    found, excused = incidents(fleet, policy)
-    past_of = {past.node: past for past in fleet.nodes}
-    verdicts = [verdict for past in fleet.nodes if (verdict := decide(past, policy, fleet.now, excused)) is not None]
+    life = live(fleet, policy)
+    past_of = {past.node: replace(past, shared=life.shared[past.node]) if past.node in life.shared else past for past in fleet.nodes}
+    verdicts = [verdict for past in past_of.values() if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
     steps: list[Step] = []
     withheld: list[Withheld] = []
     for verdict in verdicts:
@@ -80,19 +82,20 @@ def make(fleet: Fleet, policy: Policy) -> Plan:
             else:
                 why = verdict.unproven or past_of[verdict.node].leased
                 withheld.append(Withheld(Act.RELEASE, verdict.node, why))
-    breaker = Breaker(fleet, policy.breaker)
+    breaker = Breaker(fleet, policy.breaker, policy.incidents.as_one)
     for verdict in _wanting(verdicts, past_of, policy):
         past = past_of[verdict.node]
         if refused := past.leased or past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now):
             withheld.append(Withheld(Act.ISOLATE, verdict.node, refused))
             continue
         reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)
-        if refused := breaker.take(past, reserve=reserve):
+        if refused := breaker.take(past, reserve=reserve, incident=verdict.incident):
             withheld.append(Withheld(Act.ISOLATE, verdict.node, refused, by_breaker=True))
         else:
-            steps.append(Step(Act.ISOLATE, verdict.node, f"{verdict.fault}: {verdict.why}", verdict, reserve=reserve))
-    return Plan(fleet.now, tuple(verdicts), tuple(found), tuple(steps), tuple(withheld), breaker.opens, breaker.closes, breaker.is_open,
-                tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)))
+            why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
+            steps.append(Step(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve))
+    return Plan(fleet.now, tuple(verdicts), life.incidents, tuple(steps), tuple(withheld), breaker.opens, breaker.closes, breaker.is_open,
+                tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)), life.ends)
 
 
 def _measured(past: Past, policy: Policy, now: float) -> bool:
@@ -105,13 +108,19 @@ def _wanting(verdicts: Iterable[Verdict], past_of: Mapping[str, Past], policy: P
     return sorted(
         (verdict for verdict in verdicts
          if verdict.isolation is not Isolation.NONE and past_of[verdict.node].in_service and not past_of[verdict.node].cordons),
-        key=lambda verdict: (rank.get(verdict.fault, -1), min((fault.began for fault in verdict.faults), default=0.0), verdict.node))
+        key=lambda verdict: (rank.get(_first(verdict), -1), min((fault.began for fault in verdict.faults), default=0.0), verdict.node))
+
+
+def _first(verdict: Verdict) -> str:
+    """The fault that it is for; in an incident's name, the worst that the incident made of the node."""
+    return verdict.faults[0].kind.id if verdict.incident and verdict.faults else verdict.fault
 
 
 def _overridden(past: Past, verdict: Verdict) -> str:
     """Who gave the node back by hand. That was said of the verdict that held until now, and of no other."""
     held = past.verdict
-    return past.overridden if held is None or (held.fault, held.isolation) == (verdict.fault, verdict.isolation) else ""
+    return past.overridden if held is None or (held.fault, held.isolation, held.incident) == (
+        verdict.fault, verdict.isolation, verdict.incident) else ""
 
 
 def _stale(verdict: Verdict, policy: Policy, now: float) -> str:

@@ -119,6 +119,33 @@ class BreakerPolicy:
 
 
 @dataclass(frozen=True)
+class IncidentKind:
+    """What is done about incidents in one kind of place: who mends it; whether nodes that it makes unusable are isolated in its name."""
+
+    owner: Owner
+    isolates: bool = False
+
+
+@dataclass(frozen=True)
+class IncidentPolicy:
+    """`at_least` nodes in service with one symptom, and `share` per cent of the place (of those with the symptom, where it is a version, a
+    rail or a moment of `window_minutes`), which chance does less than once in `likelihood` times, are one incident.
+
+    It closes when all its nodes were well for `calm_hours`, and is the same one if it comes back within `reopen_days`. As many as `as_one`
+    isolations in its name count as one with the breaker. No kinds: nodes are taken each for itself.
+    """
+
+    at_least: int = 3
+    share: float = 50.0
+    window_minutes: float = 15.0
+    likelihood: float = 1000.0
+    calm_hours: float = 1.0
+    reopen_days: float = 7.0
+    as_one: int = 16
+    kinds: Mapping[str, IncidentKind] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
 class Policy:
     """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the node; nothing is decided
     anew on what no sweep has seen for `fresh_hours`.
@@ -134,6 +161,7 @@ class Policy:
     wedged: int
     fresh_hours: float = 24.0
     files: tuple[str, ...] = ()
+    incidents: IncidentPolicy = IncidentPolicy()
     remediation: Remediation = field(default_factory=Remediation)
 
     def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:

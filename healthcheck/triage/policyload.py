@@ -17,7 +17,21 @@ from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, ove
 from healthcheck.outcome import Owner, Repair, Severity
 from healthcheck.ruleset import Ruleset
 from healthcheck.rulesfolder import packaged
-from healthcheck.triage.policy import BreakerPolicy, Climb, FaultKind, Flap, Isolation, Of, Ours, Policy, Repeat, Requalify
+from healthcheck.triage.correlate import KINDS
+from healthcheck.triage.policy import (
+    BreakerPolicy,
+    Climb,
+    FaultKind,
+    Flap,
+    IncidentKind,
+    IncidentPolicy,
+    Isolation,
+    Of,
+    Ours,
+    Policy,
+    Repeat,
+    Requalify,
+)
 from healthcheck.triage.policyform import FLAG, GLOB, NAME, TEXT, Form, real, several, value, whole, word, yet
 from healthcheck.triage.remediation import Remediation, Step, Use
 from inventory.errors import Mark, RulesError
@@ -45,6 +59,11 @@ _SECTIONS: Mapping[str, Mapping[str, Form]] = {
         "number": whole(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS, "reserve": whole(0, 100_000),
         "close_hours": yet(_HOURS),
     },
+    "incidents": {
+        "at_least": whole(2, 100_000), "share": _PERCENT, "window_minutes": real(1, 24 * 60), "likelihood": real(1, 1e12),
+        "calm_hours": _HOURS, "reopen_days": _DAYS, "as_one": whole(1, 100_000),
+    },
+    **{f"incidents.{kind}": {"owner": word(Owner), "isolates": FLAG} for kind in KINDS},
     "remediation": {"attempts": _COUNT, "days": _DAYS, "at_once": whole(1, 1024), "settle_seconds": real(1, 3600),
                     "back_minutes": real(0.1, 24 * 60)},
     **{f"remediation.{step.value}": {"faults": several("ids of faults", NAME), "rules": several("globs over the ids of rules", GLOB),
@@ -110,7 +129,8 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
     policy = Policy(
         kinds, Climb(**sections["climb"]), Repeat(**sections["repeat"]), Flap(**sections["flap"]), Requalify(**sections["requalify"]),
         Ours(**sections["ours"]), BreakerPolicy(**sections["breaker"], domains=MappingProxyType(domains)), sections["wedged"]["sweeps"],
-        sections["fresh"]["hours"], tuple(draft.files),
+        sections["fresh"]["hours"], tuple(draft.files), IncidentPolicy(**sections["incidents"], kinds=MappingProxyType(
+            {kind: IncidentKind(**_section(draft, f"incidents.{kind}", end)) for kind in KINDS})),
         _remediation(draft, tuple(made), end),
     )
     faults = {f"faults.{name}.{key}": mark for name, entry in draft.faults.items() for key, mark in entry.marks.items()}

@@ -9,6 +9,8 @@ from healthcheck.triage.faults import accuses, of
 from healthcheck.triage.past import RETURNED, Look, Past
 from healthcheck.triage.policy import Policy
 
+_FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
+
 
 def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
     """Whether the node has shown, since its repair, what the policy asks for; and in words what it showed, or what is missing.
@@ -26,8 +28,13 @@ def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
         if accuses(problem, policy):
             what = "fails" if problem.status == Status.FAIL.value else "is not measured"
             return False, f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since {_when(problem.began)}"
-    over = [problem.ended or problem.seen for problem in past.over if accuses(problem, policy)]
+    lapsed = [problem for problem in past.over if accuses(problem, policy)]
+    over = [problem.ended or problem.seen for problem in lapsed]
     since = max([*over, past.left, *past.boots[-1:], *(done.time for done in past.repaired), *(cordon.began for cordon in past.cordons)])
+    held = min((cordon.began for cordon in past.cordons if cordon.verdict is not None), default=0.0)
+    own = any((problem.ended or problem.seen) >= held and not past.in_incident(problem) for problem in lapsed)
+    if past.verdict is not None and past.verdict.incident and not own:
+        return _after_incident(past, policy, now, since)
     wanted = policy.requalify
     by_hand = f"muster check {past.node} --profile {wanted.profile} --store"
     newest = sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time)[-wanted.sweeps:]
@@ -41,6 +48,14 @@ def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
     if now - newest[-1].time > policy.fresh_hours * 3600:
         return False, f"its last clean look was at {_when(newest[-1].time)}, over {policy.fresh_hours:g} h ago: {by_hand}"
     return True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since {_when(newest[0].time)}"
+
+
+def _after_incident(past: Past, policy: Policy, now: float, since: float) -> tuple[bool, str]:
+    """A node that was held for an incident alone has nothing to mend: one sweep that found it fit is enough."""
+    over = f"incident {past.verdict.incident if past.verdict is not None else 0} is over"
+    if past.state in _FIT and since <= past.seen <= now and now - past.seen <= policy.fresh_hours * 3600:
+        return True, f"{over}, and the sweep of {_when(past.seen)} found it fit"
+    return False, f"{over}, and no sweep has found it fit since {_when(since)}: muster check {past.node} --store"
 
 
 def _still_there(past: Past, policy: Policy) -> str | None:

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from healthcheck.outcome import Owner, Repair
 from healthcheck.store.history import Problem
+from healthcheck.triage.past import Member
 from healthcheck.triage.policy import FaultKind, Isolation
+
+# What stands for the fault in a verdict in an incident's name.
+INCIDENT = "incident"
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Fault:
 class Verdict:
     """One node. `faults` from worst to least; the first gives the fault's id, its reason and the owner.
 
+    `incident` is the number of the one in whose name the node is held, or was until it ended; 0 where it is for a fault of its own.
     `proven` is why the node may be returned, or empty; `unproven` why it may not be yet. Both are empty where nothing is held.
     """
 
@@ -47,17 +52,37 @@ class Verdict:
     fault: str
     why: str
     faults: tuple[Fault, ...] = ()
-    incident: str = ""
+    incident: int = 0
     proven: str = ""
     unproven: str = ""
 
 
 @dataclass(frozen=True)
 class Incident:
-    """One cause that is not of one node: the nodes are its evidence, and are not isolated for it."""
+    """One cause that is not of one node. `kind` and `cause` say where: a kind of place and its name, or what muster itself is to blame for.
+
+    `nodes` are those that show it now, `members` all that did, with their times; `symptoms` what they show. `likelihood`: chance does the
+    same once in so many times, 0 where that was not asked. `isolates`: nodes that it makes unusable are isolated in its name; else each
+    stands for itself.
+    """
 
     kind: str
     cause: str
     nodes: tuple[str, ...]
     why: str
     owner: Owner
+    id: int = 0
+    symptoms: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
+    began: float = 0.0
+    likelihood: float = 0.0
+    isolates: bool = False
+
+
+@dataclass(frozen=True)
+class End:
+    """An incident that ends, and why; `into` is the number of the one that it became part of, 0 where of none."""
+
+    id: int
+    why: str
+    into: int = 0

@@ -39,7 +39,8 @@ def triage(
 
     What is wrong comes from `muster check --store`. A fault keeps jobs away as the policy says (muster explain policy); a node comes back
     after it showed, since its repair, that it is well: two clean looks with --profile bringup. What people hold is theirs. The breaker
-    bounds new isolations; once open it stays so, loudly, until --close-breaker, and holds up no release.
+    bounds new isolations; once open it stays so, loudly, until --close-breaker, and holds up no release. Nodes with one symptom that share
+    a leaf, a rack or the like are one incident, in whose name they are isolated and come back: muster incident list.
 
     \b
     muster check --store && muster triage
@@ -172,10 +173,11 @@ def _close(store: Store, name: str, reason: str) -> None:
 
 
 def _code(plan: Plan, done: list[Done]) -> int:
+    from healthcheck.triage.ours import OURS
     from healthcheck.triage.policy import Isolation
 
     if plan.is_open or any(one.by_breaker for one in plan.withheld):
         return 4
     if any(one.failed for one in done) or any(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts):
         return 1
-    return 3 if plan.incidents or plan.unmeasured else 0
+    return 3 if plan.unmeasured or any(one.kind in OURS for one in plan.incidents) else 0

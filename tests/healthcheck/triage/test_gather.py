@@ -136,13 +136,15 @@ def test_who_closes_the_breaker_has_seen_what_was_isolated_until_then_and_no_mor
 def test_a_store_of_before_keeps_what_the_person_who_closed_its_breaker_had_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
         older.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:3])
-        with opened(tmp_path, make=True) as store:
-            with store.writing() as db:
-                db.execute("INSERT INTO node (name) VALUES ('n1')")
-                db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
-                           "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
-                db.execute("INSERT INTO breaker (opened, why, closed, who, reason) VALUES (0, 'many', ?, 'a person', 'x')", (9.2 * HOUR,))
-            isolated(store, "n1", 9)
-            isolated(store, "n2", 9.4)
+        with opened(tmp_path, make=True) as store, store.writing() as db:
+            db.execute("INSERT INTO node (name) VALUES ('n1')")
+            db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) "
+                       "VALUES (1, 'x', 'evict', 'reboot', 'operator', '', '[]', 0, 0)")
+            db.execute("INSERT INTO breaker (opened, why, closed, who, reason) VALUES (0, 'many', ?, 'a person', 'x')", (9.2 * HOUR,))
+            for node, hour in (("n1", 9), ("n2", 9.4)):
+                line = db.execute("INSERT INTO ledger (time, who, action, node, why, evidence, outcome) "
+                                  "VALUES (?, 't', 'cordon', ?, '', '', 'cordoned')", (hour * HOUR, node)).lastrowid
+                db.execute("INSERT INTO cordon (node, backend, why, who, state, began, line, verdict) "
+                           "VALUES (?, 'slurm', '', 't', 'held', ?, ?, 1)", (node, hour * HOUR, line))
     with opened(tmp_path) as store:
         assert [one.node for one in gather(store, NODES, POLICY, 9.5 * HOUR).isolated] == ["n2"]

@@ -1,0 +1,142 @@
+"""`muster incident`: causes that several nodes share, as triage has found them; and a person's word that one is over, or none."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.chosen import who
+from inventory.cli.span import span
+from inventory.errors import UsageError
+from inventory.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from healthcheck.store.file import Store
+    from healthcheck.triage.past import Known
+
+_STATE = click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+_FORM = click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True)
+
+
+@click.group()
+def incident() -> None:
+    """Causes that several nodes share: a leaf, a rail, a rack, an NVLink or power domain, a version, a moment.
+
+    `muster triage --apply` opens them and closes them again; the policy says when, and what is done (muster explain policy).
+
+    \b
+    muster incident list
+    muster incident show 12
+    muster incident close 12 --reason 'two bad cables, not the leaf'
+    """
+
+
+@incident.command("list")
+@click.option("--since", metavar="SPAN", callback=span(60, 3660 * 86400), help="Those that were closed within it, too: 12h, 7d.")
+@_FORM
+@_STATE
+def list_(since: float | None, form: str, state: str | None) -> None:
+    """List the incidents that are open.
+
+    \b
+    muster incident list
+    muster incident list --since 7d
+    muster incident list --format json | jq '.incidents[] | {id, place, likelihood}'
+
+    Exit: 0 printed, 2 usage.
+    """
+    from healthcheck.report import incident as report
+    from healthcheck.store.file import opened
+    from healthcheck.store.incidents import incidents
+    from inventory.locate import state_dir
+    from inventory.nodeset import fold
+
+    now = time.time()
+    with opened(state_dir(state)) as store:
+        found = incidents(store, now - since if since is not None else float("inf"))
+        held = _held(store)
+    if form == "json":
+        click.echo(json.dumps(report.document(found, now, held), indent=1))
+        return
+    for line in report.lines(found, now, fold):
+        click.echo(line)
+    if not found:
+        click.echo("no incident is open" + ("" if since is None else ", and none was closed in that time"))
+
+
+@incident.command()
+@click.argument("number", metavar="ID", type=click.IntRange(1))
+@_FORM
+@_STATE
+def show(number: int, form: str, state: str | None) -> None:
+    """Show an incident: where it is, what its nodes show and when they did, how unlikely chance is, who closed it and why.
+
+    \b
+    muster incident show 12
+
+    Exit: 0 printed, 2 usage.
+    """
+    from healthcheck.report import incident as report
+    from healthcheck.store.file import opened
+    from inventory.locate import state_dir
+
+    with opened(state_dir(state)) as store:
+        one = _one(store, number)
+        held = _held(store)
+    if form == "json":
+        click.echo(json.dumps(report.document([one], time.time(), held), indent=1))
+        return
+    for line in report.page(one, held.get(number, {})):
+        click.echo(line)
+
+
+@incident.command()
+@click.argument("number", metavar="ID", type=click.IntRange(1))
+@click.option("--reason", metavar="TEXT", help="Why, for the ledger and whoever wonders.")
+@_STATE
+def close(number: int, reason: str | None, state: str | None) -> None:
+    """Close an incident: it is over, or it was none. What goes on is each node's own fault from then on.
+
+    Nodes that are well come back with the next `muster triage --apply`, each after one sweep that finds it fit. The same nodes become an
+    incident there again only with what begins later.
+
+    \b
+    muster incident close 12 --reason 'two bad cables, not the leaf'
+
+    Exit: 0 closed, 2 usage, or it is not open.
+    """
+    from healthcheck.store import incidents
+    from healthcheck.store.file import opened
+    from inventory.locate import state_dir
+
+    if reason is None or not reason.strip():
+        raise UsageError(f"--reason is missing: muster incident close {number} --reason 'the leaf was exchanged'")
+    with opened(state_dir(state)) as store:
+        one = _one(store, number)
+        if not incidents.close(store, number, clean(reason.strip()), who(), time.time()):
+            raise UsageError(f"incident {number} is closed already, by {clean(one.by)}: {clean(one.closed)}")
+    click.echo(f"incident {number} is closed; next: muster check --store && muster triage --apply")
+
+
+def _one(store: Store, number: int) -> Known:
+    from healthcheck.store.incidents import incidents
+
+    for one in incidents(store):
+        if one.id == number:
+            return one
+    raise UsageError(f"there is no incident {number}; see: muster incident list --since 30d")
+
+
+def _held(store: Store) -> Mapping[int, Mapping[str, int]]:
+    """By incident and node, the cordons that are open in its name."""
+    found: dict[int, dict[str, int]] = {}
+    for incident, node, number in store.rows(
+            "SELECT verdict.incident, cordon.node, cordon.id FROM cordon JOIN verdict ON verdict.id = cordon.verdict "
+            "WHERE cordon.ended IS NULL AND verdict.incident IS NOT NULL"):
+        found.setdefault(incident, {})[node] = number
+    return found

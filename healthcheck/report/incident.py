@@ -1,0 +1,66 @@
+"""Incidents for people and as JSON (muster.incidents/1): where, what, how unlikely, which nodes with their times, who closed it and why."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from healthcheck.report.plan import ago
+from healthcheck.triage.correlate import named
+from healthcheck.triage.likelihood import words
+from healthcheck.triage.past import Known
+from healthcheck.triage.ticket import utc
+from inventory.nodeset import natural
+from inventory.text import clean
+
+Fold = Callable[[Iterable[str]], str]
+_HEAD = ("ID", "WHERE", "OWNER", "OPENED", "STATE", "NODES", "WHAT")
+_WHAT = 90
+
+
+def lines(found: Sequence[Known], now: float, fold: Fold) -> Iterator[str]:
+    """A table with a line for each."""
+    rows = [_HEAD, *(
+        (str(one.id), clean(named(one.kind, one.place), 40), one.owner, utc(one.began),
+         f"open {ago(now - one.began)}" if one.ended is None else f"closed {utc(one.ended)}",
+         clean(fold(member.node for member in one.members) or "-", 60), clean(", ".join(one.symptoms), _WHAT)) for one in found)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD) - 1)]
+    for row in rows if found else []:
+        yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+
+
+def page(one: Known, held: Mapping[str, int]) -> Iterator[str]:
+    """All that is known of one. `held` are by node the cordons that were made, or are held, in its name."""
+    yield f"incident {one.id}: {clean(named(one.kind, one.place))}"
+    yield ""
+    yield f"  {'why':<11}{clean(one.why, 600)}"
+    if one.likelihood:
+        yield f"  {'likelihood':<11}{words(one.likelihood)} ({one.likelihood:.3g})"
+    yield f"  {'owner':<11}{one.owner}"
+    yield f"  {'opened':<11}{utc(one.began)}, last seen {utc(one.seen)}"
+    if one.ended is not None:
+        yield f"  {'closed':<11}{utc(one.ended)} by {clean(one.by)}: {clean(one.closed)}"
+    yield from (f"  {'shows' if not at else '':<11}{clean(symptom)}" for at, symptom in enumerate(one.symptoms))
+    yield ""
+    members = sorted(one.members, key=lambda member: natural(member.node))
+    width = max([4, *(len(member.node) for member in members)])
+    yield f"  {'NODE':<{width}}  FIRST              LAST               IN IT UNTIL        CORDON"
+    for member in members:
+        until = utc(member.ended) if member.ended is not None else "now"
+        mark = f"muster#{held[member.node]}" if member.node in held else "-"
+        yield f"  {member.node:<{width}}  {utc(member.began)}  {utc(member.seen)}  {until:<17}  {mark}"
+
+
+def document(found: Sequence[Known], now: float, held: Mapping[int, Mapping[str, int]]) -> dict[str, Any]:
+    """All of it for programs; times are epoch seconds."""
+    return {
+        "schema": "muster.incidents/1", "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "incidents": [{
+            "id": one.id, "kind": one.kind, "place": one.place, "symptoms": list(one.symptoms), "owner": one.owner, "why": one.why,
+            "likelihood": one.likelihood, "opened": one.began, "seen": one.seen, "closed": one.ended, "closed_by": one.by or None,
+            "closed_why": one.closed or None,
+            "nodes": [{"node": member.node, "first": member.began, "last": member.seen, "until": member.ended,
+                       "cordon": held.get(one.id, {}).get(member.node)} for member in one.members],
+        } for one in found],
+    }

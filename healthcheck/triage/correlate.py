@@ -1,0 +1,172 @@
+"""Finds what several nodes with one symptom share: a leaf, a rail, a rack, an NVLink or power domain, a version, or a moment. Pure.
+
+For each symptom, each place is held against chance: the tail of the hypergeometric distribution for places (k of their n nodes have it,
+K of the N in service), of the binomial one for rails (of K nodes k have it on this rail alone) and moments (k of K began within a window of
+the time that is remembered), all corrected for how many places were tried. The least likely place wins, which is the narrowest that
+explains most; what it leaves unexplained is looked at again, and a moment is looked for last. It proves no cause: it says where to look.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from healthcheck.store.history import Problem
+from healthcheck.triage.likelihood import binomial, hypergeometric, odds
+from healthcheck.triage.past import Fleet, Past
+from healthcheck.triage.policy import IncidentPolicy
+from healthcheck.triage.symptom import symptom
+from inventory.nodeset import natural
+
+# The kinds of place, in the order in which one is named where several explain the same equally well.
+PLACES = ("nvlink_domain", "rack", "leaf", "rail", "power", "driver", "kernel", "firmware")
+MOMENT = "moment"
+KINDS = (*PLACES, MOMENT)
+# What has no place of its own: of those who have the symptom, most must share it; of a place, most must have the symptom.
+_WIDESPREAD = ("rail", "driver", "kernel", "firmware", MOMENT)
+_FIRST = (("port", "leaf"), ("hca", "leaf"), ("roce", "leaf"), ("fabric", "nvlink_domain"), ("nvlink", "nvlink_domain"),
+          ("driver", "driver"), ("module", "driver"), ("gpu-power", "power"), ("bmc", "power"))
+_PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_SAID = {"nvlink_domain": "NVLink domain", "power": "power domain"}
+_MOST_PLACES = 8        # of one symptom: a fleet with more has another trouble
+
+Place = tuple[str, str]
+Showing = Mapping[str, Mapping[str, tuple[Problem, ...]]]       # symptom -> node -> its problems
+
+
+@dataclass(frozen=True)
+class Found:
+    """Nodes with one symptom, or several, that share a place. `inside` of a place are its nodes in service, `had` those in service with the
+    symptom anywhere, of `fleet`; `likelihood`: chance does this once in so many. `besides` are places that explain it as well.
+    """
+
+    kind: str
+    place: str
+    symptoms: tuple[str, ...]
+    nodes: tuple[str, ...]
+    inside: int
+    had: int
+    fleet: int
+    likelihood: float
+    besides: tuple[str, ...] = ()
+
+
+def domains(past: Past, problems: Iterable[Problem] = ()) -> set[Place]:
+    """The places of a node; where problems name ports whose leaf or rail is known, these and no other leaf or rail."""
+    found = {(kind, name) for kind, names in past.domains.items() for name in names}
+    found |= {(kind, version) for kind, version in past.versions.items() if version}
+    named_ports = (pci.lower() for problem in problems for pci in _PCI.findall(problem.subject)) if past.ports else ()
+    planned = [past.ports[pci] for pci in named_ports if pci in past.ports]
+    if leaves := {("leaf", leaf) for leaf, _ in planned if leaf}:
+        found = {each for each in found if each[0] != "leaf"} | leaves
+    return found | {("rail", rail) for _, rail in planned if rail}
+
+
+def correlate(fleet: Fleet, showing: Showing, policy: IncidentPolicy) -> list[Found]:
+    """What is shared, the least likely first; places that several symptoms name are one, with all of these."""
+    wide = {name: nodes for name, nodes in showing.items() if len(nodes) >= policy.at_least}
+    if not wide or not policy.kinds:
+        return []
+    index = _Index(fleet, policy)
+    found = [each for name in sorted(wide) for each in index.explain(name, wide[name], len(wide))]
+    together: dict[Place, Found] = {}
+    for one in sorted(found, key=lambda one: (-one.likelihood, one.symptoms)):
+        if (first := together.get((one.kind, one.place))) is None:
+            together[one.kind, one.place] = one
+        else:
+            nodes = tuple(sorted({*first.nodes, *one.nodes}, key=natural))
+            together[one.kind, one.place] = replace(first, symptoms=(*first.symptoms, *one.symptoms), nodes=nodes)
+    return list(together.values())
+
+
+def named(kind: str, place: str) -> str:
+    """A place in words."""
+    return f"{_SAID.get(kind, kind)} {place}"
+
+
+def minute(time: float) -> str:
+    """The name of a moment."""
+    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+
+
+class _Index:
+    """How many nodes of the fleet each place has."""
+
+    def __init__(self, fleet: Fleet, policy: IncidentPolicy) -> None:
+        self._policy = policy
+        self._fleet = fleet
+        self._past = {past.node: past for past in fleet.nodes if past.in_service}
+        self._size: Counter[Place] = Counter()
+        self._rails: Counter[str] = Counter()
+        for past in self._past.values():
+            self._size.update({place for place in domains(past) if place[0] in policy.kinds})
+            self._rails.update(rail for _, rail in past.ports.values() if rail)
+        self._tried = sum(size >= policy.at_least for size in self._size.values()) + len(self._rails)
+
+    def explain(self, name: str, nodes: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Found]:
+        """The places of one symptom, each for nodes that no earlier one explains."""
+        where = {node: domains(self._past[node], problems) for node, problems in nodes.items()}
+        left = dict(nodes)
+        for _ in range(_MOST_PLACES):
+            if len(left) < self._policy.at_least or (best := self._best(name, left, where, symptoms)) is None:
+                break
+            yield best
+            for node in best.nodes:
+                left.pop(node, None)
+        if len(left) >= self._policy.at_least and MOMENT in self._policy.kinds:
+            yield from self._moment(name, left, symptoms)
+
+    def _best(self, name: str, left: Collection[str], where: Mapping[str, set[Place]], symptoms: int) -> Found | None:
+        members: dict[Place, list[str]] = defaultdict(list)
+        for node in left:
+            for place in where[node]:
+                members[place].append(node)
+        first = next((kind for prefix, kind in _FIRST if name.startswith(prefix)), "")
+        ranked = []
+        for place, inside in members.items():
+            kind = place[0]
+            if kind not in self._policy.kinds or len(inside) < self._policy.at_least:
+                continue
+            on_rails = {node for node in left if any(each[0] == "rail" for each in where[node])} if kind == "rail" else left
+            if kind == "rail":
+                inside = [node for node in inside if sum(each[0] == "rail" for each in where[node]) == 1]
+            size = len(on_rails) if kind in _WIDESPREAD else self._size[place]
+            if len(inside) < self._policy.at_least or len(inside) * 100 < self._policy.share * size:
+                continue
+            if kind == "rail":
+                tail = binomial(len(on_rails), self._rails[place[1]] / max(1, self._rails.total()), len(inside))
+            else:
+                tail = hypergeometric(len(self._past), len(left), self._size[place], len(inside))
+            order = (round(tail, 6), -len(inside), self._size[place], kind != first, PLACES.index(kind), natural(place[1]))
+            ranked.append((order, place, inside, odds(tail, self._tried * symptoms)))
+        ranked.sort(key=lambda each: each[0])
+        if not ranked or ranked[0][3] < self._policy.likelihood:
+            return None
+        order, (kind, place_name), inside, once_in = ranked[0]
+        besides = tuple(named(*place) for other, place, nodes, _ in ranked[1:4] if other[:2] == order[:2] and set(nodes) == set(inside))
+        size = self._size[kind, place_name] if kind != "rail" else len(left)
+        return Found(kind, place_name, (name,), tuple(sorted(inside, key=natural)), size, len(left), len(self._past), once_in, besides)
+
+    def _moment(self, name: str, left: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Found]:
+        """The window in which most of them began, of nodes that had been seen without it; how often it begins otherwise is from history."""
+        window = self._policy.window_minutes * 60
+        began = sorted((min(problem.began for problem in problems), node) for node, problems in left.items())
+        began = [(time, node) for time, node in began if self._past[node].boots and self._past[node].boots[0] < time]
+        best: list[tuple[float, str]] = []
+        start = 0
+        for end in range(len(began)):
+            while began[end][0] - began[start][0] > window:
+                start += 1
+            if end - start + 1 > len(best):
+                best = began[start:end + 1]
+        span = self._fleet.now - self._fleet.since
+        if len(best) < self._policy.at_least or len(best) * 100 < self._policy.share * len(left) or span <= window:
+            return
+        times = len(left) + sum(symptom(problem) == name for past in self._fleet.nodes for problem in past.over)
+        once_in = odds(binomial(times, window / span, len(best)), times * symptoms)
+        if once_in >= self._policy.likelihood:
+            yield Found(MOMENT, minute(best[0][0]), (name,), tuple(sorted((node for _, node in best), key=natural)), len(best), len(left),
+                        len(self._past), once_in)

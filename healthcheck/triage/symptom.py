@@ -1,0 +1,42 @@
+"""Symptoms: what problems of several nodes have in common, as words that name one and the same thing wherever it is. Pure."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from healthcheck.outcome import Severity, Status
+from healthcheck.store.history import Problem
+
+NOT_REACHED = "not reached"
+_LONGEST = 120
+# What tells components of one sort apart has a digit in it: an index, an address, a serial number. The number of an Xid is what it is.
+_OWN = re.compile(r"(S?Xid \d+)|[^\s,()/]*\d[^\s,()/]*")
+
+
+def symptom(problem: Problem) -> str:
+    """What such a problem is called on every node that has it; empty where it says nothing of a node: INFO, or muster's own doing."""
+    if problem.severity == Severity.INFO.value:
+        return ""
+    if problem.status != Status.FAIL.value:
+        if problem.origin != "node":
+            return ""
+        return not_measured(problem.rule) if problem.rule else NOT_REACHED
+    return _named(problem.rule, problem.subject)
+
+
+def not_measured(rule: str) -> str:
+    """The symptom of a rule that cannot be judged."""
+    return f"{rule} not measured"
+
+
+@lru_cache(maxsize=20_000)
+def _named(rule: str, subject: str) -> str:
+    alike = alike_in(subject)
+    return f"{rule} of {alike}" if alike else rule
+
+
+def alike_in(subject: str) -> str:
+    """What stays of a subject where everything that only this node has is left out: "GPU 3" and "GPU 5" are both "GPU"."""
+    kept = _OWN.sub(lambda found: found.group(1) or "", subject)
+    return " ".join(re.sub(r"[()/:]+", " ", kept).replace(" ,", ",").split()).strip(" ,")[:_LONGEST]

@@ -1,0 +1,353 @@
+"""Incidents from the first sweep that shows them to the last node that comes back: in the store, in cordons, and in what commands say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.store.file import Store, opened
+from healthcheck.store.incidents import close, incidents
+from healthcheck.store.readings import Readings
+from healthcheck.store.shown import Shown
+from healthcheck.store.sweeps import Sweep, record
+from healthcheck.triage.gather import gather
+from healthcheck.triage.past import Known
+from healthcheck.triage.plan import Plan, make
+from healthcheck.triage.policy import BreakerPolicy, Policy
+from healthcheck.triage.policyload import load_policy
+from inventory.model import Lifecycle, LifecycleState, Node
+from provisioning import triage as doing
+from provisioning.cordon import cordon
+from tests.provisioning.triageworld import HOUR, Memory
+
+PACKAGED = load_policy([packaged()], load_ruleset([packaged()]))
+# Room enough for a rack: what the breaker's own numbers do to an incident has tests of its own.
+POLICY = replace(PACKAGED, breaker=BreakerPolicy(number=40, percent=50, hours=1, reserve=0, least=2))
+ROW, BIG = 8, 128
+
+
+class World:
+    """Nodes in racks of eight, leaves of sixteen and power domains of thirty-two; what fails on each, by rule."""
+
+    def __init__(self, folder: Path, policy: Policy = POLICY) -> None:
+        self.folder, self.policy = folder, policy
+        self.names = [f"n{number:03d}" for number in range(BIG)]
+        self.nodes = {name: Node(name, rack=f"r{at // 8}", leaf=(f"leaf-{at // 16}",), power=f"p{at // 32}") for at, name in enumerate(self.names)}
+        self.wrong: dict[str, dict[str, Severity]] = {name: {} for name in self.names}
+        self.dead: set[str] = set()
+        self.now = 1_800_000_000.0
+        self.back = Memory()
+        self.rules = ("gpu-count", "port-state", "kernel-novel", "disk-state")
+        self.sweep()
+
+    def rack(self, number: int, most: int = 8) -> list[str]:
+        return self.names[number * 8:number * 8 + most]
+
+    def breaks(self, nodes: Collection[str], rule: str = "port-state", severity: Severity = Severity.CRITICAL) -> None:
+        for node in nodes:
+            self.wrong[node][rule] = severity
+
+    def heals(self, nodes: Collection[str], rule: str = "port-state") -> None:
+        for node in nodes:
+            self.wrong[node].pop(rule, None)
+
+    def sweep(self, times: int = 1, minutes: float = 5, only: Collection[str] | None = None) -> None:
+        for _ in range(times):
+            self.now += minutes * 60
+            reports = [self.report(name) for name in (only or self.names)]
+            shown = {report.node: Readings((), (), frozenset(), "boot", Shown(driver="570.1", kernel="6.8")) for report in reports if report.results}
+            with opened(self.folder, make=True) as store:
+                record(store, Sweep(self.now, self.now + 1, False, "test", "digest"), reports, shown)
+
+    def report(self, name: str) -> NodeReport:
+        if name in self.dead:
+            return NodeReport(name, NodeState.UNKNOWN, "connect: refused", (), True, "connect")
+        found = []
+        for rule in self.rules:
+            bad = self.wrong[name].get(rule)
+            finding = (Finding("new words" if rule == "kernel-novel" else "mlx5_0", "down", "up"),) if bad else ()
+            found.append(Result(rule, rule.replace("-", "."), Status.FAIL if bad else Status.PASS, bad or Severity.CRITICAL, finding))
+        return NodeReport(name, state_of(found), "", tuple(found))
+
+    def plan(self, store: Store) -> Plan:
+        seen = doing.shown(store, self.back, self.nodes)
+        return make(gather(store, self.nodes.values(), self.policy, self.now, lost=doing.lost(seen, self.back.name),
+                           others=doing.others(seen)), self.policy)
+
+    def triage(self) -> Plan:
+        self.now += 1
+        with self.store() as store:
+            doing.settle(store, self.back, "triage", lambda: self.now)
+            plan = self.plan(store)
+            done = doing.apply(store, self.back, plan, "triage", lambda: self.now, lambda _: None)
+            assert not any(one.failed for one in done), done
+            again = self.plan(store)
+            assert not again.steps and not again.ends, (again.steps, again.ends)
+            assert [one.id for one in again.incidents] == [one.id for one in plan.incidents]
+        return plan
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        with opened(self.folder) as store:
+            yield store
+
+    def known(self) -> list[Known]:
+        with self.store() as store:
+            return incidents(store)
+
+    def held(self) -> dict[str, str]:
+        return dict(self.back.holds)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def acts(plan: Plan) -> list[tuple[str, str]]:
+    return sorted((step.act.value, step.node) for step in plan.steps)
+
+
+def test_a_rack_that_fails_is_one_incident_isolated_in_its_name_and_comes_back_with_it_after_one_clean_sweep(world: World) -> None:
+    rack = world.rack(3)
+    world.breaks(rack)
+    world.sweep(2)
+    plan = world.triage()
+    (one,) = plan.incidents
+    assert (one.id, one.kind, one.cause, one.owner.value, list(one.nodes)) == (1, "rack", "r3", "datacentre", rack)
+    assert one.why == ("rack r3: port-state on 8 of its 8 nodes in service, of 8 with it among 128, since 2027-01-15T08:10Z; "
+                       "chance would do this once in 5 x 10^10 times") and one.likelihood == pytest.approx(4.77e10, rel=0.01)
+    assert acts(plan) == [("isolate", node) for node in rack]
+    assert all(held.split(": ", 1)[1].startswith("incident 1: rack r3: port-state") for held in world.held().values())
+    with world.store() as store:
+        assert {(row[0], row[1], row[2]) for row in store.rows("SELECT fault, incident, owner FROM verdict WHERE ended IS NULL")} == {
+            ("incident", 1, "datacentre")}
+    world.heals(rack)
+    world.sweep(1)
+    assert acts(world.triage()) == [] and len(world.held()) == 8         # not yet: the calm hour
+    world.sweep(12)
+    plan = world.triage()
+    assert [(end.id, end.why) for end in plan.ends] == [(1, "all its 8 nodes were well for 1 h")]
+    assert acts(plan) == [("release", node) for node in rack] and world.held() == {}
+    assert "incident 1 is over, and the sweep of" in plan.steps[0].why
+    (known,) = world.known()
+    assert (known.by, known.closed) == ("triage", "all its 8 nodes were well for 1 h") and all(member.ended for member in known.members)
+
+
+def test_its_isolations_are_one_failure_with_the_breaker_and_bounded_by_domain(tmp_path: Path) -> None:
+    policy = replace(POLICY, breaker=BreakerPolicy(number=2, percent=50, hours=1, reserve=0, domains={"rack": 5}))
+    world = World(tmp_path, policy)
+    world.breaks(world.rack(3))
+    world.breaks(["n100"], "gpu-count")
+    world.sweep(2)
+    plan = world.triage()
+    assert len([step for step in plan.steps if step.verdict.incident]) == 5 and ("isolate", "n100") in acts(plan)
+    assert not plan.is_open and {one.node for one in plan.withheld} == set(world.rack(3)[5:])
+    assert all("rack r3" in one.why and "incident 1 is bounded by that, too" in one.why and one.by_breaker for one in plan.withheld)
+    world.breaks(["n110"], "gpu-count")
+    world.sweep(2)
+    assert "the breaker is open: 2 new isolations" in next(one.why for one in world.triage().withheld if one.node == "n110")
+
+
+def test_more_than_counts_as_one_takes_room_of_its_own(tmp_path: Path) -> None:
+    policy = replace(POLICY, breaker=BreakerPolicy(number=3, percent=50, hours=1, reserve=0), incidents=replace(POLICY.incidents, as_one=4))
+    world = World(tmp_path, policy)
+    world.breaks(world.rack(3))
+    world.sweep(2)
+    plan = world.triage()
+    assert len(plan.steps) == 4 + 2 and plan.is_open
+
+
+def test_a_fault_of_its_own_keeps_a_node_after_the_incident(world: World) -> None:
+    rack = world.rack(3)
+    world.breaks(rack)
+    world.sweep(2)
+    world.triage()
+    world.breaks(rack[:1], "gpu-count")
+    world.sweep(2)
+    assert {verdict.node: verdict.fault for verdict in world.triage().verdicts}[rack[0]] == "gpu-lost"
+    world.heals(rack)
+    world.sweep(13)
+    assert acts(world.triage()) == [("release", node) for node in rack[1:]]
+    world.heals(rack, "gpu-count")
+    world.sweep(3)
+    plan = world.triage()
+    assert acts(plan) == [] and "0 of 2 clean looks" in plan.withheld[0].why       # its own fault wants its own proof
+
+
+def test_what_goes_on_after_the_rest_has_healed_is_its_own(world: World) -> None:
+    rack = world.rack(3)
+    world.breaks(rack)
+    world.sweep(2)
+    world.triage()
+    world.heals(rack[1:])
+    world.sweep(6)
+    plan = world.triage()
+    assert not plan.ends and acts(plan) == [] and plan.incidents[0].nodes == (rack[0],)
+    world.sweep(8)
+    plan = world.triage()
+    assert [end.why for end in plan.ends] == [f"the rest was well for 1 h; what goes on in {rack[0]} is their own"]
+    assert acts(plan) == [("release", node) for node in rack[1:]]
+    assert [(verdict.node, verdict.fault, verdict.incident) for verdict in plan.verdicts if verdict.faults] == [(rack[0], "network-port", 0)]
+
+
+def test_a_person_closes_it_and_what_goes_on_is_each_nodes_own_until_something_new_begins(world: World) -> None:
+    rack = world.rack(3)
+    world.breaks(rack)
+    world.sweep(2)
+    world.triage()
+    world.heals(rack[4:])
+    world.sweep(1)
+    with world.store() as store:
+        assert close(store, 1, "eight bad cables", "a person", world.now) and not close(store, 1, "again", "a person", world.now)
+        assert store.rows("SELECT action, why, evidence, outcome FROM ledger WHERE action = 'close incident'")[0][:] == (
+            "close incident", "eight bad cables", "incident 1", "closed")
+    plan = world.triage()
+    assert acts(plan) == [("release", node) for node in rack[4:]] and plan.incidents == ()
+    assert {verdict.fault for verdict in plan.verdicts if verdict.faults} == {"network-port"}
+    world.sweep(1)
+    assert world.triage().incidents == ()
+    world.heals(rack)
+    world.sweep(1)
+    world.breaks(rack)
+    world.sweep(2)
+    assert [one.id for one in world.triage().incidents] == [1]
+
+
+def test_one_that_comes_back_within_days_keeps_its_number_and_a_later_one_gets_another(world: World) -> None:
+    rack = world.rack(3)
+    for days, number in ((0, 1), (2, 1), (9, 2)):
+        world.now += days * 24 * HOUR
+        world.sweep(1)
+        world.breaks(rack)
+        world.sweep(2)
+        assert [one.id for one in world.triage().incidents] == [number]
+        world.heals(rack)
+        world.sweep(13)
+        assert len(world.triage().ends) == 1
+    assert [(one.id, one.ended is not None, len(one.members)) for one in world.known()] == [(1, True, 8), (2, True, 8)]
+
+
+def test_two_that_turn_out_to_be_one_are_merged_into_the_older(world: World) -> None:
+    world.policy = replace(POLICY, incidents=replace(POLICY.incidents, share=60))
+    first, second = world.rack(4), world.rack(5)
+    third, fourth = world.rack(6), world.rack(7)
+    world.breaks(first)
+    world.sweep(2)
+    world.triage()
+    world.breaks(third)
+    world.sweep(2)
+    assert [(one.id, one.cause) for one in world.triage().incidents] == [(1, "r4"), (2, "r6")]
+    world.breaks([*second, *fourth])
+    world.sweep(2)
+    plan = world.triage()
+    assert [(one.id, one.kind, one.cause, len(one.members)) for one in plan.incidents] == [(1, "power", "p1", 32)]
+    assert [(end.id, end.into, end.why) for end in plan.ends] == [(2, 1, "it is part of incident 1")]
+    world.heals(world.names)
+    world.sweep(13)
+    assert len(acts(world.triage())) == 32 and world.held() == {}
+
+
+def test_one_of_which_two_parts_go_on_is_split(world: World) -> None:
+    world.policy = replace(POLICY, incidents=replace(POLICY.incidents, share=60))
+    world.breaks([node for number in (4, 5, 6, 7) for node in world.rack(number)])
+    world.sweep(2)
+    assert [(one.id, one.cause) for one in world.triage().incidents] == [(1, "p1")]
+    world.heals([*world.rack(5), *world.rack(6)])
+    world.sweep(1)
+    plan = world.triage()
+    assert sorted((one.id, one.cause, len(one.nodes)) for one in plan.incidents) in (
+        [(1, "r4", 8), (2, "r7", 8)], [(1, "r7", 8), (2, "r4", 8)])
+
+
+def test_a_line_that_is_merely_new_on_many_nodes_is_told_and_isolates_nobody(world: World) -> None:
+    world.breaks(world.rack(3), "kernel-novel", Severity.WARNING)
+    world.sweep(3)
+    plan = world.triage()
+    assert [(one.kind, one.symptoms) for one in plan.incidents] == [("rack", ("kernel-novel of new words",))]
+    assert acts(plan) == [] and world.held() == {}
+
+
+def test_nodes_of_a_rack_that_are_not_reached_are_isolated_in_its_name_unless_they_are_too_many(world: World) -> None:
+    world.dead = set(world.rack(3, 5))
+    world.sweep(3)
+    plan = world.triage()
+    assert [(one.kind, one.cause) for one in plan.incidents] == [("rack", "r3")] and len(acts(plan)) == 5
+    world.dead = set(world.rack(3))
+    world.sweep(3)
+    plan = world.triage()
+    assert acts(plan) == [] and [one.kind for one in plan.incidents] == ["rack", "unreached"]
+    assert "8 of them are in rack r3" in plan.incidents[1].why
+    assert len(world.held()) == 5                       # what is held stays so
+    world.dead = set()
+    world.sweep(13)
+    assert len(acts(world.triage())) == 5 and world.held() == {}
+
+
+def test_what_a_person_holds_is_left_alone_and_a_node_out_of_service_holds_up_nothing(world: World) -> None:
+    rack = world.rack(3)
+    with world.store() as store:
+        cordon(store, world.back, rack[:1], "mine", "a person", lambda: world.now)
+    world.breaks(rack)
+    world.sweep(2)
+    assert acts(world.triage()) == [("isolate", node) for node in rack[1:]]
+    world.nodes[rack[1]] = replace(world.nodes[rack[1]], lifecycle=Lifecycle(LifecycleState.MAINTENANCE))
+    world.heals(rack[:1] + rack[2:])
+    world.sweep(13)
+    assert acts(world.triage()) == [("release", node) for node in rack[2:]]
+    assert sorted(world.held()) == rack[:2]
+
+
+def test_its_failures_make_nobody_a_repeat_offender_nor_flap(world: World) -> None:
+    rack = world.rack(3)
+    for _ in range(5):
+        world.breaks(rack)
+        world.sweep(2)
+        world.triage()
+        world.heals(rack)
+        world.sweep(13)
+        assert len(acts(world.triage())) == 8
+        world.now += 7 * HOUR
+        world.sweep(1)
+    world.breaks(rack[:1])
+    world.sweep(2)
+    (verdict,) = world.triage().verdicts
+    assert verdict.fault == "network-port" and "repeat" not in verdict.why and "came" not in verdict.why
+
+
+def test_a_driver_version_is_told_and_each_node_stands_for_itself(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    kinds = {**POLICY.incidents.kinds}
+    world.policy = replace(POLICY, incidents=replace(POLICY.incidents, kinds={"rack": replace(kinds["rack"], isolates=False)}))
+    world.breaks(world.rack(3, 6), "gpu-count")
+    world.sweep(1)
+    plan = world.triage()
+    assert len(plan.incidents) == 1 and {verdict.fault for verdict in plan.verdicts} == {"gpu-lost"} and len(plan.steps) == 6
+
+
+def test_a_node_that_nobody_can_look_at_is_not_well(world: World) -> None:
+    rack = world.rack(3)
+    world.breaks(rack)
+    world.sweep(2)
+    world.triage()
+    world.heals(rack)
+    world.sweep(1)
+    world.dead = {rack[0], rack[1], rack[2], rack[3]}
+    world.sweep(14)
+    assert not world.triage().ends and len(world.held()) == 8
+
+
+def test_versions_of_a_newest_look_stay_while_a_node_is_not_reached(world: World) -> None:
+    world.dead = {"n000"}
+    world.sweep(1)
+    with world.store() as store:
+        assert {tuple(row) for row in store.rows("SELECT driver, kernel FROM newest")} == {("570.1", "6.8")}
+        (past,) = gather(store, [world.nodes["n000"]], POLICY, world.now).nodes
+    assert past.versions == {"driver": "570.1", "kernel": "6.8", "firmware": ""}
