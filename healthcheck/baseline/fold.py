@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from healthcheck.baseline.masking import templates
 from healthcheck.baseline.model import MOST_DISTINCT, MOST_LINES, Digest, Kind, Line, Phase, Scope, Told
 from healthcheck.baseline.reports import opens, reports
+from healthcheck.facts.base import made
 
 SETTLED = 300.0             # seconds of user space, after which a node is taken to have started its services
 _FIRST_LINES = 64           # within so many the kernel names itself, if the log begins where the boot does
@@ -102,10 +103,13 @@ def _told(template: str, kind: Kind, events: Sequence[Sequence[int]], heads: Seq
     first = lines[heads[0]]
     if len(heads) == 1:
         kept = (first,) if kind is Kind.LINE else tuple(lines[index] for index in events[0][:MOST_LINES])
-        return Told(template, kind, 1, kept, starts.phase(heads[0]), first.seconds, first.seconds, first.text)
-    kept = tuple(lines[index] for index in _distinct(events, texts))
-    return Told(template, kind, len(heads), kept, starts.phase(heads[0]), first.seconds, lines[heads[-1]].seconds, first.text,
-                _busiest(heads, lines))
+        last, busiest = first.seconds, 1
+    else:
+        kept = tuple([lines[index] for index in _distinct(events, texts)])
+        last = lines[heads[-1]].seconds
+        busiest = _busiest(heads, lines, first.seconds, last)
+    return made(Told, {"template": template, "kind": kind, "count": len(heads), "lines": kept, "phase": starts.phase(heads[0]),
+                       "first": first.seconds, "last": last, "head": first.text, "busiest": busiest})
 
 
 def _distinct(events: Sequence[Sequence[int]], texts: Sequence[str]) -> list[int]:
@@ -122,10 +126,10 @@ def _distinct(events: Sequence[Sequence[int]], texts: Sequence[str]) -> list[int
     return kept
 
 
-def _busiest(heads: Sequence[int], lines: Sequence[Line]) -> int:
-    if len(heads) < 3:
+def _busiest(heads: Sequence[int], lines: Sequence[Line], first: float | None, last: float | None) -> int:
+    if len(heads) < 3 or first is None or last is None or first // 3600 == last // 3600:
         return len(heads)
-    hours = Counter(None if (seconds := lines[index].seconds) is None else int(seconds // 3600) for index in heads)
+    hours = Counter([(lines[index].seconds or 0.0) // 3600 for index in heads])
     return max(hours.values())
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 from healthcheck.baseline.model import Line
-from healthcheck.facts.base import Captures, Fact, Partial, Unread, fact
+from healthcheck.facts.base import Captures, Fact, Partial, Unread, fact, made
 from healthcheck.facts.host import UPTIME, uptime
 from healthcheck.probes import MIB, Kind, Probe
 
@@ -111,7 +111,8 @@ class Records(Sequence[Line]):
             caller = said[1] if (said := _CALLER.search(flags)) else ""
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
-        return Line(self.texts[index], seconds, level, int(sequence), int(priority) >> 3, caller)
+        return made(Line, {"text": self.texts[index], "seconds": seconds, "priority": level, "sequence": int(sequence),
+                           "facility": int(priority) >> 3, "caller": caller})
 
 
 def as_dmesg(seconds: float | None, text: str) -> str:
