@@ -17,7 +17,8 @@ from inventory.errors import InventoryError, UsageError
 from inventory.nodeset import expand
 from inventory.text import clean, short
 
-_FIELDS = ("JobID", "State", "ExitCode", "Submit", "Start", "End", "User", "NodeList", "FailedNode")
+_FIELDS = ("JobID", "State", "ExitCode", "Submit", "Start", "End", "User", "NodeList")
+_FAILED = "FailedNode"
 _ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10})?(?:\+[0-9]{1,4})?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _SHOWN = re.compile(r"^(?:   )?(JobState|UserId|Requeue|SubmitTime|StartTime|NodeList|FailedNode)=", re.MULTILINE)
@@ -77,9 +78,19 @@ def job(number: str, run: Run | None = None) -> Job:
 
 def by_sacct(number: str, run: Run | None = None) -> Job:
     """The record that slurmdbd keeps."""
+    try:
+        text = _sacct((*_FIELDS, _FAILED), number, run)
+    except UsageError as problem:
+        if _FAILED not in str(problem):
+            raise
+        text = _sacct(_FIELDS, number, run)     # Slurm 22.05 has no such field
+    return parse_sacct(text, number)
+
+
+def _sacct(fields: tuple[str, ...], number: str, run: Run | None) -> str:
     # --duplicates: a job that was requeued is several records, of which the last is its last run.
-    asked = ("sacct", "-P", "--duplicates", "-j", number, f"--format={','.join(_FIELDS)}")
-    return parse_sacct(output(asked, run).decode("utf-8", "backslashreplace"), number)
+    asked = ("sacct", "-P", "--duplicates", "-j", number, f"--format={','.join(fields)}")
+    return output(asked, run).decode("utf-8", "backslashreplace")
 
 
 def parse_sacct(text: str, number: str) -> Job:
@@ -87,7 +98,7 @@ def parse_sacct(text: str, number: str) -> Job:
     lines = [line.split("|") for line in text.split("\n") if line.strip()]
     header = lines[0] if lines else []
     rows = [dict(zip(header, line, strict=False)) for line in lines[1:]]
-    if not set(_FIELDS[:8]) <= set(header):
+    if not set(_FIELDS) <= set(header):
         raise UsageError(f"sacct printed {short(text[:60])}, expected lines of {'|'.join(_FIELDS)}")
     runs = [at for at, row in enumerate(rows) if "." not in row["JobID"]]
     if not runs:
@@ -98,7 +109,7 @@ def parse_sacct(text: str, number: str) -> Job:
     code, signal = _exit(row["ExitCode"])
     steps = tuple(_step(one) for one in rows[runs[-1] + 1:])
     return Job(number, state, code, signal, _time(row["Submit"]), _time(row["Start"]), _time(row["End"]), clean(row["User"], 64),
-               _nodes(row["NodeList"]), _nodes(row.get("FailedNode", "")), by, len(runs) - 1, steps)
+               _nodes(row["NodeList"]), _nodes(row.get(_FAILED, "")), by, len(runs) - 1, steps)
 
 
 def _step(row: dict[str, str]) -> Step:

@@ -24,7 +24,8 @@ def ended(job: Job) -> str:
     if job.by:
         words += f" by user {job.by}"
     if job.state == "FAILED" and (job.code or job.signal):
-        words += f" with exit code {job.code}" if job.code else f" by signal {job.signal} ({_name(job.signal)})"
+        of_shell = f" ({_name(job.code - 128)})" if 128 < job.code < 160 else ""     # as a shell tells of a signal
+        words += f" with exit code {job.code}{of_shell}" if job.code else f" by signal {job.signal} ({_name(job.signal)})"
     if job.requeues:
         words += f", after {job.requeues} earlier run{'s' * (job.requeues != 1)}"
     return words

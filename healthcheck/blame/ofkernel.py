@@ -1,7 +1,8 @@
 """Kernel logs that a person gives beside a job's, as evidence: known faults of the catalogue and Xids, at the times that their lines carry.
 
-Only lines with a wall clock are taken (dmesg -T, journalctl, syslog); a clock without a zone is taken for local. dmesg -T is off by the
-time that a machine slept, which servers do not (dmesg(1)).
+Of a log as text only lines with a wall clock are taken (dmesg -T, journalctl, syslog); a clock without a zone is taken for local. dmesg -T
+is off by the time that a machine slept, which servers do not (dmesg(1)). A recording of muster's holds the uptime beside the log: there
+each line has its moment by the head's clock.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from dataclasses import dataclass
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.blame.evidence import Evidence, Weight
+from healthcheck.facts.base import BY_BUILDER, Captures, Partial, build_fact
+from healthcheck.facts.kernel import KernelLog, kernel_log
 from healthcheck.joblog.model import LONGEST_LINE, Clock
 from healthcheck.outcome import Owner, Severity
+from healthcheck.recording import Recording
 from healthcheck.xidtable import SERIOUS, Action, XidTable
 
 _MONTHS = {name: number for number, name in enumerate(
@@ -50,21 +54,43 @@ def looks_like(text: str) -> bool:
 
 def evidence(text: str, node: str, source: str, clock: Clock, judges: Judges) -> Iterator[Evidence]:
     """Faults of a log, each kind of each device once, with the first line's time. `node` is whose log it is, empty where its lines say."""
-    seen: set[tuple[str, str]] = set()
+    yield from _judged(_of_text(text, node, clock), source, judges)
+
+
+def recorded(recording: Recording, node: str, source: str, judges: Judges) -> tuple[tuple[Evidence, ...], str]:
+    """Faults of the log in a recording, and why it could not be read, empty where it could."""
+    log = build_fact(BY_BUILDER[kernel_log], Captures(recording))
+    log = log.value if isinstance(log, Partial) else log
+    if not isinstance(log, KernelLog):
+        return (), str(getattr(log, "reason", "")) or "the node was not reached"
+    if not log.uptime:
+        return (), "its uptime was not measured, and the log's times count from the boot"
+    booted = recording.received - log.newest
+    lines = [(number, booted + line.seconds, node or recording.node, line.text) for number, line in enumerate(log.records(), 1)
+             if line.seconds is not None]
+    return tuple(_judged(iter(lines), source, judges)), ""
+
+
+_Line = tuple[int, float, str, str]     # its number, when, on which node, and what was said
+
+
+def _of_text(text: str, node: str, clock: Clock) -> Iterator[_Line]:
     for number, row in enumerate(text.split("\n")[:_MOST], 1):
         stamp = _stamp(row[:LONGEST_LINE], clock)
-        if stamp is None:
-            continue
-        time, said = stamp
-        host = _HOST.match(said)
-        whose = node or (host["host"].partition(".")[0] if host is not None else "")
-        said = said[host.end():] if host is not None else said
+        if stamp is not None:
+            time, said = stamp
+            host = _HOST.match(said)
+            yield number, time, node or (host["host"].partition(".")[0] if host is not None else ""), said[host.end() if host else 0:]
+
+
+def _judged(lines: Iterator[_Line], source: str, judges: Judges) -> Iterator[Evidence]:
+    seen: set[tuple[str, str]] = set()
+    for number, time, node, said in lines:
         found = _xid(said, judges) or _known(said, judges)
-        if found is None or (whose, found.group) in seen:
-            continue
-        seen.add((whose, found.group))
-        yield Evidence(whose, found.weight, found.what, f"{source}, line {number}", time, time, said, found.owner, found.advice,
-                       found.sure, found.group)
+        if found is not None and (node, found.group) not in seen:
+            seen.add((node, found.group))
+            yield Evidence(node, found.weight, found.what, f"{source}, line {number}", time, time, said, found.owner, found.advice,
+                           found.sure, found.group)
 
 
 def _stamp(row: str, clock: Clock | None) -> tuple[float, str] | None:

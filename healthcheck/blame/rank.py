@@ -68,10 +68,13 @@ class Suspect:
 def suspects(case: Case) -> list[Suspect]:
     """All that something speaks against, the most likely first; those of a score under LEAST are what others show."""
     by_node: dict[str, list[Evidence]] = defaultdict(list)
-    whose = {one.group: one.node for one in reversed(case.evidence) if one.node}
+    # What was said of the job, and of one of its nodes, too, is of that node, at that time.
+    whose = {one.group: one.node for one in reversed(case.evidence) if one.node and one.group in _ALSO}
+    at = {one.group: one.by for one in case.evidence if not one.node and one.by is not None}
     for one in case.evidence:
-        # What was said of the job, and of one of its nodes, too, is of that node.
-        by_node[one.node or (whose.get(one.group, "") if one.group in _ALSO else "")].append(one)
+        if one.by is None and one.group in whose and one.group in at:
+            one = replace(one, after=at[one.group], by=at[one.group])
+        by_node[one.node or whose.get(one.group, "")].append(one)
     alone = [_of_node(node, found, case) for node, found in by_node.items()]
     wide = _shared(alone, case)
     behind = {node for suspect in wide if suspect.shared is not None for node in suspect.shared.nodes}
@@ -88,7 +91,7 @@ def score(one: Evidence, case: Case) -> float:
 
 def _when(one: Evidence, case: Case) -> float:
     if one.by is None:
-        return 0.85         # a log without times: it is the job's own
+        return 0.95         # a line without a time, in the job's own log
     late, early = case.window.end + SKEW, case.window.start - SKEW
     after = one.after if one.after is not None else one.by
     if one.exact:

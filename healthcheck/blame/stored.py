@@ -1,7 +1,6 @@
 """What the store says of a job's nodes in its time: problems, boots, counters, deeds of muster and incidents, as evidence.
 
-A problem that a sweep was the first to see began between that sweep and the one before it. Kernel lines and Xids carry their time since
-boot; where the store knows when that boot was, the moment is exact.
+A problem that a sweep was the first to see began between that sweep and the one before it; so did a boot, and a counter that rose.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ _WEIGHTS: tuple[tuple[str, Weight], ...] = (
 _XID = re.compile(r"Xid (\d{1,4})")
 # What Xids mean that a page should say in words; the table has the rest.
 _FELL = {"79": "fell off the bus"}
-_SINCE_BOOT = re.compile(r"(?:^|[ :,])(\d{1,9}) s after boot")
 _COUNTERS = {"link_downed": (Weight.NETWORK, "its link went down {} times", Owner.NETWORK),
              "ecc_uncorrected_lifetime": (Weight.DEVICE, "{} uncorrectable memory errors", None),
              "sram_uncorrected_lifetime": (Weight.DEVICE, "{} uncorrectable SRAM errors", None),
@@ -66,7 +64,7 @@ def told(store: Store, window: Window) -> Told:
         if problem.began > window.end + AFTER or (problem.ended is not None and problem.ended < window.start):
             continue
         if problem.status == Status.FAIL.value:
-            evidence.append(_problem(problem, sweeps.get(problem.node, ()), boots.get(problem.node, ()), window))
+            evidence.append(_problem(problem, sweeps.get(problem.node, ()), window))
         elif not problem.rule and problem.origin == "node":
             evidence.append(_unreached(problem, sweeps.get(problem.node, ())))
         elif problem.severity != Severity.INFO.value and problem.rule:
@@ -93,24 +91,19 @@ def _looks(store: Store, window: Window) -> Mapping[str, Sequence[float]]:
     return {name: [time for time in times if any(began <= time <= seen for began, seen in held)] for name, held in spans.items()}
 
 
-def _boots(store: Store, window: Window) -> Mapping[str, Sequence[tuple[float, float, float | None]]]:
-    """By node its boots: first and last look, and when it came up, where that is known."""
-    known = any(row[1] == "up" for row in store.rows("PRAGMA table_info(boot)"))
-    found: dict[str, list[tuple[float, float, float | None]]] = defaultdict(list)
-    for row in store.rows(f"SELECT name, began, seen, {'up' if known else 'NULL'} FROM boot JOIN node ON node.id = boot.node "  # noqa: S608
-                          "WHERE seen >= ? ORDER BY began", window.start - BEFORE):
-        if row[0] in window.nodes:
-            found[row[0]].append((row[1], row[2], row[3]))
+def _boots(store: Store, window: Window) -> Mapping[str, Sequence[tuple[float, float]]]:
+    """By node its boots: the first and the last look at each."""
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for name, began, seen in store.rows(
+            "SELECT name, began, seen FROM boot JOIN node ON node.id = boot.node WHERE seen >= ? ORDER BY began", window.start - BEFORE):
+        if name in window.nodes:
+            found[name].append((began, seen))
     return found
 
 
-def _problem(problem: Problem, looks: Sequence[float], boots: Sequence[tuple[float, float, float | None]], window: Window) -> Evidence:
+def _problem(problem: Problem, looks: Sequence[float], window: Window) -> Evidence:
     after = max((time for time in looks if time < problem.began), default=window.start - BEFORE)
     by = problem.began
-    seconds = _SINCE_BOOT.search(problem.observed)
-    up = next((up for began, seen, up in boots if began <= problem.began <= seen), None)
-    if seconds is not None and up is not None and up + float(seconds[1]) <= by + 60:
-        after = by = up + float(seconds[1])
     weight = next((weight for glob, weight in _WEIGHTS if fnmatchcase(problem.rule, glob)), Weight.ODD)
     if problem.severity != Severity.CRITICAL.value and weight is not Weight.USER:
         weight = Weight.ODD
@@ -131,15 +124,13 @@ def _unreached(problem: Problem, looks: Sequence[float]) -> Evidence:
                     group="unreached")
 
 
-def _booted(boots: Mapping[str, Sequence[tuple[float, float, float | None]]], window: Window) -> Iterator[Evidence]:
+def _booted(boots: Mapping[str, Sequence[tuple[float, float]]], window: Window) -> Iterator[Evidence]:
     for node, of in boots.items():
-        for (_, seen, _), (began, _, up) in pairwise(of):
-            if began >= window.start and seen <= window.end + AFTER:
-                after, by = (up, up) if up is not None else (seen, began)
-                if by >= window.start and after <= window.end + AFTER:
-                    yield Evidence(node, Weight.LOST, "booted anew", "boot ids of sweeps", after, by, "", Owner.OPERATOR,
-                                   "Look at its console, its BMC's event log and the end of the journal of the boot before: "
-                                   "journalctl -b -1 -n 200", group="booted")
+        for (_, after), (by, _) in pairwise(of):
+            if by >= window.start and after <= window.end + AFTER:
+                yield Evidence(node, Weight.LOST, "booted anew", "boot ids of sweeps", after, by, "", Owner.OPERATOR,
+                               "Look at its console, its BMC's event log and the end of the journal of the boot before: "
+                               "journalctl -b -1 -n 200", group="booted")
 
 
 def _counted(store: Store, window: Window) -> Iterator[Evidence]:

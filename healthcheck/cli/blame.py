@@ -5,18 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from inventory.errors import StoreError, UsageError
-from inventory.text import clean, short
+from inventory.text import short
 
 if TYPE_CHECKING:
     from healthcheck.blame.evidence import Case, Evidence, Shared, Window
-    from healthcheck.blame.ofkernel import Judges
-    from healthcheck.joblog.model import JobLog
     from inventory.jobs import Job
 
 _MOST_NODES = 20_000
@@ -29,7 +26,8 @@ _LEADING = 3600.0       # where no scheduler says when it was: how long before -
 @click.option("--since", metavar="TIME", help="Without a scheduler: when it began (2026-11-21T10:00:00, local, or epoch seconds).")
 @click.option("--until", metavar="TIME", help="Without a scheduler: when it failed. Default: now.")
 @click.option("--log", "logs", metavar="[NODE=]FILE", multiple=True,
-              help="What the job printed (NCCL, torchrun, Slurm), a flight recorder's dump, or a node's kernel log with times; repeatable.")
+              help="What the job printed (NCCL, torchrun, Slurm), a flight recorder's dump, a node's kernel log with times, or a "
+                   "recording of muster's; repeatable.")
 @click.option("--inventory", "-i", metavar="FILE", help="For what nodes share: leaf, rack, power. Default: as for muster check.")
 @click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones.")
 @click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
@@ -67,6 +65,7 @@ def _case(job: str | None, nodes: str | None, since: str | None, until: str | No
     from healthcheck.blame.evidence import Case
     from healthcheck.blame.oflogs import evidence as evidence_of
     from healthcheck.blame.oflogs import failed
+    from healthcheck.cli.blamelogs import of_files
 
     record = _record(job, nodes, since, until)
     window = _window(record, nodes, since, until)
@@ -75,7 +74,7 @@ def _case(job: str | None, nodes: str | None, since: str | None, until: str | No
     looked: list[str] = [f"the record of {record.source}"] if record is not None else []
     stored, incidents = _stored(window, state, unmeasured, looked)
     evidence += stored
-    log = _logs(logs, window, rules, evidence, unmeasured, looked)
+    log = of_files(logs, window, rules, evidence, unmeasured, looked)
     evidence += evidence_of(log, window, ordered=record is not None and record.state in ofjob.ORDERED)
     first = failed(log)
     began = min(first, window.end) if first is not None and first >= window.start else window.end
@@ -148,71 +147,3 @@ def _places(inventory: str | None, window: Window) -> tuple[Shared, ...]:
 
     path = find_inventory(inventory)
     return shared(load_inventory(path), window.nodes) if path is not None else ()
-
-
-def _logs(names: tuple[str, ...], window: Window, rules: str | None, evidence: list[Evidence], unmeasured: list[str],
-          looked: list[str]) -> JobLog:
-    """Reads the files that were given: kernel logs and what the job left; adds what they say, and gives the job's own."""
-    from healthcheck.blame import ofkernel, oflogs
-    from healthcheck.joblog.model import Clock, JobLog
-    from healthcheck.joblog.read import merged, read_one
-
-    if not names:
-        unmeasured.append("the job's own logs: none was given; --log FILE")
-        return JobLog()
-    clock = Clock(window.end)
-    kernel: list[tuple[str, str, str]] = []
-    of_job: list[tuple[str, bytes]] = []
-    for given in names:
-        node, file = _given(given, window)
-        data = _read(file)
-        text = data.decode("utf-8", "replace")
-        name = clean(Path(file).name, 100)
-        if ofkernel.looks_like(text):
-            kernel.append((node, name, text))
-        else:
-            of_job.append((name, data))
-    if kernel:
-        judges = _judges(rules)
-        for node, name, text in kernel:
-            evidence += ofkernel.evidence(text, node, name, clock, judges)
-            looked.append(f"kernel log {name}")
-    logs = [(name, oflogs.fitting(read_one(name, data, clock), window)) for name, data in of_job]
-    for name, log in logs:
-        unmeasured += log.caveats
-        if log.forms:
-            looked.append(f"{name} ({', '.join(log.forms)})")
-    if not any(log.forms for _, log in logs):
-        unmeasured.append("the job's own logs: none that was given is one")
-    return merged(log for _, log in logs)
-
-
-def _given(text: str, window: Window) -> tuple[str, str]:
-    """NODE=FILE, or a file; one whose name begins with a node of the job is that node's."""
-    node, equals, file = text.partition("=")
-    if equals and node in window.nodes:
-        return node, file
-    stem = Path(text).name.partition(".")[0]
-    return (stem if stem in window.nodes else ""), text
-
-
-def _read(file: str) -> bytes:
-    from healthcheck.joblog.read import MOST_BYTES
-
-    try:
-        with Path(file).open("rb") as opened:
-            return opened.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"--log {short(file)} cannot be read: {error.strerror}") from None
-
-
-def _judges(rules: str | None) -> Judges:
-    from healthcheck.blame.ofkernel import Judges
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import folders
-
-    ruleset = load_ruleset(folders(rules))
-    held = ruleset.kernel
-    if held is None or ruleset.xids is None:
-        raise UsageError("the rules folder has no catalogue of kernel faults, or no table of Xids")
-    return Judges(held.catalogue, ruleset.xids)
