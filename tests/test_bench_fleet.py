@@ -76,6 +76,8 @@ def test_a_rack_that_loses_power_is_held_in_one_name_with_incidents_and_in_one_a
     alone, together = (played(world, 1, name).figures for name in NAMES[2:])
     assert alone["isolations"] == alone["isolations_rack"] == alone["names_rack"] > 1
     assert together["names_rack"] == 1 and together["isolations"] == together["isolations_rack"] > 1
+    assert (together["incidents"], together["right"], together["wrong"], together["missed"]) == (1, 1, 0, 0)
+    assert alone["incidents"] is None
     assert together["false"] == 0 and together["visits"] < alone["visits"]
 
 

@@ -11,6 +11,7 @@ from simulation.memory import EPOCH, Memory, clock
 from healthcheck.outcome import Repair, Severity
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import folders
+from healthcheck.triage.correlate import KINDS
 from healthcheck.triage.past import Fleet, Isolated, Known, Member, OpenCordon, OpenVerdict
 from healthcheck.triage.plan import Act, Plan, make
 from healthcheck.triage.policy import IncidentPolicy, Isolation, Of, Policy
@@ -44,6 +45,7 @@ class Deciding(Protocol):
     def ask(self, node: int, visits: int) -> Repair | None: ...
     def given_back(self, node: int) -> None: ...
     def close_breaker(self) -> None: ...
+    def incidents(self) -> list[Known] | None: ...
 
 
 class Simple:
@@ -79,6 +81,10 @@ class Simple:
 
     def close_breaker(self) -> None:
         """There is none."""
+
+    def incidents(self) -> list[Known] | None:
+        """It knows of none."""
+        return None
 
 
 def _alone(policy: Policy, rule: str) -> Repair:
@@ -179,6 +185,10 @@ class Triage:
         """A person has looked: what was isolated until now takes no room any more."""
         self._open = None
         self._isolated.clear()
+
+    def incidents(self) -> list[Known] | None:
+        """All that it found somewhere; None where it does not look for any."""
+        return [one for one in self._known.values() if one.kind in KINDS] if self._policy.incidents.kinds else None
 
 
 def _gone(members: Iterable[Member], but: Iterable[str], now: float) -> tuple[Member, ...]:
