@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from healthcheck.baseline.forms import read
 from healthcheck.explainfile import kernel, smi, smitext
-from healthcheck.explainfile.model import MOST_QUOTES, Cause, Sure
+from healthcheck.explainfile.model import MOST_QUOTES, Cause, Sure, Told
 from healthcheck.explainfile.recognise import Opened
 from healthcheck.explainfile.sayings import Saying, find
 from healthcheck.outcome import Owner, Severity
@@ -41,19 +41,18 @@ _FAILED_UNIT = re.compile(r"(?:×|●|x|\*) (nvidia-(?:fabricmanager|persistence
 _MODULE = re.compile(r"NVRM version: NVIDIA UNIX [^\n]{0,60}Kernel Module[^\n]{0,20}? (\d{3,4}\.\d{1,4}(?:\.\d{1,4})?) ")
 
 
-def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> tuple[list[Cause], list[str], str]:
-    """The causes, what could not be read, and what the report is about."""
+def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> Told:
+    """What is wrong by the report."""
     lines, text = opened.lines, opened.text
     causes = kernel.explain(opened.logs, lines, ruleset, now, max(0, text.find("\ndmesg")))
     unread = kernel.unread(opened.logs) if opened.logs else ["it holds no kernel log (dmesg)"]
     known = {(cause.subject, cause.by) for cause in causes}
-    causes += [replace(cause, meaning=f"{cause.meaning} (in the log files, mostly of an earlier boot)")
+    causes += [replace(cause, sure=Sure.LIKELY, meaning=f"{cause.meaning} (in the log files, mostly of an earlier boot)")
                for cause in _before(opened, ruleset, now) if (cause.subject, cause.by) not in known]
-    about = "no log of nvidia-smi"
+    gpus = Told([], [], "no log of nvidia-smi")
     if log := smitext.log(text):
-        found, missing, about = smi.explain(log, lines, ruleset, now)
-        causes += found
-        unread += missing
+        gpus = smi.explain(log, lines, ruleset, now, text.find(smitext.BANNER))
+        unread += gpus.unread
     else:
         unread.append("it holds no log of nvidia-smi; the script was run with --safe-mode, or nvidia-smi hung or is missing")
     if _END not in text:
@@ -62,7 +61,7 @@ def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: fl
     # Of a service whose version is wrong, that it failed and what it logged is told by that.
     refused = any(cause.by.endswith("fabric-manager-version") for cause in versions)
     services = [replace(cause, symptom=refused and "abric" in cause.subject) for cause in (*_fabric(opened), *_services(opened))]
-    return [*causes, *versions, *services, *_buses(opened)], unread, about
+    return Told([*causes, *gpus.causes, *versions, *services, *_buses(opened)], unread, gpus.about, gpus.cannot_show)
 
 
 def _section(text: str, start: int) -> str:

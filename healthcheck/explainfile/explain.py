@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from healthcheck.explainfile import bugreport, joblogs, kernel, ncclperf, perfjudge, recording, smi
-from healthcheck.explainfile.model import Cause, Explained, Form, ranked
+from healthcheck.explainfile.model import Explained, Form, Told, ranked
 from healthcheck.explainfile.recognise import Opened, recognise
 from healthcheck.explainfile.sayings import Saying
 from healthcheck.joblog.model import Clock
 from healthcheck.joblog.read import read as read_job
 from healthcheck.ruleset import Ruleset
 
-_Told = tuple[list[Cause], list[str], str]
 _LOOKED_FOR = {
     Form.KERNEL: (kernel.LOOKED_FOR, kernel.CANNOT_SHOW), Form.BUG_REPORT: (bugreport.LOOKED_FOR, bugreport.CANNOT_SHOW),
     Form.SMI: (smi.LOOKED_FOR, smi.CANNOT_SHOW), Form.JOB: (joblogs.LOOKED_FOR, joblogs.CANNOT_SHOW),
@@ -26,27 +25,26 @@ _LOOKED_FOR = {
 def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> Explained:
     """What the file says; `now` (epoch seconds) is the clock of this look. UsageError for a file of no known kind."""
     form = recognise(opened)
-    causes, unread, about = _told(opened, form, ruleset, sayings, now)
-    return _made(opened.name, form, about, causes, [*opened.caveats, *unread])
+    return _made(opened.name, form, _told(opened, form, ruleset, sayings, now), opened.caveats)
 
 
 def explain_folder(folder: Path, ruleset: Ruleset) -> Explained:
     """The same for the folder of a saved sweep."""
-    causes, unread, about = recording.explain_sweep(folder, ruleset)
-    return _made(folder.name, Form.RECORDING, about, causes, unread)
+    return _made(folder.name, Form.RECORDING, recording.explain_sweep(folder, ruleset))
 
 
-def _made(name: str, form: Form, about: str, causes: list[Cause], unread: list[str]) -> Explained:
+def _made(name: str, form: Form, told: Told, caveats: Sequence[str] = ()) -> Explained:
     looked_for, cannot_show = _LOOKED_FOR[form]
-    return Explained(name, form, about, ranked(causes), looked_for, cannot_show, tuple(dict.fromkeys(unread)))
+    return Explained(name, form, told.about, ranked(told.causes), looked_for, (*cannot_show, *told.cannot_show),
+                     tuple(dict.fromkeys([*caveats, *told.unread])))
 
 
-def _told(opened: Opened, form: Form, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> _Told:
+def _told(opened: Opened, form: Form, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> Told:
     if form is Form.KERNEL:
         causes = kernel.explain(opened.logs, opened.lines, ruleset, now)
         if opened.job_lines():
-            causes += _of_job(opened, sayings, now)[0]
-        return causes, kernel.unread(opened.logs), f"{sum(len(log.lines) for log in opened.logs)} lines, {opened.logs[0].form}"
+            causes += _of_job(opened, sayings, now).causes
+        return Told(causes, kernel.unread(opened.logs), f"{opened.kernel_lines()} lines, {opened.logs[0].form}")
     if form is Form.BUG_REPORT:
         return bugreport.explain(opened, ruleset, sayings, now)
     if form is Form.SMI:
@@ -62,17 +60,18 @@ def _told(opened: Opened, form: Form, ruleset: Ruleset, sayings: Sequence[Saying
     return recording.explain_check(opened.document)
 
 
-def _of_job(opened: Opened, sayings: Sequence[Saying], now: float) -> _Told:
+def _of_job(opened: Opened, sayings: Sequence[Saying], now: float) -> Told:
     log = read_job([(opened.name, opened.data)], Clock(now))
     ranks = f", {log.world} ranks" if log.world else ""
-    return joblogs.explain(log, opened.lines, sayings), list(log.caveats) if not log.forms else [], f"{', '.join(log.forms)}{ranks}"
+    unread = [] if log.forms else list(log.caveats)
+    return Told(joblogs.explain(log, opened.lines, sayings), unread, f"{', '.join(log.forms)}{ranks}")
 
 
-def _of_test(opened: Opened, sayings: Sequence[Saying], now: float) -> _Told:
+def _of_test(opened: Opened, sayings: Sequence[Saying], now: float) -> Told:
     run = ncclperf.read(opened.lines) if not isinstance(opened.document, dict) else ncclperf.read_json(opened.document)
     causes = perfjudge.explain(run)
     if opened.job_lines():
-        causes += _of_job(opened, sayings, now)[0]
+        causes += _of_job(opened, sayings, now).causes
     unread = [] if run.rows else ["its table has no line that can be read"]
     ranks = f", {run.ranks} ranks" if run.ranks else ""
-    return causes, unread, f"{run.test or 'nccl-tests'}{ranks}, {len(run.rows)} sizes"
+    return Told(causes, unread, f"{run.test or 'nccl-tests'}{ranks}, {len(run.rows)} sizes")

@@ -69,6 +69,16 @@ class Cause:
 
 
 @dataclass(frozen=True)
+class Told:
+    """What the reader of one form makes of a file, before it is ranked: see `Explained`. `cannot_show` adds to what holds for the form."""
+
+    causes: list[Cause]
+    unread: list[str]
+    about: str
+    cannot_show: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Explained:
     """What one file says. `looked_for` and `cannot_show` are what 'nothing found' means; `unread` is what of it could not be read."""
 

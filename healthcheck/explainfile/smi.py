@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from healthcheck.explainfile import judging, smitext
-from healthcheck.explainfile.model import Cause, Sure
+from healthcheck.explainfile.model import Cause, Sure, Told
 from healthcheck.explainfile.quoting import Lines
 from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
 from healthcheck.facts.gpu import Gpu
@@ -28,6 +28,7 @@ CANNOT_SHOW = (
 
 _FACTS = frozenset({"gpus", "gpu_presence"})
 _NO_SKU = "no SKU is named"
+_UNPRINTED = re.compile(r"it does not print ([\w/]{1,120})")
 _WHENCE = "; read by nvidia-smi (gpu.nvml was not captured)"
 
 # How the log says what a rule accuses, as text and as XML.
@@ -47,43 +48,44 @@ _SAID: Mapping[str, re.Pattern[str]] = MappingProxyType({rule: re.compile(said, 
 }.items()})
 
 
-def explain(text: str, lines: Lines, ruleset: Ruleset, now: float) -> tuple[list[Cause], list[str], str]:
-    """The causes, what could not be read, and how many GPUs of what driver it is about; `text` is the log, of which `lines` is the file."""
+def explain(text: str, lines: Lines, ruleset: Ruleset, now: float, start: int = 0) -> Told:
+    """What is wrong with the GPUs of this log, which stands in the file behind `start`."""
     xml = text if "<nvidia_smi_log" in text else smitext.as_xml(text)
     recording = judging.look({SMI.id: Capture(Outcome.DONE, exit=0, bytes=len(xml), text=xml)}, now)
     rules = [rule for rule in ruleset.rules if set(rule.fact_names) <= _FACTS and not rule.checked.fleet]
     report = judging.report(recording, ruleset, rules)
     value = build_fact(FACTS["gpus"], Captures(recording))
-    unread = [value.reason.replace(_WHENCE, "")] if isinstance(value, (Partial, Unmeasured)) else []
+    unread = [value.reason] if isinstance(value, (Partial, Unmeasured)) else []
     found = value.value if isinstance(value, Partial) else value
     gpus: tuple[Gpu, ...] = found if isinstance(found, tuple) else ()
     names = {gpu.name: gpu for gpu in gpus}
-    causes = [_located(cause, names, lines) for cause in judging.causes(report, {rule.id: rule for rule in rules}, lambda _: ())]
-    causes += [cause for gpu in gpus for cause in _narrow(gpu, lines)]
-    reasons = [reason.replace(_WHENCE, "") for reason in judging.untold(report) if _NO_SKU not in reason]
-    unread += [reason for reason in reasons if reason not in unread] if gpus else []
+    causes = [_located(cause, names, lines, start) for cause in judging.causes(report, {rule.id: rule for rule in rules}, lambda _: ())]
+    causes += [_located(cause, names, lines, start) for gpu in gpus for cause in _narrow(gpu)]
+    reasons = [reason for reason in judging.untold(report) if _NO_SKU not in reason] if gpus else []
+    unprinted = dict.fromkeys(name for reason in reasons for name in _UNPRINTED.findall(reason))
+    unread += [reason for reason in reasons if not _UNPRINTED.search(reason) and reason not in unread]
     about = f"{len(gpus)} GPUs" + (f" ({gpus[0].model})" if gpus and isinstance(gpus[0].model, str) else "")
-    return causes, unread, about
+    cannot_show = (f"what this nvidia-smi does not print ({', '.join(unprinted)})",) if unprinted else ()
+    return Told(causes, [reason.replace(_WHENCE, "") for reason in unread], about, cannot_show)
 
 
-def _narrow(gpu: Gpu, lines: Lines) -> list[Cause]:
+def _narrow(gpu: Gpu) -> list[Cause]:
     """A PCIe link of fewer lanes than it could have: that does not come and go with the load, as its speed does."""
     width, most = gpu.pcie_width, gpu.pcie_width_max
     if not isinstance(width, int) or not isinstance(most, int) or width >= most:
         return []
-    cause = Cause(
+    return [Cause(
         gpu.name, f"Its PCIe link has {width} lanes of {most}", Sure.CERTAIN, Severity.WARNING, Owner.OPERATOR,
         "Reseat the card or its riser, and look for PCIe errors in the kernel log; replace it if it comes back.", "gpu-pcie-width",
-    )
-    return [_located(cause, {gpu.name: gpu}, lines)]
+    )]
 
 
-def _located(cause: Cause, gpus: dict[str, Gpu], lines: Lines) -> Cause:
+def _located(cause: Cause, gpus: dict[str, Gpu], lines: Lines, start: int) -> Cause:
     """The cause with the PCI address of its GPU, and with the lines from which it was read, as far as they are known."""
     gpu = next((known for name, known in gpus.items() if cause.subject == name or cause.subject.startswith(f"{name} ")), None)
     if gpu is None or not isinstance(gpu.pci, str):
         return cause
-    head = re.compile(rf"[0-9a-f]{{4,8}}{re.escape(gpu.pci[4:])}", re.IGNORECASE).search(lines.text)
+    head = re.compile(rf"[0-9a-f]{{4,8}}{re.escape(gpu.pci[4:])}", re.IGNORECASE).search(lines.text, start)
     places = [head.start()] if head is not None else []
     if head is not None and cause.by in _SAID and (line := _SAID[cause.by].search(lines.text, head.end())) is not None:
         # A pattern that begins with the line before it.
