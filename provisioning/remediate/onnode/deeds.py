@@ -97,8 +97,12 @@ def restart(step: str) -> str:
 
 
 def loaded(module: str) -> bool:
-    with open("/proc/modules") as file:
-        return any(line.split(" ", 1)[0] == module for line in file)
+    """Whether it has come up; what is built into the kernel has no such file."""
+    try:
+        with open("/sys/module/%s/initstate" % module) as file:
+            return file.read().strip() == "live"
+    except FileNotFoundError:
+        return False
 
 
 def load(step: str) -> str:

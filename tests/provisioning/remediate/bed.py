@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -136,8 +135,3 @@ def invocation(machine: Machine, name: str) -> str:
     """Which of its starts this is."""
     return machine.run("systemctl", "show", "--property=InvocationID", "--value", f"{name}.service").strip()
 
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """At once, as nobody can prevent."""
-    process.kill()
-    process.wait()

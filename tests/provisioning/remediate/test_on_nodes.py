@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.triage.remediation import Step
+from inventory.load import load_inventory
+from inventory.transport.remote import RemoteTransport
+from provisioning.remediate.send import Did, send
+from tests.command import MUSTER, environment, muster
 from tests.provisioning.remediate.bed import active, busy, check, held, invocation, ledger, remediate, site, unit, well
 from tests.testbed import fuse
 from tests.testbed.nspawn import Machine, nodes, require_nspawn
 from tests.testbed.require import require
+from tests.testbed.sshd import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -100,6 +106,118 @@ def test_nothing_is_done_beside_a_job_or_where_the_unit_is_masked_or_the_check_p
     before = invocation(machines["n3"], "docker")
     assert "n3: nothing to do: units-run@docker passes by now" in remediate(home, "n3", "--apply")
     assert invocation(machines["n3"], "docker") == before
+
+
+def test_a_head_that_is_killed_at_work_is_found_out_about_and_nothing_is_done_twice(home: Path, machines: dict[str, Machine]) -> None:
+    n1 = machines["n1"]
+    unit(n1, "docker", "ExecStartPre=/bin/sleep 3\nExecStartPre=/bin/sh -c 'echo >> /var/lib/starts'", run=False)
+    stop(n1, "docker")
+    (n1.root / "var/lib/starts").write_text("")
+    check(home)
+    head = subprocess.Popen([str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: "activating" in n1.run("systemctl", "is-active", "docker.service", check=False), 60, "that the step is at work")
+    head.kill()
+    head.wait()
+    (line,) = ledger(home)
+    assert line.outcome is None and held(home)["n1"].startswith("muster#")
+    assert "1 cut short: --apply looks first what became of n1" in remediate(home)
+    said = remediate(home, "--apply")
+    assert "n1: restart-docker: done: units-run@docker passes: docker.service was restarted" in said
+    assert "whoever began it was killed, and this was found later" in said
+    assert (n1.root / "var/lib/starts").read_text() == "\n" and held(home) == {}
+    assert [line.outcome is None for line in ledger(home)] == [False]
+    assert "muster-" not in muster("lease", "list", home=home).stdout
+
+
+def test_a_head_that_is_killed_before_it_sent_anything_leaves_nothing_held(home: Path, machines: dict[str, Machine]) -> None:
+    stop(machines["n1"], "docker")
+    check(home)
+    head = subprocess.Popen([str(MUSTER), "remediate", "--apply", "--rules", "rules"], cwd=home, env=environment(home),
+                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: (home / "held.json").exists() and "us" in (home / "held.json").read_text(), 60, "that the node is held")
+    head.kill()
+    head.wait()
+    wait_until(lambda: n1_rests(machines["n1"]), 30, "that nothing is at work there")
+    remediate(home, "--apply")
+    assert active(machines["n1"], "docker") and held(home) == {}
+    assert all(line.outcome is not None for line in ledger(home))
+
+
+def n1_rests(machine: Machine) -> bool:
+    return "python3" not in machine.run("sh", "-c", "cat /proc/[0-9]*/comm")
+
+
+SMI = """#!/bin/sh
+systemctl is-active nvidia-persistenced nvidia-fabricmanager > /var/lib/seen
+echo "$@" >> /var/lib/seen
+exit ${CODE}
+"""
+
+
+@pytest.mark.parametrize(("code", "ok", "said"), [("0", True, "all GPUs were reset"), ("3", False, "nvidia-smi --gpu-reset: exit 3")])
+def test_gpus_are_reset_together_while_nothing_has_them_open_and_what_was_stopped_runs_again(
+    home: Path, machines: dict[str, Machine], code: str, ok: bool, said: str,
+) -> None:
+    n1 = machines["n1"]
+    smi = n1.root / "usr/local/bin/nvidia-smi"
+    smi.write_text(SMI.replace("${CODE}", code))
+    smi.chmod(0o755)
+    did = step(home, "n1", Step.RESET_GPU, f"a-{code}")
+    assert (did.ok, did.touched, did.said) == (ok, True, said)
+    assert (n1.root / "var/lib/seen").read_text() == "inactive\ninactive\n--gpu-reset\n"
+    assert active(n1, "nvidia-persistenced") and active(n1, "nvidia-fabricmanager")
+    # The same line is not taken again: what became of it is told.
+    (n1.root / "var/lib/seen").unlink()
+    assert step(home, "n1", Step.RESET_GPU, f"a-{code}") == did and not (n1.root / "var/lib/seen").exists()
+
+
+def test_gpus_that_a_process_has_open_are_not_reset(home: Path, machines: dict[str, Machine]) -> None:
+    n1 = machines["n1"]
+    smi = n1.root / "usr/local/bin/nvidia-smi"
+    smi.write_text(SMI.replace("${CODE}", "0"))
+    smi.chmod(0o755)
+    (n1.root / "var/lib/seen").unlink(missing_ok=True)
+    n1.run("systemd-run", "--quiet", "--unit=holder", "sh", "-c", "exec sleep infinity 3> /dev/nvidia0")
+    try:
+        did = step(home, "n1", Step.RESET_GPU, "b")
+        assert did.ok is False and "has a GPU open; nothing was reset" in did.said and not (n1.root / "var/lib/seen").exists()
+        assert active(n1, "nvidia-persistenced") and active(n1, "nvidia-fabricmanager")
+    finally:
+        n1.run("systemctl", "stop", "holder.service")
+
+
+@pytest.mark.parametrize(("script", "touched", "said"), [
+    ("echo 'modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.1.0'; exit 1", False, "Module nvidia not found"),
+    ("exit 0", True, "nvidia is not loaded all the same"), ("test $1 = -n || exit 1", True, "modprobe -b -- nvidia: exit 1"),
+])
+def test_a_module_that_does_not_load_is_told(home: Path, machines: dict[str, Machine], script: str, touched: bool, said: str) -> None:
+    modprobe = machines["n1"].root / "usr/local/sbin/modprobe"
+    modprobe.write_text(f"#!/bin/sh\n{script}\n")
+    modprobe.chmod(0o755)
+    did = step(home, "n1", Step.LOAD_NVIDIA, f"m-{len(said)}")
+    assert (did.ok, did.touched) == (False, touched) and said in did.said
+
+
+def test_a_masked_unit_is_left_alone_and_two_steps_do_not_go_together(home: Path, machines: dict[str, Machine]) -> None:
+    n1 = machines["n1"]
+    (n1.root / "etc/systemd/system/docker.service").unlink()
+    n1.run("systemctl", "mask", "docker.service")
+    did = step(home, "n1", Step.RESTART_DOCKER, "c")
+    assert did == Did("n1", False, False, "docker.service is masked: somebody wants it not to run")
+    n1.run("systemctl", "unmask", "docker.service")
+    n1.run("systemd-run", "--quiet", "--unit=other-step", "flock", "/run/muster-remediate", "sleep", "infinity")
+    wait_until(lambda: "sleep" in n1.run("sh", "-c", "cat /proc/[0-9]*/comm"), 30, "that it has the lock")
+    did = step(home, "n1", Step.RESTART_DOCKER, "d")
+    n1.run("systemctl", "stop", "other-step.service")
+    assert did == Did("n1", False, False, "another step is at work here")
+
+
+def step(home: Path, node: str, which: Step, line: str) -> Did:
+    """One step, with no head around it."""
+    there = load_inventory(home / "muster.yaml")
+    (did,) = send({line: there.nodes[node]}, which, RemoteTransport(), 1)
+    return did
 
 
 @contextmanager

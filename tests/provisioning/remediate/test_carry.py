@@ -1,0 +1,134 @@
+"""Taking steps: not beside a job or a process, one domain after the other, and no further once a step did harm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.store.file import Store, opened
+from healthcheck.store.ledger import lines
+from healthcheck.triage.remediation import Step
+from inventory.model import Node, Privilege
+from provisioning.lease.idle import Idle
+from provisioning.remediate.carry import carry, unproven
+from provisioning.remediate.record import End, tries
+from provisioning.remediate.settle import settle
+from provisioning.remediate.steps import Proof, rootless
+from tests.provisioning.remediate.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, [f"n{at}" for at in range(1, 9)], monkeypatch)
+
+
+@pytest.fixture
+def store(world: World) -> Iterator[Store]:
+    with opened(world.folder, make=True) as opened_:
+        yield opened_
+
+
+def took(world: World) -> list[str]:
+    return [name for name, one in world.machines.items() if one.took]
+
+
+def test_nothing_is_done_beside_a_job_or_a_process_or_where_others_hold_the_node(world: World, store: Store) -> None:
+    world.backend.busy = {"n1"}
+    world.machines["n2"].process = "process 4711 (python) runs on GPU 3"
+    world.backend.write("n3", "fan, Tuesday")
+    done = {one.node: one.said for one in carry(world.means(store), world.works("n1", "n2", "n3", "n4"))}
+    assert done["n1"] == "NOT done: a job is on it"
+    assert done["n2"] == "NOT done: no lease: process 4711 (python) runs on GPU 3"
+    assert done["n3"] == "NOT done: no lease: others hold it: fan, Tuesday"
+    assert done["n4"].startswith("restart-docker: done: docker-answers passes")
+    assert took(world) == ["n4"] and world.backend.holds == {"n3": "fan, Tuesday"}
+    assert [line.node for line in lines(store) if line.action == "restart-service"] == ["n4"]
+
+
+def test_a_node_that_we_held_before_stays_held(world: World, store: Store) -> None:
+    from provisioning.cordon import cordon
+
+    cordon(store, world.backend, ["n1"], "Xid 79", "a person", lambda: 1.0)
+    assert not any(one.failed for one in carry(world.means(store), world.works("n1", "n2")))
+    assert list(world.backend.holds) == ["n1"]
+
+
+def test_a_second_domain_is_begun_only_when_all_of_the_first_passed(world: World, store: Store) -> None:
+    world.machines["n2"].helps = False
+    works = [*world.works("n1", "n2", "n3", domain="rack r1"), *world.works("n4", domain="rack r2")]
+    done = {one.node: one.said for one in carry(world.means(store), works)}
+    assert took(world) == ["n1", "n2", "n3"]
+    assert done["n2"] == "restart-docker: no use: docker-answers does not pass: it was restarted"
+    assert done["n4"] == "not begun: not all nodes of rack r1 passed, and another domain is begun only then"
+    assert world.backend.holds == {}
+
+
+@pytest.mark.parametrize(("harm", "word"), [("breaks", "worse"), ("goes", "not back")])
+def test_a_step_that_does_harm_ends_it_within_its_domain_too_and_keeps_the_cordon(world: World, store: Store, harm: str, word: str) -> None:
+    world.machines["n2"].breaks = "gpu-count" if harm == "breaks" else ""
+    world.machines["n2"].comes_back = harm != "goes"
+    means = world.means(store)
+    means.policy = replace(means.policy, at_once=2)
+    done = {one.node: one.said for one in carry(means, world.works("n1", "n2", "n3", "n4"))}
+    assert took(world) == ["n1", "n2"] and list(world.backend.holds) == ["n2"]
+    assert done["n2"].startswith(f"restart-docker: {word}: ") and done["n3"].startswith("not begun: restart-docker on n2 ended")
+    # No later run gives it back, though the node may be well again by then.
+    world.machines["n2"].reached, world.machines["n2"].wrong = True, set()
+    assert settle(world.means(store)) == [] and list(world.backend.holds) == ["n2"]
+
+
+def test_at_most_so_many_nodes_are_held_at_a_time(world: World, store: Store) -> None:
+    means = world.means(store)
+    means.policy = replace(means.policy, at_once=3)
+    held: list[int] = []
+    send = world.send
+
+    def counted(*words: object) -> object:
+        held.append(len(world.backend.holds))
+        return send(*words)  # type: ignore[arg-type]
+
+    world.send = counted  # type: ignore[method-assign,assignment]
+    import provisioning.remediate.carry as module
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "send", counted)
+        carry(means, world.works())
+    assert held == [3, 3, 2] and len(took(world)) == 8
+
+
+def test_what_touched_nothing_is_no_attempt_and_what_did_is_one(world: World, store: Store) -> None:
+    means = world.means(store)
+    world.machines["n1"].helps = False
+    carry(means, world.works("n1"))
+    assert tries(store, means.policy, 1000.0)["n1", Step.RESTART_DOCKER] == 1
+    world.backend.busy = {"n1"}
+    carry(means, world.works("n1"))
+    assert tries(store, means.policy, 1000.0)["n1", Step.RESTART_DOCKER] == 1
+    assert tries(store, means.policy, 1000.0 + 8 * 86400) == {}
+
+
+@pytest.mark.parametrize(("proof", "refused", "without", "unsaid", "may"), [
+    (Proof.GPUS, "", False, False, True), (Proof.GPUS, "process 7 runs on GPU 0", False, False, False),
+    (Proof.GPUS, "what runs on its GPUs is not known: NVML: timeout", False, False, False),
+    (Proof.EITHER, "what runs on its GPUs is not known: NVML: timeout", False, False, True),
+    (Proof.EITHER, "what runs on its GPUs is not known: NVML: timeout", False, True, False),
+    (Proof.EITHER, "process 7 runs on GPU 0", False, False, False), (Proof.JOBS, "process 7 runs on GPU 0", False, False, True),
+    (Proof.JOBS, "", True, True, False), (Proof.JOBS, "", True, False, True), (Proof.JOBS, "it was not looked at", False, True, False),
+])
+def test_what_must_show_that_nothing_computes(proof: Proof, refused: str, without: bool, unsaid: bool, may: bool) -> None:
+    looked = Idle({"n1": refused} if refused else {}, frozenset({"n1"} if without else ()))
+    assert (unproven("n1", proof, looked, frozenset({"n1"} if unsaid else ())) == "") is may
+
+
+def test_a_step_goes_as_root_or_through_sudo_and_never_through_the_helper() -> None:
+    assert rootless(Node("n1", user="root")) == rootless(Node("n1")) == rootless(Node("n1", user="ada", privilege=Privilege.BECOME)) == ""
+    assert "needs root there, and ada is not" in rootless(Node("n1", user="ada", privilege=Privilege.HELPER))
+
+
+def test_only_what_came_to_a_good_end_is_a_repair_for_triage() -> None:
+    from healthcheck.triage.gather import _DONE
+
+    assert [how for how in End if f"{how.value}: x".startswith(_DONE)] == [End.DONE]

@@ -1,0 +1,166 @@
+"""A site of made-up nodes whose head can be killed before or after anything that it does; real store, real leases, real cordons."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.store.file import Store
+from healthcheck.triage.remediation import Remediation, Step
+from inventory.model import Node
+from provisioning.actions.base import Held, Holder
+from provisioning.cordon import Done
+from provisioning.lease import take
+from provisioning.lease.check import lessor
+from provisioning.lease.idle import Idle
+from provisioning.remediate import carry, settle
+from provisioning.remediate.carry import Means
+from provisioning.remediate.choose import Work
+from provisioning.remediate.send import Did
+from provisioning.remediate.verify import Seen, Site
+from tests.provisioning.triageworld import Death, Memory
+
+RULE = "docker-answers"
+BOOT = "00000000-0000-4000-8000-000000000001"
+RULES = load_ruleset([packaged()])
+
+
+class Idling(Memory):
+    """A scheduler that knows that no job runs, but where one does."""
+
+    def __init__(self, point: Callable[[], None]) -> None:
+        super().__init__()
+        self.point = point
+        self.busy: set[str] = set()
+
+    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+        """As back ends do."""
+        return {node: Held(one.holder, one.reason, one.number, node in self.busy) for node, one in super().held(nodes).items()}
+
+    def isolate(self, node: str, reason: str) -> None:
+        """As back ends do."""
+        self.point()
+        assert super().held([node])[node].holder is Holder.NOBODY
+        super().isolate(node, reason)
+        self.point()
+
+    def release(self, node: str) -> None:
+        """As back ends do."""
+        self.point()
+        super().release(node)
+        self.point()
+
+
+@dataclass
+class Machine:
+    """A node: what is wrong with it, what a step does to it, and which lines' steps it has taken."""
+
+    wrong: set[str] = field(default_factory=lambda: {RULE})
+    helps: bool = True
+    breaks: str = ""
+    comes_back: bool = True
+    reached: bool = True
+    process: str = ""
+    took: list[str] = field(default_factory=list)
+
+
+class World:
+    """The nodes and their scheduler. `die_at` is the number of the point at which the head is killed."""
+
+    def __init__(self, folder: Path, names: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.machines = {name: Machine() for name in names}
+        self.nodes = {name: Node(name, user="root") for name in names}
+        self.backend = Idling(self.point)
+        self.points, self.die_at, self.dead = 0, 0, False
+        self.said: list[str] = []
+        writing = Store.writing
+
+        @contextmanager
+        def mortal(store: Store) -> Iterator[Any]:
+            self.point()
+            with writing(store) as db:
+                yield db
+            self.point()
+
+        monkeypatch.setattr(Store, "writing", mortal)
+        monkeypatch.setattr(take, "me", lambda: json.dumps({"boot": _boot(), "pid": _gone(), "start": 1}))
+        monkeypatch.setattr(carry, "idle", self.idle)
+        monkeypatch.setattr(carry, "look", self.look)
+        for module in (carry, settle):
+            monkeypatch.setattr(module, "send", self.send)
+            monkeypatch.setattr(module, "await_", lambda site, nodes, settled, seconds: self.look(site, nodes))
+
+    def point(self) -> None:
+        """Something that may be the last thing that the head does: after it nothing else is."""
+        self.points += 1
+        if self.dead or self.points == self.die_at:
+            self.dead = True
+            raise Death
+
+    def idle(self, nodes: Sequence[Node], *_: object) -> Idle:
+        """As NVML tells."""
+        return Idle({node.name: why for node in nodes if (why := self.machines[node.name].process)}, frozenset())
+
+    def look(self, site: Site, nodes: Sequence[Node]) -> dict[str, Seen]:
+        """As a sweep tells."""
+        return {node.name: self._seen(node.name) for node in nodes}
+
+    def _seen(self, name: str) -> Seen:
+        one = self.machines[name]
+        rules = {RULE, "gpu-count"}
+        return Seen(name, True, BOOT, frozenset(one.wrong), frozenset(rules - one.wrong)) if one.reached else Seen(name, False, said="refused")
+
+    def send(self, nodes: Mapping[str, Node], step: Step | None, *_: object) -> Iterator[Did]:
+        """As the program on the nodes does it."""
+        self.point()
+        for line, node in nodes.items():
+            one = self.machines[node.name]
+            if not one.reached:
+                yield Did(node.name, None, False, "connect: refused")
+                continue
+            if step is None:
+                yield Did(node.name, True, True, "it was restarted") if line in one.took else Did(node.name, False, False, "it never began here")
+                continue
+            assert line not in one.took
+            one.took.append(line)
+            if one.helps:
+                one.wrong.discard(RULE)
+            if one.breaks:
+                one.wrong.add(one.breaks)
+            one.reached = one.comes_back
+            yield Did(node.name, True, True, "it was restarted")
+            self.point()
+
+    def means(self, store: Store) -> Means:
+        """With what the head works."""
+        site = Site(RULES, None, self.folder, 4)  # type: ignore[arg-type]
+        return Means(store, self.backend, lessor(None, self.backend, "a test"), site, Remediation(), "a test", lambda: 1000.0 + self.points,
+                     self.nodes, self._told)
+
+    def _told(self, one: Done) -> None:
+        self.said.append(f"{one.node}: {one.said}")
+
+    def works(self, *names: str, step: Step = Step.RESTART_DOCKER, domain: str = "rack r1") -> list[Work]:
+        """The step for these nodes."""
+        return [Work(name, step, "containers", (RULE,), "docker-answers: no", domain) for name in names or self.machines]
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _gone() -> int:
+    """The number of a process that is no more."""
+    done = subprocess.Popen(["/bin/true"])
+    done.wait()
+    return done.pid
