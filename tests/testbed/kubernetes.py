@@ -231,7 +231,8 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
 
 def listed(cluster: Cluster, held: dict[str, Json], kind: str, query: dict[str, str]) -> Json:
     """A page."""
-    found = [one for _, one in sorted(held.items()) if _labelled(one, query.get("labelSelector", "")) and _fits(one, query.get("fieldSelector", ""))]
+    labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
+    found = [held[name] for name in sorted(held) if (not labels or _labelled(held[name], labels)) and (not fields or _fits(held[name], fields))]
     start = 0
     if "continue" in query:
         if cluster.expire:
@@ -249,7 +250,7 @@ def _labelled(one: Json, selector: str) -> bool:
     labels = one["metadata"].get("labels", {})
     if match := re.fullmatch(r"(\S+) in \((.*)\)", selector):
         return labels.get(match[1]) in match[2].split(",")
-    return not selector or selector in labels
+    return selector in labels
 
 
 def _fits(one: Json, selector: str) -> bool:
@@ -319,8 +320,51 @@ class Serving:
 def serving(folder: Path) -> Iterator[Serving]:
     """A server of one's own on loopback, with a certificate of its own."""
     cluster = Cluster()
+    with _listening(folder, handler(cluster)) as (url, certificate):
+        yield Serving(url, kubeconfig(folder / "kubeconfig", url, certificate), cluster, certificate)
+
+
+@contextmanager
+def relayed(bed: Serving, folder: Path, hook: Callable[[str, bool], None]) -> Iterator[Path]:
+    """A kubeconfig of a way to the server on which `hook(method, after)` is called before and after each request is done; where it
+    raises OSError the connection ends there."""
+    class Handler(BaseHTTPRequestHandler):
+        """One connection."""
+
+        protocol_version = "HTTP/1.1"
+        wbufsize = 65536
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing."""
+
+        def do_GET(self) -> None:
+            """Any method."""
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            try:
+                hook(self.command, False)
+                status, found = bed.ask(self.command, self.path, body, kind=self.headers.get("Content-Type") or "", manager="muster")
+                hook(self.command, True)
+            except OSError:
+                self.close_connection = True
+                return
+            data = json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_PUT = do_PATCH = do_GET
+
+    folder.mkdir()
+    with _listening(folder, Handler) as (url, certificate):
+        yield kubeconfig(folder / "kubeconfig", url, certificate)
+
+
+@contextmanager
+def _listening(folder: Path, answers: type[BaseHTTPRequestHandler]) -> Iterator[tuple[str, Path]]:
     certificate, key = certified(folder)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(cluster))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), answers)
     server.daemon_threads = True
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
@@ -328,8 +372,7 @@ def serving(folder: Path) -> Iterator[Serving]:
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     try:
-        url = f"https://127.0.0.1:{server.server_port}"
-        yield Serving(url, kubeconfig(folder / "kubeconfig", url, certificate), cluster, certificate)
+        yield f"https://127.0.0.1:{server.server_port}", certificate
     finally:
         server.shutdown()
         server.server_close()
