@@ -12,12 +12,23 @@ import pytest
 TREE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TREE / "scripts/bench"))
 
-from simulation.memory import Memory  # noqa: E402
+from simulation.memory import Memory, clock  # noqa: E402
 from simulation.outcome import played  # noqa: E402
 from simulation.policies import NAMES, made  # noqa: E402
 from simulation.rates import DAY, HOUR, KINDS  # noqa: E402
 from simulation.site import Site  # noqa: E402
 from simulation.world import Alarm, Event, Fault, World, drawn  # noqa: E402
+
+from healthcheck.outcome import Finding, NodeReport, NodeState, Repair, Result, Severity, Status, state_of  # noqa: E402
+from healthcheck.ruleset import load_ruleset  # noqa: E402
+from healthcheck.rulesfolder import packaged  # noqa: E402
+from healthcheck.store.file import opened  # noqa: E402
+from healthcheck.store.history import Problem  # noqa: E402
+from healthcheck.store.readings import Component, Readings  # noqa: E402
+from healthcheck.store.sweeps import Sweep, record  # noqa: E402
+from healthcheck.triage.gather import gather  # noqa: E402
+from healthcheck.triage.policyload import load_policy  # noqa: E402
+from inventory.model import Node  # noqa: E402
 
 NODES = 64
 XID = next(kind for kind in KINDS if kind.rule == "kernel-xid")
@@ -110,3 +121,47 @@ def test_the_command_prints_a_table_with_n_and_seeds() -> None:
 def test_a_fleet_that_is_none_is_a_usage_error(words: list[str]) -> None:
     done = subprocess.run([sys.executable, str(TREE / "scripts/bench/fleet"), *words], stderr=subprocess.PIPE, check=False, text=True)
     assert done.returncode == 2 and "at least 64 nodes" in done.stderr
+
+
+def told(problem: Problem) -> tuple[object, ...]:
+    return (problem.node, problem.rule, problem.subject, problem.status, problem.severity, problem.origin, problem.began, problem.seen,
+            problem.ended, problem.sweeps, problem.kind, problem.serial)
+
+
+def test_the_values_of_the_simulation_are_those_that_sweeps_leave_in_a_real_store(tmp_path: Path) -> None:
+    policy = load_policy([packaged()], load_ruleset([packaged()]))
+    memory = Memory(1)
+    rule, subject = "gpu-ecc-uncorrected", "GPU 0"
+    bad, dark, boots, looks, boards = {3, 4, 5, 8, 9}, {11, 12, 13}, {6}, {14, 15}, {10}
+    with opened(tmp_path, make=True) as store:
+        for tick in range(17):
+            shown = (tick in bad, tick in dark)
+            was = (tick - 1 in bad, tick - 1 in dark)
+            for key, before, now, part in (((rule, subject), was[0], shown[0], True), (("", ""), was[1], shown[1], False)):
+                if now and not before:
+                    memory.show(0, key, tick, part=part)
+                elif before and not now:
+                    memory.hide(0, key, tick)
+            if tick in boards:
+                memory.mended(0, Repair.REPLACE, tick)
+            elif tick in boots:
+                memory.boot(0, tick)
+            if tick in looks:
+                memory.look(0, tick)
+            board = sum(tick >= each for each in boards)
+            report = NodeReport("gpu00000", NodeState.UNKNOWN, "connect: refused", (), True, "connect")
+            read = {}
+            if not shown[1]:
+                found = Result(rule, "gpu.ecc_uncorrected", Status.FAIL if shown[0] else Status.PASS, Severity.CRITICAL,
+                               (Finding(subject, 1, 0),) if shown[0] else ())
+                report = NodeReport("gpu00000", state_of([found]), "", (found,))
+                boot = sum(tick >= each for each in boots | boards)
+                parts = (Component("gpu", "0000:1b:00.0", f"S00000-{board}-0", subject),)
+                read = {"gpu00000": Readings(parts, (), frozenset({"gpu"}), f"boot-{boot}")}
+            profiles = ("bringup",) if tick in looks else ()
+            record(store, Sweep(clock(tick), clock(tick) + 9, False, "test", "digest", profiles), [report], read)
+            real = gather(store, [Node("gpu00000")], policy, clock(tick)).nodes[0]
+            value = memory.past(0, tick, (), None)
+            assert list(map(told, value.problems)) == list(map(told, real.problems)), tick
+            assert sorted(map(told, value.over), key=str) == sorted(map(told, real.over), key=str), tick
+            assert value.boots[1:] == real.boots[1:] and value.looks == real.looks and value.left == real.left, tick
