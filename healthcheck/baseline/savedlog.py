@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from healthcheck.rule import Rule
 from inventory.text import clean
 
 _LONGEST = 8192
+_TIME = re.compile(r"^\[ *\d+\.\d{6}\] ")
+_WHEN = re.compile(r"\b\d{1,9} s after boot: ")
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.PASS, Status.SKIPPED)
 
 
@@ -50,10 +53,19 @@ def _of_a_file(rule: Rule) -> Rule:
 
 def in_its_words(report: NodeReport, log: Log) -> NodeReport:
     """The report, its findings' lines as they stand in the file."""
-    raw = {clean(as_dmesg(line.seconds, line.text), _LONGEST): clean(own, _LONGEST) for line, own in zip(log.lines, log.raw, strict=True)}
+    raw, by_text = {}, {}
+    for line, own in zip(log.lines, log.raw, strict=True):
+        shown = clean(own, _LONGEST)
+        raw[clean(as_dmesg(line.seconds, line.text), _LONGEST)] = by_text[clean(line.text, _LONGEST)] = shown
+    timeless = all(line.seconds is None for line in log.lines)
+
+    def in_file(line: str) -> str:
+        # Facts that know no line without a time have given it one.
+        return raw.get(line) or by_text.get(_TIME.sub("", line, count=1)) or line
 
     def told(finding: Finding) -> Finding:
-        return replace(finding, lines=tuple(raw.get(line, line) for line in finding.lines)) if finding.lines else finding
+        observed = _WHEN.sub("", finding.observed) if timeless and isinstance(finding.observed, str) else finding.observed
+        return replace(finding, observed=observed, lines=tuple(map(in_file, finding.lines)))
 
     return replace(report, results=tuple(
         replace(result, findings=tuple(map(told, result.findings))) if result.findings else result for result in report.results))

@@ -121,3 +121,9 @@ def test_hostile_lines_are_shown_escaped_and_end_in_time(tmp_path: Path) -> None
     code, document = checked(tmp_path, "one.log")
     (line,) = findings(document)[0]["lines"]
     assert code == 1 and line.isprintable() and len(line) <= 8192
+
+
+def test_a_line_without_a_time_is_quoted_as_it_stands_and_no_time_is_made_up(tmp_path: Path) -> None:
+    (tmp_path / "one.log").write_text(XID.partition("] ")[2] + "\n")
+    (finding,) = findings(checked(tmp_path, "one.log")[1])
+    assert finding["lines"] == [XID.partition("] ")[2]] and "after boot" not in finding["observed"]
