@@ -56,6 +56,9 @@ def _told(opened: Opened, form: Form, ruleset: Ruleset, sayings: Sequence[Saying
     if form is Form.DCGM:
         return recording.explain_dcgm(opened.text, ruleset, now)
     if form is Form.RECORDING:
+        # With it may stand what the sweep knew: the earlier look, the node's SKU.
+        if "look" in opened.document and opened.path is not None:
+            return recording.explain_sweep(opened.path, ruleset)
         return recording.explain_one(opened.document, opened.name, ruleset)
     return recording.explain_check(opened.document)
 
@@ -63,7 +66,7 @@ def _told(opened: Opened, form: Form, ruleset: Ruleset, sayings: Sequence[Saying
 def _of_job(opened: Opened, sayings: Sequence[Saying], now: float) -> Told:
     log = read_job([(opened.name, opened.data)], Clock(now))
     ranks = f", {log.world} ranks" if log.world else ""
-    unread = [] if log.forms else list(log.caveats)
+    unread = [caveat for caveat in log.caveats if "holds nothing of" not in caveat]
     return Told(joblogs.explain(log, opened.lines, sayings), unread, f"{', '.join(log.forms)}{ranks}")
 
 

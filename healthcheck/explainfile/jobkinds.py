@@ -64,6 +64,8 @@ _KINDS: Mapping[Kind, Meaning] = MappingProxyType({meaning[0]: Meaning(*meaning[
      "See why, with sacct --duplicates.", False, True),
     (Kind.CANCELLED, "slurm-cancelled", "The job or a step of it was cancelled, by a person or because another part of it had failed",
      Sure.CERTAIN, _WARNING, Owner.USER, "See the first failure before it; without one, who ran scancel.", True, True),
+    (Kind.STEP_CANCELLED, "slurm-step-cancelled", "A step of the job was cancelled, by a person or because another part of it had failed",
+     Sure.CERTAIN, _WARNING, Owner.USER, "See the first failure before it; without one, who ran scancel.", True, True),
 )})
 
 _SIGNALS: Mapping[int, Meaning] = MappingProxyType({

@@ -92,9 +92,24 @@ def explain(log: JobLog, lines: Lines, sayings: Sequence[Saying]) -> list[Cause]
                    "py-spy dump of a process that still hangs tells where.",
             symptom=one.rank in explained,
         ))
-    if any(not cause.symptom and cause.sure is Sure.CERTAIN for cause in causes):
-        causes = [replace(cause, symptom=True) if cause.by in _ENDS else cause for cause in causes]
-    return causes
+    peers = {f"joblog {saying.id}" for saying in sayings if saying.accuses is Accused.PEER}
+    return _after(causes, peers)
+
+
+def _after(causes: list[Cause], peers: set[str]) -> list[Cause]:
+    """The causes, those marked as symptoms that another one explains.
+
+    A peer stops answering when its process ends for whatever reason, and a process that was killed was mostly killed for one.
+    """
+    certain = any(not cause.symptom and cause.wrong and cause.sure is Sure.CERTAIN for cause in causes)
+    own = [cause.quotes[0].line for cause in causes if not cause.symptom and cause.wrong and cause.by not in peers and cause.quotes]
+    first = min(own, default=0)
+
+    def follows(cause: Cause) -> bool:
+        earlier = bool(own) and bool(cause.quotes) and first < cause.quotes[0].line
+        return (cause.by in _ENDS and certain) or (cause.by in peers and (certain or earlier))
+
+    return [replace(cause, symptom=True) if follows(cause) else cause for cause in causes]
 
 
 def _add(group: _Group, number: int, text: str, reporter: str, event: JobEvent | None) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,11 @@ _SAMPLE = MIB           # bytes at each end of a long file that are looked at be
 _NO_FORM = "text"       # the kernel-log reader's word for lines that have no form of any kernel log
 
 # What only a program of a job writes. NCCL: src/debug.cc; PyTorch: ProcessGroupNCCL.cpp and torch/distributed; Slurm: srun, slurmstepd.
-_OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL", "torch.distributed", "torch/distributed", "ChildFailedError",
-            "Root Cause (first observed failure)", "srun: error: ", "slurmstepd: error: ", "Traceback (most recent call last):",
-            "torch.cuda.OutOfMemoryError", "CUDA error: ", "CUDA out of memory", "ncclSystemError", "ncclRemoteError",
-            "ncclUnhandledCudaError", "ncclInternalError", "[rank0]:")
+_OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL.cpp:", "torch.distributed.Dist", "torch.distributed.elastic.",
+            "torch.distributed.run", "torch/distributed/run.py", "torch/distributed/elastic/multiprocessing/", "ChildFailedError:",
+            "Root Cause (first observed failure):\n", "srun: error: ", "slurmstepd: error: ", "Traceback (most recent call last):",
+            "torch.cuda.OutOfMemoryError", "CUDA error: ", "CUDA out of memory", "ncclSystemError:", "ncclRemoteError:",
+            "ncclUnhandledCudaError:", "ncclInternalError:", "[rank0]:")
 # nccl-tests, src/common.cu: the heading of its table.
 TABLE = re.compile(r"\bsize {2,20}count\b[^\n]{0,200} time +algbw +busbw\b")
 _BUG_REPORT = "Start of NVIDIA bug report log file"
@@ -53,12 +54,16 @@ _NEAR: tuple[tuple[Callable[[str], bool], str], ...] = (
 
 @dataclass(frozen=True)
 class Opened:
-    """A file's bytes, unpacked, and its text with nothing that acts on a terminal. `caveats` say what of it was not there to be read."""
+    """A file's bytes, unpacked, and its text with nothing that acts on a terminal. `caveats` say what of it was not there to be read.
+
+    `path` is where it is, None where it was piped or is packed.
+    """
 
     name: str
     data: bytes
     text: str
     caveats: tuple[str, ...] = ()
+    path: Path | None = None
 
     @cached_property
     def lines(self) -> Lines:
@@ -106,13 +111,14 @@ def open_file(path: str) -> Opened:
         if path == "-":
             packed = sys.stdin.buffer.read(MOST + 1)
         else:
-            with Path(path).open("rb") as opened:
-                packed = opened.read(MOST + 1)
+            with Path(path).open("rb") as stream:
+                packed = stream.read(MOST + 1)
     except OSError as error:
         raise UsageError(f"{short(path)} cannot be read: {error.strerror}") from None
     if len(packed) > MOST:
         raise UsageError(f"{short(path)} is longer than {MOST // MIB} MiB; give the part that is of interest: tail -c {MOST} FILE")
-    return opened_of(packed, name)
+    opened = opened_of(packed, name)
+    return replace(opened, path=Path(path)) if path != "-" and opened.data is packed else opened
 
 
 def opened_of(packed: bytes, name: str) -> Opened:

@@ -30,6 +30,7 @@ CASES = {
     "gpu-ecc.torchrun.log": ("gpu017, rank 3: The GPU's memory or caches held data that could not be corrected", "certain", "operator"),
     "late-rank.torchrun.log": ("gpu021, rank 5: It did not come to a collective", "likely", "operator"),
     "missing-file.torchrun.log": ("gpu002, rank 12: The program ended with an exception of its own: FileNotFoundError", "likely", "user"),
+    "exception-first.torchrun.log": ("gpu012, rank 12: The program ended with an exception of its own: AssertionError", "likely", "user"),
     "node-failure.slurm.out": ("gpu023: Slurm lost this node while the job ran.", "certain", "operator"),
     "out-of-memory.slurm.out": ("gpu008: The kernel killed a process of the job for want of host memory.", "certain", "user"),
     "preempted.slurm.out": ("gpu020: The job was stopped for one of higher priority", "certain", "user"),
