@@ -1,7 +1,8 @@
 """What a scheduler knows of one job: its nodes, times and end, by `sacct`, or by `scontrol show job` where nothing keeps accounts.
 
 Formats: sacct(1) of Slurm 22.05 (-P; times by SLURM_TIME_FORMAT, in UTC as `inventory.discover` asks; job states; ExitCode is code:signal)
-and scontrol(1) show job, which forgets a job MinJobAge (300 s) after its end.
+and scontrol(1) show job, which forgets a job MinJobAge (300 s) after its end. Of an exit code above 128, as a shell gives a signal, sacct
+takes 128 off.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import shutil
 import time
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from inventory.discover import Run, output
 from inventory.errors import InventoryError, UsageError
@@ -97,7 +99,7 @@ def parse_sacct(text: str, number: str) -> Job:
     """The job in what `sacct -P` printed, with its header."""
     lines = [line.split("|") for line in text.split("\n") if line.strip()]
     header = lines[0] if lines else []
-    rows = [dict(zip(header, line, strict=False)) for line in lines[1:]]
+    rows = [dict(zip_longest(header, line[:len(header)], fillvalue="")) for line in lines[1:]]
     if not set(_FIELDS) <= set(header):
         raise UsageError(f"sacct printed {short(text[:60])}, expected lines of {'|'.join(_FIELDS)}")
     runs = [at for at, row in enumerate(rows) if "." not in row["JobID"]]

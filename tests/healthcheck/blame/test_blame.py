@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.facts.host import UPTIME
+from healthcheck.facts.kernel import LOG
 from healthcheck.outcome import Owner, Severity
+from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
 from healthcheck.store.readings import Reading
 from tests.command import muster
 from tests.healthcheck.blame.bed import END, NODES, START, Bed, blind, first, stamp, wrong
@@ -243,6 +246,48 @@ def test_without_a_scheduler_nodes_and_times_do(bed: Bed) -> None:
     done = bed.blame("--nodes", "gpu[001-008]", "--since", stamp(START), "--until", stamp(END))
     assert first(done) == "gpu002: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) 12 s before the job failed; certain; owner operator"
     assert "the scheduler's record: a job's id was not given" in done.stdout
+
+
+RECORDED_JOBS = {
+    "segv": ("1", "gpu002: rank 1 was ended by signal 11; likely; owner operator"),
+    "exit": ("2", "gpu002: rank 1 ended with exit code 3; likely; owner user"),
+    "killed": ("3", "gpu002: rank 1 was ended by signal 9; likely; owner operator"),
+    "cancel": ("4", "the job was cancelled by user 0: nobody's fault"),
+    "good": ("5", "job 5 completed: nothing to blame"),
+    "nodefail": ("6", "gpu002: Slurm lost the node, as the job failed; certain; owner operator"),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED_JOBS)
+def test_jobs_that_a_real_slurm_recorded_have_the_right_first_line(bed: Bed, name: str) -> None:
+    number, line = RECORDED_JOBS[name]
+    bed.slurm("COMPLETED")
+    folder = RECORDED / "slurm-recorded"
+    (bed.home / "sacct.txt").write_bytes((folder / f"{name}.sacct").read_bytes())
+    if (folder / f"{name}.out").exists():
+        bed.log(f"slurm-{number}.out", (folder / f"{name}.out").read_bytes())
+    assert first(bed.blame(number)) == line
+
+
+def test_a_recording_of_a_node_tells_the_moment_of_an_xid(bed: Bed) -> None:
+    bed.quiet()
+    bed.slurm("FAILED")
+    kmsg = "6,1,1000000,-;Linux version 6.5.0\n4,2,88000000,-;NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.\n"
+    files = {"/dev/kmsg": FileCapture(Outcome.DONE, kmsg)}
+    up = {"/proc/uptime": FileCapture(Outcome.DONE, "1100.00 9000.00\n")}
+    look = Recording("gpu004", END + 1000, Host("gpu004", "b", END + 1000, 0, "3.10", "x86_64", 0.1), None, {
+        LOG.id: Capture(Outcome.DONE, bytes=len(kmsg), files=files), UPTIME.id: Capture(Outcome.DONE, bytes=9, files=up)})
+    bed.log("gpu004.json", json.dumps(to_json(look)))
+    assert first(bed.blame()) == "gpu004: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) 12 s before the job failed; certain; owner operator"
+
+
+def test_times_of_another_zone_or_job_are_left_and_said(bed: Bed) -> None:
+    bed.quiet()
+    bed.slurm("FAILED")
+    bed.log("out", ranks(64) + failure("gpu003", 20, "-9", END - 40 * 3600))
+    done = bed.blame()
+    assert first(done) == "gpu003: rank 20 was ended by signal 9; likely; owner operator"
+    assert "out: when it happened: none of its times is of the job's time" in done.stdout
 
 
 def test_the_document_says_what_the_page_says(bed: Bed) -> None:
