@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.store.file import Store, opened
+from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
 from healthcheck.triage.remediation import Step
 from inventory.model import Node, Privilege
@@ -46,6 +47,35 @@ def test_nothing_is_done_beside_a_job_or_a_process_or_where_others_hold_the_node
     assert done["n4"].startswith("restart-docker: done: docker-answers passes")
     assert took(world) == ["n4"] and world.backend.holds == {"n3": "fan, Tuesday"}
     assert [line.node for line in lines(store) if line.action == "restart-service"] == ["n4"]
+
+
+def test_whoever_interrupts_it_leaves_the_node_held_until_the_next_run_has_looked(world: World, store: Store) -> None:
+    send = world.send
+
+    def cut(*words: object) -> Iterator[object]:
+        list(send(*words))  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("provisioning.remediate.carry.send", cut)
+        carry(world.means(store), world.works("n1"))
+    assert list(world.backend.holds) == ["n1"] and not open_leases(store)
+    assert [one.said.split(":")[1] for one in settle(world.means(store))] == [" done"]
+    assert world.backend.holds == {} and len(world.machines["n1"].took) == 1
+
+
+def test_a_node_that_cannot_be_asked_what_became_of_it_is_not_taken_for_untouched(world: World, store: Store) -> None:
+    means = world.means(store)
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("provisioning.remediate.carry.send", interrupted)
+        carry(means, world.works("n1"))
+    world.machines["n1"].reached = False
+    (one,) = settle(world.means(store))
+    assert one.said.startswith("restart-docker: not back: connect: refused") and list(world.backend.holds) == ["n1"]
+
+
+def interrupted(*_: object) -> Iterator[object]:
+    raise KeyboardInterrupt
 
 
 def test_a_node_that_we_held_before_stays_held(world: World, store: Store) -> None:
@@ -90,11 +120,8 @@ def test_at_most_so_many_nodes_are_held_at_a_time(world: World, store: Store) ->
         held.append(len(world.backend.holds))
         return send(*words)  # type: ignore[arg-type]
 
-    world.send = counted  # type: ignore[method-assign,assignment]
-    import provisioning.remediate.carry as module
-
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "send", counted)
+        patched.setattr("provisioning.remediate.carry.send", counted)
         carry(means, world.works())
     assert held == [3, 3, 2] and len(took(world)) == 8
 
