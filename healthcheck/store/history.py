@@ -158,6 +158,7 @@ def prune(store: Store, before: float) -> int:
             db.execute(f"UPDATE {table} SET ended = seen WHERE ended IS NULL AND seen < ?", (before,))  # noqa: S608  (our own names)
         gone += db.execute("DELETE FROM boot WHERE seen < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM newest WHERE time < ?", (before,)).rowcount
+        gone += db.execute("DELETE FROM look WHERE time < ?", (before,)).rowcount
         for table in ("spell", "problem"):
             gone += db.execute(f"DELETE FROM {table} WHERE ended < ?", (before,)).rowcount  # noqa: S608
         gone += db.execute(

@@ -72,6 +72,11 @@ def active(store: Store, now: float) -> list[Silence]:
     return [found for found in map(_silence, rows) if found.holds(now)]
 
 
+def everything(store: Store) -> list[Silence]:
+    """All there ever were, in the order of their numbers."""
+    return [_silence(row) for row in store.rows("SELECT * FROM silence ORDER BY id")]
+
+
 def silenced(problem: Problem, silences: Iterable[Silence], now: float) -> Silence | None:
     """The silence that a problem falls under, of several the one that holds longest; None where it is to be heard of."""
     found = [one for one in silences if one.holds(now) and one.covers(problem)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -96,6 +96,7 @@ class _Writer:
     def __init__(self, db: sqlite3.Connection, now: float) -> None:
         self._db = db
         self._now = now
+        self._held: dict[int, list[tuple[float, float]]] | None = None
 
     def state(self, node: int, report: NodeReport) -> None:
         """The node's state goes on, or another begins."""
@@ -110,7 +111,8 @@ class _Writer:
                          (node, report.state.value, report.reason, report.stage, self._now, self._now))
 
     def looks(self, node: int, report: NodeReport, profiles: Iterable[str]) -> None:
-        """What this look said under the sweep's profiles; of each, the newest are kept, and this one.
+        """What this look said under the sweep's profiles; of each, the newest are kept, and this one, and those while we held the node:
+        without them nobody could say later why it was returned.
 
         What seems to be later is of a clock that was wrong, or this sweep is an older one: it proves nothing any more.
         """
@@ -121,9 +123,21 @@ class _Writer:
             self._db.execute("INSERT INTO look (node, profile, time, state, against) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                              "state = excluded.state, against = excluded.against",
                              (node, profile, self._now, report.state.value, against))
-            self._db.execute("DELETE FROM look WHERE node = ? AND profile = ? AND time != ? AND time NOT IN (SELECT time FROM look "
-                             "WHERE node = ? AND profile = ? ORDER BY time DESC LIMIT ?)",
-                             (node, profile, self._now, node, profile, _LOOKS_KEPT))
+            old = self._db.execute("SELECT time FROM look WHERE node = ? AND profile = ? AND time != ? AND time NOT IN (SELECT time FROM "
+                                   "look WHERE node = ? AND profile = ? ORDER BY time DESC LIMIT ?)",
+                                   (node, profile, self._now, node, profile, _LOOKS_KEPT)).fetchall()
+            holds = self._holds().get(node, ())
+            self._db.executemany("DELETE FROM look WHERE node = ? AND profile = ? AND time = ?", [
+                (node, profile, time) for (time,) in old if not any(began <= time <= ended for began, ended in holds)])
+
+    def _holds(self) -> Mapping[int, list[tuple[float, float]]]:
+        """By node from when to when we held it."""
+        if self._held is None:
+            self._held = defaultdict(list)
+            for node, began, ended in self._db.execute(
+                    "SELECT node.id, began, coalesce(ended, 9e99) FROM cordon JOIN node ON name = cordon.node ORDER BY began"):
+                self._held[node].append((began, ended))
+        return self._held
 
     def problems(self, node: int, report: NodeReport, seats: Mapping[str, int]) -> None:
         """Problems that go on, begin, and are seen to be gone."""

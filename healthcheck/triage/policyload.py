@@ -99,7 +99,8 @@ class _Draft:
 
 
 def load_policy(folders: Sequence[Path], ruleset: Ruleset) -> Policy:
-    """What the files of all folders say together, checked against the rules and profiles that there are; raises RulesError.
+    """What the files of all folders say together, checked against the rules and profiles that there are; raises RulesError. Among the
+    folders may be such a file itself, whatever its name.
 
     Whatever they say, a critical FAIL, a critical UNKNOWN and a node that is not reached are each of some fault.
     """
@@ -110,7 +111,7 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
     """As `load_policy`, with the place of every key."""
     draft = _Draft()
     for folder in folders:
-        if (path := folder / FILE).is_file():
+        if (path := folder if folder.is_file() else folder / FILE).is_file():
             _read(draft, path, None if packaged() in path.parents else [rule.id for rule in ruleset.rules])
     if not draft.files:
         raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")

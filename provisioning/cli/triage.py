@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from inventory.cli.chosen import who
+from inventory.cli.span import span
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
 @click.option("--apply", "act", is_flag=True, help="Do what the plan says, and write the verdicts into the store.")
 @click.option("--close-breaker", is_flag=True, help="Close the breaker: new isolations are made again. Needs --reason.")
 @click.option("--reason", metavar="TEXT", help="Why the breaker may be closed, for the ledger.")
+@click.option("--replay", is_flag=True, help="What a policy would have done in the past, beside what was done; changes nothing.")
+@click.option("--since", metavar="SPAN", callback=span(3600, 3650 * 86400), help="With --replay: how far back.  [default: 30d]")
+@click.option("--policy", "policy_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+              help="With --replay: a policy laid over the one that holds.")
+@click.option("--close-after", metavar="SPAN", callback=span(0, 3650 * 86400),
+              help="With --replay: so long after the replay opened the breaker somebody would have closed it.  [default: never]")
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
 @click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
@@ -32,8 +40,9 @@ if TYPE_CHECKING:
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def triage(
-    act: bool, close_breaker: bool, reason: str | None, form: str, hostfile: str | None, golden: str | None, rules: str | None,
-    inventory: str | None, state: str | None,
+    act: bool, close_breaker: bool, reason: str | None, replay: bool, since: float | None, policy_file: str | None,
+    close_after: float | None, form: str, hostfile: str | None, golden: str | None, rules: str | None, inventory: str | None,
+    state: str | None,
 ) -> int:
     """Decide, from the sweeps in the store, which nodes jobs must keep away from and which may come back; without --apply only say so.
 
@@ -47,6 +56,7 @@ def triage(
     muster triage --apply
     muster triage --close-breaker --reason 'PDU 3 is back' --apply
     muster triage --format json | jq '.steps[]'
+    muster triage --replay --since 30d --policy draft.yaml
 
     Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3 some node in
     service is not measured, 4 the breaker is open or a failure domain is full.
@@ -62,6 +72,10 @@ def triage(
     from provisioning.actions.choose import Options, backend
     from provisioning.conditions import conditions
 
+    if replay and (act or close_breaker):
+        raise UsageError("--replay only looks back: --apply and --close-breaker do not go with it")
+    if not replay and any(one is not None for one in (since, policy_file, close_after)):
+        raise UsageError("--since, --policy and --close-after go with --replay; what triage does now is by the rules folders (--rules)")
     if close_breaker and not act:
         raise UsageError("--close-breaker changes what triage does from now on: it goes with --apply")
     if close_breaker and not (reason and reason.strip()):
@@ -70,8 +84,13 @@ def triage(
     if path is None:
         raise UsageError("no inventory was found, and without one nobody knows which nodes are in service: see muster inventory --help")
     there = load_inventory(path)
-    policy = _policy(rules)
+    policy = _policy(rules, policy_file)
     folder = state_dir(state)
+    if replay:
+        from provisioning.cli.triagereplay import told
+
+        told(there, policy, folder, since if since is not None else 30 * 86400.0, close_after, form)
+        return 0
     trouble = ""
     through: Backend | None = None
     try:
@@ -119,13 +138,13 @@ def triage(
     return _code(plan, done)
 
 
-def _policy(rules: str | None) -> Policy:
+def _policy(rules: str | None, file: str | None) -> Policy:
     from healthcheck.ruleset import load_ruleset
     from healthcheck.rulesfolder import folders
     from healthcheck.triage.policyload import load_policy
 
     found = folders(rules)
-    return load_policy(found, load_ruleset(found))
+    return load_policy([*found, *([Path(file)] if file is not None else [])], load_ruleset(found))
 
 
 def _fleet(store: Store, there: Inventory, policy: Policy, through: Backend | None) -> tuple[Fleet, int]:

@@ -1,0 +1,64 @@
+"""The incidents of a replay: what would be in the store of them, from one imagined triage to the next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from healthcheck.replay.record import Record
+from healthcheck.store.incidents import TRIAGE
+from healthcheck.triage.past import Known
+from healthcheck.triage.plan import Plan
+
+
+class Incidents:
+    """Those that there were when the replay begins, and what becomes of them and of others."""
+
+    def __init__(self, record: Record, since: float) -> None:
+        self._closings = record.closings
+        self._all = {one.id: _then(one, since) for one in record.incidents if one.began <= since}
+
+    def known(self, now: float, back: float) -> tuple[tuple[Known, ...], int]:
+        """As `healthcheck.store.incidents` gives them: open, or ended within so many seconds; and what the next one is called."""
+        found = tuple(self._all[number] for number in sorted(self._all)
+                      if (ended := self._all[number].ended) is None or ended >= now - back)
+        return found, max(self._all, default=0) + 1
+
+    def nodes(self) -> set[str]:
+        """The nodes that are in one now."""
+        return {member.node for one in self._all.values() if one.ended is None for member in one.members if member.ended is None}
+
+    def take(self, plan: Plan) -> None:
+        """Remembers what a plan says of incidents, first what ends."""
+        for end in plan.ends:
+            self._end(end.id, plan.now, TRIAGE, end.why)
+        for one in plan.incidents:
+            before = self._all.get(one.id)
+            members = {member.node: member for member in (before.members if before is not None else ())}
+            members |= {member.node: replace(member, ended=None) for member in one.members}
+            self._all[one.id] = Known(
+                one.id, one.kind, one.cause, one.symptoms, one.owner.value, one.why, one.likelihood,
+                before.began if before is not None else one.began, plan.now,
+                tuple(sorted(members.values(), key=lambda member: (member.began, member.node))))
+
+    def people(self, last: float, now: float) -> None:
+        """Closes what a person closed since the last moment: that of the same place, if there is one."""
+        for closed in self._closings:
+            if closed.ended is not None and last < closed.ended <= now:
+                for one in list(self._all.values()):
+                    if one.ended is None and (one.kind, one.place) == (closed.kind, closed.place):
+                        self._end(one.id, closed.ended, closed.by, closed.closed)
+
+    def _end(self, number: int, now: float, by: str, why: str) -> None:
+        if (one := self._all.get(number)) is not None and one.ended is None:
+            members = tuple(replace(member, ended=now) if member.ended is None else member for member in one.members)
+            self._all[number] = replace(one, ended=now, by=by, closed=why, members=members)
+
+
+def _then(one: Known, now: float) -> Known:
+    """An incident as it was known at that time."""
+    members = tuple(
+        replace(member, seen=min(member.seen, now), ended=ended if (ended := member.ended) is not None and ended <= now else None)
+        for member in one.members if member.began <= now)
+    if one.ended is not None and one.ended <= now:
+        return replace(one, members=members)
+    return replace(one, ended=None, by="", closed="", seen=min(one.seen, now), members=members)

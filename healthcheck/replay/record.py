@@ -1,0 +1,233 @@
+"""What the store holds of the past, read once: the rows of problems, seats, boots, looks, states, deeds and people's words, by node."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from healthcheck.store.cordons import State
+from healthcheck.store.file import Store
+from healthcheck.store.history import Problem
+from healthcheck.store.incidents import TRIAGE, incidents
+from healthcheck.store.rmas import CHASSIS, Rma, rmas
+from healthcheck.store.silences import Silence, everything
+from healthcheck.triage.past import Known, OpenVerdict, Repaired
+from healthcheck.triage.policy import Isolation
+
+# How the ledger names who acted where it was triage.
+_BY_TRIAGE = "triage"
+_REPAIRS = ("reboot", "reset-gpu", "restart-service", "repaired")
+_DONE = ("done", "rebooted")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A problem as the newest sweep left it, its component's number and its place in the order of the store."""
+
+    number: int
+    problem: Problem
+    component: int | None
+
+
+@dataclass(frozen=True)
+class Sat:
+    """Where a component sat."""
+
+    component: int
+    node: str
+    slot: str
+    kind: str
+    serial: str
+    began: float
+    seen: float
+    ended: float | None
+
+
+@dataclass(frozen=True)
+class Was:
+    """A node's state."""
+
+    state: str
+    began: float
+    seen: float
+    ended: float | None
+
+
+@dataclass(frozen=True)
+class Deed:
+    """A cordon of ours as it was. `verdict` is the last in whose name triage held it, None where a person made it; `back_by_triage`: triage
+    released it, and no person."""
+
+    id: int
+    node: str
+    backend: str
+    why: str
+    began: float
+    ended: float | None
+    verdict: int | None
+    back_by_triage: bool
+    incident: int = 0
+
+    @property
+    def by_triage(self) -> bool:
+        """Whether triage made it."""
+        return self.verdict is not None
+
+    def holds(self, now: float) -> bool:
+        """Whether it held at that time."""
+        return self.began <= now and (self.ended is None or self.ended > now)
+
+
+@dataclass(frozen=True)
+class Broke:
+    """The breaker, from when it opened to when it closed; `by_person`: somebody closed it."""
+
+    opened: float
+    why: str
+    closed: float | None
+    by_person: bool
+
+
+class Sweeps:
+    """When sweeps ran, and from when on one can have known what they found; `broad` are those that looked at most nodes."""
+
+    def __init__(self, rows: Iterable[tuple[float, float, str, int]]) -> None:
+        every = sorted(rows)
+        most = max((row[3] for row in every), default=0)
+        self.told = {row[0]: max(row[0], row[1]) for row in every}
+        self.broad = [row[0] for row in every if row[3] * 2 >= most]
+        self.ends = [self.told[start] for start in self.broad]
+        self._every = sorted(set(self.told.values()))
+        self.first = every[0][0] if every else None
+
+    def known(self, time: float) -> float:
+        """When one can have known what is stored with that time."""
+        return self.told.get(time, time)
+
+    def next(self, time: float) -> float | None:
+        """When the first sweep ended that had not ended before then."""
+        at = bisect_left(self._every, time)
+        return self._every[at] if at < len(self._every) else None
+
+    def until(self, now: float) -> int:
+        """How many broad sweeps had ended by then."""
+        return bisect_right(self.ends, now)
+
+    def between(self, first: float, last: float) -> int:
+        """How many broad sweeps began from then to then."""
+        return bisect_right(self.broad, last) - bisect_left(self.broad, first)
+
+
+@dataclass
+class Record:
+    """All of it. Lists are in the order of the store."""
+
+    sweeps: Sweeps
+    problems: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    of_component: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    seats: dict[str, list[Sat]] = field(default_factory=lambda: defaultdict(list))
+    chassis: dict[str, list[Sat]] = field(default_factory=lambda: defaultdict(list))
+    boots: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    looks: dict[str, list[tuple[float, str, list[list[str]]]]] = field(default_factory=lambda: defaultdict(list))
+    states: dict[str, list[Was]] = field(default_factory=lambda: defaultdict(list))
+    parts: list[Sat] = field(default_factory=list)
+    repairs: dict[str, list[Repaired]] = field(default_factory=lambda: defaultdict(list))
+    rmas: dict[str, list[Rma]] = field(default_factory=lambda: defaultdict(list))
+    leases: dict[str, list[tuple[float, float | None, str]]] = field(default_factory=lambda: defaultdict(list))
+    silences: dict[str, list[Silence]] = field(default_factory=lambda: defaultdict(list))
+    deeds: dict[str, list[Deed]] = field(default_factory=lambda: defaultdict(list))
+    verdicts: dict[str, list[tuple[OpenVerdict, float | None]]] = field(default_factory=lambda: defaultdict(list))
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    breaker: list[Broke] = field(default_factory=list)
+    incidents: list[Known] = field(default_factory=list)
+
+    @property
+    def closings(self) -> list[Known]:
+        """Incidents that a person closed."""
+        return [one for one in self.incidents if one.ended is not None and one.by != TRIAGE]
+
+
+def read(store: Store, profile: str, since: float) -> Record:
+    """What is stored of the time since, and of before where it still counts; `profile` is that of requalification. Raises StoreError."""
+    found = Record(Sweeps(tuple(row) for row in store.rows("SELECT started, finished, profiles, nodes FROM sweep")))
+    for rma in rmas(store):
+        found.rmas[rma.node].append(rma)
+    _seats(store, found, _problems(store, found, since), since)
+    for name, began in store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"):
+        found.boots[name].append(began)
+    for name, time, state, against in store.rows(
+            "SELECT name, time, state, against FROM look JOIN node ON node.id = look.node WHERE profile = ? ORDER BY name, time", profile):
+        found.looks[name].append((time, state, json.loads(against)))
+    for name, *values in store.rows(
+            "SELECT name, state, began, seen, ended FROM spell JOIN node ON node.id = spell.node ORDER BY name, began"):
+        found.states[name].append(Was(*values))
+    for name, action, finished, outcome in store.rows("SELECT node, action, finished, outcome FROM ledger WHERE finished >= ?", since):
+        if action in _REPAIRS and str(outcome).startswith(_DONE):
+            found.repairs[name].append(Repaired(finished, action))
+    for nodes, name, why, began, ended in store.rows("SELECT nodes, name, why, began, ended FROM lease ORDER BY id"):
+        for node in json.loads(nodes):
+            found.leases[node].append((began, ended, f"it is leased as {name}: {why}"))
+    for silence in everything(store):
+        for node in silence.nodes:
+            found.silences[node].append(silence)
+    _deeds(store, found)
+    for name, ended, number, fault, isolation, began, incident in store.rows(
+            "SELECT name, ended, verdict.id, fault, isolation, began, coalesce(incident, 0) FROM verdict "
+            "JOIN node ON node.id = verdict.node WHERE ended IS NULL OR ended >= ? ORDER BY verdict.id", since):
+        found.verdicts[name].append((OpenVerdict(number, fault, Isolation(isolation), began, incident), ended))
+    for name, driver, kernel, firmware in store.rows(
+            "SELECT name, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
+            "WHERE driver || kernel || firmware != ''"):
+        found.versions[name] = {"driver": driver, "kernel": kernel, "firmware": firmware}
+    found.breaker = [Broke(row[0], row[1], row[2], row[3] is not None) for row in store.rows(
+        "SELECT opened, why, closed, who FROM breaker ORDER BY id")]
+    found.incidents = incidents(store, since)
+    return found
+
+
+def _problems(store: Store, found: Record, since: float) -> set[int]:
+    for row in store.rows(
+            "SELECT problem.id, component, name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, "
+            "remedy, began, seen, ended, sweeps, kind, serial, repair FROM problem JOIN node ON node.id = problem.node "
+            "LEFT JOIN component ON component.id = component WHERE ended IS NULL OR ended >= ? ORDER BY problem.id", since):
+        number, component, *values = tuple(row)
+        one = Row(number, Problem(*values), component)
+        found.problems[one.problem.node].append(one)
+        if component is not None:
+            found.of_component[component].append(one)
+    return set(found.of_component)
+
+
+def _seats(store: Store, found: Record, components: set[int], since: float) -> None:
+    """Of the seats, which are many, those of components that have a history, of chassis, and of what went to the vendor."""
+    away = [rma for each in found.rmas.values() for rma in each]
+    serials = {(rma.kind, rma.serial) for rma in away}
+    slots = {(rma.node, rma.slot or CHASSIS) for rma in away}
+    for component, *values in store.rows(
+            "SELECT component, name, slot, kind, serial, began, seen, ended FROM seat JOIN node ON node.id = seat.node "
+            "JOIN component ON component.id = component WHERE slot = 'chassis' OR component IN "
+            "(SELECT component FROM problem WHERE component IS NOT NULL AND (ended IS NULL OR ended >= ?)) "
+            "OR (kind, serial) IN (SELECT kind, serial FROM rma) "
+            "OR EXISTS (SELECT 1 FROM rma WHERE rma.node = name AND rma.slot = seat.slot) ORDER BY seat.id", since):
+        seat = Sat(component, *values)
+        if seat.slot == CHASSIS:
+            found.chassis[seat.node].append(seat)
+        if component in components:
+            found.seats[seat.node].append(seat)
+        if (seat.kind, seat.serial) in serials or (seat.node, seat.slot) in slots:
+            found.parts.append(seat)
+
+
+def _deeds(store: Store, found: Record) -> None:
+    """Cordons that were made, and who ended each: of several words in the ledger on one node the last before its end."""
+    back = {(row[0], row[1]): str(row[2]).partition(" ")[0] == _BY_TRIAGE for row in store.rows(
+        "SELECT node, finished, who FROM ledger WHERE action = 'uncordon' AND outcome = 'released'")}
+    for number, node, backend, why, began, ended, state, verdict, incident in store.rows(
+            "SELECT cordon.id, cordon.node, backend, cordon.why, began, ended, state, verdict, coalesce(incident, 0) FROM cordon "
+            "LEFT JOIN ledger ON ledger.id = line WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY cordon.id"):
+        # A ledger that does not tell is taken for triage's: what it made it gives back.
+        released = state == State.RELEASED.value and back.get((node, ended), True)
+        found.deeds[node].append(Deed(number, node, backend, why, began, ended, verdict, released, incident))

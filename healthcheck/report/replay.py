@@ -1,0 +1,95 @@
+"""What a policy would have done beside what was done, for people and as JSON (muster.replay/1)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from healthcheck.replay.compare import Compared, Pair, Side
+from healthcheck.replay.run import Hold
+from healthcheck.triage.ticket import utc
+from inventory.text import clean
+
+Fold = Callable[[Iterable[str]], str]
+_WHY = 90
+_MOST_SAME = 20
+LIMITS = (
+    "as if triage had run at the end of every sweep; nothing found later was known to it",
+    "repairs, boots, exchanged parts and people's words are as they were: a node that was not held in truth was not mended for it",
+    "a node that only the replay holds comes back by what sweeps said of it, as nobody had cause to look at it under the profile",
+    "a breaker that only the replay opens is closed by nobody but the policy, or after --close-after",
+    "lifecycles, racks and versions are as they are now; who else held a node is not remembered; a problem's severity is its last",
+)
+
+
+def text(found: Compared, fold: Fold) -> Iterator[str]:
+    """Both sides in figures, then each difference, then what is the same."""
+    yield f"since {utc(found.since)}, at {found.moments:,} moments{'':<6}would have      was"
+    for name, would, was in (
+            ("isolations", found.would.isolations, found.was.isolations), ("returns", found.would.returns, found.was.returns),
+            ("openings of the breaker", len(found.would.openings), len(found.was.openings))):
+        yield f"  {name:<32}{would:>18,}{was:>14,}"
+    yield f"  {'node-hours out of service':<32}{found.would.node_hours:>18,.1f}{found.was.node_hours:>14,.1f}"
+    if found.withheld:
+        yield f"  the breaker would have held back {found.withheld} isolations"
+    for words, side in (("would have opened", found.would), ("opened", found.was)):
+        for time, why in side.openings:
+            yield f"  the breaker {words} at {utc(time)}: {clean(why, 200)}"
+    yield ""
+    different = [pair for pair in found.pairs if not pair.same]
+    same = [pair for pair in found.pairs if pair.same]
+    if not found.pairs:
+        yield "nothing would have been isolated, and nothing was"
+    elif not different:
+        yield "no difference"
+    for pair in different:
+        yield f"{pair.node}"
+        yield f"  would have: {_hold(pair.would)}"
+        yield f"  was:        {_hold(pair.was)}"
+    if same:
+        yield f"the same: {len(same)} isolation{'s' * (len(same) != 1)} of {fold({pair.node for pair in same})}"
+        for pair in same[:_MOST_SAME]:
+            yield f"  {pair.node}  {_hold(pair.would)}"
+        if len(same) > _MOST_SAME:
+            yield f"  and {len(same) - _MOST_SAME} more: --format json"
+    yield ""
+    yield from LIMITS
+
+
+def _hold(hold: Hold | None) -> str:
+    if hold is None:
+        return "not isolated"
+    until = utc(hold.ended) if hold.ended is not None else "now"
+    back = f"; back: {clean(hold.back, _WHY)}" if hold.back else ""
+    return f"{utc(hold.began)} .. {until}  {clean(hold.why, _WHY)}{back}"
+
+
+def document(found: Compared) -> dict[str, Any]:
+    """The comparison as one JSON document."""
+    return {
+        "schema": "muster.replay/1", "since": _iso(found.since), "until": _iso(found.now), "moments": found.moments,
+        "would": _side(found.would) | {"withheld_by_breaker": found.withheld}, "was": _side(found.was),
+        "differences": [_pair(pair) for pair in found.pairs if not pair.same], "same": [_pair(pair) for pair in found.pairs if pair.same],
+        "limits": list(LIMITS),
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"isolations": side.isolations, "returns": side.returns, "node_hours": side.node_hours,
+            "breaker_openings": [{"time": _iso(time), "why": why} for time, why in side.openings]}
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {"node": pair.node, "would": _told(pair.would), "was": _told(pair.was)}
+
+
+def _told(hold: Hold | None) -> dict[str, Any] | None:
+    if hold is None:
+        return None
+    returned = _iso(hold.ended) if hold.ended is not None else None
+    return {"isolated": _iso(hold.began), "returned": returned, "why": hold.why, "back": hold.back}
+
+
+def _iso(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,121 @@
+"""A policy that is replayed over what it did itself does the same again; another one does what was counted by hand."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from healthcheck.outcome import Status
+from healthcheck.replay.rebuild import window
+from healthcheck.replay.record import read
+from healthcheck.replay.run import Imagined, run
+from healthcheck.store import rmas, silences
+from healthcheck.store.file import Store, opened
+from healthcheck.store.sweeps import Sweep, record
+from healthcheck.store.verdicts import close_breaker
+from healthcheck.triage.gather import gather
+from healthcheck.triage.plan import make
+from healthcheck.triage.policy import Policy
+from provisioning import triage as doing
+from provisioning.cordon import cordon, uncordon
+from tests.provisioning.test_triage_stateful import policy
+from tests.provisioning.triageworld import HOUR, NODES, RULES, Machine, Memory
+
+BEGIN = 1_800_000_000.0
+EVERY = 600.0
+Did = tuple[str, float, float | None]
+
+
+class World:
+    """A fleet that is swept, and triaged right after each sweep, as `muster check --store && muster triage --apply` does."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.back, self.now = store, Memory(), BEGIN
+        self.nodes = {name: Machine(name) for name in NODES}
+
+    def round(self, events: list[tuple[str, str]], *, bringup: bool = True, hours: float = 0.0) -> None:
+        """What happens, and then a sweep and a triage."""
+        for what, node in events:
+            self.now += 1
+            self.happens(what, self.nodes[node])
+        self.now += EVERY + hours * HOUR
+        reports = [one.report(list(RULES)) for one in self.nodes.values()]
+        record(self.store, Sweep(self.now, self.now + 5, False, "test", "digest", ("bringup",) if bringup else ()), reports,
+               {one.name: one.readings() for one in self.nodes.values() if one.reached})
+        self.now += 5
+        doing.settle(self.store, self.back, "triage (t)", self.clock)
+        quiet = silences.active(self.store, self.now)
+        nodes = {name: one.node for name, one in self.nodes.items()}
+        seen = doing.shown(self.store, self.back, nodes)
+        fleet = gather(self.store, nodes.values(), policy(), self.now, lost=doing.lost(seen, self.back.name), others=doing.others(seen),
+                       silenced=lambda problem: silences.silenced(problem, quiet, self.now) is not None)
+        doing.apply(self.store, self.back, make(fleet, policy()), "triage (t)", self.clock, lambda _: None)
+
+    def clock(self) -> float:
+        return self.now
+
+    def happens(self, what: str, one: Machine) -> None:
+        """One thing, to one node."""
+        if what in RULES:
+            one.truth[what] = Status.FAIL
+        elif what.startswith("unread "):
+            one.truth[what[7:]] = Status.UNKNOWN
+        elif what in ("heals", "boots", "is exchanged"):
+            one.truth, one.reached = dict.fromkeys(RULES, Status.PASS), True
+            one.boot += what != "heals"
+            one.board += what == "is exchanged"
+        elif what == "is cut off":
+            one.reached = False
+        elif what == "is silenced":
+            silences.silence(self.store, [one.name], "kernel-xid", "known", "op", self.now, self.now + 5 * HOUR)
+        elif what == "is given back":
+            uncordon(self.store, self.back, [one.name], "I know better", "op", self.clock)
+        elif what == "is resumed":
+            self.back.clear(one.name)
+        elif what == "is cordoned":
+            cordon(self.store, self.back, [one.name], "mine", "op", self.clock)
+        elif what == "breaker":
+            with self.store.writing() as db:
+                close_breaker(db, self.now, "op", "looked")
+        elif one.away:
+            (back,) = [rma for rma in rmas.rmas(self.store, [one.name]) if rma.id == one.away]
+            rmas.settle(self.store, rmas.give_back(self.store, back, "same", "op", self.now), "done", self.now)
+            one.away = 0
+        else:
+            rma, line = rmas.begin(self.store, one.name, "0000:1b:00.0", "gpu", "", "worn", "op", "", "", self.now)
+            rmas.settle(self.store, line, "done", self.now)
+            one.away = rma.id
+
+    def replayed(self, with_policy: Policy, since: float = BEGIN) -> Imagined:
+        """By such a policy, until now."""
+        nodes = [one.node for one in self.nodes.values()]
+        found = read(self.store, with_policy.requalify.profile, since - window(with_policy))
+        return run(found, nodes, with_policy, since, self.now)
+
+    def did(self) -> list[Did]:
+        """What triage did in truth."""
+        return [tuple(row) for row in self.store.rows(
+            "SELECT node, began, ended FROM cordon WHERE verdict IS NOT NULL ORDER BY began, node")]
+
+
+def told(found: Imagined) -> list[Did]:
+    return [(hold.node, hold.began, hold.ended) for hold in found.holds]
+
+
+EVENTS = st.tuples(
+    st.sampled_from([*RULES, "kernel-xid", "gpu-count", "port-state", "unread kernel-xid", "heals", "heals", "boots", "boots", "is exchanged",
+                     "is cut off", "is silenced", "is given back", "is resumed", "is cordoned", "breaker", "rma"]), st.sampled_from(NODES))
+ROUNDS = st.lists(st.tuples(st.lists(EVENTS, max_size=3), st.booleans(), st.sampled_from([0, 0, 0, 0.5, 3, 13])), max_size=25)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(ROUNDS)
+def test_the_policy_that_was_in_force_does_again_what_it_did(rounds: list[tuple[list[tuple[str, str]], bool, float]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder), make=True) as store:
+        world = World(store)
+        for events, bringup, hours in rounds:
+            world.round(events, bringup=bringup, hours=hours)
+        assert told(world.replayed(policy())) == world.did()
