@@ -110,7 +110,12 @@ def _rows(
     # All nodes, whichever are meant: what is the matter with many is not theirs.
     fleet = gather(store, list(there) if there is not None else [Node(name) for name in known], policy, now,
                    silenced=lambda problem: whose(problem, silences, now) is not None)
-    verdicts = {verdict.node: verdict for verdict in make(fleet, policy).verdicts}
+    plan = make(fleet, policy)
+    verdicts = {verdict.node: verdict for verdict in plan.verdicts}
+    shared: dict[str, tuple[int, ...]] = {}
+    for incident in plan.incidents:
+        for node in incident.nodes:
+            shared[node] = (*shared.get(node, ()), incident.id)
     spells = newest_spells(store)
     past_rmas = rmas(store)
     away: dict[str, list[str]] = {}
@@ -120,7 +125,8 @@ def _rows(
     wrong = alarms(store, past_rmas)
     alarm = {one.node: wrong[one.id] for one in past_rmas if one.id in wrong}
     pasts = {past.node: past for past in fleet.nodes}
-    rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())), alarm.get(name, ""))
+    rows = [row(pasts[name], spells.get(name), verdicts.get(name), now, stale_s, ",".join(away.get(name, ())), alarm.get(name, ""),
+                shared.get(name, ()))
             for name in sorted(names, key=natural)]
     return rows, sorted(set(known) - set(there.nodes), key=natural) if there is not None else []
 

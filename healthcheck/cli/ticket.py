@@ -87,11 +87,15 @@ def _said(store: Store, name: str, nodes: dict[str, Node], rules: str | None, fo
     verdict = next((one for one in plan.verdicts if one.node == name), None)
     if verdict is None or not verdict.faults:
         shared = "; ".join(incident.why for incident in plan.incidents if name in incident.nodes)
+        shared = shared or (verdict.why if verdict is not None and verdict.incident else "")
         quiet = f"{past.silenced} problem{'s are' if past.silenced > 1 else ' is'} silenced" if past.silenced else ""
         why = shared or (verdict.why if verdict is not None else "") or quiet or "nothing is wrong with it that the policy has a word on"
         raise UsageError(f"{name}: there is nothing to repair: {why}")
     began = min(fault.began for fault in verdict.faults)
-    return write(verdict, past, trails(store, name), lines(store, [name]), nodes.get(name), bundle=newest_bundle(folder, name, began))
+    of = tuple(f"incident {incident.id}, one cause with {len(incident.nodes) - 1} other nodes: {incident.why}"
+               for incident in plan.incidents if name in incident.nodes)
+    return write(verdict, past, trails(store, name), lines(store, [name]), nodes.get(name),
+                 bundle=newest_bundle(folder, name, began), shared=of)
 
 
 def newest_bundle(states: Path, node: str, since: float) -> str:

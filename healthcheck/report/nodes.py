@@ -47,16 +47,19 @@ class Row:
     silenced: int
     rma: str
     alarm: str
+    incidents: tuple[int, ...] = ()
 
     @property
     def quiet(self) -> bool:
         """Whether there is nothing to say of it but its state and lifecycle."""
-        said = self.fault or self.cordon or self.silenced or self.rma or self.alarm or self.isolation is not Isolation.NONE
+        said = self.fault or self.cordon or self.silenced or self.rma or self.alarm or self.incidents
+        said = said or self.isolation is not Isolation.NONE
         return not said and self.state in (HEALTHY, NEVER)
 
 
 def row(
     past: Past, spell: Spell | None, verdict: Verdict | None, now: float, stale_s: float, rma: str = "", alarm: str = "",
+    incidents: tuple[int, ...] = (),
 ) -> Row:
     """What there is to say of one node; what no sweep has seen is never healthy."""
     began = spell.began if spell is not None else None
@@ -73,7 +76,7 @@ def row(
         verdict.fault if verdict is not None else "",
         began,
         (verdict.why if verdict is not None else "") or (spell.reason if spell is not None else ""),
-        ",".join(f"muster#{cordon.id}" for cordon in past.cordons), past.silenced, rma, alarm)
+        ",".join(f"muster#{cordon.id}" for cordon in past.cordons), past.silenced, rma, alarm, incidents)
 
 
 def lines(rows: Sequence[Row], now: float, fold: Fold, paint: Paint, *, every: bool = False) -> Iterator[str]:
@@ -96,7 +99,8 @@ def lines(rows: Sequence[Row], now: float, fold: Fold, paint: Paint, *, every: b
 
 def _cells(one: Row, now: float) -> tuple[str, ...]:
     old = f"not looked at for {ago(now - one.seen)}" if one.stale and one.seen is not None else ""
-    why = "; ".join(text for text in (one.alarm, old, one.why) if text)
+    shared = "; ".join(f"in incident {number}" for number in one.incidents if not one.why.startswith(f"incident {number}:"))
+    why = "; ".join(text for text in (one.alarm, old, shared, one.why) if text)
     return (one.node, one.lifecycle, one.state + "?" * one.stale, one.isolation.value if one.fault else "-", one.repair or "-",
             one.owner or "-", one.fault or "-", utc(one.since) if one.since is not None else "-", one.cordon or "-",
             str(one.silenced) if one.silenced else "-", one.rma or "-", clean(why, _WHY))

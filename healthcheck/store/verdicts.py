@@ -17,7 +17,8 @@ from healthcheck.triage.verdict import Verdict
 _MOST_EVIDENCE = 20
 # The verdict that the one with this number took the place of: its fault, its isolation and its incident.
 UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FROM verdict JOIN verdict AS before "
-         "ON before.node = verdict.node AND before.id < verdict.id AND before.ended = verdict.began WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
+         "ON before.node = verdict.node AND before.id < verdict.id AND before.ended = verdict.began "
+         "WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
 
 
 def write(store: Store, plan: Plan) -> dict[str, int]:

@@ -58,7 +58,13 @@ def domains(past: Past, problems: Iterable[Problem] = ()) -> set[Place]:
     """The places of a node; where problems name ports whose leaf or rail is known, these and no other leaf or rail."""
     found = {(kind, name) for kind, names in past.domains.items() for name in names}
     found |= {(kind, version) for kind, version in past.versions.items() if version}
-    named_ports = (pci.lower() for problem in problems for pci in _PCI.findall(problem.subject)) if past.ports else ()
+    return _of_ports(past, problems, found) if past.ports else found
+
+
+def _of_ports(past: Past, problems: Iterable[Problem], found: set[Place]) -> set[Place]:
+    named_ports = {pci.lower() for problem in problems for pci in _PCI.findall(problem.subject)}
+    if not named_ports:
+        return found
     planned = [past.ports[pci] for pci in named_ports if pci in past.ports]
     if leaves := {("leaf", leaf) for leaf, _ in planned if leaf}:
         found = {each for each in found if each[0] != "leaf"} | leaves
@@ -99,16 +105,18 @@ class _Index:
         self._policy = policy
         self._fleet = fleet
         self._past = {past.node: past for past in fleet.nodes if past.in_service}
-        self._size: Counter[Place] = Counter()
-        self._rails: Counter[str] = Counter()
+        self._serving = fleet.quiet.serving + len(self._past)
+        self._size: Counter[Place] = Counter({place: size for place, size in fleet.quiet.places.items() if place[0] in policy.kinds})
+        self._rails: Counter[str] = Counter(fleet.quiet.rails)
+        self._of = {node: {place for place in domains(past) if place[0] in policy.kinds} for node, past in self._past.items()}
         for past in self._past.values():
-            self._size.update({place for place in domains(past) if place[0] in policy.kinds})
+            self._size.update(self._of[past.node])
             self._rails.update(rail for _, rail in past.ports.values() if rail)
         self._tried = sum(size >= policy.at_least for size in self._size.values()) + len(self._rails)
 
     def explain(self, name: str, nodes: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Found]:
         """The places of one symptom, each for nodes that no earlier one explains."""
-        where = {node: domains(self._past[node], problems) for node, problems in nodes.items()}
+        where = {node: _of_ports(self._past[node], problems, self._of[node]) for node, problems in nodes.items()}
         left = dict(nodes)
         for _ in range(_MOST_PLACES):
             if len(left) < self._policy.at_least or (best := self._best(name, left, where, symptoms)) is None:
@@ -124,22 +132,22 @@ class _Index:
         for node in left:
             for place in where[node]:
                 members[place].append(node)
+        rails = {node for node in left if any(each[0] == "rail" for each in where[node])} if self._rails else set()
         first = next((kind for prefix, kind in _FIRST if name.startswith(prefix)), "")
         ranked = []
         for place, inside in members.items():
             kind = place[0]
             if kind not in self._policy.kinds or len(inside) < self._policy.at_least:
                 continue
-            on_rails = {node for node in left if any(each[0] == "rail" for each in where[node])} if kind == "rail" else left
             if kind == "rail":
                 inside = [node for node in inside if sum(each[0] == "rail" for each in where[node]) == 1]
-            size = len(on_rails) if kind in _WIDESPREAD else self._size[place]
+            size = self._size[place] if kind not in _WIDESPREAD else len(rails) if kind == "rail" else len(left)
             if len(inside) < self._policy.at_least or len(inside) * 100 < self._policy.share * size:
                 continue
             if kind == "rail":
-                tail = binomial(len(on_rails), self._rails[place[1]] / max(1, self._rails.total()), len(inside))
+                tail = binomial(len(rails), self._rails[place[1]] / max(1, self._rails.total()), len(inside))
             else:
-                tail = hypergeometric(len(self._past), len(left), self._size[place], len(inside))
+                tail = hypergeometric(self._serving, len(left), self._size[place], len(inside))
             order = (round(tail, 6), -len(inside), self._size[place], kind != first, PLACES.index(kind), natural(place[1]))
             ranked.append((order, place, inside, odds(tail, self._tried * symptoms)))
         ranked.sort(key=lambda each: each[0])
@@ -148,7 +156,7 @@ class _Index:
         order, (kind, place_name), inside, once_in = ranked[0]
         besides = tuple(named(*place) for other, place, nodes, _ in ranked[1:4] if other[:2] == order[:2] and set(nodes) == set(inside))
         size = self._size[kind, place_name] if kind != "rail" else len(left)
-        return Found(kind, place_name, (name,), tuple(sorted(inside, key=natural)), size, len(left), len(self._past), once_in, besides)
+        return Found(kind, place_name, (name,), tuple(sorted(inside, key=natural)), size, len(left), self._serving, once_in, besides)
 
     def _moment(self, name: str, left: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Found]:
         """The window in which most of them began, of nodes that had been seen without it; how often it begins otherwise is from history."""
@@ -169,4 +177,4 @@ class _Index:
         once_in = odds(binomial(times, window / span, len(best)), times * symptoms)
         if once_in >= self._policy.likelihood:
             yield Found(MOMENT, minute(best[0][0]), (name,), tuple(sorted((node for _, node in best), key=natural)), len(best), len(left),
-                        len(self._past), once_in)
+                        self._serving, once_in)

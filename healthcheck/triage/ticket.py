@@ -64,15 +64,18 @@ class Ticket:
     bundle: str
 
 
-def ticket(verdict: Verdict, past: Past, seats: Sequence[Seat], lines: Sequence[Line], node: Node | None, *, bundle: str = "") -> Ticket:
+def ticket(verdict: Verdict, past: Past, seats: Sequence[Seat], lines: Sequence[Line], node: Node | None, *, bundle: str = "",
+           shared: Sequence[str] = ()) -> Ticket:
     """What there is to say to the owner of a verdict.
 
     `seats` say where the components of this node sit and have sat, on other nodes, too; `lines` are the ledger's on this node. `bundle`
-    is where the evidence is kept, empty where there is none.
+    is where the evidence is kept, empty where there is none; `shared` says of which incidents the node is part.
     """
     owner = verdict.owner or Owner.OPERATOR
-    mine = [fault for fault in verdict.faults if fault.owner is owner]
-    repair = max((fault.repair for fault in mine), key=_REPAIRS.index, default=verdict.repair)
+    # What an incident made of the node is its owner's, whoever would mend the node by itself.
+    mine = [fault for fault in verdict.faults if fault.owner is owner or verdict.incident]
+    asked_for = [] if verdict.incident else [fault.repair for fault in mine]
+    repair = max(asked_for, key=_REPAIRS.index, default=verdict.repair)
     problems = [problem for fault in mine for problem in fault.problems]
     began = min((fault.began for fault in mine), default=past.verdict.began if past.verdict is not None else 0.0)
     place = _place(mine[0], seats, past.node) if mine else ""
@@ -83,7 +86,8 @@ def ticket(verdict: Verdict, past: Past, seats: Sequence[Seat], lines: Sequence[
         asked,
         tuple(_where(mine, past.node, seats, node)),
         tuple(_evidence(problems)),
-        tuple(dict.fromkeys([*(fault.kind.why for fault in mine), *(said for fault in mine for said in fault.because)] or [verdict.why])),
+        tuple(dict.fromkeys([*shared, *(fault.kind.why for fault in mine), *(said for fault in mine for said in fault.because)]
+                            or [verdict.why])),
         tuple(_elsewhere(mine, past, seats)),
         tuple(_tried(past, lines, began)),
         tuple(dict.fromkeys(problem.remedy for problem in problems if problem.remedy)),
