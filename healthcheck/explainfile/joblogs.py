@@ -32,6 +32,7 @@ FLIGHT_LOOKED_FOR = ("how far this rank had come in each process group", "collec
 FLIGHT_CANNOT_SHOW = ("the other ranks: give muster blame the dumps of all, and it names who is missing",)
 
 _MOST_SUBJECTS = 4
+_MOST_PLACES = 1000     # of one cause that are kept; all are counted
 # Meanings of which the same words are one cause, whoever said them.
 _BY_WORDS = ("job-exception", "job-timeout")
 # Ends of processes that mean something only where nothing else does.
@@ -52,6 +53,7 @@ class _Group:
 
     told: Saying | Meaning
     places: list[tuple[int, str]] = field(default_factory=list)
+    count: int = 0
     by: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
 
@@ -73,27 +75,33 @@ def explain(log: JobLog, lines: Lines, sayings: Sequence[Saying]) -> list[Cause]
         told = meaning(event)
         if told is not None and event.line not in taken and not (event.kind is Kind.NCCL and "HINT" in event.text):
             reporter = _reporter("", event, log)
-            # The words of an exception or of an exit are the subject's own; of timeouts only what was waited in.
-            words = event.text[:120] if event.kind is Kind.EXCEPTION else f"{event.op} {event.work}" if event.kind is Kind.TIMEOUT else ""
-            subject = words if event.kind in (Kind.EXCEPTION, Kind.TIMEOUT) else reporter
-            group = groups.setdefault((told.id, subject), _Group(told))
+            group = groups.setdefault((told.id, _words(event) or reporter), _Group(told))
             _add(group, event.line, "" if event.line else event.text, reporter, event)
-    late = absent(log)
     causes = [cause for told in _by_told(groups, lines) for cause in told]
     explained = {rank for group in groups.values() if not group.told.symptom for rank in group.ranks}
-    first = min((quote.line for cause in causes for quote in cause.quotes if cause.by == "job-timeout"), default=0)
-    waits = next((cause.quotes for cause in causes if cause.by == "job-timeout" and cause.quotes and cause.quotes[0].line == first), ())
-    for one in late[:_MOST_SUBJECTS]:
-        causes.append(Cause(
-            subject=clean(", ".join(filter(None, (one.node, f"rank {one.rank}"))), 200), meaning=clean(
-                f"It did not come to a collective that others waited in until their time was up: {one.why}", 400),
+    peers = {f"joblog {saying.id}" for saying in sayings if saying.accuses is Accused.PEER}
+    return _after([*causes, *_late(log, causes, explained)], peers)
+
+
+def _words(event: JobEvent) -> str:
+    """What makes events one cause, whoever said them: the exception, or what was waited in."""
+    if event.kind is Kind.EXCEPTION:
+        return event.text[:120]
+    return f"{event.op} {event.work}" if event.kind is Kind.TIMEOUT else ""
+
+
+def _late(log: JobLog, causes: Sequence[Cause], explained: set[int]) -> Iterator[Cause]:
+    """The ranks that did not come to a collective; no lead where something else is known of the rank."""
+    waits = next((cause.quotes for cause in causes if cause.by == "job-timeout"), ())
+    for one in absent(log)[:_MOST_SUBJECTS]:
+        yield Cause(
+            subject=clean(", ".join(filter(None, (one.node, f"rank {one.rank}"))), 200),
+            meaning=clean(f"It did not come to a collective that others waited in until their time was up: {one.why}", 400),
             sure=Sure.LIKELY, severity=Severity.CRITICAL, owner=Owner.OPERATOR, by="absent", quotes=waits,
             remedy="Look at that rank's own log, at its GPU (Xids in the node's kernel log) and whether its process hung; "
                    "py-spy dump of a process that still hangs tells where.",
             symptom=one.rank in explained,
-        ))
-    peers = {f"joblog {saying.id}" for saying in sayings if saying.accuses is Accused.PEER}
-    return _after(causes, peers)
+        )
 
 
 def _after(causes: list[Cause], peers: set[str]) -> list[Cause]:
@@ -113,7 +121,9 @@ def _after(causes: list[Cause], peers: set[str]) -> list[Cause]:
 
 
 def _add(group: _Group, number: int, text: str, reporter: str, event: JobEvent | None) -> None:
-    group.places.append((number, text))
+    group.count += 1
+    if len(group.places) < _MOST_PLACES:
+        group.places.append((number, text))
     if reporter:
         group.by.add(reporter)
     if event is not None and event.rank is not None:
@@ -169,7 +179,7 @@ def _by_told(groups: dict[tuple[str, str], _Group], lines: Lines) -> Iterator[li
         # A line that names nobody speaks of who is named by another.
         if "" in subjects and len(subjects) > 1:
             nobody = subjects.pop("")
-            next(iter(subjects.values())).places += nobody.places
+            _join(next(iter(subjects.values())), nobody)
         names = list(subjects)
         peers = isinstance(told, Saying) and told.accuses is Accused.PEER
         if peers:
@@ -182,10 +192,15 @@ def _by_told(groups: dict[tuple[str, str], _Group], lines: Lines) -> Iterator[li
         else:
             whole = _Group(told)
             for group in subjects.values():
-                whole.places += group.places
-                whole.by |= group.by
+                _join(whole, group)
             named = ", ".join(name for name in names[:_NAMED] if name)
             yield [_cause(f"{len(names)} of them ({named}{', ...' if len(names) > _NAMED else ''})", whole, lines)]
+
+
+def _join(group: _Group, other: _Group) -> None:
+    group.places += other.places
+    group.count += other.count
+    group.by |= other.by
 
 
 def _folded(names: Iterable[str]) -> str:
@@ -206,6 +221,6 @@ def _cause(subject: str, group: _Group, lines: Lines, *, follows: bool = False) 
         subject=clean(subject, 200), meaning=clean(words, 400), sure=told.sure, severity=told.severity, owner=told.owner,
         remedy=told.remedy, by=told.id if isinstance(told, Meaning) else f"joblog {told.id}",
         quotes=tuple(Quote(number, clean(text.strip(), LONGEST_QUOTE)) if text else lines.line(number)
-                     for number, text in places[:MOST_QUOTES]), count=len(places),
+                     for number, text in places[:MOST_QUOTES]), count=group.count,
         symptom=told.symptom or follows, job=told.job,
     )

@@ -64,7 +64,7 @@ def explain(text: str, lines: Lines, ruleset: Ruleset, now: float, start: int = 
     reasons = [reason for reason in judging.untold(report) if _NO_SKU not in reason] if gpus else []
     unprinted = dict.fromkeys(name for reason in reasons for name in _UNPRINTED.findall(reason))
     unread += [reason for reason in reasons if not _UNPRINTED.search(reason) and reason not in unread]
-    about = f"{len(gpus)} GPUs" + (f" ({gpus[0].model})" if gpus and isinstance(gpus[0].model, str) else "")
+    about = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}" + (f" ({gpus[0].model})" if gpus and isinstance(gpus[0].model, str) else "")
     cannot_show = (f"what this nvidia-smi does not print ({', '.join(unprinted)})",) if unprinted else ()
     return Told(causes, [reason.replace(_WHENCE, "") for reason in unread], about, cannot_show)
 

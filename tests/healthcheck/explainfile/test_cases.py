@@ -127,3 +127,25 @@ def test_what_a_terminal_could_act_on_is_shown_as_an_escape() -> None:
     said = page(explained(line * 3, "\x1b[31m.log"))
     assert "\x1b" not in said
     assert "\x07" not in said
+
+
+def test_the_xml_of_nvidia_smi_is_judged_as_its_text_is() -> None:
+    whole = (FOLDER.parent / "nvidia-smi/h100-q-x.xml").read_text()
+    assert explained(whole.encode()).exit_code == 0
+    told = explained(whole.replace("<remapped_row_failure>No", "<remapped_row_failure>Yes").encode())
+    assert (told.causes[0].by, told.causes[0].subject) == ("gpu-row-remap-failed", "GPU 0, PCI 0000:18:00.0")
+    assert [quote.text for quote in told.causes[0].quotes] == ['<gpu id="00000000:18:00.0">', "<remapped_row_failure>Yes</remapped_row_failure>"]
+
+
+def test_a_log_of_nvidia_smi_that_broke_off_is_no_clean_bill() -> None:
+    told = explained((FOLDER.parent / "nvidia-smi/h100-q-x-crashed.xml").read_bytes())
+    assert told.exit_code == 3
+    assert any("cannot be read to its end" in reason for reason in told.unread)
+
+
+def test_a_flight_recorders_dump_says_what_this_rank_waited_in() -> None:
+    dump = (b'{"version": "2.10", "pg_status": {"0": {"last_enqueued_collective": 12}}, "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries":'
+            b' [{"process_group": ["0", "default_pg"], "collective_seq_id": 12, "profiling_name": "nccl:all_reduce", "state": "started"}]}')
+    told = explained(dump, "nccl_trace_rank_1")
+    assert (told.causes[0].subject, told.causes[0].by) == ("rank 1", "job-timeout")
+    assert "the other ranks" in told.cannot_show[0]

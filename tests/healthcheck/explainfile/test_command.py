@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from healthcheck.saved import load_manifest, one, recordings
 from tests.command import MUSTER, environment, muster
 from tests.healthcheck.explainfile.cases import FOLDER
 
@@ -97,3 +99,14 @@ def test_a_site_adds_what_its_own_launcher_says(tmp_path: Path) -> None:
     told = muster("explain", "job.log", "--rules", "rules", home=tmp_path)
     assert told.returncode == 1
     assert told.stdout.startswith("Our watchdog ended it. (certain; owner: user)")
+
+
+def test_a_look_at_one_node_is_judged_with_what_its_sweep_knew(tmp_path: Path) -> None:
+    manifest = load_manifest(SWEEP)
+    recording, previous = next(look for look in recordings(SWEEP, manifest) if look[0].node == "gpu003")
+    alone = replace(manifest, nodes=tuple(node for node in manifest.nodes if node.name == "gpu003"))
+    (tmp_path / "look.json").write_bytes(one(recording, previous, alone, muster="1", scrubbed=False))
+    told = muster("explain", "look.json", home=tmp_path)
+    assert told.returncode == 1
+    # A link that was lost again since the earlier look shows in no look alone.
+    assert "lost its link 3 times since the earlier look" in told.stdout
