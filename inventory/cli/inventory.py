@@ -22,7 +22,7 @@ def inventory() -> None:
 
     \b
     version: 1
-    cordon: slurm       # or {hostfile: FILE}, {golden: FILE}, {command: [PROGRAM, ...], seconds: 30}
+    cordon: slurm       # or kubernetes, {hostfile: FILE}, {golden: FILE}, {command: [PROGRAM, ...], seconds: 30}
     defaults: {user: muster, identity_file: ~/.ssh/id_ed25519, sku: hgx-h100}
     groups: {train: "gpu[001-512]"}
     nodes:
