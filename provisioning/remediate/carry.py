@@ -173,9 +173,9 @@ class _Batch:
         for one in begun:
             how, said = judged(one.before, did[one.node], seen.get(one.node, Seen(one.node, True)))
             record.end(means.store, one, how, said, means.clock())
-            self._end(one.node, Done(one.node, f"{self.step.value}: {how.value}: {said}", held=how.stops, failed=how is not End.DONE))
+            self._end(one.node, ended(one, how, said))
             if how.stops:
-                self.stopped = f"{self.step.value} on {one.node} ended {how.value}, so nothing more is begun; its cordon stays"
+                self.stopped = f"{self.step.value} on {one.node} ended {how.value}"
 
     def _patience(self) -> float:
         back = self.means.policy.back_minutes * 60 if self.step is Step.REBOOT else 0.0
@@ -206,6 +206,12 @@ class _Batch:
 
     def _all(self) -> tuple[list[Done], str]:
         return [self.done[name] for name in self.works], self.stopped
+
+
+def ended(one: Begun, how: End, said: str) -> Done:
+    """What a person is told of a step that has ended."""
+    more = f"; it stays cordoned until a person has looked: muster uncordon {one.node}" if how.stops else ""
+    return Done(one.node, f"{one.before.step.value}: {how.value}: {said}{more}", held=how.stops, failed=how is not End.DONE)
 
 
 def _reboots(backend: Backend, names: Sequence[str]) -> bool:

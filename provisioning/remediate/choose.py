@@ -12,6 +12,7 @@ from healthcheck.triage.past import Fleet, Past
 from healthcheck.triage.policy import Isolation, Policy
 from healthcheck.triage.remediation import Step, Use
 from healthcheck.triage.verdict import Fault, Verdict
+from inventory.nodeset import natural
 from provisioning.remediate.onnode.table import MODULES
 from provisioning.remediate.steps import SPECS, Spec
 
@@ -64,7 +65,7 @@ def choose(
             works.append(found)
         elif found is not None:
             lefts.append(found)
-    works.sort(key=lambda work: (work.domain, SPECS[work.step].rung.value, work.node))
+    works.sort(key=lambda work: (natural(work.domain), natural(work.node)))
     return works, lefts
 
 

@@ -8,7 +8,7 @@ from healthcheck.triage.remediation import Step
 from inventory.model import Node
 from provisioning.cordon import Done
 from provisioning.remediate import record
-from provisioning.remediate.carry import Means, give_back_nodes
+from provisioning.remediate.carry import Means, ended, give_back_nodes
 from provisioning.remediate.judged import judged, settled
 from provisioning.remediate.record import Begun, End
 from provisioning.remediate.send import send
@@ -53,6 +53,6 @@ def _known(begun: list[Begun], means: Means) -> list[Done]:
 
 def _ended(means: Means, one: Begun, how: End, said: str) -> Done:
     record.end(means.store, one, how, said, means.clock())
-    done = Done(one.node, f"{one.before.step.value}: {how.value}: {said}", held=how.stops, failed=how is not End.DONE)
+    done = ended(one, how, said)
     means.told(done)
     return done

@@ -18,7 +18,7 @@ from provisioning.remediate.carry import carry, unproven
 from provisioning.remediate.record import End, tries
 from provisioning.remediate.settle import settle
 from provisioning.remediate.steps import Proof, rootless
-from tests.provisioning.remediate.world import World
+from tests.provisioning.remediate.world import Restarting, World
 
 
 @pytest.fixture
@@ -135,6 +135,20 @@ def test_what_touched_nothing_is_no_attempt_and_what_did_is_one(world: World, st
     carry(means, world.works("n1"))
     assert tries(store, means.policy, 1000.0)["n1", Step.RESTART_DOCKER] == 1
     assert tries(store, means.policy, 1000.0 + 8 * 86400) == {}
+
+
+def test_a_scheduler_that_can_restarts_the_node_and_both_lines_say_so(world: World, store: Store) -> None:
+    world.backend = Restarting(world.point, world.machines)
+    done = {one.node: one.said for one in carry(world.means(store), world.works("n1", step=Step.REBOOT))}
+    assert done["n1"].startswith("reboot: done: docker-answers passes")
+    ends = [str(line.outcome) for line in lines(store) if line.action == "reboot"]
+    assert ends[0].startswith("done: ") and ends[1].startswith("rebooted, and held still as muster#")
+    assert took(world) == [] and world.backend.holds == {}
+
+
+def test_a_node_that_has_not_restarted_is_not_mended_though_its_check_passes(world: World, store: Store) -> None:
+    done = {one.node: one.said for one in carry(world.means(store), world.works("n1", step=Step.REBOOT))}
+    assert done["n1"] == "reboot: no use: it has not restarted: it was restarted"
 
 
 @pytest.mark.parametrize(("proof", "refused", "without", "unsaid", "may"), [

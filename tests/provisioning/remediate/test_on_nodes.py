@@ -85,7 +85,8 @@ def test_a_step_that_breaks_another_service_ends_it_all_and_that_node_stays_cord
     check(home)
     said = remediate(home, "--apply", code=1)
     assert "n1: restart-docker: worse: other-runs passed before and is wrong now" in said
-    assert "n3: not begun: restart-docker on n1 ended worse, so nothing more is begun; its cordon stays" in said
+    assert "it stays cordoned until a person has looked: muster uncordon n1" in said
+    assert "n3: not begun: restart-docker on n1 ended worse" in said
     assert list(held(home)) == ["n1"] and not active(machines["n3"], "docker")
 
 
