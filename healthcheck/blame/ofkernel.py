@@ -26,6 +26,8 @@ _MONTHS = {name: number for number, name in enumerate(
 _ISO = re.compile(r"^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(?:([+-])(\d\d):?(\d\d)|(Z))?\]? ?")
 _DMESG = re.compile(r"^(?:<\d{1,4}>)?(?:\w{1,8} {0,4}:\w{1,8} {0,4}: )?"
                     r"\[\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.\d{1,6})? (\d{4})\] ?")
+_TAGGED = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d ")     # dmesg --time-format iso
+_SINCE_BOOT = re.compile(r"^(?:<\d{1,4}>)?\[ {0,6}\d{1,9}\.\d{6}\] ")
 _SYSLOG = re.compile(r"^(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.\d{1,9})? ")
 _HOST = re.compile(r"^(?P<host>[A-Za-z0-9][\w.-]{0,252}) kernel: (?:\[ {0,6}\d{1,9}\.\d{1,9}\] ?)?")
 _XID = re.compile(r"^NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<number>\d{1,4})\b")
@@ -48,8 +50,17 @@ class Judges:
 
 def looks_like(text: str) -> bool:
     """Whether a file holds lines of a kernel's log with times of day."""
-    rows = text[:200_000].split("\n")
-    return sum(_stamp(row, None) is not None and (" kernel: " in row[:300] or _DMESG.match(row) is not None) for row in rows[:500]) >= 1
+    for row in text[:200_000].split("\n")[:500]:
+        tagged = " kernel: " in row[:300] or _TAGGED.match(row) is not None
+        if _DMESG.match(row) is not None or (tagged and _stamp(row, None) is not None):
+            return True
+    return False
+
+
+def timeless(text: str) -> bool:
+    """Whether a file holds lines of a kernel's log whose times count from the boot, which says no moment."""
+    rows = text[:100_000].split("\n")[:200]
+    return sum(_SINCE_BOOT.match(row) is not None for row in rows) * 2 > len([row for row in rows if row])
 
 
 def evidence(text: str, node: str, source: str, clock: Clock, judges: Judges) -> Iterator[Evidence]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,16 +80,16 @@ def told(store: Store, window: Window) -> Told:
 
 
 def _looks(store: Store, window: Window) -> Mapping[str, Sequence[float]]:
-    """By node the times of sweeps that looked at it, as far as its states tell."""
-    times = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started BETWEEN ? AND ? ORDER BY started",
-                                          window.start - BEFORE, window.end + AFTER)]
-    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    """By node the times of sweeps that reached it, as far as its states tell; from a day before the job."""
+    since, until = window.start - 86400.0, window.end + AFTER
+    times = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started BETWEEN ? AND ? ORDER BY started", since, until)]
+    found: dict[str, list[float]] = defaultdict(list)
     for name, began, seen in store.rows(
-            "SELECT name, began, seen FROM spell JOIN node ON node.id = spell.node WHERE seen >= ? AND began <= ? AND stage IS NULL",
-            window.start - BEFORE, window.end + AFTER):
+            "SELECT name, began, seen FROM spell JOIN node ON node.id = spell.node WHERE seen >= ? AND began <= ? AND stage IS NULL "
+            "ORDER BY began", since, until):
         if name in window.nodes:
-            spans[name].append((began, seen))
-    return {name: [time for time in times if any(began <= time <= seen for began, seen in held)] for name, held in spans.items()}
+            found[name] += times[bisect_left(times, began):bisect_right(times, seen)]
+    return found
 
 
 def _boots(store: Store, window: Window) -> Mapping[str, Sequence[tuple[float, float]]]:
@@ -134,17 +135,18 @@ def _booted(boots: Mapping[str, Sequence[tuple[float, float]]], window: Window) 
 
 
 def _counted(store: Store, window: Window) -> Iterator[Evidence]:
-    before: dict[tuple[str, str, str], tuple[float, float]] = {}
-    for node, slot, name, time, value in store.rows(
-            "SELECT node.name, slot, counter.name, time, value FROM counter JOIN node ON node.id = counter.node WHERE time <= ? "
-            "ORDER BY time", window.end + AFTER):
-        last = before.get((node, slot, name))
-        before[node, slot, name] = (time, value)
-        if node in window.nodes and last is not None and time >= window.start and value > last[1] and name in _COUNTERS:
-            weight, words, owner = _COUNTERS[name]
-            said = f"{name} went from {last[1]:.0f} to {value:.0f}"
-            yield Evidence(node, weight, f"{slot}: {words.format(int(value - last[1]))}", "counters of sweeps",
-                           max(last[0], window.start - AFTER), time, said, owner, group=name)
+    for node in window.nodes:
+        before: dict[tuple[str, str], tuple[float, float]] = {}
+        for slot, name, time, value in store.rows(
+                "SELECT slot, counter.name, time, value FROM counter JOIN node ON node.id = counter.node WHERE node.name = ? AND time <= ? "
+                "ORDER BY time", node, window.end + AFTER):
+            last = before.get((slot, name))
+            before[slot, name] = (time, value)
+            if last is not None and time >= window.start and value > last[1] and name in _COUNTERS:
+                weight, words, owner = _COUNTERS[name]
+                yield Evidence(node, weight, f"{slot}: {words.format(int(value - last[1]))}", "counters of sweeps",
+                               max(last[0], window.start - AFTER), time, f"{name} went from {last[1]:.0f} to {value:.0f}", owner,
+                               group=name)
 
 
 def _done(store: Store, window: Window) -> Iterator[Evidence]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from healthcheck.blame.evidence import Evidence, Window
-from healthcheck.blame.ofkernel import Judges, looks_like, recorded
+from healthcheck.blame.ofkernel import Judges, looks_like, recorded, timeless
 from healthcheck.blame.ofkernel import evidence as of_text
 from healthcheck.blame.oflogs import fitting
 from healthcheck.joblog.model import Clock, JobLog
@@ -36,6 +36,8 @@ def of_files(names: Sequence[str], window: Window, rules: str | None, evidence: 
         look = _recording(data, file)
         if look is not None or looks_like(text):
             kernel.append((node, name, look if look is not None else text))
+        elif timeless(text):
+            unmeasured.append(f"kernel log {name}: its times count from the boot; give dmesg -T, journalctl -k, or muster record")
         else:
             logs.append((name, fitting(read_one(name, data, clock), window)))
     _of_kernel(kernel, clock, rules, evidence, unmeasured, looked)
@@ -43,7 +45,7 @@ def of_files(names: Sequence[str], window: Window, rules: str | None, evidence: 
         unmeasured += log.caveats
         if log.forms:
             looked.append(f"{name} ({', '.join(log.forms)})")
-    if not any(log.forms for _, log in logs):
+    if not any(log.forms or log.events for _, log in logs):
         unmeasured.append("the job's own logs: none that was given is one")
     return merged(log for _, log in logs)
 
