@@ -168,12 +168,14 @@ class Api:
                 answer.close()
                 raise
             answer.release_conn()
+        except web.exceptions.NewConnectionError as error:      # which urllib3 counts among timeouts
+            raise Refused(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
         except (web.exceptions.TimeoutError, TimeoutError):
             raise Refused(f"{self.where}: did not answer within {self._seconds:g} s; try: kubectl get nodes", passing=True) from None
         except (web.exceptions.SSLError, OSError) as error:
-            raise Refused(f"{self.where}: {clean(_inner(error), 200)}; see its kubeconfig, and try: kubectl get nodes") from None
+            raise Refused(f"{self.where}: {_last(error)}; see its kubeconfig, and try: kubectl get nodes") from None
         except web.exceptions.HTTPError as error:
-            raise Refused(f"{self.where}: cannot be reached: {clean(_inner(error), 200)}; try: kubectl get nodes", passing=True) from None
+            raise Refused(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
         if 200 <= answer.status < 300:
             return self._document(data, path)
         raise self._refused(answer.status, data, path, answer.headers.get("Retry-After"))
@@ -248,6 +250,6 @@ def _client(config: str | None, context: str | None) -> Any:
         raise ActionError(f"kubernetes: {clean(named, 200)} cannot be used ({type(error).__name__}); try: kubectl config view") from None
 
 
-def _inner(error: BaseException) -> str:
-    """The last words of an error, without those of Python's objects in it."""
-    return str(error).rpartition("object at 0x")[2].partition(">: ")[2] or str(error)
+def _last(error: BaseException) -> str:
+    """The last words of an error: before them are Python's objects, and the address that is told anyhow."""
+    return clean(str(error).rpartition("): " if "): " in str(error) else ">: ")[2], 200)

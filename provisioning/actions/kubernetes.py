@@ -1,6 +1,8 @@
 """Kubernetes: cordons as `kubenode` has them, read, changed and replaced through the API server; pods that use GPUs; new nodes; verdicts.
 
 A node of the inventory is found by its name there, which a template makes of its own ("{node}.example.org"), or by a label that carries it.
+
+Rights, as a ClusterRole has them: nodes get, list, update; pods list (for leases); nodes/status patch (for `condition: true`).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from provisioning.lease.take import Lessor, give_back, take
 from tests.command import MUSTER, environment, muster
 from tests.testbed import apiserver
 from tests.testbed.kubernetes import TOKEN, Cluster, Json, Serving, kubeconfig, relayed, serving
-from tests.testbed.sshd import wait_until
+from tests.testbed.sshd import free_port, wait_until
 
 ANY = InKubernetes()
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -533,6 +533,14 @@ def test_ten_thousand_nodes_are_read_within_bounded_memory(fake: Serving) -> Non
     # The server's pages are made in this process, too; all nodes at once are 30 MB.
     assert most < 12 * 1024 * 1024, most
     assert len([path for _, path in cluster.seen if "limit=" in path]) == 41
+
+
+def test_a_server_that_is_not_there_is_told_as_such(fake: Serving, tmp_path: Path) -> None:
+    waits: list[float] = []
+    gone = kubeconfig(tmp_path / "gone", f"https://127.0.0.1:{free_port()}", fake.trust)
+    with pytest.raises(ActionError, match=r"cannot be reached: .*Connection refused; try: kubectl get nodes"):
+        Kubernetes(InKubernetes(), Api(str(gone), pause=waits.append)).held(["gpu1"])
+    assert len(waits) == 5
 
 
 def test_a_certificate_that_nobody_vouches_for_ends_it(fake: Serving, tmp_path: Path) -> None:
