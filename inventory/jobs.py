@@ -74,8 +74,13 @@ def job(number: str, run: Run | None = None) -> Job:
     except UsageError as first:
         try:
             return by_scontrol(number, run)
-        except UsageError:
-            raise first from None
+        except UsageError as second:
+            raise UsageError(f"job {number} is not known: {_why(first)}; {_why(second)}; without a record: "
+                             "muster blame --nodes N --since T --until T") from None
+
+
+def _why(problem: UsageError) -> str:
+    return str(problem).partition("; see: ")[0]
 
 
 def by_sacct(number: str, run: Run | None = None) -> Job:
@@ -104,8 +109,7 @@ def parse_sacct(text: str, number: str) -> Job:
         raise UsageError(f"sacct printed {short(text[:60])}, expected lines of {'|'.join(_FIELDS)}")
     runs = [at for at, row in enumerate(rows) if "." not in row["JobID"]]
     if not runs:
-        raise UsageError(f"sacct knows no job {number}; jobs of others, and old ones, it may not show: sacct --allusers -j {number}; "
-                         "without a record: muster blame --nodes N --since T --until T")
+        raise UsageError(f"sacct knows no job {number} (jobs of others it may not show: sacct --allusers -j {number})")
     row = rows[runs[-1]]
     state, by = _state(row["State"])
     code, signal = _exit(row["ExitCode"])

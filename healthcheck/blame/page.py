@@ -43,12 +43,12 @@ def text(case: Case, ranked: Sequence[Suspect], fold: Fold) -> Iterator[str]:
         yield f"Owner: {first.owner.value}"
         if advice:
             yield f"Next: {clean(advice, 400)}"
-    others = [suspect for suspect in ranked if suspect is not first]
+    others = _alike([suspect for suspect in ranked if suspect is not first])
     if others:
         yield ""
         yield "What others show:"
-        for suspect in others[:_MOST_OTHERS]:
-            yield from _lines(suspect.evidence[:1], case, [_name(suspect, fold)])
+        for alike in others[:_MOST_OTHERS]:
+            yield from _lines(alike[0].evidence[:1], case, _names(alike, fold))
         if len(others) > _MOST_OTHERS:
             yield f"  and {len(others) - _MOST_OTHERS} more: --format json"
     if case.looked:
@@ -106,21 +106,36 @@ def _entry(one: Evidence) -> dict[str, Any]:
             "owner": one.owner.value if one.owner is not None else None, "next": clean(one.advice, 400)}
 
 
-def _lines(evidence: Sequence[Evidence], case: Case, names: Sequence[str] = ()) -> Iterator[str]:
-    for number, one in enumerate(evidence[:_MOST_EVIDENCE]):
-        name = names[number] if number < len(names) else clean(one.node, 80) or "the job"
+def _lines(evidence: Sequence[Evidence], case: Case, name: str = "") -> Iterator[str]:
+    """A line for each kind of thing that was seen, the first of it."""
+    kinds: dict[tuple[Weight, str], list[Evidence]] = {}
+    for one in evidence:
+        kinds.setdefault((one.weight, one.group), []).append(one)
+    for alike in list(kinds.values())[:_MOST_EVIDENCE]:
+        one = alike[0]
         moment = _relative(one, case)
         at = f"{_between(one)}{f', {moment}' if moment else ''}"
         said = f": {clean(one.said, _WIDE)}" if one.said else ""
-        yield f"  {name}  {at}  {clean(one.what, 200)} [{clean(one.source, 120)}]{said}"
-    if len(evidence) > _MOST_EVIDENCE:
-        yield f"  and {len(evidence) - _MOST_EVIDENCE} more: --format json"
+        more = f" (and {len(alike) - 1} more such)" if len(alike) > 1 else ""
+        yield f"  {name or clean(one.node, 80) or 'the job'}  {at}  {clean(one.what, 200)}{more} [{clean(one.source, 120)}]{said}"
+    if len(kinds) > _MOST_EVIDENCE:
+        yield f"  and {len(kinds) - _MOST_EVIDENCE} more: --format json"
 
 
-def _name(suspect: Suspect, fold: Fold) -> str:
-    if suspect.shared is not None:
-        return f"{suspect.shared.kind} {clean(suspect.shared.name, 80)} ({fold(one.node for one in suspect.evidence)})"
-    return clean(suspect.node, 80) or "the job"
+def _alike(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
+    """Nodes that show nothing but the same symptom stand together."""
+    found: dict[tuple[str, ...], list[Suspect]] = {}
+    for suspect in suspects:
+        symptom = suspect.shared is None and suspect.main.weight is Weight.SYMPTOM and bool(suspect.node)
+        key = ("", suspect.main.group) if symptom else (suspect.node, suspect.shared.name if suspect.shared is not None else "", "own")
+        found.setdefault(key, []).append(suspect)
+    return list(found.values())
+
+
+def _names(alike: Sequence[Suspect], fold: Fold) -> str:
+    if alike[0].shared is not None:
+        return f"{alike[0].shared.kind} {clean(alike[0].shared.name, 80)} ({fold(one.node for one in alike[0].evidence)})"
+    return clean(fold(one.node for one in alike) if len(alike) > 1 else alike[0].node, 200) or "the job"
 
 
 def when(time: float) -> str:

@@ -94,7 +94,7 @@ def test_a_job_that_nobody_knows_is_one_line_with_what_to_type() -> None:
             return Answer(0, b"JobID|State|ExitCode|Submit|Start|End|User|NodeList\n", b"")
         return Answer(1, b"", b"slurm_load_jobs error: Invalid job id specified\n")
 
-    with pytest.raises(UsageError, match=r"sacct knows no job 99; .*muster blame --nodes N --since T --until T"):
+    with pytest.raises(UsageError, match=r"job 99 is not known: sacct knows no job 99 .*; scontrol failed .*muster blame --nodes N --since T --until T"):
         job("99", run)
 
 

@@ -57,6 +57,8 @@ def test_a_gpu_that_fell_off_the_bus_is_named_though_every_rank_timed_out(bed: B
     assert first(done).startswith("gpu007: GPU at PCI 0000:9b:00 fell off the bus (Xid 79) ")
     assert first(done).endswith("before the job failed; certain; owner operator")
     assert "rank 51 did not come to a collective that 63 ranks waited in" in done.stdout
+    assert done.stdout.count("waited in a collective until its time was up") == 2
+    assert "gpu[001-006,008]  " in done.stdout
     assert done.returncode == 1
 
 
