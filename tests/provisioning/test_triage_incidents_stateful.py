@@ -68,6 +68,31 @@ class Incidents(RuleBasedStateMachine):
     def sweeps(self, times: int, minutes: float) -> None:
         self.world.sweep(times, minutes)
 
+    @rule(numbers=st.lists(RACK, min_size=1, max_size=4, unique=True), most=st.integers(5, 8), dead=st.booleans())
+    def places_fail_and_triage_acts(self, numbers: list[int], most: int, dead: bool) -> None:
+        for number in numbers:
+            if dead and len(self.world.dead) + most < 7:
+                self.world.dead = self.world.dead | set(self.world.rack(number, most))
+            else:
+                self.world.breaks(self.world.rack(number, most))
+        self.world.sweep(3)
+        self.triage()
+
+    @rule(number=RACK, most=st.integers(1, 8), sweeps=st.sampled_from([1, 13]))
+    def a_place_is_mended_and_triage_acts(self, number: int, most: int, sweeps: int) -> None:
+        self.world.dead = set()
+        self.world.heals(self.world.rack(number)[-most:])
+        self.world.sweep(1, 1)
+        self.world.sweep(1, sweeps * 5)
+        self.triage()
+
+    @rule()
+    def all_is_mended_and_triage_acts(self) -> None:
+        self.all_is_mended()
+        self.world.sweep(1, 1)
+        self.world.sweep(1, 65)
+        self.triage()
+
     @rule(some=SEVERAL)
     def a_person_drains(self, some: list[int]) -> None:
         for at in some:
