@@ -56,7 +56,7 @@ class Simple:
     def __init__(self, name: str, sweeps: int, memory: Memory, policy: Policy) -> None:
         self.name = name
         self._sweeps, self._memory, self._policy = sweeps, memory, policy
-        self._held: set[int] = set()
+        self._held: dict[int, list[str]] = {}       # with the rules for which
 
     def patience(self, rule: str) -> int:
         """The same for all."""
@@ -66,18 +66,17 @@ class Simple:
         """No breaker, no history, no neighbours."""
         found = [node for node, here in self._memory.shown.items() if node not in self._held
                  and any(now - shown.began + 1 >= self._sweeps for shown in here.values())]
-        self._held.update(found)
+        self._held.update((node, [rule for rule, _ in self._memory.shown[node]]) for node in found)
         return Deeds(tuple((node, False, 0) for node in found), ())
 
     def ask(self, node: int, visits: int) -> Repair | None:
-        """What the policy says of such a fault by itself, and one rung more at each visit of the same isolation, up to an inspection."""
-        first = [_alone(self._policy, rule) for rule, _ in self._memory.shown.get(node, ())] or [Repair.RESET_GPU]
-        rung = max(map(_RUNGS.index, first))
+        """What the policy says of such faults by themselves, and one rung more at each visit of the same isolation, up to an inspection."""
+        rung = max(_RUNGS.index(_alone(self._policy, rule)) for rule in self._held[node])
         return _RUNGS[max(rung, min(rung + visits, _RUNGS.index(Repair.INSPECT)))]
 
     def given_back(self, node: int) -> None:
         """People did it."""
-        self._held.discard(node)
+        self._held.pop(node, None)
 
     def close_breaker(self) -> None:
         """There is none."""

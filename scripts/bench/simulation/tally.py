@@ -48,7 +48,6 @@ class Counts:
     visits: int = 0
     needless: int = 0
     openings: int = 0
-    withheld: int = 0
     events: dict[int, int] = field(default_factory=dict)
     names: dict[int, set[str]] = field(default_factory=dict)
     plans: int = 0
