@@ -63,7 +63,7 @@ def assessed() -> Assessed:
 
 def test_the_document_tells_it_of_each_node_that_was_reached() -> None:
     first, *_, last = [node(report) for report in assessed().reports]
-    assert first["probes"] == {"asked": 4, "captured": 2, "need_root": 2, "denied": ["docker.info", "kernel.log"]}
+    assert first["probes"] == {"asked": 5, "captured": 3, "need_root": 2, "denied": ["docker.info", "kernel.log"]}
     assert last["probes"] is None
 
 
@@ -71,8 +71,8 @@ def test_the_table_folds_equal_nodes_into_one_line() -> None:
     out = io.StringIO()
     console = Console(file=out, width=200, soft_wrap=True, highlight=False, markup=False, emoji=False, color_system=None)
     render(console, assessed(), {}, Heading("x", 1.0, False, 1), fold)
-    assert "2 of 4 probes need root and were not seen: docker.info, kernel.log  gpu[001-003]\n" in out.getvalue()
-    assert "1 of 4 probes needs root and was not seen: kernel.log  gpu004\n" in out.getvalue()
+    assert "2 of 5 probes need root and were not seen: docker.info, kernel.log  gpu[001-003]\n" in out.getvalue()
+    assert "1 of 5 probes needs root and was not seen: kernel.log  gpu004\n" in out.getvalue()
 
 
 def test_a_file_entry_is_enough_for_the_word_denied() -> None:
