@@ -7,19 +7,18 @@ were in truth.
 
 from __future__ import annotations
 
-import heapq
-import math
-from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from healthcheck.replay.incidents import Incidents
+from healthcheck.replay.moments import Moments
 from healthcheck.replay.rebuild import Rebuilt, window
-from healthcheck.replay.record import Deed, Record
+from healthcheck.replay.record import Record
+from healthcheck.triage.correlate import domains as places
 from healthcheck.triage.faults import accuses
 from healthcheck.triage.gather import domains, ports
-from healthcheck.triage.past import Fleet, Isolated, OpenCordon, OpenVerdict, Past
+from healthcheck.triage.past import Fleet, Isolated, OpenCordon, OpenVerdict, Past, Quiet
 from healthcheck.triage.plan import Act, Plan, make
 from healthcheck.triage.policy import Isolation, Policy
 from inventory.model import Node
@@ -66,8 +65,9 @@ class _Replay:
         self._record, self._policy = record, policy
         self._rebuilt = Rebuilt(record, policy)
         self._nodes = {node.name: node for node in nodes}
-        self._plain = {node.name: Past(node.name, node.in_service, node.lifecycle.state.value, domains=domains(node), ports=ports(node),
-                                       versions=record.versions.get(node.name, {})) for node in nodes}
+        self._counted = {node.name: _counted(Past(node.name, domains=domains(node), ports=ports(node),
+                                                  versions=record.versions.get(node.name, {}))) for node in nodes if node.in_service}
+        self._all = _sum(self._counted.values())
         self._since = self._last = since
         self._close_after = close_after
         self._ours: dict[str, OpenCordon] = {}
@@ -105,46 +105,21 @@ class _Replay:
 
     def until(self, now: float) -> Imagined:
         """Everything, from the beginning to then."""
-        due = self._moments(now)
-        times = list(due)
-        heapq.heapify(times)
-        asked = 0
-        sweeps = self._record.sweeps
-        while times:
-            time = heapq.heappop(times)
+        moments = Moments(self._record, self._policy, self._since, now)
+        moments.wake(self._since, self._nodes.keys() & (self._record.problems.keys() | self._ours.keys()))
+        back: set[str] = set()
+        while (moment := moments.next()) is not None:
+            time, woken = moment
             self._people(time)
-            again = self._decide(time, due.pop(time) | self._sick | self._ours.keys())
-            asked += 1
-            later = sweeps.ends[at] if (at := sweeps.until(time)) < len(sweeps.ends) else None
-            if again and later is not None and later <= now and later not in due:
-                due[later] = set()
-                heapq.heappush(times, later)
+            begun, back = self._decide(time, woken | self._sick | back)
+            for name in begun:
+                moments.follow(time, name)
+            if back and self._open is None:
+                moments.wake(time, back)
             self._last = time
         left = [Hold(name, cordon.began, None, cordon.why) for name, cordon in self._ours.items()]
         holds = sorted([*self._holds, *left], key=lambda hold: (hold.began, hold.node))
-        return Imagined(tuple(holds), tuple(self._openings), len(self._withheld), asked)
-
-    def _moments(self, now: float) -> dict[float, set[str]]:
-        """By time the nodes of which something is known that was not before; each is looked at for as many sweeps more as may matter."""
-        due: dict[float, set[str]] = defaultdict(set)
-        more = max([self._policy.wedged, self._policy.requalify.sweeps, *(kind.confirm for kind in self._policy.kinds)])
-        sweeps = self._record.sweeps
-        start = sweeps.next(math.nextafter(self._since, math.inf))
-        if start is not None and start <= now:
-            due[start] |= self._nodes.keys() & self._record.problems.keys()
-        for name, stored in changes(self._record).items():
-            if name not in self._nodes:
-                continue
-            for time in {end for one in stored if (end := sweeps.next(sweeps.known(one))) is not None}:
-                at = bisect_left(sweeps.ends, time)
-                for when in (time, *sweeps.ends[at:at + more]):
-                    if self._since < when <= now:
-                        due[when].add(name)
-        for closed in (*(one.closed for one in self._record.breaker if one.by_person), *(one.ended for one in self._record.closings)):
-            end = sweeps.next(closed) if closed is not None else None
-            if end is not None and self._since < end <= now:
-                due[end] |= set()
-        return due
+        return Imagined(tuple(holds), tuple(self._openings), len(self._withheld), moments.asked)
 
     def _people(self, now: float) -> None:
         """What people did since the last moment against what triage decided, or about the breaker and incidents."""
@@ -166,21 +141,28 @@ class _Replay:
         self._holds.append(Hold(name, cordon.began, now, cordon.why, why))
         del self._ours[name]
 
-    def _decide(self, now: float, due: set[str]) -> bool:
-        """Asks the policy about these nodes, and takes its word for done; true where it would do more if asked again."""
-        due = {name for name in due | self._incidents.nodes() | {
-            name for name, verdict in self._verdicts.items() if verdict.isolation is not Isolation.NONE} if name in self._nodes}
+    def _decide(self, now: float, due: set[str]) -> tuple[set[str], set[str]]:
+        """Asks the policy about these nodes, and takes its word for done; gives those that it isolated, and those that its breaker held
+        back."""
+        due = (due | self._incidents.nodes() | {one.node for one in self._isolated}) & self._nodes.keys()
         seen = {name: self._past(name, now) for name in due}
         self._sick = {name for name, past in seen.items() if any(accuses(problem, self._policy) for problem in past.problems)}
         known, number = self._incidents.known(now, max(window(self._policy), self._policy.incidents.reopen_days * 86400))
         self._isolated = [one for one in self._isolated if one.time > now - self._policy.breaker.hours * 3600]
         first = self._record.sweeps.first
         since, why = self._open or (None, "")
-        fleet = Fleet(now, tuple((self._plain | seen).values()), tuple(self._isolated), since, why,
-                      max(now - window(self._policy), first) if first is not None else now, known, number)
+        fleet = Fleet(now, tuple(seen.values()), tuple(self._isolated), since, why,
+                      max(now - window(self._policy), first) if first is not None else now, known, number, self._quiet(due))
         plan = make(fleet, self._policy)
         self._take(plan, due)
-        return any(one.by_breaker for one in plan.withheld) and not plan.is_open
+        return {step.node for step in plan.steps if step.act is Act.ISOLATE}, {one.node for one in plan.withheld if one.by_breaker}
+
+    def _quiet(self, but: set[str]) -> Quiet:
+        """All nodes in service but these, as they count."""
+        loud = _sum(self._counted[name] for name in but if name in self._counted)
+        of_place = {place: size - loud.places.get(place, 0) for place, size in self._all.places.items()}
+        return Quiet(self._all.serving - loud.serving, of_place,
+                     {rail: size - loud.rails.get(rail, 0) for rail, size in self._all.rails.items()})
 
     def _past(self, name: str, now: float) -> Past:
         theirs = tuple(OpenCordon(deed.id, deed.backend, deed.why, deed.began, None) for deed in self._record.deeds.get(name, ())
@@ -220,31 +202,17 @@ class _Replay:
         self._withheld |= {(one.node, self._verdicts[one.node].began) for one in plan.withheld if one.by_breaker}
 
 
-def changes(record: Record) -> dict[str, list[float]]:
-    """By node the stored times at which something of what is known of it changed."""
-    found: dict[str, list[float | None]] = defaultdict(list)
-    for name, rows in record.problems.items():
-        found[name] += [time for row in rows for time in (row.problem.began, row.problem.ended)]
-    for name, seats in record.seats.items():
-        found[name] += [time for seat in seats for time in (seat.began, seat.ended)]
-    for name, states in record.states.items():
-        found[name] += [was.began for was in states]
-    for name, boots in record.boots.items():
-        found[name] += boots
-    for name, looks in record.looks.items():
-        found[name] += [time for time, _, _ in looks]
-    for name, repairs in record.repairs.items():
-        found[name] += [one.time for one in repairs]
-    for name, rmas in record.rmas.items():
-        found[name] += [time for rma in rmas for time in (rma.opened, rma.shipped, rma.returned)]
-    for name, leases in record.leases.items():
-        found[name] += [time for began, ended, _ in leases for time in (began, ended)]
-    for name, silences in record.silences.items():
-        found[name] += [time for one in silences for time in (one.began, one.until, one.ended)]
-    for name, deeds in record.deeds.items():
-        found[name] += [time for deed in deeds for time in _deed(deed)]
-    return {name: [time for time in times if time is not None] for name, times in found.items()}
+def _counted(past: Past) -> Quiet:
+    """One node as it counts."""
+    return Quiet(1, dict.fromkeys(places(past), 1), Counter(rail for _, rail in past.ports.values() if rail))
 
 
-def _deed(deed: Deed) -> tuple[float, float | None]:
-    return deed.began, deed.ended
+def _sum(counted: Iterable[Quiet]) -> Quiet:
+    serving = 0
+    of_place: Counter[tuple[str, str]] = Counter()
+    rails: Counter[str] = Counter()
+    for one in counted:
+        serving += one.serving
+        of_place.update(one.places)
+        rails.update(one.rails)
+    return Quiet(serving, of_place, rails)

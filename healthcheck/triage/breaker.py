@@ -17,7 +17,7 @@ class Breaker:
 
     def __init__(self, fleet: Fleet, policy: BreakerPolicy, as_one: int = 1) -> None:
         self._policy = policy
-        serving = sum(past.in_service for past in fleet.nodes)
+        serving = fleet.quiet.serving + sum(past.in_service for past in fleet.nodes)
         self.limit = min(policy.number, max(policy.least, int(policy.percent * serving / 100)))
         since = fleet.now - policy.hours * 3600
         recent = [one.node for one in fleet.isolated if one.time > since]

@@ -21,7 +21,7 @@ def ours(fleet: Fleet, policy: Policy) -> tuple[list[Incident], frozenset[str]]:
     Rules that the same nodes cannot measure are one incident.
     """
     unmeasured: dict[str, list[str]] = defaultdict(list)
-    service = 0
+    service = fleet.quiet.serving
     for past in fleet.nodes:
         if not past.in_service:
             continue

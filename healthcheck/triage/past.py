@@ -152,10 +152,19 @@ class Isolated:
 
 
 @dataclass(frozen=True)
+class Quiet:
+    """Nodes in service of which nothing needs to be said: how many, how many of each place by kind and name, and ports by rail."""
+
+    serving: int = 0
+    places: Mapping[tuple[str, str], int] = field(default_factory=lambda: MappingProxyType({}))
+    rails: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
 class Fleet:
-    """All nodes, at one time. `isolated` are triage's new isolations within the breaker's window; `open_since` is when the breaker opened,
-    None while it is closed. `since` is when what the store remembers of faults begins. `incidents` are those that are open, and those that
-    ended within the policy's windows; the next new one gets the number `next_incident`."""
+    """All nodes, at one time; `quiet` are those that are only counted. `isolated` are triage's new isolations within the breaker's window;
+    `open_since` is when the breaker opened, None while it is closed. `since` is when what the store remembers of faults begins. `incidents`
+    are those that are open, and those that ended within the policy's windows; the next new one gets the number `next_incident`."""
 
     now: float
     nodes: tuple[Past, ...]
@@ -165,3 +174,4 @@ class Fleet:
     since: float = float("inf")
     incidents: tuple[Known, ...] = ()
     next_incident: int = 1
+    quiet: Quiet = Quiet()
