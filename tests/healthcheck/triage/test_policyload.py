@@ -175,6 +175,12 @@ MISTAKES = [
     ("breaker: {domains: {leave: 3}}\n", "policy.yaml:1:21: breaker: domains: unknown key 'leave'; did you mean 'leaf'?"),
     ("breaker: {domains: {rack: 0}}\n", "policy.yaml:1:27: breaker: domains: rack: expected a whole number from 1 to 100000, or null, got 0"),
     ("breaker: {domains: [rack]}\n", "breaker: domains: expected a map of rack, leaf, power, nvlink_domain; got a list"),
+    ("incidents: {at_least: 1}\n", "policy.yaml:1:23: incidents: at_least: expected a whole number from 2 to 100000, got 1"),
+    ("incidents: {share: 101}\n", "incidents: share: expected a number from 0 to 100, got 101"),
+    ("incidents: {likelyhood: 5}\n", "policy.yaml:1:13: incidents: unknown key 'likelyhood'; did you mean 'likelihood'?"),
+    ("incidents: {leaf: {owner: me}}\n", "policy.yaml:1:27: incidents: leaf: owner: expected one of user, operator, network, datacentre, vendor, got 'me'"),
+    ("incidents: {leaf: {isolates: 1}}\n", "policy.yaml:1:30: incidents: leaf: isolates: expected true or false, got 1"),
+    ("incidents: {leaf: network}\n", "policy.yaml:1:19: incidents: leaf: expected a map of owner, isolates; got 'network'"),
     ("wedged: !!python/object/apply:os.system [echo]\n", "unknown tag"),
     ("wedged: {sweeps: !!python/object/apply:os.system [echo]}\n", "unknown tag"),
 ]
