@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from simulation.memory import EPOCH, Memory, clock
+from simulation.rates import REMEMBERED
 
 from healthcheck.outcome import Repair, Severity
 from healthcheck.ruleset import load_ruleset
@@ -42,7 +43,7 @@ class Deciding(Protocol):
 
     def patience(self, rule: str) -> int: ...
     def decide(self, now: int) -> Deeds: ...
-    def ask(self, node: int, visits: int) -> Repair | None: ...
+    def ask(self, node: int) -> Repair | None: ...
     def given_back(self, node: int) -> None: ...
     def close_breaker(self) -> None: ...
     def incidents(self) -> list[Known] | None: ...
@@ -56,6 +57,8 @@ class Simple:
     def __init__(self, name: str, sweeps: int, memory: Memory, policy: Policy) -> None:
         self.name = name
         self._sweeps, self._memory, self._policy = sweeps, memory, policy
+        self._now = 0
+        self._asked: dict[int, list[int]] = {}
         self._held: dict[int, list[str]] = {}       # with the rules for which
 
     def patience(self, rule: str) -> int:
@@ -64,15 +67,18 @@ class Simple:
 
     def decide(self, now: int) -> Deeds:
         """No breaker, no history, no neighbours."""
+        self._now = now
         found = [node for node, here in self._memory.shown.items() if node not in self._held
                  and any(now - shown.began + 1 >= self._sweeps for shown in here.values())]
         self._held.update((node, [rule for rule, _ in self._memory.shown[node]]) for node in found)
         return Deeds(tuple((node, False, 0) for node in found), ())
 
-    def ask(self, node: int, visits: int) -> Repair | None:
-        """What the policy says of such faults by themselves, and one rung more at each visit of the same isolation, up to an inspection."""
+    def ask(self, node: int) -> Repair | None:
+        """What the policy says of such faults by themselves, and one rung more for each visit that people remember, up to an inspection."""
+        before = [time for time in self._asked.get(node, ()) if self._now - time < REMEMBERED]
+        self._asked[node] = [*before, self._now]
         rung = max(_RUNGS.index(_alone(self._policy, rule)) for rule in self._held[node])
-        return _RUNGS[max(rung, min(rung + visits, _RUNGS.index(Repair.INSPECT)))]
+        return _RUNGS[max(rung, min(rung + len(before), _RUNGS.index(Repair.INSPECT)))]
 
     def given_back(self, node: int) -> None:
         """People did it."""
@@ -168,7 +174,7 @@ class Triage:
             self._known[one.id] = Known(one.id, one.kind, one.cause, one.symptoms, one.owner.value, one.why, one.likelihood, one.began,
                                         plan.now, tuple(sorted(members, key=lambda member: (member.began, member.node))))
 
-    def ask(self, node: int, visits: int) -> Repair | None:
+    def ask(self, node: int) -> Repair | None:
         """What the verdict says; nothing while an open incident names the node, or where it has only to show that it is well."""
         verdict = self._said.get(node)
         if verdict is None or verdict.incident or node in self._named:

@@ -37,6 +37,7 @@ RACK, LEAF, POWER, RAILS = 8, 32, 64, 8     # nodes in each; every node has a po
 TAKE = (2.0, 0.25)              # until somebody takes a ticket
 LASTS = {Repair.RESTART_SERVICE: (0.25, 0.25), Repair.RESET_GPU: (0.25, 0.25), Repair.REBOOT: (0.5, 0.25), Repair.INSPECT: (8.0, 1.0),
          Repair.REPLACE: (120.0, 24.0)}
+REMEMBERED = WEEK               # people without triage remember their visits to a node for so long; assumption
 AGAIN = 12.0                    # until a fault that the repair did not reach shows again
 UNTIL_CLOSED = (1.0, 0.25)      # until a person closes the breaker
 LEAF_LASTS = (4.0, 0.5)         # a leaf switch's outage; assumption

@@ -50,7 +50,7 @@ class Site:
         self._troubles: dict[int, _Trouble] = {}
         self._in: dict[int, set[int]] = defaultdict(set)        # node -> the events that hit it now
         self.held: dict[int, int] = {}                          # node -> which isolation of it this is
-        self._visits: dict[int, int] = {}
+        self._visited: set[int] = set()
         self._working: set[int] = set()
         self._inspected: set[int] = set()                       # held, and an inspection found nothing
         self._cured: set[int] = set()
@@ -193,7 +193,7 @@ class Site:
     def _isolate(self, node: int, evict: bool, incident: int) -> None:
         self._number += 1
         self.held[node] = self._number
-        self._visits[node] = 0
+        self._visited.discard(node)
         self._inspected.discard(node)
         self.tally.turn(node, HELD, on=True, now=self._now)
         self.jobs.close(node, self._now, evict=evict)
@@ -226,15 +226,15 @@ class Site:
         """Somebody comes. Whoever has inspected a node and found nothing leaves it alone until it has a fault of its own."""
         if self.held.get(node) != isolation:
             return
-        if self._visits[node] and self._given_back(node):
+        if node in self._visited and self._given_back(node):
             return
-        deed = self._policy.ask(node, self._visits[node])
+        deed = self._policy.ask(node)
         if deed is None or deed is Repair.WATCH or (node in self._inspected and node not in self._troubles):
             self._at(self._now + (HOUR if self._policy.trusts else _LOOK_AGAIN), self._visit, node, isolation)
             return
         self.counts.visits += 1
         self.counts.needless += node not in self._troubles
-        self._visits[node] += 1
+        self._visited.add(node)
         self._work(node, isolation, deed)
 
     def _work(self, node: int, isolation: int, deed: Repair) -> None:
