@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from healthcheck.outcome import Status
+from healthcheck.replay.compare import compare
 from healthcheck.replay.rebuild import window
 from healthcheck.replay.record import read
 from healthcheck.replay.run import Imagined, run
@@ -18,9 +23,10 @@ from healthcheck.store.sweeps import Sweep, record
 from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import make
-from healthcheck.triage.policy import Policy
+from healthcheck.triage.policy import Isolation, Policy
 from provisioning import triage as doing
 from provisioning.cordon import cordon, uncordon
+from tests.command import muster
 from tests.provisioning.test_triage_stateful import policy
 from tests.provisioning.triageworld import HOUR, NODES, RULES, Machine, Memory
 
@@ -111,7 +117,7 @@ EVENTS = st.tuples(
 ROUNDS = st.lists(st.tuples(st.lists(EVENTS, max_size=3), st.booleans(), st.sampled_from([0, 0, 0, 0.5, 3, 13])), max_size=25)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(ROUNDS)
 def test_the_policy_that_was_in_force_does_again_what_it_did(rounds: list[tuple[list[tuple[str, str]], bool, float]]) -> None:
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder), make=True) as store:
@@ -119,3 +125,51 @@ def test_the_policy_that_was_in_force_does_again_what_it_did(rounds: list[tuple[
         for events, bringup, hours in rounds:
             world.round(events, bringup=bringup, hours=hours)
         assert told(world.replayed(policy())) == world.did()
+
+
+def test_replaying_nothing_is_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        assert World(store).replayed(policy()) == Imagined((), (), 0, 0)
+
+
+def test_a_policy_that_waits_isolates_later_and_the_hours_say_so(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        world = World(store)
+        for events in ([], [("kernel-xid", "n1")], [], [], [], [("heals", "n1")], [], [], []):
+            world.round(events)
+        ((node, began, ended),) = world.did()
+        # Sweeps every ten minutes, and a few seconds for events and triage: it failed at the second, and two clean looks followed the sixth.
+        slower = replace(policy(), kinds=tuple(replace(kind, confirm=4) for kind in policy().kinds))
+        (hold,) = world.replayed(slower).holds
+        assert ended is not None
+        assert (hold.node, hold.began - began, hold.ended) == (node, 3 * (EVERY + 5), ended)
+        never = replace(policy(), kinds=tuple(replace(kind, isolation=Isolation.NONE) for kind in policy().kinds))
+        assert world.replayed(never).holds == ()
+        record_ = read(store, "bringup", 0)
+        found = compare(record_, world.replayed(slower), NODES, BEGIN, world.now)
+        assert [(pair.node, pair.same) for pair in found.pairs] == [("n1", False)]
+        assert found.was.node_hours - found.would.node_hours == pytest.approx(3 * (EVERY + 5) / HOUR)
+        assert (found.would.isolations, found.would.returns, found.was.isolations, found.was.returns) == (1, 1, 1, 1)
+        same = compare(record_, world.replayed(policy()), NODES, BEGIN, world.now)
+        assert [pair.same for pair in same.pairs] == [True] and same.would.node_hours == pytest.approx(same.was.node_hours)
+
+
+def test_it_is_printed_as_text_and_json_and_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "muster.yaml").write_text("version: 1\nnodes:\n  n[1-8]: {}\n")
+    with opened(tmp_path / "state", make=True) as store:
+        world = World(store)
+        world.now = time.time() - 7 * HOUR
+        for events in ([], [("kernel-xid", "n1")], [], [("heals", "n1")], [], [], []):
+            world.round(events)
+        before = list(store._connection.iterdump())
+        said = muster("triage", "--replay", "--since", "1d", home=tmp_path)
+        assert (said.returncode, said.stderr) == (0, "")
+        assert "no difference" in said.stdout and "the same: 1 isolation of n1" in said.stdout
+        (tmp_path / "draft.yaml").write_text("faults:\n- {id: gpu-error, isolation: none, repair: watch}\n")
+        told_ = json.loads(muster("triage", "--replay", "--policy", "draft.yaml", "--format", "json", home=tmp_path).stdout)
+        assert (told_["schema"], told_["would"]["isolations"], told_["was"]["isolations"]) == ("muster.replay/1", 0, 1)
+        assert [(each["node"], each["would"]) for each in told_["differences"]] == [("n1", None)]
+        assert list(store._connection.iterdump()) == before
+    for words in (("--replay", "--apply"), ("--since", "1d"), ("--policy", "draft.yaml")):
+        wrong = muster("triage", *words, home=tmp_path)
+        assert wrong.returncode == 2 and "--replay" in wrong.stderr and "Traceback" not in wrong.stderr
