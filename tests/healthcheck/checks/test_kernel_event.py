@@ -11,7 +11,7 @@ from healthcheck.assess import Assessment
 from healthcheck.baseline.book import KernelRules
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.fold import fold
-from healthcheck.baseline.model import MOST_DISTINCT, Baseline, Entry, Known, Line, Phase, Scope
+from healthcheck.baseline.model import MOST_DISTINCT, Baseline, Entry, Known, Line, Scope
 from healthcheck.outcome import NodeReport, NodeState, Origin, Owner, Repair, Result, Severity, Status
 from healthcheck.recording import FileCapture, Outcome, Recording
 from inventory.model import Node
