@@ -63,7 +63,7 @@ def test_what_is_no_known_kind_gets_the_kinds_that_are_and_the_nearest_guess(dat
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("data", [b"", b"\n \n", gzip.compress(b"")])
+@pytest.mark.parametrize("data", [b"", b"\n \n", gzip.compress(b"", mtime=0)])
 def test_an_empty_file_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError, match="is empty"):
         opened_of(data, "nothing.log")
@@ -79,7 +79,7 @@ def test_a_packed_bomb_is_refused_before_it_is_whole(pack: object) -> None:
 
 def test_a_file_of_very_many_packed_members_is_read_in_bounded_time() -> None:
     started = time.process_time()
-    opened = opened_of(gzip.compress(b"x\n") + gzip.compress(b"") * 300_000, "many.gz")
+    opened = opened_of(gzip.compress(b"x\n") + gzip.compress(b"", mtime=0) * 300_000, "many.gz")
     assert time.process_time() - started < 30
     assert opened.caveats
 
