@@ -72,6 +72,8 @@ ONLY: Mapping[str, set[str]] = MappingProxyType({
     # Without NVML no Xid is over, and more is accused, never less.
     "gpu.nvml": {rule for rule in BY_PROBE["gpu.nvml"] if "xid" not in rule},
     "gpu.pci": {"gpu-count"}, "gpu.smi": set(), "host.uptime": {"fleet-boot-time", "host-rebooted"},
+    # The log of the kernel names its kernel itself; the versions only choose a baseline.
+    "host.versions": {rule for rule in BY_PROBE["host.versions"] if not rule.startswith("kernel-")},
     "service.nvidia": set(BY_PROBE["service.nvidia"]) - {"driver-persistence-daemon"},
 })
 
@@ -168,6 +170,7 @@ _READS = {
     "port-count": (), "port-state": ("/state", "/phys_state"), "port-rate": ("/state", "/rate"),
     "port-link-downed": ("/link_downed", "/uevent"),
     "fleet-kernel": ("/osrelease",), "fleet-driver": ("/version",), "kernel-xid": ("/dev/kmsg",), "kernel-hardware-error": ("/dev/kmsg",),
+    **{f"kernel-{name}": ("/dev/kmsg",) for name in ("fault", "trouble", "told", "baseline")},
     **{f"kernel-{name}": ("/dev/kmsg",) for name in ("xid-watch", "xid-job", "xid-repeat", "xid-recovery", "xid-nvlink", "sxid", "sxid-watch")},
     "host-memory": ("/proc/meminfo",), "host-swap": ("/proc/swaps",), "gpu-count": ("/uevent",),
     "filesystem-space": ("/proc/self/mountinfo", "/", "/raid"), "filesystem-inodes": ("/proc/self/mountinfo", "/", "/raid"),

@@ -21,7 +21,7 @@ from tests.testbed.nspawn import Machine, nodes, require_nspawn
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]       # five minutes of systemd
 
 
 @pytest.fixture(scope="module")
