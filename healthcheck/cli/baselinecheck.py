@@ -43,7 +43,8 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
     muster baseline check /dev/kmsg --format json | jq '.nodes[].results[].findings'
     muster baseline check gpu007.dmesg gpu008.dmesg.gz --baseline h100.yaml
 
-    Exit: 0 fine, 1 a warning or critical fault, 2 usage, 3 nothing failed but no baseline fits, or a part could not be seen.
+    Exit: 0 fine, 1 a warning or critical fault, 2 usage, 3 nothing failed but no baseline fits. What of a log could not be
+    seen (its beginning, records that were lost) is said beside what passed.
     """
     from healthcheck import rulesfolder
     from healthcheck.outcome import exit_code

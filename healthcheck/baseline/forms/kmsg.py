@@ -11,14 +11,12 @@ import re
 from healthcheck.baseline.forms.found import Found
 from healthcheck.baseline.forms.unpack import shown
 from healthcheck.baseline.model import LONGEST_LINE, Line, Log
+from healthcheck.facts.kernel import NO_PRIORITY, NO_TIME
 
 RECORD = re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),([^;\n]{0,200});(.*)", re.ASCII)
 _ESCAPED = re.compile(r"(?:\\x[0-9a-f]{2})+")
 _TO_ESCAPE = re.compile(r"[\x00-\x1f\x7f\\]")
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
-# Flags of ours, for logs of other forms: the kernel always knows both.
-NO_TIME = "muster-notime"
-NO_PRIORITY = "muster-nopriority"
 
 
 def read_kmsg(rows: list[str]) -> Found:
