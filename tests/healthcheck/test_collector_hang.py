@@ -45,7 +45,7 @@ def timed(probes: Sequence[Probe], tree: Path, seconds: float = 20.0) -> tuple[R
     return recording, time.monotonic() - began
 
 
-FILES = Probe("files", Kind.FILES, paths=("/sys/a", "/mnt/x", "/sys/z"), each_s=0.3)
+FILES = Probe("files", Kind.FILES, paths=("/sys/a", "/mnt/x", "/sys/z"), each_s=1.0)
 
 
 def test_a_file_that_hangs_costs_its_entry_and_is_left_alone_until_it_is_free(tree: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_file_that_hangs_costs_its_entry_and_is_left_alone_until_it_is_free(tr
         swallowed.clear()
         recording, took = timed([FILES], tree)
         capture = recording.captures["files"]
-        assert not swallowed.is_set() and took < 0.3 + 0.5
+        assert not swallowed.is_set() and took < 1.0 + 0.5
         assert capture.files["/mnt/x"] == FileCapture(Outcome.WEDGED) and SINCE.search(capture.note)
         assert capture.files["/sys/z"] == FileCapture(Outcome.DONE, "z")
     await_none_with(str(tree))
@@ -93,11 +93,11 @@ def test_a_mount_that_hangs_costs_its_entry_and_is_left_alone(tree: Path, dead: 
 
 def test_a_command_that_cannot_be_killed_is_abandoned_named_and_not_started_again(tree: Path) -> None:
     probes = [
-        Probe("cat", Kind.COMMAND, argv=("cat", str(tree / "mnt/x")), seconds=0.4), Probe("echo", Kind.COMMAND, argv=("echo", "fine")),
+        Probe("cat", Kind.COMMAND, argv=("cat", str(tree / "mnt/x")), seconds=2.0), Probe("echo", Kind.COMMAND, argv=("echo", "fine")),
     ]
     with fuse.hung(tree / "mnt") as swallowed:
         recording, took = timed(probes, tree)
-        assert took < 3
+        assert took < 6
         assert recording.captures["cat"].outcome is Outcome.WEDGED and NAMED.search(recording.captures["cat"].note)
         assert recording.captures["echo"].text == "fine\n"
         assert swallowed.is_set()
@@ -106,7 +106,7 @@ def test_a_command_that_cannot_be_killed_is_abandoned_named_and_not_started_agai
         recording, took = timed(probes, tree)
         assert recording.captures["cat"].outcome is Outcome.WEDGED and SINCE.fullmatch(recording.captures["cat"].note)
         assert recording.captures["echo"].text == "fine\n"
-        assert not swallowed.is_set() and took < 0.4
+        assert not swallowed.is_set() and took < 2.0
     await_none_with(str(tree))
     recording, _ = timed(probes, tree)
     assert recording.captures["cat"].outcome is Outcome.DONE and recording.captures["cat"].exit == 1

@@ -21,7 +21,7 @@ from inventory.model import Node
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ.get("PATH", ""))
 
 
-def wait_until(holds: Callable[[], object], seconds: float = 10.0, what: str = "the condition") -> None:
+def wait_until(holds: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
     """Returns once `holds()` is true; fails after `seconds`."""
     end = time.monotonic() + seconds
     while not holds():

@@ -108,7 +108,7 @@ def test_a_node_that_went_down_under_our_cordon_is_not_brought_back_with_it(bed:
 
 
 def test_a_job_that_runs_goes_on_and_the_next_one_does_not_start(bed: Slurm, tmp_path: Path) -> None:
-    wait_until(lambda: bed.states()["gpu005"] == "idle", what="an idle node")
+    wait_until(lambda: bed.states()["gpu005"].rstrip("*") == "idle", what="an idle node")
     bed.ask("sbatch", "-p", "main", "-o", "/dev/null", "-w", "gpu005", "--wrap", "sleep 600")
     wait_until(lambda: state(bed, "gpu005") in ("allocated", "mixed"), what="the job")
     assert muster(bed, tmp_path, "cordon", "gpu005", "--reason", "later")[0] == 0

@@ -84,7 +84,7 @@ def test_each_step_of_a_reboot_shows_our_mark_and_the_node_is_held_by_us_afterwa
     assert settle_reboots(store, slurm, time.time) == []
     assert [(line.action, line.outcome) for line in lines(store)] == [("cordon", "cordoned"), ("reboot", "rebooted, and held still as muster#1")]
     assert uncordon(store, slurm, ["gpu001"], "", "me", time.time)[0].said == "muster#1 is released"
-    wait_until(lambda: bed.states()["gpu001"] == "idle", what="an idle node")
+    wait_until(lambda: shown(bed, "gpu001")[0] == "IDLE", what="an idle node")
 
 
 @pytest.mark.parametrize("theirs", ["bad DIMM", "muster: looks like ours", "muster#7: of another store"])
