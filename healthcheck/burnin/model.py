@@ -1,0 +1,201 @@
+"""What a burn-in speaks of: who takes part, what is run, what came back, who is accused. Frozen values, JSON in and out elsewhere.
+
+A task is one piece of work that ranks do together (or each alone), on seats; a stage is a round of tasks that run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+
+class Kind(Enum):
+    """What the ranks of a task do. All but `ALLREDUCE` are done by each rank for itself."""
+
+    KNOWN = "known"             # integer GEMM whose answer is known, exact in every precision
+    RANDOM = "random"           # random-float GEMM: equal to itself again and again, and to its equals by checksum
+    MEMORY = "memory"           # patterns written over most of the memory, held, and read back
+    RATE = "rate"               # GEMM rate, with clock, power, temperature and throttle reasons sampled meanwhile
+    COPY = "copy"               # host to device and back
+    ALLREDUCE = "allreduce"     # owner-coded all-reduce among all seats of the task, verified exactly, each iteration
+
+
+class Stage(Enum):
+    """The stages, in the order in which they run."""
+
+    NODE = "node"                   # each node alone, all kinds but those between nodes
+    RAIL = "rail"                   # each node alone, each rail through its own NIC
+    LEAF_PAIRS = "leaf-pairs"       # pairs in a leaf (or NVLink domain): two rounds
+    LEAF_CONFIRM = "leaf-confirm"   # suspects once more, each with a proven node
+    CROSS_PAIRS = "cross-pairs"     # pairs across leaves: four rounds
+    ALL = "all"                     # all nodes, several ring orders
+    BISECT = "bisect"               # parts of them, by leaf, where only scale shows a failure
+    SOAK = "soak"                   # all nodes, for hours
+
+
+@dataclass(frozen=True)
+class Rail:
+    """One NIC that takes part: its number, PCI address in full form, and its leaf (None: not said)."""
+
+    number: int
+    address: str
+    leaf: str | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """One node that takes part, as the inventory and its SKU describe it. `gpus` is how many it has to have.
+
+    `leaf` is the switch, or the set of switches joined by "+", that its rails hang on; nodes with equal leaves are neighbours.
+    `domain` is its NVLink domain, `power` its power domain, `watts` what it draws at most (None: not known).
+    """
+
+    node: str
+    gpus: int
+    sku: str | None = None
+    leaf: str | None = None
+    domain: str | None = None
+    power: str | None = None
+    watts: float | None = None
+    rails: tuple[Rail, ...] = ()
+
+
+@dataclass(frozen=True, order=True)
+class Seat:
+    """Where one rank sits: a node, and which of its GPUs (from 0, in the order of PCI addresses)."""
+
+    node: str
+    gpu: int
+
+    def __str__(self) -> str:
+        return f"{self.node}:{self.gpu}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work. Rank r sits on seats[r]; `seconds` is after when it is given up, whatever happens.
+
+    `params` are what its kind needs (see `healthcheck.burnin.params`); `environment` is set for its ranks, over what is scrubbed.
+    """
+
+    id: str
+    stage: Stage
+    kind: Kind
+    seats: tuple[Seat, ...]
+    seconds: float
+    params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Its nodes, each once, in the order of their first ranks."""
+        return tuple(dict.fromkeys(seat.node for seat in self.seats))
+
+
+class End(Enum):
+    """How a rank's part in a task ended."""
+
+    DONE = "done"           # it reported
+    EXIT = "exit"           # its process ended by itself, without a report
+    SIGNAL = "signal"       # its process was ended by a signal that muster did not send
+    RAISED = "raised"       # it reported an exception: of its own, or because others went away
+    CALLED_OFF = "called off"   # muster ended it, because the task had failed elsewhere or its time was over
+    NEVER = "never"         # it never said that it was there
+    LOST = "lost"           # its node's agent went away
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a rank was when last heard of: main loop's iteration and phase, and what the kernel says of its process.
+
+    `moved` is when (iteration, phase) last changed, `alive` when its helper thread last ticked, in seconds of the head's clock, None
+    for never. `state` is the letter of /proc/PID/stat (R S D T Z), "" where it could not be read.
+    """
+
+    iteration: int = -1
+    phase: str = ""
+    moved: float | None = None
+    alive: float | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Wrong data as one rank saw it in one iteration: how many elements, and whose they are by their owner's code.
+
+    `owners` are ranks, sorted, at most 16 of them; `own_input` is whether the rank's own send buffer, looked at again, was wrong too.
+    """
+
+    iteration: int
+    count: int
+    owners: tuple[int, ...] = ()
+    own_input: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one rank says of its part: how it ended, its figures by name (see `healthcheck.burnin.figures`), and wrong data.
+
+    `checksums` are exact results that equals must share, by name. `facts` are versions, device and serial, and what proves RDMA.
+    `code` is the exit code or the signal's number; `error` one line, foreign text already cleaned.
+    """
+
+    seat: Seat
+    end: End
+    figures: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    checksums: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    wrong: tuple[Wrong, ...] = ()
+    wrong_total: int = 0
+    facts: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    code: int | None = None
+    error: str = ""
+    last: Progress = Progress()
+
+
+class Object(Enum):
+    """What can be accused."""
+
+    GPU = "gpu"             # "gpu003:5"
+    NODE = "node"           # "gpu003"
+    RAIL = "rail"           # "gpu003/rail2"
+    LEAF = "leaf"           # "leaf07"
+    PAIR = "pair"           # "gpu003 - gpu017"
+    UNEXPLAINED = "unexplained"     # the task or stage that failed
+
+
+@dataclass(frozen=True)
+class Accusation:
+    """Who is guilty of what, by which tests. `fault` is a word of the table in `healthcheck.burnin.faults`; `why` one line for people.
+
+    `tests_for` and `tests_against` are ids of tasks, with what each showed.
+    """
+
+    object: Object
+    name: str
+    fault: str
+    why: str
+    tests_for: tuple[str, ...] = ()
+    tests_against: tuple[str, ...] = ()
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What came of one task: a report of every seat, who is to blame by watching alone, and from when to when (head's clock).
+
+    `named_after` is how many seconds after the trouble's first sign the culprit was named; None where nobody was.
+    """
+
+    task: Task
+    reports: tuple[Report, ...]
+    accusations: tuple[Accusation, ...] = ()
+    began: float = 0.0
+    ended: float = 0.0
+    named_after: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether every seat reported: only then do its figures count."""
+        return len(self.reports) == len(self.task.seats) and all(report.end is End.DONE for report in self.reports)
