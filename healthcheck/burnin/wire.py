@@ -1,0 +1,236 @@
+"""What the head's key server and a node's agent and ranks say to each other, and how: frames, proofs, and the node's end of a connection.
+
+Pure standard library and Python 3.8: `healthcheck.burnin.program` joins it into the text that runs on nodes. A frame is four bytes of
+length, big-endian, and that many bytes of JSON. The server opens with {"challenge"}; the client answers who it is, with a proof that it
+knows the token, and a challenge of its own; the server's {"welcome": proof} ends the greeting. What is said is authenticated at its
+beginning and not encrypted: the token keeps out whoever else can reach the port, not somebody who sits on the path between.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import selectors
+import socket
+import struct
+import threading
+import time
+from typing import Any
+
+MOST_FRAME = 8 * 1024 * 1024
+MOST_KEY = 512
+MOST_VALUE = 1024 * 1024
+MOST_VALUES = 64 * 1024 * 1024
+# In the order in which a rank goes through them; progress is (iteration, place in this list).
+PHASES = ("start", "join", "wait", "setup", "warm", "compute", "send", "verify", "report")
+AGENT = "agent"
+RANK = "rank"
+BEAT_S = 1.0        # an agent says something at least this often
+RANKS_S = 0.5       # and this often, while a task runs, where its ranks are
+# The word on the agent's command line that tells it its name in the inventory: "node=gpu003".
+NODE_WORD = "node="
+
+_LENGTH = struct.Struct(">I")
+_SPARE_S = 10.0     # what an answer may take beyond the time that its question asked for
+
+
+class Garbled(Exception):
+    """What came is not what this side understands; the connection is of no more use."""
+
+
+class Refused(Exception):
+    """The other side answered, and said no; the text is its word for why ("timeout", "too large" ...)."""
+
+
+def packed(message: dict[str, Any]) -> bytes:
+    """One message as a frame. Raises Garbled where it is over the limit."""
+    body = json.dumps(message, separators=(",", ":")).encode()
+    if len(body) > MOST_FRAME:
+        raise Garbled("a frame of %d bytes, over the limit of %d" % (len(body), MOST_FRAME))
+    return _LENGTH.pack(len(body)) + body
+
+
+class Frames:
+    """Takes what arrives, in pieces of any size, and gives whole messages. `most` bounds a frame, and may be changed on the way."""
+
+    def __init__(self, most: int = MOST_FRAME) -> None:
+        self.most = most
+        self._have = bytearray()
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """The messages that are whole now. Raises Garbled at the first that is none; those before it are lost with it."""
+        self._have += data
+        found = []
+        at = 0
+        while len(self._have) - at >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(self._have, at)
+            if size > self.most:
+                raise Garbled("a frame of %d bytes, over the limit of %d" % (size, self.most))
+            end = at + _LENGTH.size + size
+            if len(self._have) < end:
+                break
+            found.append(_message(bytes(self._have[at + _LENGTH.size:end])))
+            at = end
+        del self._have[:at]
+        return found
+
+
+def _message(body: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Garbled("a frame that is no JSON") from None
+    if not isinstance(message, dict):
+        raise Garbled("a frame that is no JSON object")
+    return message
+
+
+def proof(token: str, challenge: str, role: str, node: str) -> str:
+    """That who says so knows the token: HMAC-SHA256 over the other side's challenge, its own role, and the node, in hex."""
+    said = "\0".join((challenge, role, node)).encode("utf-8", "surrogatepass")
+    return hmac.new(token.encode(), said, hashlib.sha256).hexdigest()
+
+
+def coded(value: bytes) -> str:
+    """Bytes as they stand in a frame."""
+    return base64.b64encode(value).decode("ascii")
+
+
+def decoded(text: Any) -> bytes:
+    """The bytes of `coded`. Raises Garbled."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, ValueError):
+        raise Garbled("a value that is no base64") from None
+
+
+class Link:
+    """A node's end of a connection. One thread may `receive` while others `send`; `ask` is for connections on which nobody receives.
+
+    After OSError (EOFError is for an orderly end) or Garbled it is of no more use.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._frames = Frames()
+        self._found: list[dict[str, Any]] = []
+        self._sending = threading.Lock()
+        self._asking = threading.Lock()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Says it; waits while the other side does not take it, at most the socket's time."""
+        data = packed(message)
+        with self._sending:
+            self._sock.sendall(data)
+
+    def receive(self, seconds: float | None = None) -> dict[str, Any]:
+        """The next message. Raises TimeoutError when none has come after `seconds`, EOFError when the other side has hung up."""
+        end = None if seconds is None else time.monotonic() + seconds
+        while not self._found:
+            # Not the socket's own time-out: that would cut short what another thread sends, too.
+            if end is not None and not _readable(self._sock, end - time.monotonic()):
+                raise TimeoutError("nothing was said for %.3g s" % (seconds or 0.0))
+            data = self._sock.recv(256 * 1024)
+            if not data:
+                raise EOFError("the head has hung up")
+            self._found += self._frames.feed(data)
+        return self._found.pop(0)
+
+    def ask(self, message: dict[str, Any], seconds: float = 0.0) -> dict[str, Any]:
+        """Says it and returns the answer, which may take `seconds` and a little. Raises Refused with the other side's word."""
+        with self._asking:
+            self.send(message)
+            answer = self.receive(seconds + _SPARE_S)
+        if "error" in answer:
+            raise Refused(str(answer["error"]))
+        return answer
+
+    def close(self) -> None:
+        """Hangs up; whoever waits in `receive` sees the end."""
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self._sock.close()
+
+
+def _readable(sock: socket.socket, seconds: float) -> bool:
+    if sock.fileno() < 0:
+        return True
+    with selectors.DefaultSelector() as selector:
+        selector.register(sock, selectors.EVENT_READ)
+        return bool(selector.select(max(0.0, seconds)))
+
+
+def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.socket:
+    """A connection to the first of these hosts that takes one, each asked for at most its share of `seconds`. Raises OSError."""
+    if not hosts:
+        raise OSError("no address of the head was given")
+    reasons = []
+    end = time.monotonic() + seconds
+    for index, host in enumerate(hosts):
+        share = max(0.5, (end - time.monotonic()) / (len(hosts) - index))
+        try:
+            sock = socket.create_connection((host, port), timeout=share)
+        except OSError as error:
+            reasons.append("%s: %s" % (host, error))
+        else:
+            sock.settimeout(None)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+    raise OSError("cannot reach the head on port %d (%s)" % (port, "; ".join(reasons)))
+
+
+def greeted(sock: socket.socket, role: str, node: str, run: str, token: str, seconds: float = 10.0) -> Link:
+    """The connection after both sides have proved that they know the token. Raises OSError, EOFError, Garbled, Refused."""
+    link = Link(sock)
+    challenge = link.receive(seconds).get("challenge")
+    if not isinstance(challenge, str):
+        raise Garbled("the head did not greet")
+    own = secrets.token_hex(16)
+    link.send({"as": role, "node": node, "run": run, "proof": proof(token, challenge, role, node), "challenge": own})
+    answer = link.receive(seconds)
+    if "error" in answer:
+        raise Refused(str(answer["error"]))
+    if not hmac.compare_digest(str(answer.get("welcome")), proof(token, own, "head", node)):
+        raise Garbled("who answers on the head's port does not know the token")
+    return link
+
+
+class Keys:
+    """The keys of one task, as its ranks see them: what torch.distributed.Store asks of a store, and nothing of torch."""
+
+    def __init__(self, link: Link, task: str) -> None:
+        self._link = link
+        self._task = task + "/"
+
+    def set(self, key: str, value: bytes) -> None:
+        """From now on the key has this value."""
+        self._link.ask({"op": "set", "key": self._task + key, "value": coded(value)})
+
+    def get(self, key: str, seconds: float) -> bytes:
+        """The key's value, as soon as it has one. Raises Refused("timeout")."""
+        return decoded(self._link.ask({"op": "get", "key": self._task + key, "seconds": seconds}, seconds).get("value"))
+
+    def add(self, key: str, amount: int) -> int:
+        """Adds to a number (0 where there is none yet); the sum. As a value it is decimal text."""
+        return int(self._link.ask({"op": "add", "key": self._task + key, "amount": amount})["number"])
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether all of them have a value."""
+        return bool(self._link.ask({"op": "check", "keys": [self._task + key for key in keys]})["yes"])
+
+    def wait(self, keys: list[str], seconds: float) -> None:
+        """Returns when all of them have a value. Raises Refused("timeout")."""
+        self._link.ask({"op": "wait", "keys": [self._task + key for key in keys], "seconds": seconds}, seconds)
+
+    def delete(self, key: str) -> bool:
+        """Whether there was such a key; there is none afterwards."""
+        return bool(self._link.ask({"op": "delete", "key": self._task + key})["yes"])
+
+    def count(self) -> int:
+        """How many keys the task has."""
+        return int(self._link.ask({"op": "count", "key": self._task})["number"])
