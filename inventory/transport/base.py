@@ -60,12 +60,18 @@ class Program:
 
     `nonce` marks every line of ours in the output, so that noise from rc files and hostile text cannot be taken for it.
     Extras are sent only when the program asks (`want NAME`): the NVML binding goes to nodes that have an NVIDIA device.
+    `words` are for single nodes, by name, where what one is to be told is not what the others are.
     """
 
     nonce: str
     loader: str
     payload: bytes
     extras: Mapping[str, bytes] = field(default_factory=dict)
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def told(self, node: Node) -> tuple[str, ...]:
+        """The words on its command line on this node: those of the node itself, then its own among `words`."""
+        return (*node.words, *self.words.get(node.name, ()))
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def _visit(job: Job, program: Program, limits: Limits) -> bytes | Failure:
     dialogue = Dialogue(program, limits, python=node.python, become=become, shell=False)
     job.task.step(limits.login_s, dialogue.timed_out)
     words = (*(("sudo", "-n", "--") if become else ()), node.python, "-I", "-S", "-c", program.loader, program.nonce)
-    process = _start([*words, *node.words])
+    process = _start([*words, *program.told(node)])
     try:
         converse(job, dialogue, process, limits)
     finally:

@@ -153,7 +153,7 @@ class Visit:
         node = job.node
         dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become,
                             by_hand=shlex.join(["ssh", *_given(node), node.name]))
-        command = shell_command(self._program, node.python, become=node.become, words=node.words)
+        command = shell_command(self._program, node.python, become=node.become, words=self._program.told(node))
         if master is not None and Path(master).exists():
             self._share(job, dialogue, master, command)
         else:

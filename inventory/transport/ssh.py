@@ -126,7 +126,7 @@ class Sweep:
         return Dialogue(self._program, self._limits, python=node.python, become=node.become, by_hand=by_hand(target))
 
     def _converse(self, link: Link, dialogue: Dialogue, job: Job, target: Target, route: Route, *, again: bool = False) -> None:
-        command = shell_command(self._program, job.node.python, become=job.node.become, words=job.node.words)
+        command = shell_command(self._program, job.node.python, become=job.node.become, words=self._program.told(job.node))
         if link.converse(command, dialogue, job, self._limits, keep=self._kept is not None, again=again) and self._kept is not None:
             self._kept.give(target, route, link)
 

@@ -95,6 +95,13 @@ def test_many_nodes_answer_each_for_itself(any_way: Way, plain_sshd: Sshd) -> No
     assert {name: reply.body for name, reply in replies.items()} == {f"n{number}": b"well" for number in range(12)}
 
 
+def test_a_word_for_one_node_reaches_that_node_and_no_shell(any_way: Way, plain_sshd: Sshd) -> None:
+    told = {"n0": ("node=n0; echo $HOME 'x\"*",)}
+    program = replace(speaker("answer(repr(sys.argv[2:]).encode())"), words=told)
+    replies = any_way.sweep([plain_sshd.node("n0"), plain_sshd.node("n1", unread=("mlx5_1",))], program)
+    assert {name: reply.body for name, reply in replies.items()} == {"n0": repr([*told["n0"]]).encode(), "n1": b"['without=mlx5_1']"}
+
+
 def test_a_large_answer_and_a_large_extra_pass_while_standard_error_is_flooded(any_way: Way, plain_sshd: Sshd) -> None:
     extra = os.urandom(1 << 20) * 3
     program = speaker("""
