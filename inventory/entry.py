@@ -22,6 +22,7 @@ _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.
 # A name or an address of a network device, or a pattern of them, and how many a node may have.
 _DEVICE = re.compile(r"[A-Za-z0-9*?][A-Za-z0-9_.:*?-]{0,63}")
 _MOST_UNREAD = 64
+_MOST_WORDS = 64
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -44,7 +45,7 @@ class Given(NamedTuple):
     mark: Mark
 
 
-Key = str | tuple[str, str]     # a node's key, or (labels or ports, key within)
+Key = str | tuple[str, str]     # a node's key, or (labels, ports or burnin, key within)
 Values = dict[Key, Given]
 
 
@@ -138,10 +139,10 @@ class EntryReader:
             "bmc": self._bmc,
             "unread": _unread,
         }
-        self._keys = (*self._readers, "become", "ports", "labels")
+        self._keys = (*self._readers, "become", "ports", "labels", "burnin")
 
     def entry(self, found: LocatedMap) -> Values:
-        """The checked values of one entry; those of labels and ports one by one."""
+        """The checked values of one entry; those of labels, ports and burnin one by one."""
         check_keys(found, self._keys, "an entry for nodes")
         values: Values = {}
         for key, value in found.items():
@@ -155,6 +156,8 @@ class EntryReader:
                 values.update(_labels(spot))
             elif key == "ports":
                 values.update(_ports(spot))
+            elif key == "burnin":
+                values.update(_burnin(spot))
             else:
                 values[key] = Given(self._readers[key](spot), found.key_marks[key])
         return values
@@ -296,6 +299,27 @@ def _ports(spot: _Spot) -> Values:
             raise InventoryError(f"duplicate key: port {address} stands at {values['ports', address].mark} already", mark)
         values["ports", address] = Given(_port(spot.within(key)), mark)
     return values
+
+
+def _burnin(spot: _Spot) -> Values:
+    if not isinstance(spot.value, LocatedMap):
+        raise spot.wrong("a map with python, ranks, watts")
+    check_keys(spot.value, ("python", "ranks", "watts"), "burnin of a node")
+    readers: dict[str, Callable[[_Spot], Any]] = {
+        "python": _words,
+        "ranks": lambda inner: _whole(inner, 1, 1024, "a number of processes from 1 to 1024"),
+        "watts": lambda inner: float(_whole(inner, 1, 1_000_000, "the watts that the whole node draws at most, such as 10200")),
+    }
+    return {("burnin", key): Given(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
+
+
+def _words(spot: _Spot) -> tuple[str, ...]:
+    """The words of a command; none goes through a shell."""
+    expected = "a program and its words, such as [/opt/torch/bin/python3] or [docker, exec, -i, torch, python3]"
+    found = tuple(item.text(expected) for item in spot.items())
+    if not 0 < len(found) <= _MOST_WORDS or found[0].startswith("-"):
+        raise spot.wrong(expected)
+    return found
 
 
 def _port(spot: _Spot) -> PortPlan:

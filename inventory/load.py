@@ -9,22 +9,23 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from inventory.burninby import read_burnin
 from inventory.cordonby import read_cordon
 from inventory.entry import EntryReader, Key, Values, check_keys, described
 from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
-from inventory.model import Bmc, Inventory, Lifecycle, Node, Privilege, Via
+from inventory.model import Bmc, BurnIn, Inventory, Lifecycle, Node, Privilege, Via
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
 from inventory.text import short
 
 MAX_NAMED = 1_000_000   # names that all entries together may spell out, so that overlapping sets cannot eat the day
 
-_TOP_KEYS = ("version", "cordon", "defaults", "groups", "nodes")
+_TOP_KEYS = ("version", "cordon", "burnin", "defaults", "groups", "nodes")
 
 
 @dataclass(frozen=True)
 class LoadedInventory:
-    """An inventory with, for each node, where each of its values came from; labels and ports as `labels.KEY`, `ports.PCI`."""
+    """An inventory with, for each node, where each of its values came from; those of labels, ports and burnin as `labels.KEY`."""
 
     inventory: Inventory
     origins: Mapping[str, Mapping[str, Mark]]
@@ -35,7 +36,7 @@ def load_inventory(
 ) -> Inventory:
     """The inventory that a file describes; nodes in the file's order, groups expanded.
 
-    An entry for one node refines entries for sets, and both refine `defaults`; labels and ports merge key by key. Names of SKUs
+    An entry for one node refines entries for sets, and both refine `defaults`; labels, ports and burnin merge key by key. Names of SKUs
     and profiles are checked only where the known ones are given. A relative path of a file is taken from the inventory's own
     folder.
     Raises InventoryError: one line with file, line and column, the key, and what was expected.
@@ -75,13 +76,14 @@ def _read(
     _check_version(document, source)
     folder = Path(source).absolute().parent
     cordon = read_cordon(document, folder)
+    burnin = read_burnin(document)
     reader = EntryReader(folder, known_skus, known_profiles)
     defaults = reader.entry(_submap(document, "defaults"))
     written = _groups(_submap(document, "groups"))
     merged = _merge(_submap(document, "nodes"), defaults, Groups(written), reader)
     nodes = {name: _node(name, values) for name, values in merged.items()}
     _check_addresses(nodes, merged)
-    return Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source, cordon), merged
+    return Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source, cordon, burnin), merged
 
 
 def _dotted(key: Key) -> str:
@@ -196,7 +198,7 @@ def _node(name: str, values: Values) -> Node:
         else:
             nested.setdefault(key[0], {})[key[1]] = given.value
     for key, inner in nested.items():
-        plain[key] = MappingProxyType(inner)
+        plain[key] = BurnIn(**inner) if key == "burnin" else MappingProxyType(inner)
     return Node(name, **plain)
 
 

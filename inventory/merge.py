@@ -23,7 +23,7 @@ from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, Por
 from inventory.nodeset import fold
 from inventory.place import MAX_KEY, NOTHING, Path, Want, change, sets_of
 
-_NESTED = ("labels", "ports")       # their keys merge one by one
+_NESTED = ("labels", "ports", "burnin")       # their keys merge one by one
 _LISTS = ("leaf", "unread", "identity_file", "known_hosts_file")
 _COMMON = ("user", "port", "transport", "privilege", "identity_file", "known_hosts_file", "proxy_jump", "python")     # ways to log in
 _GIVEN_AT = re.compile(r" \(given at [^)]*\)")

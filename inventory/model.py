@@ -67,6 +67,17 @@ class Bmc:
 
 
 @dataclass(frozen=True)
+class BurnIn:
+    """How a node takes part in burn-in. `python` starts a Python that has torch, () for the node's own; `ranks` is how many processes take
+    part where that is not one per GPU of its SKU; `watts` is what the whole node draws at most.
+    """
+
+    python: tuple[str, ...] = ()
+    ranks: int | None = None
+    watts: float | None = None
+
+
+@dataclass(frozen=True)
 class Node:
     """One machine. `name` is its identity; a field that is None was not given, and ssh_config or a default decides.
 
@@ -96,6 +107,7 @@ class Node:
     bmc: Bmc | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     unread: tuple[str, ...] = ()
+    burnin: BurnIn = BurnIn()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -155,6 +167,18 @@ class CordonBy:
 
 
 @dataclass(frozen=True)
+class SiteBurnIn:
+    """What holds for every burn-in of the site: how much power it may draw in all and per power domain, and at which address nodes reach
+    the head. `params` replace parameters of the work by name (see `healthcheck.burnin.params`).
+    """
+
+    max_kw: float | None = None
+    domain_kw: float | None = None
+    head: str | None = None
+    params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
 class Inventory:
     """All nodes in the file's order, and its groups (name -> node names, expanded).
 
@@ -166,6 +190,7 @@ class Inventory:
     groups: Mapping[str, tuple[str, ...]]
     source: str
     cordon: CordonBy | None = None
+    burnin: SiteBurnIn = SiteBurnIn()
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes.values())

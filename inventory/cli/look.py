@@ -17,7 +17,7 @@ import click
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
 from inventory.locate import find_inventory
-from inventory.model import Bmc, CordonBy, Lifecycle, Node, PortPlan
+from inventory.model import Bmc, BurnIn, CordonBy, Lifecycle, Node, PortPlan
 from inventory.nodeset import fold
 from inventory.select import select
 
@@ -130,12 +130,14 @@ def nodes(ctx: click.Context, nodeset: str | None, expand: bool, group: str | No
 
 
 def node_values(node: Node) -> dict[str, Any]:
-    """A node's values as JSON knows them, in the model's order; labels and ports one by one, as `labels.zone`."""
+    """A node's values as JSON knows them, in the model's order; labels, ports and burnin one by one, as `labels.zone`."""
     values: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
         if field.name == "name":
             continue
+        if isinstance(value, BurnIn):
+            value = {key: inner for key, inner in vars(value).items() if inner not in (None, ())}
         if isinstance(value, Mapping):
             values |= {f"{field.name}.{key}": _plain(inner) for key, inner in value.items()}
         else:

@@ -56,7 +56,7 @@ def test_every_key_that_an_inventory_knows_can_be_a_column() -> None:
     with pytest.raises(InventoryError) as caught:
         check_entry(parse_yaml("qqqqqqqq: 1\n", "x"))
     known = set(str(caught.value).partition("known: ")[2].split(", "))
-    assert known == {key for key in csv_.KEYS if "." not in key} - {"name", "groups"} | {"labels", "ports"}
+    assert known == {key for key in csv_.KEYS if "." not in key} - {"name", "groups"} | {"labels", "ports", "burnin"}
 
 
 @pytest.mark.parametrize("text", [

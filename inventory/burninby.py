@@ -1,0 +1,76 @@
+"""The inventory's key `burnin`: what holds for every burn-in of this site.
+
+    burnin: {max_kw: 400}                           # of all nodes that are at work at once
+    burnin: {max_kw: 400, domain_kw: 40}            # and of those in one power domain (a node's `power:`)
+    burnin: {head: 10.1.0.1}                        # where nodes reach this machine
+    burnin: {params: {bytes: 1048576}}              # other sizes and times of the work, by name
+
+A node says under the same key how it takes part: {python: [/opt/torch/bin/python3], ranks: 8, watts: 10200}.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Any
+
+from inventory.entry import check_keys, described, host
+from inventory.errors import InventoryError, Mark
+from inventory.located import LocatedMap
+from inventory.model import SiteBurnIn
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_MOST_KW = 1_000_000
+
+
+def read_burnin(document: LocatedMap) -> SiteBurnIn:
+    """What the key says, nothing where it is not there. Raises InventoryError with the place. Names of `params` are not checked here."""
+    if "burnin" not in document:
+        return SiteBurnIn()
+    found = document["burnin"]
+    if not isinstance(found, LocatedMap):
+        raise InventoryError(f"burnin is {described(found)}, expected a map with max_kw, domain_kw, head, params",
+                             document.value_marks["burnin"])
+    check_keys(found, ("max_kw", "domain_kw", "head", "params"), "burnin")
+    return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found), MappingProxyType(_params(found)))
+
+
+def _kw(found: LocatedMap, key: str) -> float | None:
+    value = found.get(key)
+    if key not in found:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST_KW:
+        raise _wrong(found, key, "a number of kilowatts above 0, such as 400")
+    return float(value)
+
+
+def _head(found: LocatedMap) -> str | None:
+    if "head" not in found:
+        return None
+    value = found["head"]
+    if not isinstance(value, str) or (named := host(value)) is None:
+        raise _wrong(found, "head", "a host name or an IP address at which nodes reach this machine")
+    return named
+
+
+def _params(found: LocatedMap) -> dict[str, Any]:
+    if "params" not in found:
+        return {}
+    params = found["params"]
+    if not isinstance(params, LocatedMap):
+        raise _wrong(found, "params", "a map of parameters by name")
+    for name, value in params.items():
+        if not _NAME.fullmatch(name):
+            raise InventoryError(f"burnin.params: {described(name)} is no name of a parameter", params.key_marks[name])
+        if isinstance(value, bool) or not isinstance(value, (int, float, str)) or len(str(value)) > 256:
+            raise InventoryError(f"burnin.params.{name} is {described(value)}, expected a number or a word", _at(params, name))
+    return dict(params)
+
+
+def _wrong(found: LocatedMap, key: str, expected: str) -> InventoryError:
+    return InventoryError(f"burnin.{key} is {described(found[key])}, expected {expected}", _at(found, key))
+
+
+def _at(found: LocatedMap, key: str) -> Mark:
+    mark: Mark = found.value_marks[key]
+    return mark
