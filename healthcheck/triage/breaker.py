@@ -12,7 +12,7 @@ from healthcheck.triage.policy import BreakerPolicy
 class Breaker:
     """The room that is left in one plan. `opens` says why it opened in it, empty where it did not.
 
-    Up to `as_one` isolations in one incident's name, and a quarter of the nodes in service, are one failure; domains count each.
+    Up to `as_one` isolations in one incident's name, and a quarter of the nodes in service, are one failure, in all and in each domain.
     """
 
     def __init__(self, fleet: Fleet, policy: BreakerPolicy, as_one: int = 1) -> None:
@@ -20,12 +20,14 @@ class Breaker:
         serving = fleet.quiet.serving + sum(past.in_service for past in fleet.nodes)
         self.limit = min(policy.number, max(policy.least, int(policy.percent * serving / 100)))
         since = fleet.now - policy.hours * 3600
-        recent = [one.node for one in fleet.isolated if one.time > since]
         self._as_one = min(as_one, max(1, serving // 4))
-        self._of = Counter(one.incident for one in fleet.isolated if one.time > since and one.incident)
-        self._used = len(recent) - sum(min(count, self._as_one) - 1 for count in self._of.values())
+        self._of: Counter[int] = Counter()
+        self._used = 0
+        self._domains: Counter[tuple[str, str]] = Counter()
         of = {past.node: past for past in fleet.nodes}
-        self._domains = Counter(domain for node in recent if node in of for domain in _domains(of[node]))
+        for one in fleet.isolated:
+            if one.time > since:
+                self._count(one.incident, _domains(of[one.node]) if one.node in of else ())
         self._serving = serving
         self.opens = ""
         self.closes = ""
@@ -38,7 +40,7 @@ class Breaker:
     def take(self, past: Past, *, reserve: bool, incident: int = 0) -> str:
         """Takes the room for one node's isolation; or says why there is none, and opens where that is so for all."""
         window = f"in {self._policy.hours:g} h"
-        free = bool(incident) and 0 < self._of[incident] < self._as_one
+        free = self._free(incident)
         if not free and self._used >= self.limit + (self._policy.reserve if reserve else 0):
             said = f"{self._used} new isolations {window}, and at most {self.limit} are allowed ({self._bound()})"
             if not self.is_open:
@@ -46,16 +48,24 @@ class Breaker:
             return f"the breaker is open: {said}" + (f", with its reserve {self.limit + self._policy.reserve}" if reserve else "")
         if self.is_open and not reserve:
             return "the breaker is open; when the cause is known: muster triage --close-breaker --reason TEXT"
-        for kind, name in _domains(past):
+        for kind, name in () if free else _domains(past):
             most = self._policy.domains.get(kind)
             if most is not None and self._domains[kind, name] >= most:
                 too = f" (incident {incident} is bounded by that, too)" if incident else ""
                 said = f"{self._domains[kind, name]} new isolations {window} in {kind} {name}, at most {most} are allowed"
                 return f"{said}: look at it first{too}"
-        self._used += not free
-        self._of[incident] += bool(incident)
-        self._domains.update(_domains(past))
+        self._count(incident, _domains(past))
         return ""
+
+    def _free(self, incident: int) -> bool:
+        """Whether one more in this incident's name is part of a failure that counts already."""
+        return bool(incident) and 0 < self._of[incident] < self._as_one
+
+    def _count(self, incident: int, domains: Iterable[tuple[str, str]]) -> None:
+        if not self._free(incident):
+            self._used += 1
+            self._domains.update(domains)
+        self._of[incident] += bool(incident)
 
     def _bound(self) -> str:
         policy = self._policy

@@ -142,7 +142,7 @@ class IncidentPolicy:
     likelihood: float = 1000.0
     calm_hours: float = 1.0
     reopen_days: float = 7.0
-    as_one: int = 16
+    as_one: int = 32
     kinds: Mapping[str, IncidentKind] = field(default_factory=lambda: MappingProxyType({}))
 
 

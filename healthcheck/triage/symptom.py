@@ -39,4 +39,4 @@ def _named(rule: str, subject: str) -> str:
 def alike_in(subject: str) -> str:
     """What stays of a subject where everything that only this node has is left out: "GPU 3" and "GPU 5" are both "GPU"."""
     kept = _OWN.sub(lambda found: found.group(1) or "", subject)
-    return " ".join(re.sub(r"[()/:]+", " ", kept).replace(" ,", ",").split()).strip(" ,")[:_LONGEST]
+    return " ".join(re.sub(r"[()/:]+", " ", kept).split()).replace(" ,", ",").strip(" ,")[:_LONGEST].strip(" ,")

@@ -141,19 +141,29 @@ def test_a_rack_that_fails_is_one_incident_isolated_in_its_name_and_comes_back_w
     assert (known.by, known.closed) == ("triage", "all its 8 nodes were well for 1 h") and all(member.ended for member in known.members)
 
 
-def test_its_isolations_are_one_failure_with_the_breaker_and_bounded_by_domain(tmp_path: Path) -> None:
-    policy = replace(POLICY, breaker=BreakerPolicy(number=2, percent=50, hours=1, reserve=0, domains={"rack": 5}))
+def test_its_isolations_are_one_failure_with_the_breaker_in_all_and_in_each_domain(tmp_path: Path) -> None:
+    policy = replace(POLICY, breaker=BreakerPolicy(number=2, percent=50, hours=1, reserve=0, domains={"rack": 2}))
     world = World(tmp_path, policy)
     world.breaks(world.rack(3))
     world.breaks(["n100"], "gpu-count")
     world.sweep(2)
     plan = world.triage()
-    assert len([step for step in plan.steps if step.verdict.incident]) == 5 and ("isolate", "n100") in acts(plan)
-    assert not plan.is_open and {one.node for one in plan.withheld} == set(world.rack(3)[5:])
-    assert all("rack r3" in one.why and "incident 1 is bounded by that, too" in one.why and one.by_breaker for one in plan.withheld)
+    assert len([step for step in plan.steps if step.verdict.incident]) == 8 and ("isolate", "n100") in acts(plan)
+    assert not plan.is_open and plan.withheld == ()
     world.breaks(["n110"], "gpu-count")
     world.sweep(2)
     assert "the breaker is open: 2 new isolations" in next(one.why for one in world.triage().withheld if one.node == "n110")
+
+
+def test_what_is_more_than_one_failure_is_bounded_by_domain(tmp_path: Path) -> None:
+    policy = replace(POLICY, breaker=BreakerPolicy(number=50, percent=50, hours=1, reserve=0, domains={"rack": 3}),
+                     incidents=replace(POLICY.incidents, as_one=4))
+    world = World(tmp_path, policy)
+    world.breaks(world.rack(3))
+    world.sweep(2)
+    plan = world.triage()
+    assert len(plan.steps) == 4 + 2 and not plan.is_open and {one.node for one in plan.withheld} == set(world.rack(3)[6:])
+    assert all("rack r3" in one.why and "incident 1 is bounded by that, too" in one.why and one.by_breaker for one in plan.withheld)
 
 
 def test_more_than_counts_as_one_takes_room_of_its_own(tmp_path: Path) -> None:

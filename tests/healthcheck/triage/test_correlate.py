@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from healthcheck.outcome import Owner
@@ -157,6 +157,7 @@ def test_of_a_subject_stays_what_other_nodes_have_as_well(subject: str, alike: s
     assert alike_in(subject) == alike
 
 
+@example(";\r,;")
 @given(st.text())
 def test_any_subject_gives_some_words_within_bounds(subject: str) -> None:
     assert len(alike_in(subject)) <= 120
