@@ -1,0 +1,213 @@
+"""The keys of the tasks that are open, and who waits for which: no socket, no clock of its own.
+
+A question is answered at once, or kept until what it waits for is there, its time is over, or its task is closed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from healthcheck.burnin.wire import MOST_KEY, MOST_VALUE, MOST_VALUES, Garbled, coded, decoded
+
+LONGEST_S = 24 * 3600.0
+MOST_NUMBER = 2 ** 63
+MOST_KEYS = 262_144         # of one question, and of one task
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What to say to whom."""
+
+    who: Hashable
+    message: dict[str, Any]
+
+
+@dataclass(eq=False)
+class Asked:
+    """A question that waits: for which keys still, and which value is to be told (None: only that they are there)."""
+
+    who: Hashable
+    task: str
+    missing: set[str]
+    until: float
+    value_of: str | None = None
+    over: bool = field(default=False)
+
+
+class Store:
+    """Values by task and key. Everything it is asked comes from nodes: what is no question raises Garbled, what is too large is told so."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, dict[str, bytes]] = {}
+        self._bytes = 0
+        self._waiting: dict[tuple[str, str], dict[Asked, None]] = {}
+        self._of: dict[Hashable, Asked] = {}
+        self._until: list[tuple[float, int, Asked]] = []
+        self._number = itertools.count()
+
+    @property
+    def nearest(self) -> float | None:
+        """When the time of the next question is over, by the clock of `ask`."""
+        while self._until and self._until[0][2].over:
+            heapq.heappop(self._until)
+        return self._until[0][0] if self._until else None
+
+    @property
+    def used(self) -> int:
+        """Bytes of all keys and values."""
+        return self._bytes
+
+    def open(self, task: str) -> None:
+        """From now on this task may have keys."""
+        self._tasks.setdefault(task, {})
+
+    def close(self, task: str) -> list[Answer]:
+        """Its keys are gone; the answers to those who waited for one."""
+        keys = self._tasks.pop(task, {})
+        self._bytes -= sum(_size(key, value) for key, value in keys.items())
+        waiting = [asked for asked in self._of.values() if asked.task == task]
+        return [self._settled(asked, {"error": "the task is over"}) for asked in waiting]
+
+    def values(self, task: str) -> dict[str, bytes]:
+        """All that a task has, by key without the task's name."""
+        return dict(self._tasks.get(task, {}))
+
+    def forget(self, who: Hashable) -> None:
+        """It waits for nothing any more."""
+        asked = self._of.get(who)
+        if asked is not None:
+            self._unlist(asked)
+
+    def overdue(self, now: float) -> list[Answer]:
+        """The answers to those whose time is over."""
+        found = []
+        while (nearest := self.nearest) is not None and nearest <= now:
+            found.append(self._settled(heapq.heappop(self._until)[2], {"error": "timeout"}))
+        return found
+
+    def ask(self, who: Hashable, message: dict[str, Any], now: float) -> list[Answer] | Asked:
+        """Answers to whoever has one now, the asker first; or its question, where that has to wait. Raises Garbled."""
+        op = message.get("op")
+        if op in ("check", "wait"):
+            task, keys = _places(message.get("keys"))
+        else:
+            task, key = _place(message.get("key"))
+            keys = [key]
+        values = self._tasks.get(task)
+        if values is None:
+            return [Answer(who, {"error": "no such task"})]
+        if any(len(key.encode("utf-8", "surrogatepass")) > MOST_KEY for key in keys):
+            return [Answer(who, {"error": f"a key of more than {MOST_KEY} bytes"})]
+        if op == "get":
+            return self._wait(Asked(who, task, {key for key in keys if key not in values}, _until(message, now), keys[0]), values)
+        if op == "wait":
+            return self._wait(Asked(who, task, {key for key in keys if key not in values}, _until(message, now)), values)
+        if op == "set":
+            return self._set(who, task, keys[0], decoded(message.get("value")), {})
+        if op == "add":
+            return self._add(who, task, keys[0], message.get("amount"))
+        if op == "check":
+            return [Answer(who, {"yes": all(key in values for key in keys)})]
+        if op == "count":
+            return [Answer(who, {"number": len(values)})]
+        if op == "delete":
+            gone = values.pop(keys[0], None)
+            self._bytes -= 0 if gone is None else _size(keys[0], gone)
+            return [Answer(who, {"yes": gone is not None})]
+        raise Garbled("no such question")
+
+    def _wait(self, asked: Asked, values: dict[str, bytes]) -> list[Answer] | Asked:
+        if not asked.missing:
+            return [Answer(asked.who, _there(asked, values))]
+        for key in asked.missing:
+            self._waiting.setdefault((asked.task, key), {})[asked] = None
+        self._of[asked.who] = asked
+        heapq.heappush(self._until, (asked.until, next(self._number), asked))
+        return asked
+
+    def _set(self, who: Hashable, task: str, key: str, value: bytes, answer: dict[str, Any]) -> list[Answer]:
+        values = self._tasks[task]
+        old = values.get(key)
+        more = _size(key, value) - (0 if old is None else _size(key, old))
+        if len(value) > MOST_VALUE:
+            return [Answer(who, {"error": f"a value of more than {MOST_VALUE} bytes"})]
+        if self._bytes + more > MOST_VALUES or (old is None and len(values) >= MOST_KEYS):
+            return [Answer(who, {"error": "there is no room for more keys"})]
+        values[key] = value
+        self._bytes += more
+        return [Answer(who, answer), *self._came(task, key)]
+
+    def _add(self, who: Hashable, task: str, key: str, amount: Any) -> list[Answer]:
+        if not isinstance(amount, int) or isinstance(amount, bool):
+            raise Garbled("an amount that is no number")
+        try:
+            total = int(self._tasks[task].get(key, b"0")[:32]) + amount
+        except ValueError:
+            return [Answer(who, {"error": "its value is no number"})]
+        if not -MOST_NUMBER <= total < MOST_NUMBER:
+            return [Answer(who, {"error": "a number of more than 64 bits"})]
+        return self._set(who, task, key, b"%d" % total, {"number": total})
+
+    def _came(self, task: str, key: str) -> list[Answer]:
+        found = []
+        for asked in self._waiting.pop((task, key), ()):
+            asked.missing.discard(key)
+            if not asked.missing:
+                found.append(self._settled(asked, _there(asked, self._tasks[task])))
+        return found
+
+    def _settled(self, asked: Asked, message: dict[str, Any]) -> Answer:
+        self._unlist(asked)
+        return Answer(asked.who, message)
+
+    def _unlist(self, asked: Asked) -> None:
+        asked.over = True
+        if self._of.get(asked.who) is asked:
+            del self._of[asked.who]
+        for key in asked.missing:
+            others = self._waiting.get((asked.task, key), {})
+            others.pop(asked, None)
+            if not others:
+                self._waiting.pop((asked.task, key), None)
+
+
+def _there(asked: Asked, values: dict[str, bytes]) -> dict[str, Any]:
+    # A key that another has deleted meanwhile was there when it was asked for, and is empty now.
+    return {} if asked.value_of is None else {"value": coded(values.get(asked.value_of, b""))}
+
+
+def _place(name: Any) -> tuple[str, str]:
+    if not isinstance(name, str) or "/" not in name:
+        raise Garbled("a key without a task")
+    task, _, key = name.partition("/")
+    return task, key
+
+
+def _places(names: Any) -> tuple[str, list[str]]:
+    """The task of all of them, and the keys. Raises Garbled where they are of several."""
+    if not isinstance(names, list) or not names or len(names) > MOST_KEYS:
+        raise Garbled("no list of keys")
+    places = [_place(name) for name in names]
+    if len({task for task, _ in places}) > 1:
+        raise Garbled("keys of several tasks")
+    return places[0][0], _each(key for _, key in places)
+
+
+def _each(keys: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(keys))
+
+
+def _until(message: dict[str, Any], now: float) -> float:
+    seconds = message.get("seconds")
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or math.isnan(seconds if isinstance(seconds, float) else 0):
+        raise Garbled("no number of seconds")
+    return now + min(max(seconds, 0.0), LONGEST_S)
+
+
+def _size(key: str, value: bytes) -> int:
+    return len(key) + len(value)
