@@ -1,0 +1,183 @@
+"""Starts the program on nodes through Slurm: for each node an allocation of the whole of it, and in it one step with one task.
+
+salloc(1) and srun(1) of Slurm 22.05, and tried on it: `srun --exclusive` alone would give its step one CPU (it implies --exact), so the
+allocation is salloc's and the step, with --overlap, has all CPUs and GPUs of it. srun hands its standard input to task 0, byte for byte,
+and its end of file too, which is the lifeline; a srun that is killed (-9) does not, so none is killed that can be told to end. What is
+left of a run all the same is cancelled by the name of its jobs.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from inventory.discover import Run, output
+from inventory.errors import MusterError
+from inventory.model import Node
+from inventory.transport.base import Failure, Limits, Program, Reply, Stage
+from inventory.transport.frame import shell_command
+from inventory.transport.pipes import Ears, converse, spawn
+from inventory.transport.session import Dialogue, last_line
+from inventory.transport.watch import Job, Refused, Watch, fan_out
+
+SINFO = ("sinfo", "--all", "--noheader", "--Node", "--format=%N|%P")
+# Whose value would have salloc or srun do something else than what stands on their command line.
+_NOT_OURS = ("SLURM_", "SALLOC_", "SBATCH_", "NCCL_", "TORCH_")
+_OURS = ("SLURM_CONF", "SLURM_CONF_SERVER")
+_KEPT_ERRORS = 4096
+_END_S = 5.0        # for a program whose lifeline was closed
+_CANCEL_S = 15.0    # for one that was told to end
+
+
+class SrunTransport:
+    """`Transport` through the cluster that this machine belongs to; `reservation` is the one in which nodes are taken, if any.
+
+    A node has to be free: a job of others on it is waited for `Limits.connect_s`. The job's name is told by `name`.
+    """
+
+    def __init__(self, reservation: str | None = None, run: Run | None = None) -> None:
+        self._reservation = reservation
+        self._ask = run
+
+    def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
+        """See `Transport.run`. After it no job of ours is left. Raises UsageError where Slurm cannot be asked for its partitions."""
+        nodes = tuple(nodes)
+        partitions = _partitions(self._ask)
+        sweep = _Sweep(program, limits, self._reservation, partitions)
+        try:
+            yield from fan_out(nodes, limits, sweep.visit, Watch())
+        finally:
+            sweep.close(self._ask)
+
+
+class _Sweep:
+    def __init__(self, program: Program, limits: Limits, reservation: str | None, partitions: Mapping[str, str]) -> None:
+        self._program = program
+        self._limits = limits
+        self._reservation = reservation
+        self._partitions = partitions
+        self._name = f"muster-{program.nonce}"
+        self._environment = {key: value for key, value in os.environ.items() if key in _OURS or not key.startswith(_NOT_OURS)}
+        self._lock = threading.Lock()
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def visit(self, job: Job) -> bytes | Failure:
+        """The answer of one node; raises Refused or Expired."""
+        node = job.node
+        job.attempts = 1
+        if shutil.which("salloc") is None:
+            raise Refused(Stage.CONNECT, "salloc was not found: run this where Slurm's commands are")
+        if node.name not in self._partitions:
+            raise Refused(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
+        dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become)
+        ears = _Ears(dialogue)
+        job.task.step(self._limits.connect_s + self._limits.login_s, ears.overdue)
+        try:
+            process = spawn(self.argv(node), self._environment)
+        except OSError as error:
+            raise Refused(Stage.CONNECT, f"cannot run salloc: {error.strerror}; try a smaller --fanout?") from None
+        with self._lock:
+            self._started.append(process)
+        try:
+            converse(job, dialogue, process, self._limits, ears)
+        finally:
+            _close(process)
+            if dialogue.body is None:
+                threading.Thread(target=_end, args=(process,), name="muster-srun-end", daemon=True).start()
+        if dialogue.failure is not None:
+            return dialogue.failure
+        assert dialogue.body is not None  # noqa: S101  (narrowing: a conversation that is over has one or the other)
+        return dialogue.body
+
+    def argv(self, node: Node) -> list[str]:
+        """The command for one node."""
+        within = [f"--reservation={self._reservation}"] if self._reservation is not None else []
+        command = shell_command(self._program, node.python, become=node.become, words=self._program.told(node))
+        return [
+            "salloc", "--quiet", f"--job-name={self._name}", *within, f"--partition={self._partitions[node.name]}", "--nodes=1",
+            f"--nodelist={node.name}", "--exclusive", "--mem=0", f"--immediate={max(1, math.ceil(self._limits.connect_s))}",
+            f"--time={math.ceil((self._limits.node_s + self._limits.login_s) / 60) + 1}", "--chdir=/",
+            "srun", "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all", "--error=all", "--mpi=none",
+            "--cpu-bind=quiet,none", "--propagate=NONE", "--kill-on-bad-exit=0", "/bin/sh", "-c", command,
+        ]
+
+    def close(self, run: Run | None) -> None:
+        """Waits until what was started has ended; what does not is cancelled."""
+        end = time.monotonic() + _END_S
+        with self._lock:
+            started = list(self._started)
+        for process in started:
+            _close(process)
+        for process in started:
+            _wait(process, end - time.monotonic())
+        left = [process for process in started if process.poll() is None or process.returncode < 0]
+        if not left:
+            return
+        with suppress(MusterError):
+            output(("scancel", "--quiet", f"--name={self._name}"), run)
+        end = time.monotonic() + _CANCEL_S
+        for process in left:
+            _wait(process, end - time.monotonic())
+
+
+class _Ears(Ears):
+    """Until the program speaks, what is said is Slurm's: why there is no allocation, or that the node does not answer."""
+
+    def __init__(self, dialogue: Dialogue) -> None:
+        super().__init__(dialogue)
+        self._said = b""
+
+    def errors(self, data: bytes) -> None:
+        self._said = (self._said + data)[-_KEPT_ERRORS:]
+        super().errors(data)
+
+    def ended(self, exit_status: int | None) -> None:
+        if self.dialogue.stage is Stage.LOGIN:
+            raise Refused(Stage.CONNECT, f"Slurm did not start our program: {last_line(self._said) or f'exit {exit_status}'}")
+        super().ended(exit_status)
+
+    def overdue(self, seconds: float) -> Failure:
+        """The failure where the time is over."""
+        if self.dialogue.stage is not Stage.LOGIN:
+            return self.dialogue.timed_out(seconds)
+        said = last_line(self._said)
+        return Failure(Stage.CONNECT, f"Slurm has not started our program after {seconds:.3g} s{f': {said}' if said else ''}")
+
+
+def _partitions(run: Run | None) -> dict[str, str]:
+    """A partition for each node: the cluster's default one, which is marked *, else the first in which it is."""
+    found: dict[str, str] = {}
+    for line in output(SINFO, run).decode("utf-8", "backslashreplace").splitlines():
+        node, bar, partition = line.strip().partition("|")
+        if bar and (node not in found or partition.endswith("*")):
+            found[node] = partition.rstrip("*")
+    return found
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Closes the lifeline, at once."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Sees to it that one whose program was given up ends: by the end of its input, or told so. SIGTERM has salloc give back the node."""
+    _wait(process, _END_S)
+    if process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGTERM)
+        _wait(process, _CANCEL_S)
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(0.0, seconds))
