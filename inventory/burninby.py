@@ -3,7 +3,7 @@
     burnin: {max_kw: 400}                           # of all nodes that are at work at once
     burnin: {max_kw: 400, domain_kw: 40}            # and of those in one power domain (a node's `power:`)
     burnin: {head: 10.1.0.1}                        # where nodes reach this machine
-    burnin: {params: {bytes: 1048576}}              # other sizes and times of the work, by name
+    burnin: {params: {allreduce.bytes: 1048576}}    # other sizes and times of the work, by its kind and name
 
 A node says under the same key how it takes part: {python: [/opt/torch/bin/python3], ranks: 8, watts: 10200}.
 """
@@ -19,7 +19,7 @@ from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedMap
 from inventory.model import SiteBurnIn
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_NAME = re.compile(r"[a-z]{1,32}\.[a-z][a-z0-9_]{0,63}")
 _MOST_KW = 1_000_000
 
 
@@ -61,7 +61,7 @@ def _params(found: LocatedMap) -> dict[str, Any]:
         raise _wrong(found, "params", "a map of parameters by name")
     for name, value in params.items():
         if not _NAME.fullmatch(name):
-            raise InventoryError(f"burnin.params: {described(name)} is no name of a parameter", params.key_marks[name])
+            raise InventoryError(f"burnin.params: {described(name)} is no parameter, expected one such as allreduce.bytes", params.key_marks[name])
         if isinstance(value, bool) or not isinstance(value, (int, float, str)) or len(str(value)) > 256:
             raise InventoryError(f"burnin.params.{name} is {described(value)}, expected a number or a word", _at(params, name))
     return dict(params)

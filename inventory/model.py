@@ -169,7 +169,7 @@ class CordonBy:
 @dataclass(frozen=True)
 class SiteBurnIn:
     """What holds for every burn-in of the site: how much power it may draw in all and per power domain, and at which address nodes reach
-    the head. `params` replace parameters of the work by name (see `healthcheck.burnin.params`).
+    the head. `params` replace parameters of the work, by "kind.name" (see `healthcheck.burnin.params`).
     """
 
     max_kw: float | None = None

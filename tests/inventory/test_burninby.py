@@ -25,7 +25,8 @@ def read(top: str = "", defaults: str = "{}", entry: str = "{}") -> Inventory:
     ("burnin: {}", SiteBurnIn()),
     ("burnin: {max_kw: 400}", SiteBurnIn(400.0)),
     ("burnin: {max_kw: 400, domain_kw: 38.5, head: 10.1.0.1}", SiteBurnIn(400.0, 38.5, "10.1.0.1")),
-    ("burnin: {params: {bytes: 1024, share: 0.5, dtype: bf16}}", SiteBurnIn(params={"bytes": 1024, "share": 0.5, "dtype": "bf16"})),
+    ("burnin: {params: {copy.bytes: 1024, memory.share: 0.5, allreduce.dtype: bf16}}",
+     SiteBurnIn(params={"copy.bytes": 1024, "memory.share": 0.5, "allreduce.dtype": "bf16"})),
 ])
 def test_a_site_says_how_much_power_where_the_head_is_and_how_large_the_work(text: str, found: SiteBurnIn) -> None:
     assert read(text).burnin == found
@@ -46,8 +47,8 @@ def test_what_a_node_says_refines_what_holds_for_all_key_by_key() -> None:
     ("burnin: {domain_kw: true}", "{}", "burnin.domain_kw is true, expected a number of kilowatts"),
     ("burnin: {head: 'a b'}", "{}", "burnin.head is 'a b', expected a host name or an IP address"),
     ("burnin: {params: 3}", "{}", "burnin.params is the number 3, expected a map"),
-    ("burnin: {params: {Bytes: 3}}", "{}", "burnin.params: 'Bytes' is no name of a parameter"),
-    ("burnin: {params: {bytes: [1]}}", "{}", "burnin.params.bytes is a list, expected a number or a word"),
+    ("burnin: {params: {bytes: 3}}", "{}", "burnin.params: 'bytes' is no parameter, expected one such as allreduce.bytes"),
+    ("burnin: {params: {copy.bytes: [1]}}", "{}", "burnin.params.copy.bytes is a list, expected a number or a word"),
     ("", "{burnin: 3}", "burnin is the number 3, expected a map with python, ranks, watts"),
     ("", "{burnin: {rank: 3}}", "unknown key 'rank' in burnin of a node; did you mean ranks?"),
     ("", "{burnin: {ranks: 0}}", "burnin.ranks is the number 0, expected a number of processes from 1 to 1024"),
