@@ -61,7 +61,8 @@ def _params(found: LocatedMap) -> dict[str, Any]:
         raise _wrong(found, "params", "a map of parameters by name")
     for name, value in params.items():
         if not _NAME.fullmatch(name):
-            raise InventoryError(f"burnin.params: {described(name)} is no parameter, expected one such as allreduce.bytes", params.key_marks[name])
+            raise InventoryError(f"burnin.params: {described(name)} is no parameter, expected one such as allreduce.bytes",
+                                 params.key_marks[name])
         if isinstance(value, bool) or not isinstance(value, (int, float, str)) or len(str(value)) > 256:
             raise InventoryError(f"burnin.params.{name} is {described(value)}, expected a number or a word", _at(params, name))
     return dict(params)
