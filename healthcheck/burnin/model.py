@@ -77,7 +77,8 @@ class Seat:
 class Task:
     """One piece of work. Rank r sits on seats[r]; `seconds` is after when it is given up, whatever happens.
 
-    `params` are what its kind needs (see `healthcheck.burnin.params`); `environment` is set for its ranks, over what is scrubbed.
+    `params` are what its kind needs (see `healthcheck.burnin.params`); `environment` is set for its ranks, over what is scrubbed; `local`
+    is, over that, for the ranks of single nodes: devices are not called alike everywhere.
     """
 
     id: str
@@ -87,6 +88,11 @@ class Task:
     seconds: float
     params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    local: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def on(self, node: str) -> dict[str, str]:
+        """The environment of its ranks on this node."""
+        return {**self.environment, **self.local.get(node, {})}
 
     @property
     def nodes(self) -> tuple[str, ...]:
