@@ -14,6 +14,7 @@ LATE = "late"
 ABSENT = "absent"
 LOST = "lost"
 RAISED = "raised"
+COUNTED = "counted errors"
 
 MEANING = {
     WRONG_DATA: "a result was not what arithmetic says",
@@ -28,4 +29,5 @@ MEANING = {
     ABSENT: "it never came",
     LOST: "its node went away",
     RAISED: "it failed with an error of its own",
+    COUNTED: "its hardware counted more errors than are allowed",
 }

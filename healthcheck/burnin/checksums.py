@@ -1,0 +1,61 @@
+"""Results that equals must share: the same product on equal GPUs, the same known answer on any; who has another one is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.model import Accusation, Kind, Object, Seat, TaskResult
+from healthcheck.burnin.setting import DEVICE
+from inventory.text import clean
+
+# A float product is the same bits only with the same chip, driver and libraries; an integer one everywhere.
+_ALIKE = {Kind.RANDOM: (DEVICE, "driver", "cuda", "cublas", "torch"), Kind.KNOWN: ()}
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True)
+class Odd:
+    """Who is accused; where nobody has a majority the nodes that this leaves in doubt, by the accusation's name; and remarks."""
+
+    accusations: tuple[Accusation, ...]
+    doubtful: Mapping[str, frozenset[str]]
+    remarks: tuple[str, ...]
+
+
+def odd_ones(results: Iterable[TaskResult]) -> Odd:
+    """Who has another checksum than most of its equals; a tie names nobody."""
+    said: dict[tuple[object, ...], dict[Seat, tuple[str, str]]] = defaultdict(dict)
+    for result in results:
+        alike = _ALIKE.get(result.task.kind)
+        if alike is None:
+            continue
+        params = tuple(sorted(result.task.params.items()))
+        for report in result.reports:
+            for name, checksum in report.checksums.items():
+                key = (result.task.kind, name, params, *(report.facts.get(fact, "") for fact in alike))
+                said[key][report.seat] = (checksum, result.task.id)
+    accusations: list[Accusation] = []
+    doubtful: dict[str, frozenset[str]] = {}
+    alone = 0
+    for key, of in said.items():
+        alone += len(of) == 1
+        counts = Counter(checksum for checksum, _ in of.values())
+        usual, number = counts.most_common(1)[0]
+        what = f"{key[0].value} {clean(key[1], 60)}" if isinstance(key[0], Kind) else ""
+        if 2 * number > len(of):
+            accusations += [
+                Accusation(Object.GPU, str(seat), faults.WRONG_DATA, f"{what} differs from what {number} equals have", (task,))
+                for seat, (checksum, task) in of.items() if checksum != usual
+            ]
+        else:
+            seats = sorted(of)
+            name = f"{what} of {', '.join(map(str, seats[:_MOST_NAMED]))}" + (" ..." if len(seats) > _MOST_NAMED else "")
+            doubtful[name] = frozenset(seat.node for seat in seats)
+            accusations.append(Accusation(
+                Object.UNEXPLAINED, name, faults.WRONG_DATA, "equals do not agree, and no result has a majority",
+                tuple(dict.fromkeys(task for _, task in of.values()))))
+    remarks = (f"{alone} checksum{'s' * (alone != 1)} had no equal to be compared with",) if alone else ()
+    return Odd(tuple(accusations), doubtful, remarks)

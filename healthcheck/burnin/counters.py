@@ -1,0 +1,75 @@
+"""Error counters of links and GPUs, read before and after: what rose by more than is allowed, and what cannot be told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.model import Accusation, Object, Place
+from healthcheck.burnin.published import BurninRules
+from healthcheck.burnin.setting import Hardware
+from inventory.text import clean
+
+_PART = re.compile(r"(gpu|rail)(\d{1,4})")
+TEST = "counters"       # what stands among the tests of an accusation
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One counter of one part of a node before the first stage and after the last; None where it could not be read.
+
+    `subject` is gpu0, gpu1 ... in the order of PCI addresses, rail0, rail1 ... by number, or any other word for the node as a whole.
+    `seconds` is how long was between the two.
+    """
+
+    node: str
+    subject: str
+    name: str
+    before: int | None
+    after: int | None
+    seconds: float = 0
+
+    @property
+    def accused(self) -> tuple[Object, str]:
+        """Who is accused where it rises."""
+        part = _PART.fullmatch(self.subject)
+        if part is None:
+            return Object.NODE, self.node
+        return (Object.GPU, f"{self.node}:{int(part[2])}") if part[1] == "gpu" else (Object.RAIL, f"{self.node}/rail{int(part[2])}")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Who is accused by counters, by node what could not be told, and remarks."""
+
+    accusations: tuple[Accusation, ...]
+    unknown: Mapping[str, tuple[str, ...]]
+    remarks: tuple[str, ...]
+
+
+def counted(
+    counters: Iterable[Counter], rules: BurninRules, places: Mapping[str, Place], hardware: Mapping[str, Hardware],
+) -> Counted:
+    """Judges them all. One that was not read, or went down, says nothing, and that is unknown."""
+    accusations, unknown, unjudged = [], dict[str, list[str]](), set[str]()
+    for one in counters:
+        limit = rules.limit(one.name)
+        if limit is None:
+            unjudged.add(clean(one.name, 60))
+            continue
+        place = places.get(one.node)
+        gbps = hardware.get(place.sku or "", Hardware()).gbps if place is not None else 0
+        if limit.below_gbps is not None and not 0 < gbps < limit.below_gbps:
+            continue        # such links have them by nature, and an unknown one may be such
+        said = f"{clean(one.subject, 40)}: {limit.id}"
+        if one.before is None or one.after is None:
+            unknown.setdefault(one.node, []).append(f"{said}: not read {'before' if one.before is None else 'after'}")
+        elif one.after < one.before:
+            unknown.setdefault(one.node, []).append(f"{said}: went back from {one.before} to {one.after}: it was reset meanwhile")
+        elif (rise := one.after - one.before) > (allowed := limit.allowed(one.seconds)):
+            why = f"{limit.why}: {clean(one.name, 60)} rose by {rise}, allowed {allowed:g}"
+            accusations.append(Accusation(*one.accused, faults.COUNTED, why, (TEST,)))
+    remarks = (f"counters without a limit in the rules are not judged: {', '.join(sorted(unjudged)[:8])}",) if unjudged else ()
+    return Counted(tuple(accusations), {node: tuple(said) for node, said in unknown.items()}, remarks)

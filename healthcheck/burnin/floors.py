@@ -1,0 +1,238 @@
+"""What a figure must at least be: floors that a site learned and a person approved, and where there is none, a share of what is published.
+
+`muster.floors/1` is YAML that a person reads before approving it; approved, it stands as `burnin-floors.yaml` in a rules folder. Of
+several folders the later one's floor counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from healthcheck.burnin.figures import FIGURES
+from healthcheck.burnin.model import Stage
+from healthcheck.burnin.published import ALGOS, BUSBW, FILE, GLOO, NCCL, BurninRules, Setting
+from healthcheck.burnin.publishedload import NODES, chosen, load_burnin
+from healthcheck.entry import kind_of, known_keys
+from healthcheck.files import make_folder, write_whole
+from healthcheck.triage.policyform import FLAG, TEXT, Form, real, several, value, whole
+from inventory.errors import Mark, RulesError, UsageError
+from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
+from inventory.text import clean
+
+SCHEMA = "muster.floors/1"
+NAME = "burnin-floors.yaml"
+LEARNED, PUBLISHED = "learned", "published"
+_MOST = 1e12
+_FIGURE = real(0, _MOST)
+_FORMS: Mapping[str, Form] = {
+    "figure": chosen(FIGURES), "stage": chosen(stage.value for stage in Stage), "gpu": Form("text", lambda given: _text(given)),
+    "gpus": whole(1, 1024), "nodes": NODES, "nics": whole(0, 64), "gbps": _FIGURE, "size_bytes": whole(0, 2**50),
+    "algo": chosen((*ALGOS, "")), "watts": whole(0, 100_000), "nvlink": FLAG, "backend": chosen((NCCL, GLOO)), "median": _FIGURE,
+    "mad": _FIGURE, "n": whole(1, 10**9), "floor": _FIGURE, "warning": TEXT, "approved": Form("a map of by and at", lambda given: given),
+}
+_TOP = ("schema", "learned", "runs", "floors")
+_NEEDED = tuple(key for key in _FORMS if key not in ("warning", "approved"))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """One learned floor: under which setting (`nodes` may be a range), what was seen, and who approved it ("": nobody yet)."""
+
+    setting: Setting
+    nodes: tuple[int, int]
+    median: float
+    mad: float
+    n: int
+    floor: float
+    warning: str = ""
+    by: str = ""
+    at: str = ""
+
+    def holds(self, setting: Setting) -> bool:
+        """Whether it is for what was measured so: all must be alike, but the number of nodes may be a range."""
+        return (self.nodes[0] <= setting.nodes <= self.nodes[1]
+                and replace(self.setting, nodes=setting.nodes) == setting.learned_from)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A floors file: when and from which runs it was learned, and its floors."""
+
+    learned: str
+    runs: tuple[str, ...]
+    floors: tuple[Learned, ...]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least that a figure may be, where that is from ("learned" or "published"), and in words how it came about."""
+
+    least: float
+    origin: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Floors:
+    """All that figures are held against. `digest` is over the files that it was read from."""
+
+    rules: BurninRules
+    learned: tuple[Learned, ...] = ()
+    digest: str = ""
+
+    def of(self, setting: Setting) -> Floor | None:
+        """The floor for a setting; None where nothing was learned or published, or the buffers are too small for what is published."""
+        for one in reversed(self.learned):
+            if one.holds(setting):
+                return Floor(one.floor, LEARNED, f"learned from {one.n}, median {one.median:g}, approved by {clean(one.by, 60)}")
+        found = self.rules.value(setting)
+        if found is None or (setting.figure == BUSBW and setting.size < self.rules.least_bytes):
+            return None
+        figure, entry = found
+        share = entry.share if entry.share is not None else self.rules.share
+        return Floor(share * figure, PUBLISHED, f"{share:g} of the {figure:g} that {entry.id} gives: {clean(entry.source, 160)}")
+
+
+def load_floors(folders: Iterable[Path]) -> Floors:
+    """`burnin.yaml` and the approved floors of all folders; raises RulesError, also for a floor that nobody approved."""
+    folders = tuple(folders)
+    rules, digest = load_burnin(folders), hashlib.sha256()
+    learned: list[Learned] = []
+    for folder in folders:
+        for name in (FILE, NAME):
+            if (path := folder / name).is_file():
+                digest.update(path.read_bytes())
+                learned += read(path, approved=True).floors if name == NAME else ()
+    return Floors(rules, tuple(learned), digest.hexdigest())
+
+
+def read(path: Path, *, approved: bool = False) -> Proposal:
+    """A floors file; raises RulesError with file, line and column. With `approved` every floor must say by whom and when."""
+    return _proposal(load_yaml(path, error=RulesError), str(path), approved)
+
+
+def _proposal(top: Any, name: str, approved: bool) -> Proposal:
+    if not isinstance(top, LocatedMap):
+        raise RulesError(f"expected a map of {', '.join(_TOP)}; got {kind_of(top)}", Mark(name, 1, 1))
+    known_keys(top, _TOP, "")
+    if top.get("schema") != SCHEMA:
+        raise RulesError(f"schema: expected {SCHEMA}, got {kind_of(top.get('schema'))}", top.value_marks.get("schema", top.mark))
+    learned = value("learned", top.get("learned"), top.value_marks.get("learned", top.mark), TEXT)
+    runs = value("runs", top.get("runs"), top.value_marks.get("runs", top.mark), several("ids of runs", TEXT)) if "runs" in top else ()
+    given = top.get("floors")
+    if not isinstance(given, LocatedList):
+        raise RulesError(f"floors: expected a list, got {kind_of(given)}", top.value_marks.get("floors", top.mark))
+    floors = tuple(_learned(item, f"floors: {at + 1}", given.value_marks[at], approved) for at, item in enumerate(given))
+    seen: dict[object, int] = {}
+    for at, one in enumerate(floors):
+        first = seen.setdefault((one.setting, one.nodes), at)
+        if first != at:
+            raise RulesError(f"floors: {at + 1}: is for what {first + 1} is for already ({one.setting})", given.value_marks[at])
+    return Proposal(learned, runs, floors)
+
+
+def _learned(item: Any, where: str, mark: Mark, approved: bool) -> Learned:
+    if not isinstance(item, LocatedMap):
+        raise RulesError(f"{where}: expected a map of {', '.join(_FORMS)}; got {kind_of(item)}", mark)
+    known_keys(item, list(_FORMS), f"{where}: ")
+    for key in _NEEDED:
+        if key not in item:
+            raise RulesError(f"{where}: {key} is missing: expected {_FORMS[key].phrase}", item.mark)
+    held = {key: value(f"{where}: {key}", item[key], item.value_marks[key], _FORMS[key]) for key in item}
+    by, at = _approval(item, where)
+    if approved and not by:
+        raise RulesError(f"{where}: nobody has approved it: type `muster burnin approve FILE --by NAME`", item.mark)
+    setting = Setting(
+        held["figure"], held["stage"], held["gpu"], held["gpus"], held["nodes"][0], held["nics"], held["gbps"], held["size_bytes"],
+        held["algo"], held["watts"], held["nvlink"], held["backend"])
+    return Learned(setting, held["nodes"], held["median"], held["mad"], held["n"], held["floor"], held.get("warning", ""), by, at)
+
+
+def _approval(item: LocatedMap, where: str) -> tuple[str, str]:
+    if "approved" not in item:
+        return "", ""
+    given, mark = item["approved"], item.value_marks["approved"]
+    if not isinstance(given, LocatedMap) or set(given) != {"by", "at"}:
+        raise RulesError(f"{where}: approved: expected a map of by and at, got {kind_of(given)}", mark)
+    by, at = (value(f"{where}: approved: {key}", given[key], given.value_marks[key], TEXT) for key in ("by", "at"))
+    return str(by), str(at)
+
+
+def as_yaml(proposal: Proposal) -> str:
+    """The file that `read` reads, for people."""
+    approved = all(one.by for one in proposal.floors) and bool(proposal.floors)
+    lines = [
+        "# What this site's own machines reach in a burn-in, and the least that muster then asks of them."
+        + ("" if approved else " Proposed, not approved:"),
+        "# floor is the smaller of 0.97 medians and the median less 3.5 deviations (1.4826 mad); n is how many measured it.",
+        "# It holds for what is measured under the very same setting; nodes may be made a range, such as 60-64.",
+        f"schema: {SCHEMA}", f"learned: {_quoted(proposal.learned)}",
+        *([f"runs: [{', '.join(map(_quoted, proposal.runs))}]"] if proposal.runs else []),
+        "floors:" if proposal.floors else "floors: []",
+    ]
+    for one in proposal.floors:
+        at = one.setting
+        nodes = f"{one.nodes[0]}-{one.nodes[1]}" if one.nodes[0] < one.nodes[1] else f"{one.nodes[0]}"
+        lines += [
+            f"- figure: {at.figure}    # {FIGURES[at.figure]}",
+            f"  stage: {at.stage}", f"  gpu: {_quoted(at.gpu)}", f"  gpus: {at.gpus}", f"  nodes: {nodes}", f"  nics: {at.nics}",
+            f"  gbps: {at.gbps:g}", f"  size_bytes: {at.size}", f"  algo: {_quoted(at.algo)}", f"  watts: {at.watts}",
+            f"  nvlink: {str(at.nvlink).lower()}", f"  backend: {at.backend}", f"  median: {one.median:g}", f"  mad: {one.mad:g}",
+            f"  n: {one.n}", f"  floor: {one.floor:g}",
+        ]
+        if one.warning:
+            lines.append(f"  warning: {_quoted(one.warning)}")
+        if one.by:
+            lines.append(f"  approved: {{by: {_quoted(one.by)}, at: {_quoted(one.at)}}}")
+    return "\n".join(lines) + "\n"
+
+
+def approve(proposed: Path, folder: Path, by: str, at: str) -> Path:
+    """Afterwards the folder's floors are those it had and, over them, the proposed ones, each with who approved it and when (ISO time).
+
+    Gives the file; raises RulesError where a file cannot be read as such, UsageError where nobody is named or it cannot be written.
+    """
+    by = clean(" ".join(by.split()), 120)
+    if not by:
+        raise UsageError("--by: expected the name of the person who approves")
+    new = read(proposed)
+    if not new.floors:
+        raise UsageError(f"{proposed}: holds no floor to approve")
+    make_folder(folder, "--into")
+    target = folder / NAME
+    old = read(target, approved=True).floors if target.is_file() else ()
+    held = {(one.setting, one.nodes): one for one in (*old, *(replace(one, by=by, at=at) for one in new.floors))}
+    write(target, Proposal(new.learned, new.runs, tuple(held[key] for key in sorted(held))))
+    return target
+
+
+def write(path: Path, proposal: Proposal) -> None:
+    """Writes the file whole, after having seen that it can be read again; raises UsageError."""
+    text = as_yaml(proposal)
+    _proposal(parse_yaml(text, str(path), error=RulesError), str(path), approved=False)
+    data = text.encode()
+    try:
+        write_whole(path, data, 0o644)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def rounded(figure: float) -> float:
+    """Six significant digits: what is written is what counts."""
+    return float(f"{figure:.6g}") if math.isfinite(figure) else 0.0
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(clean(text, 400), ensure_ascii=False)
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str) or len(given) > 200:
+        raise ValueError
+    return clean(given)

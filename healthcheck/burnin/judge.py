@@ -1,0 +1,192 @@
+"""Judges a burn-in: figures against floors and equals, products against those of equals, counters against limits; then node by node.
+
+Pure: results in, a judgement out. Who is dead, late or hung, whose data was wrong and which link is slow was found out while it ran, and
+comes as accusations.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.checksums import odd_ones
+from healthcheck.burnin.clocks import clocks, said
+from healthcheck.burnin.counters import Counter, counted
+from healthcheck.burnin.floors import Floors
+from healthcheck.burnin.judgement import Held, Judgement
+from healthcheck.burnin.merged import merged
+from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage, TaskResult
+from healthcheck.burnin.nodejudge import outcomes
+from healthcheck.burnin.published import Setting
+from healthcheck.burnin.setting import Hardware, Measure, backend_of, measures, subject
+from healthcheck.burnin.stats import LEAST_EQUALS, slow
+
+# Pairs are judged against each other by whoever isolates, and few runs of all nodes are no equals.
+_BY_EQUALS = (Stage.NODE.value, Stage.RAIL.value)
+_EQUALS = (*_BY_EQUALS, Stage.LEAF_PAIRS.value, Stage.LEAF_CONFIRM.value, Stage.CROSS_PAIRS.value)
+_LINK = (Object.NODE, Object.RAIL, Object.PAIR, Object.UNEXPLAINED)
+
+
+@dataclass(frozen=True)
+class Burnt:
+    """All that a burn-in brought to light. `asked` is what each node was to do; `missing` says why a stage was not run, by stage.
+
+    `found` are the accusations of isolation and bisection, beside those in the results. `hardware` is by SKU.
+    """
+
+    places: tuple[Place, ...]
+    results: tuple[TaskResult, ...]
+    asked: tuple[tuple[Stage, Kind], ...]
+    found: tuple[Accusation, ...] = ()
+    counters: tuple[Counter, ...] = ()
+    missing: Mapping[Stage, str] = field(default_factory=lambda: MappingProxyType({}))
+    hardware: Mapping[str, Hardware] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def judge(burnt: Burnt, floors: Floors) -> Judgement:
+    """The judgement."""
+    places = {place.node: place for place in burnt.places}
+    rules = floors.rules
+    groups: dict[Setting, list[Measure]] = defaultdict(list)
+    for one in measures(burnt.results, places, burnt.hardware):
+        groups[one.setting].append(one)
+    held = tuple(_held(setting, groups[setting], floors) for setting in sorted(groups))
+    sampled, odd = clocks(burnt.results), odd_ones(burnt.results)
+    errors = counted(burnt.counters, rules, places, burnt.hardware)
+    slows: list[Accusation] = []
+    doubts: dict[str, list[str]] = {node: list(said_) for node, said_ in errors.unknown.items()}
+    for of in held:
+        group = groups[of.setting]
+        equals = [one.name for one in group]
+        for accused in (*_below(of, group), *_behind(of, group, rules.relative.get(of.setting.backend))):
+            why = said(accused.name, sampled, equals) if accused.object is Object.GPU else ""
+            slows.append(replace(accused, why=f"{accused.why}; {why}") if why else accused)
+        for one in group:
+            peak = rules.peak(of.setting)
+            if peak is not None and one.value > peak:
+                why = f"{of.setting.figure} of {one.name} is {one.value:g}, more than its data sheet allows"
+                for node in one.nodes:
+                    doubts.setdefault(node, []).append(why)
+    jitter, unjudged = _jitter(burnt.results, rules.jitter)
+    named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations, *errors.accusations,
+             *_wrong(burnt.results), *slows, *jitter]
+    blamed = {test for one in named for test in one.tests_for}
+    named += (one for one in _unexplained(burnt.results) if one.name not in blamed)
+    accusations = merged(named, places)
+    _uncovered(burnt.results, rules.coverage, doubts)
+    return Judgement(
+        outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts, odd.doubtful),
+        accusations, held, (*_remarks(held), *unjudged, *odd.remarks, *errors.remarks))
+
+
+def _held(setting: Setting, group: Sequence[Measure], floors: Floors) -> Held:
+    values = [one.value for one in group]
+    return Held(setting, len(values), statistics.median(values), min(values), floors.of(setting))
+
+
+def _below(of: Held, group: Iterable[Measure]) -> Iterator[Accusation]:
+    """Who does not reach the floor."""
+    if of.floor is None:
+        return
+    for one in group:
+        if one.value < of.floor.least:
+            why = f"{_figure(one)}, floor {of.floor.least:.4g} ({of.floor.origin}: {of.floor.why})"
+            yield Accusation(one.object, one.name, _slow(one.object), why, (one.task,))
+
+
+def _behind(of: Held, group: Sequence[Measure], least: float | None) -> Iterator[Accusation]:
+    """Who is behind its equals by both rules, of several measures by their median."""
+    if of.setting.stage not in _BY_EQUALS or least is None:
+        return
+    each: dict[str, list[Measure]] = defaultdict(list)
+    for one in group:
+        each[one.name].append(one)
+    values = {name: statistics.median(one.value for one in own) for name, own in each.items()}
+    for name, beside in slow(values, ratio=least).items():
+        if beside.off:
+            own = each[name]
+            far = f", z {beside.z:.1f}" if beside.z is not None else ""
+            why = (f"{_figure(replace(own[0], value=beside.value))}, {beside.ratio or 0:.0%} of the median of {beside.equals} equals "
+                   f"({beside.median or 0:.4g}{far})")
+            yield Accusation(own[0].object, name, _slow(own[0].object), why, tuple(dict.fromkeys(one.task for one in own)))
+
+
+def _figure(one: Measure) -> str:
+    units = {"tflops": "TFLOPS", "gb_s": "GB/s"}
+    figure = one.setting.figure
+    unit = next((said_ for key, said_ in units.items() if key in figure), "")
+    return f"{figure.removesuffix('_gb_s')} {one.value:.4g} {unit}".strip()
+
+
+def _slow(object_: Object) -> str:
+    return faults.SLOW_LINK if object_ in _LINK and object_ is not Object.NODE else faults.SLOW
+
+
+def _wrong(results: Iterable[TaskResult]) -> Iterator[Accusation]:
+    """Who was wrong all by itself. Of data that ranks exchange, others have decided."""
+    for result in results:
+        if result.task.kind is Kind.ALLREDUCE:
+            continue
+        named = {one.name for one in result.accusations if one.object is Object.GPU}
+        for report in result.reports:
+            if report.wrong_total and str(report.seat) not in named:
+                why = f"{result.task.kind.value}: {report.wrong_total} wrong element{'s' * (report.wrong_total != 1)}"
+                yield Accusation(Object.GPU, str(report.seat), faults.WRONG_DATA, why, (result.task.id,))
+
+
+def _unexplained(results: Iterable[TaskResult]) -> Iterator[Accusation]:
+    """Tasks that were not whole, or had wrong data, and for which nobody may have been named."""
+    for result in results:
+        task = result.task
+        wrong = sum(report.wrong_total for report in result.reports)
+        if wrong:
+            yield Accusation(Object.UNEXPLAINED, task.id, faults.WRONG_DATA, f"{wrong} wrong elements, and nobody whose they are",
+                             (task.id,))
+        elif not result.whole:
+            ends = sorted({report.end.value for report in result.reports} - {"done"}) or ["no report"]
+            why = f"{task.stage.value} {task.kind.value} was not finished ({', '.join(ends)}), and nobody was named"
+            yield Accusation(Object.UNEXPLAINED, task.id, faults.RAISED, why, (task.id,))
+
+
+def _jitter(results: Iterable[TaskResult], limits: Mapping[str, float | None]) -> tuple[list[Accusation], list[str]]:
+    """Collectives whose longest iterations are far longer than most, as every rank sees; and what is not judged so."""
+    found, unjudged = [], set[str]()
+    for result in results:
+        if result.task.kind is not Kind.ALLREDUCE or not result.whole:
+            continue
+        ratios = [report.figures["seconds_p99"] / report.figures["seconds_p50"] for report in result.reports
+                  if report.figures.get("seconds_p50", 0) > 0 and "seconds_p99" in report.figures]
+        backend = backend_of(result.reports[0])
+        limit = limits.get(backend)
+        if limit is None:
+            unjudged.add(backend)
+        elif ratios and (ratio := statistics.median(ratios)) > limit:
+            object_, name = subject(result.task)
+            why = f"99th percentile {ratio:.3g} times the median, allowed {limit:g}"
+            found.append(Accusation(object_, name, faults.JITTER, why, (result.task.id,)))
+    return found, [f"jitter of {backend} is not judged" for backend in sorted(unjudged)]
+
+
+def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None], doubts: dict[str, list[str]]) -> None:
+    """Adds whose memory was not tested over enough of it: the rest was not measured."""
+    for result in results:
+        for report in result.reports if result.task.kind is Kind.MEMORY else ():
+            share, wanted = report.figures.get("memory_share"), least.get(backend_of(report))
+            if wanted is not None and report.end is End.DONE and (share is None or share < wanted):
+                how = "an unknown part" if share is None else f"{share:.0%}"
+                doubts.setdefault(report.seat.node, []).append(f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
+
+
+def _remarks(held: Iterable[Held]) -> Iterator[str]:
+    """What had no floor, once for each figure and way to be judged without."""
+    stages: dict[tuple[str, bool], list[str]] = {}
+    for of in held:
+        if of.floor is None:
+            stages.setdefault((of.setting.figure, of.setting.stage in _EQUALS and of.n >= LEAST_EQUALS), []).append(of.setting.stage)
+    for (figure, equals), where in stages.items():
+        how = "judged by equals alone" if equals else "and there are no equals: not judged"
+        yield f"{figure} in {', '.join(dict.fromkeys(where))}: no floor was learned or published for it, {how}"

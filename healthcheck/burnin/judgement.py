@@ -1,0 +1,68 @@
+"""What comes of a burn-in: an outcome for each node with the stages that it did, who is accused, and what figures were held against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+from healthcheck.burnin.floors import Floor
+from healthcheck.burnin.model import Accusation, Stage
+from healthcheck.burnin.published import Setting
+
+
+class Outcome(Enum):
+    """Of a node, or of a burn-in as a whole. What was not measured is never a pass."""
+
+    PASS = "pass"  # noqa: S105  (no password)
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class StageDone:
+    """One stage of one node: whether all of it was measured, and if not, why."""
+
+    stage: Stage
+    done: bool
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class NodeOutcome:
+    """One node: its outcome, why it is not a pass, its stages in order, and its figures (the least of its GPUs, the median of tasks)."""
+
+    node: str
+    outcome: Outcome
+    why: tuple[str, ...] = ()
+    stages: tuple[StageDone, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class Held:
+    """A group of equal measures: how many, their median and least, the floor that they were held against (None: judged by equals alone)."""
+
+    setting: Setting
+    n: int
+    median: float
+    least: float
+    floor: Floor | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All of it; accusations with what weighs most first."""
+
+    outcomes: tuple[NodeOutcome, ...]
+    accusations: tuple[Accusation, ...] = ()
+    held: tuple[Held, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Outcome:
+        """Fail where anything is accused, though it be unexplained; pass where every node passes, and there is one."""
+        if self.accusations or any(one.outcome is Outcome.FAIL for one in self.outcomes):
+            return Outcome.FAIL
+        return Outcome.PASS if self.outcomes and all(one.outcome is Outcome.PASS for one in self.outcomes) else Outcome.UNKNOWN

@@ -1,0 +1,96 @@
+"""Makes one list of all accusations: the same object once, and nobody accused for what another one is guilty of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.model import Accusation, Object, Place
+from inventory.nodeset import natural
+
+# What weighs most comes first: an object that is accused of several things is shown with the first of them.
+_WORST = (faults.WRONG_DATA, faults.DEAD, faults.LOST, faults.ABSENT, faults.STOPPED, faults.HUNG, faults.RAISED, faults.COUNTED,
+          faults.SLOW_COMPUTE, faults.SLOW_LINK, faults.SLOW, faults.LATE, faults.JITTER)
+_ORDER = tuple(Object)
+# Only a whole node can do that; no part of it explains it.
+_OF_NODES = (faults.LOST, faults.ABSENT)
+_MOST_WHY = 600
+
+
+def node_of(accusation: Accusation) -> str | None:
+    """The node that an accused GPU, rail or node is, or is part of."""
+    if accusation.object is Object.NODE:
+        return accusation.name
+    if accusation.object is Object.GPU:
+        return accusation.name.rpartition(":")[0]
+    return accusation.name.rpartition("/")[0] if accusation.object is Object.RAIL else None
+
+
+def behind(leaf: str, places: Mapping[str, Place]) -> frozenset[str]:
+    """The nodes that hang on a leaf, with all rails or one."""
+    return frozenset(
+        place.node for place in places.values()
+        if leaf == place.leaf or leaf in (place.leaf or "").split("+") or any(rail.leaf == leaf for rail in place.rails))
+
+
+def merged(accusations: Iterable[Accusation], places: Mapping[str, Place]) -> tuple[Accusation, ...]:
+    """Each object once, with all tests for and against; what weighs most first.
+
+    A GPU or rail outranks its node, whose tests become its own; a node (or part of one) outranks the pairs with it, and a leaf the pairs
+    that cross it; whoever is named for a task outranks that this task is unexplained.
+    """
+    one_each = _united(accusations)
+    parts = [one for one in one_each if one.object in (Object.GPU, Object.RAIL)]
+    kept = _into_parts(one_each, parts)
+    guilty = {node for one in kept if (node := node_of(one)) is not None}
+    crossing = frozenset[str]().union(*(behind(one.name, places) for one in kept if one.object is Object.LEAF))
+    explained = {test for one in kept if one.object is not Object.UNEXPLAINED for test in one.tests_for}
+    left = []
+    for one in kept:
+        if one.object is Object.PAIR and set(one.name.split(" - ")) & (guilty | crossing):
+            continue
+        if one.object is Object.UNEXPLAINED and one.name in explained:
+            continue
+        left.append(one)
+    return tuple(sorted(left, key=lambda one: (_ORDER.index(one.object) == _ORDER.index(Object.UNEXPLAINED), _weight(one.fault),
+                                               _ORDER.index(one.object), natural(one.name))))
+
+
+def _united(accusations: Iterable[Accusation]) -> list[Accusation]:
+    found: dict[tuple[Object, str], Accusation] = {}
+    for one in accusations:
+        key = (one.object, one.name)
+        found[key] = unite(found[key], one) if key in found else one
+    return list(found.values())
+
+
+def unite(one: Accusation, other: Accusation) -> Accusation:
+    """Both as one: the graver fault, what is said of each, all tests. A test that both have for and against speaks for."""
+    first, second = sorted((one, other), key=lambda each: _weight(each.fault))
+    why = first.why if second.why in first.why else f"{first.why}; {second.why}"
+    in_favour = tuple(dict.fromkeys((*first.tests_for, *second.tests_for)))
+    against = tuple(test for test in dict.fromkeys((*first.tests_against, *second.tests_against)) if test not in in_favour)
+    return replace(first, why=why[:_MOST_WHY], tests_for=in_favour, tests_against=against, confirmed=first.confirmed or second.confirmed)
+
+
+def _into_parts(all_: Sequence[Accusation], parts: Sequence[Accusation]) -> list[Accusation]:
+    """Without the nodes whose GPU or rail is named: their tests and words go to the part, where there is but one."""
+    of_node: dict[str, list[Accusation]] = {}
+    for part in parts:
+        of_node.setdefault(node_of(part) or "", []).append(part)
+    kept = []
+    grown: dict[Accusation, Accusation] = {}
+    for one in all_:
+        named = of_node.get(one.name, []) if one.object is Object.NODE and one.fault not in _OF_NODES else []
+        if not named:
+            kept.append(one)
+        for part in named:
+            said = f"{part.why}; its node: {one.why}" if len(named) == 1 else part.why
+            tests = unite(part, one)
+            grown[part] = replace(part, why=said[:_MOST_WHY], tests_for=tests.tests_for, tests_against=tests.tests_against)
+    return [grown.get(one, one) for one in kept]
+
+
+def _weight(fault: str) -> int:
+    return _WORST.index(fault) if fault in _WORST else len(_WORST)

@@ -1,0 +1,117 @@
+"""Node by node what a burn-in says: a pass only where all that was asked was measured whole and nothing stands against the node."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from healthcheck.burnin.judgement import NodeOutcome, Outcome, StageDone
+from healthcheck.burnin.merged import behind, node_of
+from healthcheck.burnin.model import Accusation, Kind, Object, Place, Stage, TaskResult
+from healthcheck.burnin.published import BUSBW
+from healthcheck.burnin.setting import OF_RANK
+from inventory.text import clean
+
+_STAGES = tuple(Stage)
+_MOST_WHY = 12
+# Stages in which each GPU of a node has to have its turn.
+_EACH_GPU = (Stage.NODE,)
+
+
+def outcomes(
+    places: Sequence[Place], results: Sequence[TaskResult], asked: Sequence[tuple[Stage, Kind]], missing: Mapping[Stage, str],
+    accusations: Sequence[Accusation], doubts: Mapping[str, Sequence[str]], doubtful: Mapping[str, frozenset[str]],
+) -> tuple[NodeOutcome, ...]:
+    """One for each place. `doubts` are by node what was not measured, `doubtful` the nodes of accusations that no task's name tells."""
+    of_node: dict[str, list[TaskResult]] = defaultdict(list)
+    for result in results:
+        for node in result.task.nodes:
+            of_node[node].append(result)
+    guilty: dict[str, list[str]] = defaultdict(list)
+    open_: dict[str, list[str]] = defaultdict(list)
+    for one in accusations:
+        _sort_in(one, places, results, doubtful, guilty, open_)
+    found = []
+    for place in places:
+        own = of_node[place.node]
+        stages = tuple(_stage(stage, place, own, [kind for each, kind in asked if each is stage], missing)
+                       for stage in _STAGES if any(each is stage for each, _ in asked))
+        not_done = [f"{one.stage.value}: {one.why}" for one in stages if not one.done]
+        why = [*guilty[place.node], *open_[place.node], *doubts.get(place.node, ()), *not_done]
+        if not asked:
+            why.append("nothing was asked of it")
+        outcome = Outcome.FAIL if guilty[place.node] else Outcome.UNKNOWN if why else Outcome.PASS
+        found.append(NodeOutcome(place.node, outcome, tuple(why[:_MOST_WHY]), stages, MappingProxyType(_figures(place.node, own))))
+    return tuple(found)
+
+
+def _sort_in(
+    one: Accusation, places: Sequence[Place], results: Sequence[TaskResult], doubtful: Mapping[str, frozenset[str]],
+    guilty: dict[str, list[str]], open_: dict[str, list[str]],
+) -> None:
+    """Puts an accusation down to its node; where it is of no single one, it keeps all that it may be of from passing."""
+    node = node_of(one)
+    if node is not None:
+        guilty[node].append(f"{one.name}: {one.fault}" if one.object is not Object.NODE else one.fault)
+        return
+    there = {place.node: place for place in places}
+    if one.object is Object.LEAF:
+        nodes, why = behind(one.name, there), f"it is behind {clean(one.name, 60)}, which is accused"
+    elif one.object is Object.PAIR:
+        nodes, why = frozenset(one.name.split(" - ")), f"{one.fault} between {clean(one.name, 120)}: which of them is not known"
+    else:
+        tests = {one.name, *one.tests_for}
+        nodes = doubtful.get(one.name) or frozenset(
+            name for result in results if result.task.id in tests for name in result.task.nodes) or frozenset(there)
+        why = f"{one.fault} in {clean(one.name, 120)} is unexplained"
+    for name in nodes:
+        open_[name].append(why)
+
+
+def _stage(stage: Stage, place: Place, own: Sequence[TaskResult], kinds: Sequence[Kind], missing: Mapping[Stage, str]) -> StageDone:
+    """Whether a node did what was asked of it there: each kind of work in a task that was whole, on each GPU where that is due.
+
+    One task of several is enough: who had a partner that died in the first round is measured in the second.
+    """
+    there = [result for result in own if result.task.stage is stage]
+    if not there:
+        return StageDone(stage, False, f"not run: {missing.get(stage, 'no task of it came to this node')}")
+    for kind in kinds:
+        tasks = [result for result in there if result.task.kind is kind]
+        whole = [result for result in tasks if result.whole]
+        if not tasks:
+            return StageDone(stage, False, f"{kind.value} was not run")
+        if not whole:
+            return StageDone(stage, False, f"{kind.value} was not finished in {', '.join(result.task.id for result in tasks[:3])}")
+        if stage in _EACH_GPU:
+            gpus = {seat.gpu for result in whole for seat in result.task.seats if seat.node == place.node}
+            if len(gpus & set(range(place.gpus))) < place.gpus:
+                return StageDone(stage, False, f"{kind.value} was done by {len(gpus)} of {place.gpus} GPUs")
+        if not any(_measured(report.figures, kind) for result in whole for report in result.reports if report.seat.node == place.node):
+            return StageDone(stage, False, f"{kind.value} told no figure")
+    return StageDone(stage, True)
+
+
+def _measured(figures: Mapping[str, float], kind: Kind) -> bool:
+    """Whether a report shows that the work was done at all."""
+    return any(name.startswith("tflops_") for name in figures) if kind is Kind.RATE else figures.get("verified", 0) > 0
+
+
+def _figures(node: str, own: Iterable[TaskResult]) -> dict[str, float]:
+    """What stands for the node on the page: of its GPUs' figures the least, of collectives by stage the median of its tasks."""
+    least: dict[str, float] = {}
+    busbw: dict[str, list[float]] = defaultdict(list)
+    for result in own:
+        if not result.whole:
+            continue
+        for report in result.reports:
+            if report.seat.node != node:
+                continue
+            for name in OF_RANK:
+                if (value := report.figures.get(name, 0)) > 0:
+                    least[name] = min(value, least.get(name, value))
+            if (value := report.figures.get(BUSBW, 0)) > 0:
+                busbw[f"{BUSBW} {result.task.stage.value}"].append(value)
+    return {**least, **{name: statistics.median(values) for name, values in busbw.items()}}

@@ -1,0 +1,155 @@
+"""What sound machines reach, as published: figures by GPU, NICs, nodes, size and algorithm, and the limits of `rules/burnin.yaml`.
+
+Like is compared with like: a published figure is looked up by the conditions under which something was measured, and there is none for
+most conditions. `healthcheck.burnin.publishedload` reads the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from healthcheck.burnin.model import Stage
+
+FILE = "burnin.yaml"
+GIB = 1024**3
+BUSBW = "busbw_gb_s"
+NCCL, GLOO = "nccl", "gloo"
+ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat")
+# Stages whose figures are alike: what is learned in one holds in the other.
+_SAME = {Stage.LEAF_CONFIRM: Stage.LEAF_PAIRS, Stage.BISECT: Stage.ALL, Stage.SOAK: Stage.ALL}
+
+
+def alike(stage: Stage) -> Stage:
+    """The stage under whose name figures of this one are learned."""
+    return _SAME.get(stage, stage)
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """Under which conditions a figure was measured. `gpu` is the product's name ("" where there is none).
+
+    `gpus` are ranks a node, `nics` those a node uses for it, of `gbps` each (0: not known); `size` is in bytes, 0 for what has none;
+    `watts` is the power limit, 0 where it is not known; `nvlink` is whether all of it is in one node or one NVLink domain.
+    """
+
+    figure: str
+    stage: str
+    gpu: str = ""
+    gpus: int = 1
+    nodes: int = 1
+    nics: int = 0
+    gbps: float = 0
+    size: int = 0
+    algo: str = ""
+    watts: int = 0
+    nvlink: bool = True
+    backend: str = NCCL
+
+    @property
+    def learned_from(self) -> Setting:
+        """The same, named by the stage under which such figures are learned."""
+        return replace(self, stage=alike(Stage(self.stage)).value)
+
+    def __str__(self) -> str:
+        parts = [self.figure, self.stage, self.gpu or "no GPU", f"{self.nodes} x {self.gpus}"]
+        if self.size:
+            parts += [f"{self.size / GIB:g} GiB", self.algo]
+        return ", ".join([*parts, f"{self.watts} W"] if self.watts else parts)
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published figure, and for what it holds; None or empty: for any."""
+
+    id: str
+    figure: str
+    source: str
+    gpu: str = ""
+    but: tuple[str, ...] = ()
+    gpus: int | None = None
+    nodes: tuple[int, int] = (1, 1)
+    nics: int | None = None
+    gbps: float | None = None
+    nvlink: bool | None = None
+    size: int = 0
+    algo: tuple[str, ...] = ()
+    watts: int = 0
+    value: float | None = None
+    per_nic: bool = False
+    share: float | None = None
+    peak: float | None = None
+    file: str = ""
+
+    def holds(self, setting: Setting) -> bool:
+        """Whether it says anything of what was measured so."""
+        return (
+            self.figure == setting.figure and setting.backend == NCCL
+            and (not self.gpu or (is_model(setting.gpu, self.gpu) and not any(is_model(setting.gpu, word) for word in self.but)))
+            and self.gpus in (None, setting.gpus) and self.nodes[0] <= setting.nodes <= self.nodes[1]
+            and self.nics in (None, setting.nics) and self.gbps in (None, setting.gbps) and (not self.per_nic or setting.nics > 0)
+            and self.nvlink in (None, setting.nvlink) and self.size <= setting.size and (not self.algo or setting.algo in self.algo)
+            # A board whose limit is lower is slower, and no fault.
+            and (not self.watts or not setting.watts or setting.watts >= self.watts)
+        )
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How far counters may rise. `below_gbps`: only on links slower than that."""
+
+    id: str
+    counters: tuple[str, ...]
+    why: str
+    source: str
+    allow: float | None = None
+    allow_per_hour: float | None = None
+    below_gbps: float | None = None
+
+    def allowed(self, seconds: float) -> float:
+        """The rise that is within the limit in that time."""
+        return (self.allow or 0) + (self.allow_per_hour or 0) * seconds / 3600
+
+
+@dataclass(frozen=True)
+class BurninRules:
+    """All of `burnin.yaml`. Ratios are by backend, None where that is not judged."""
+
+    published: tuple[Published, ...]
+    counters: tuple[Limit, ...]
+    share: float
+    least_bytes: int
+    believed: float
+    learn_nodes: int
+    learn_runs: int
+    warn_share: float
+    relative: Mapping[str, float | None]
+    jitter: Mapping[str, float | None]
+    coverage: Mapping[str, float | None]
+    days: float
+    sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    files: tuple[str, ...] = ()
+
+    def value(self, setting: Setting) -> tuple[float, Published] | None:
+        """What is published for such a setting: the entry that says most, of those the one for the largest buffers. None: nothing."""
+        fits = [one for one in self.published if one.value is not None and one.holds(setting)]
+        if not fits:
+            return None
+        best = max(fits, key=lambda one: (bool(one.gpu), one.nics is not None, one.size))
+        return (best.value or 0) * (setting.nics if best.per_nic else 1), best
+
+    def peak(self, setting: Setting) -> float | None:
+        """More than that nobody believes; None where no data sheet says."""
+        bounds = [one.peak for one in self.published if one.peak is not None and replace(one, watts=0).holds(setting)]
+        return self.believed * max(bounds) if bounds else None
+
+    def limit(self, counter: str) -> Limit | None:
+        """How far that counter may rise; None for one that nobody judges."""
+        return next((one for one in self.counters if counter in one.counters), None)
+
+
+def is_model(product: str, word: str) -> bool:
+    """Whether a product's name holds that word, whole: "B200" is not in "NVIDIA GB200"."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(word)}(?![a-z0-9])", product, re.IGNORECASE) is not None

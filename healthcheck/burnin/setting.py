@@ -1,0 +1,140 @@
+"""What tasks measured, each figure with the conditions under which that was, so that like is compared with like."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from healthcheck.burnin.model import Kind, Object, Place, Report, Stage, Task, TaskResult
+from healthcheck.burnin.published import BUSBW, GLOO, NCCL, Setting
+
+# Figures of a rank by itself that are judged: more is better.
+OF_RANK = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8", "memory_gb_s", "copy_to_gb_s",
+           "copy_from_gb_s")
+# Names of facts that ranks tell.
+DEVICE, BACKEND, WATTS = "device", "backend", "power_limit_w"
+CPU = "cpu"
+_RAIL = re.compile(r"\brail(\d{1,3})\b")
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a SKU says: its GPU's model ("" where it has none or does not say), and the rate of its compute ports."""
+
+    gpu: str = ""
+    gbps: float = 0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure: whose (an object that can be accused for it), under which setting, in which task. `nodes` are all that took part."""
+
+    object: Object
+    name: str
+    setting: Setting
+    value: float
+    task: str
+    nodes: tuple[str, ...]
+
+
+def rail_of(task: Task) -> int | None:
+    """Which rail alone carries the task, where it is one: its id says so (`...rail2`)."""
+    found = _RAIL.search(task.id)
+    return int(found[1]) if found is not None else None
+
+
+def size_of(size: float) -> int:
+    """Bytes; a buffer that is a power of two but for what its ranks could not share is that power."""
+    if size < 1:
+        return 0
+    power = 2 ** round(math.log2(size))
+    return power if abs(power - size) < power / 1000 else int(size)
+
+
+def algo_of(task: Task) -> str:
+    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose."""
+    asked = task.environment.get("NCCL_ALGO", "").strip().lower()
+    if asked:
+        return asked
+    return "ring" if task.environment.get("NCCL_NVLS_ENABLE") == "0" and len(task.nodes) == 1 else "auto"
+
+
+def measures(
+    results: Iterable[TaskResult], places: Mapping[str, Place], hardware: Mapping[str, Hardware],
+) -> Iterator[Measure]:
+    """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU."""
+    for result in results:
+        if result.whole:
+            yield from _of_task(result, places, hardware) if result.task.kind is Kind.ALLREDUCE else _of_ranks(result, places, hardware)
+
+
+def _of_ranks(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+    for report in result.reports:
+        for figure in OF_RANK:
+            value = report.figures.get(figure, 0)
+            if value > 0:
+                setting = Setting(figure, result.task.stage.value, _gpu(report, places, hardware), watts=_watts(report),
+                                  backend=backend_of(report))
+                yield Measure(Object.GPU, str(report.seat), setting, value, result.task.id, (report.seat.node,))
+
+
+def _of_task(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+    """The bandwidth of a collective is one of all its ranks: their median."""
+    busbw = [value for report in result.reports if (value := report.figures.get(BUSBW, 0)) > 0]
+    if not busbw:
+        return      # one rank has none
+    object_, name = subject(result.task)
+    yield Measure(object_, name, setting_of(result, places, hardware), statistics.median(busbw), result.task.id, result.task.nodes)
+
+
+def setting_of(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Setting:
+    """The conditions of a collective. What nodes differ in is that of the lesser one."""
+    task, first = result.task, result.reports[0]
+    nodes = task.nodes
+    there = [places[node] for node in nodes if node in places]
+    alone = rail_of(task) is not None
+    domains = {place.domain for place in there}
+    gpus = max(sum(seat.node == node for seat in task.seats) for node in nodes) if len(nodes) < 3 else round(len(task.seats) / len(nodes))
+    inside = task.stage is not Stage.RAIL if len(nodes) == 1 else len(domains) == 1 and None not in domains
+    return Setting(
+        BUSBW, task.stage.value, _gpu(first, places, hardware), gpus, len(nodes),
+        0 if inside else 1 if alone else min((len(place.rails) for place in there), default=0),
+        0 if inside else min((hardware.get(place.sku or "", Hardware()).gbps for place in there), default=0),
+        size_of(first.figures.get("size_bytes", 0)), algo_of(task), min(_watts(report) for report in result.reports), inside,
+        backend_of(first))
+
+
+def subject(task: Task) -> tuple[Object, str]:
+    """What is to blame where a collective as a whole is too slow: as much as can be said from it alone."""
+    nodes, rail = task.nodes, rail_of(task)
+    if len(nodes) == 1:
+        return (Object.NODE, nodes[0]) if rail is None else (Object.RAIL, f"{nodes[0]}/rail{rail}")
+    return (Object.PAIR, pair(nodes)) if len(nodes) == 2 else (Object.UNEXPLAINED, task.id)
+
+
+def pair(nodes: Sequence[str]) -> str:
+    """How a pair is named, whichever of the two comes first."""
+    return " - ".join(sorted(nodes))
+
+
+def backend_of(report: Report) -> str:
+    """Which library carried it, or would have: gloo's ranks work on CPUs."""
+    return GLOO if report.facts.get(BACKEND) == GLOO else NCCL
+
+
+def _gpu(report: Report, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> str:
+    told = report.facts.get(DEVICE, "")
+    if told:
+        return "" if told == CPU else told
+    place = places.get(report.seat.node)
+    return hardware.get(place.sku or "", Hardware()).gpu if place is not None else ""
+
+
+def _watts(report: Report) -> int:
+    try:
+        return max(0, round(float(report.facts.get(WATTS, "0"))))
+    except (ValueError, OverflowError):
+        return 0
