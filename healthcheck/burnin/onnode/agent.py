@@ -1,0 +1,183 @@
+"""Stands between the head and the ranks of this node: starts the nursery, passes messages both ways, leaves when nobody waits.
+
+Python 3.8. Three ends each end everything: standard input (the transport's lifeline), the connection to the head, and the nursery.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from typing import Any, BinaryIO, NoReturn
+
+from healthcheck.burnin.wire import AGENT, BEAT_S, NODE_WORD, Frames, Link, connected, greeted, packed
+
+# It reads the text of the nursery from standard input, and leaves the rest of that to it.
+BOOT = ('import sys;i=sys.stdin.buffer;g={"__name__":"muster"};'
+        'exec(compile(i.read(int(i.readline())),"muster","exec"),g);g["nursery"](i)')
+NO_ANSWER_S = 30.0      # for which the head's machine may acknowledge nothing
+END_S = 3.0             # for the nursery to end its ranks
+IMPORT_S = 180.0        # PyTorch from a cold network file system takes its time
+
+
+class Agent:
+    """What the agent has: the link to the head, and the nursery."""
+
+    def __init__(self, document: dict[str, Any], node: str) -> None:
+        self.document, self.node = document, node
+        self.over = threading.Event()
+        self.why = ""
+        self.heard = time.monotonic()
+        self.writing = threading.Lock()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.reading, self.telling = os.pipe()      # what wakes the main thread
+        sock = connected(document["hosts"], document["port"])
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(NO_ANSWER_S * 1000))
+        self.address, self.head = sock.getsockname()[0], sock.getpeername()[0]
+        self.link: Link = greeted(sock, AGENT, node, document["run"], document["token"])
+
+    def finish(self, why: str) -> None:
+        """From now on it is over; the first reason counts."""
+        with self.writing:
+            self.why = self.why or why
+        self.over.set()
+        os.write(self.telling, b"x")
+
+    def hatch(self) -> None:
+        """Starts the nursery and tells the head what is here. Runs in a thread, and then passes on what the nursery says."""
+        words = [*self.document["python"], "-I", "-c", BOOT]
+        here: dict[str, Any] = {"node": self.node, "python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename, "gpus": 0,
+                                "torch": None, "facts": {}}
+        try:
+            process = self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+            source = self.document["nursery"].encode()
+            self.write(b"%d\n%b" % (len(source), source))
+        except OSError as error:
+            self.link.send({"here": {**here, "why": "%s: %s" % (words[0], error.strerror)}})
+            return
+        frames = Frames()
+        while True:
+            data = os.read(process.stdout.fileno() if process.stdout else -1, 1 << 16)
+            if not data:
+                break
+            self.heard = time.monotonic()
+            for message in frames.feed(data):
+                if "up" in message:
+                    settings = {key: self.document[key] for key in ("run", "token", "port")}
+                    settings.update(node=self.node, address=self.address, hosts=[self.head])
+                    self.pass_down({"settings": settings})
+                    here.update(message["up"])
+                    self.link.send({"here": here})
+                elif message.get("ranks") != []:
+                    self.link.send(message)
+        code = process.wait()
+        if here["torch"] is None and "why" not in here:
+            self.link.send({"here": {**here, "why": "%s ended with %s before it said anything" % (words[0], code)}})
+        else:
+            self.finish("the nursery ended: %s" % code)
+
+    def pass_down(self, message: dict[str, Any]) -> None:
+        """To the nursery; where there is none, ranks end before they begin."""
+        process = self.process
+        if process is None or process.poll() is not None:
+            for rank, _ in message.get("task", {}).get("seats", ()):
+                self.link.send({"ended": {"task": message["task"]["id"], "rank": rank, "code": 127, "signal": None,
+                                          "said": "there is no PyTorch on this node"}})
+            return
+        self.write(packed(message))
+
+    def write(self, data: bytes) -> None:
+        """To the nursery, whole."""
+        if self.process is not None and self.process.stdin is not None:
+            with self.writing:
+                self.process.stdin.write(data)
+                self.process.stdin.flush()
+
+    def listen(self) -> None:
+        """Passes on what the head says. Runs in a thread."""
+        while True:
+            message = self.link.receive()
+            if "leave" in message:
+                self.finish("told to")
+                return
+            self.pass_down(message)
+
+    def beat(self) -> None:
+        """Says that it is there, and how long ago the nursery was heard. Runs in a thread."""
+        number = 0
+        while not self.over.wait(BEAT_S / 2):
+            number += 1
+            self.link.send({"beat": number, "nursery": round(time.monotonic() - self.heard, 3)})
+
+    def threaded(self, part: Any, name: str) -> None:
+        """A thread whose trouble ends everything."""
+        try:
+            part()
+        except Exception as error:
+            self.finish("%s: %s" % (name, str(error) or type(error).__name__))
+
+    def wait(self, lifeline: int) -> bool:
+        """Returns when it is over; whether somebody still waits for an answer."""
+        for part, name in ((self.hatch, "nursery"), (self.listen, "head"), (self.beat, "head")):
+            threading.Thread(target=self.threaded, args=(part, name), daemon=True).start()
+        with selectors.DefaultSelector() as selector:
+            selector.register(lifeline, selectors.EVENT_READ)
+            selector.register(self.reading, selectors.EVENT_READ)
+            while not self.over.is_set():
+                for key, _ in selector.select():
+                    if key.fd == lifeline and not os.read(lifeline, 4096):
+                        return False
+        return True
+
+    def end(self) -> None:
+        """Ends the nursery and all ranks. A container's are out of reach of a signal: they see their input end."""
+        process = self.process
+        if process is None:
+            return
+        try:
+            if process.stdin is not None:
+                process.stdin.close()
+        except OSError:
+            pass
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except OSError:
+            pass
+
+
+def main(nonce: str, document: bytes, stdin: BinaryIO) -> NoReturn:
+    """The whole life of the agent: `document` is JSON (see `healthcheck.burnin.program`), `stdin` is open for as long as it is wanted."""
+    told = json.loads(document.decode())
+    names = [word[len(NODE_WORD):] for word in sys.argv[2:] if word.startswith(NODE_WORD)]
+    node = names[0] if names else told["node"]
+    for name in (signal.SIGINT, signal.SIGPIPE):
+        signal.signal(name, signal.SIG_IGN)
+    os.chdir("/")
+    agent = None
+    try:
+        agent = Agent(told, node)
+    except Exception as error:
+        why = str(error) or type(error).__name__
+    else:
+        wanted = agent.wait(stdin.fileno())
+        agent.end()
+        if not wanted:
+            os._exit(1)
+        why = agent.why
+    body = zlib.compress(json.dumps({"node": node, "left": why}).encode())
+    sys.stdout.buffer.write(("muster:%s:frame %d %s\n" % (nonce, len(body), hashlib.sha256(body).hexdigest())).encode() + body)
+    sys.stdout.buffer.flush()
+    os._exit(0)

@@ -1,0 +1,33 @@
+"""Copies between host and device, from pinned memory, verified. Python 3.8. Without a GPU they are copies within the host's memory."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+def copy_both_ways(rank: Any, device: Any) -> None:
+    """So many copies each way, timed as a whole; what came back is compared with what went."""
+    torch, params = device.torch, rank.params
+    rank.pause(params["ramp_s"] * rank.number / rank.world)
+    words = max(1, params["bytes"] // 8)
+    host, back = (torch.empty(words, dtype=torch.int64, pin_memory=device.cuda) for _ in range(2))
+    there = torch.empty(words, dtype=torch.int64, device=device.at)
+    torch.arange(words, out=host)
+    repeats = max(1, params["repeats"])
+    for name, source, target in (("copy_to_gb_s", host, there), ("copy_from_gb_s", there, back)):
+        target.copy_(source, non_blocking=True)
+        device.wait()
+        spent = 0.0
+        for _ in range(repeats):
+            rank.at("compute", rank.iteration + 1)
+            began = time.perf_counter()
+            target.copy_(source, non_blocking=True)
+            device.wait()
+            spent += time.perf_counter() - began
+        rank.figures[name] = 8.0 * words * repeats / spent / 1e9
+    rank.at("verify")
+    wrong = int((back != host).sum())
+    if wrong:
+        rank.found_wrong(rank.iteration, wrong, [rank.number], False)
+    rank.figures["verified"] = 1.0

@@ -1,0 +1,186 @@
+"""One rank of one task: it says that it is there, waits for the others, does its part and reports. Python 3.8.
+
+It is forked by the nursery and lives for one task. A helper thread shows that the process is alive, ends it when the nursery is gone or
+its time is over, and reports for it when it is called off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import socket
+import threading
+import time
+from typing import Any, Callable
+
+from healthcheck.burnin.onnode.device import Device
+from healthcheck.burnin.onnode.environment import conf_files, interface_of, set_for
+from healthcheck.burnin.onnode.flight import flight
+from healthcheck.burnin.onnode.ncclog import NcclLog
+from healthcheck.burnin.onnode.sample import Sampler
+from healthcheck.burnin.onnode.slots import Slot
+from healthcheck.burnin.onnode.work import WORK
+from healthcheck.burnin.params import completed
+from healthcheck.burnin.wire import PHASES, Frames, connected, greeted, packed
+
+TICK_S = 0.25
+OVERTIME_S = 20.0       # past a task's own seconds: the head ends it long before
+MOST_WRONG = 64         # iterations that are reported one by one
+MOST_TEXT = 400
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """From now on the kernel kills this process when its parent ends, which may already have happened."""
+    try:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    except (OSError, AttributeError):
+        pass    # the helper thread looks, too
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def one_line(text: Any) -> str:
+    """Its last line that says something, bounded and printable: an exception's is often a page."""
+    lines = [line.strip() for line in str(text).split("\n") if line.strip()]
+    line = lines[0] if lines else ""
+    return "".join(char if char.isprintable() else "\\x%02x" % ord(char) for char in line[:MOST_TEXT])
+
+
+class Rank:
+    """What the work of a task is done with, and what is to be reported of it."""
+
+    def __init__(self, task: dict[str, Any], number: int, gpu: int, slot: Slot, channel: socket.socket, settings: dict[str, Any]) -> None:
+        self.task, self.number, self.gpu, self.slot, self.channel, self.settings = task, number, gpu, slot, channel, settings
+        self.world: int = task["world"]
+        self.seconds = float(task["seconds"])
+        self.params: dict[str, Any] = {}
+        self.iteration = -1
+        self.phase = 0
+        self.figures: dict[str, float] = {}
+        self.checksums: dict[str, str] = {}
+        self.wrong: list[dict[str, Any]] = []
+        self.wrong_total = 0
+        self.facts: dict[str, str] = {}
+        self.helper_s = 0.0     # CPU of the helper thread
+        self.parting: Callable[[], None] = lambda: None     # what is left to do once it has reported
+        self._saying = threading.Lock()
+        self._reported = False
+
+    def at(self, phase: str, iteration: int | None = None) -> None:
+        """From now on it is in this phase, of this iteration or of the same as before."""
+        if iteration is not None:
+            self.iteration = iteration
+        self.phase = PHASES.index(phase)
+        self.slot.at(self.iteration, self.phase)
+
+    def pause(self, seconds: float) -> None:
+        """Sleeps, and shows meanwhile that it does so on purpose."""
+        end = time.monotonic() + seconds
+        while seconds > 0:
+            time.sleep(min(seconds, 0.5))
+            self.slot.at(self.iteration, self.phase)
+            seconds = end - time.monotonic()
+
+    def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool) -> None:
+        """Remembers that so many elements were wrong."""
+        self.wrong_total += count
+        if len(self.wrong) < MOST_WRONG:
+            self.wrong.append({"iteration": iteration, "count": count, "owners": owners, "own_input": own_input})
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Tells the nursery, which passes it on."""
+        with self._saying:
+            self.channel.sendall(packed(message))
+
+    def report(self, end: str, error: str = "") -> None:
+        """Tells how it ended, once: whoever comes second has nothing to add."""
+        with self._saying:
+            if self._reported:
+                return
+            self._reported = True
+        facts = {name: one_line(value) for name, value in self.facts.items() if value}
+        self.say({"report": {"task": self.task["id"], "rank": self.number, "report": {
+            "end": end, "figures": self.figures, "checksums": self.checksums, "wrong": self.wrong, "wrong_total": self.wrong_total,
+            "facts": facts, "code": None, "error": error}}})
+
+    def help(self, parent: int) -> None:
+        """The helper thread: ticks, and minds what ends the rank."""
+        end = time.monotonic() + self.seconds + OVERTIME_S
+        while True:
+            called = signal.sigtimedwait([signal.SIGTERM], TICK_S)
+            self.slot.tick()
+            self.helper_s = time.thread_time()
+            if os.getppid() != parent:
+                os._exit(1)
+            if called is not None or time.monotonic() > end:
+                self.facts["flight"] = flight()
+                self.report("called off", "" if called is not None else "not done after %g s" % (self.seconds + OVERTIME_S))
+                os._exit(128 + signal.SIGTERM)
+
+    def wait_for_go(self) -> None:
+        """Returns when all ranks of the task have joined."""
+        frames = Frames()
+        while True:
+            data = self.channel.recv(65536)
+            if not data:
+                os._exit(1)
+            if any("go" in message for message in frames.feed(data)):
+                return
+
+    def link(self) -> Any:
+        """A connection of its own to the head's key server."""
+        settings = self.settings
+        sock = connected(settings["hosts"], settings["port"])
+        return greeted(sock, "rank", settings["node"], settings["run"], settings["token"])
+
+    def work(self) -> None:
+        """Everything from the start to the report."""
+        self.at("start")
+        settings = self.settings
+        made = set_for(os.environ, self.task["environment"], settings["gpus"] > 0, interface_of(settings["address"]))
+        os.environ.update({"RANK": str(self.number), "WORLD_SIZE": str(self.world), "LOCAL_RANK": str(self.gpu),
+                           "MUSTER_NODE": settings["node"]})
+        self.facts["environment"] = " ".join("%s=%s" % pair for pair in sorted(made.items()))
+        self.facts["scrubbed"] = " ".join(settings["scrubbed"])
+        self.facts["nccl_conf"] = "; ".join(conf_files())
+        log = NcclLog(os.environ)
+        device = Device(self.gpu)
+        self.params = completed(self.task["kind"], self.task["params"], device.cuda)
+        self.facts.update(device.facts())
+        sampler = Sampler(self.facts.get("uuid", "")) if device.cuda else None
+        self.at("join")
+        self.say({"joined": {"task": self.task["id"], "rank": self.number}})
+        self.at("wait")
+        self.wait_for_go()
+        self.at("setup")
+        if sampler is not None:
+            sampler.start()
+        try:
+            WORK[self.task["kind"]](self, device)
+        finally:
+            self.facts.update(log.facts())
+        if sampler is not None:
+            self.figures.update(sampler.figures())
+            self.facts.update(sampler.facts)
+        self.at("report")
+
+
+def rank_process(rank: Rank, parent: int) -> int:
+    """The whole life of a rank's process; its exit code."""
+    die_with_parent(parent)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    # The helper thread takes it, so that one that waits in a collective can report.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    threading.Thread(target=rank.help, args=(parent,), daemon=True).start()
+    try:
+        rank.work()
+    except Exception as error:
+        rank.facts["flight"] = flight()
+        rank.report("raised", one_line("%s: %s" % (type(error).__name__, error)))
+        return 1
+    rank.report("done")
+    rank.parting()
+    return 0

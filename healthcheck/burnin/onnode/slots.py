@@ -1,0 +1,48 @@
+"""Where each rank is, in memory shared with the nursery: the rank writes whole machine words and waits for nobody. Python 3.8."""
+
+from __future__ import annotations
+
+import mmap
+import time
+from typing import Any
+
+from healthcheck.burnin.wire import PHASES
+
+SLOT_WORDS = 4
+MOST_SLOTS = 1024
+
+
+class Slot:
+    """One rank's place, written by it alone. The words: progress, when that changed, when its helper thread last ran (ns), spare."""
+
+    def __init__(self, words: Any, index: int) -> None:
+        self.words = words
+        self.base = index * SLOT_WORDS
+
+    def clear(self) -> None:
+        """As if nobody had been here yet."""
+        now = time.monotonic_ns()
+        self.words[self.base] = 0
+        self.words[self.base + 1] = now
+        self.words[self.base + 2] = now
+
+    def at(self, iteration: int, phase: int) -> None:
+        """From now on the rank is in this phase (a place in PHASES) of this iteration, -1 before the first."""
+        self.words[self.base] = (iteration + 1) * 16 + phase
+        self.words[self.base + 1] = time.monotonic_ns()
+
+    def tick(self) -> None:
+        """The rank's helper thread is alive now."""
+        self.words[self.base + 2] = time.monotonic_ns()
+
+    def told(self) -> dict[str, Any]:
+        """What is said of it: iteration, phase, and how many seconds ago it moved and ticked."""
+        place = self.words[self.base]
+        now = time.monotonic_ns()
+        return {"iteration": place // 16 - 1, "phase": PHASES[min(place % 16, len(PHASES) - 1)],
+                "moved": round((now - self.words[self.base + 1]) / 1e9, 3), "tick": round((now - self.words[self.base + 2]) / 1e9, 3)}
+
+
+def shared_words() -> Any:
+    """Memory for MOST_SLOTS slots that a forked child shares."""
+    return memoryview(mmap.mmap(-1, MOST_SLOTS * SLOT_WORDS * 8)).cast("q")

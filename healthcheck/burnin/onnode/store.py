@@ -1,0 +1,62 @@
+"""The rendezvous store of torch.distributed over our connection to the head's key server. Python 3.8."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from healthcheck.burnin.wire import Keys, Refused
+
+
+def torch_store(keys: Keys, seconds: float) -> Any:
+    """A torch.distributed.Store whose keys live at the head, so that losing a rank loses no evidence. `seconds`: how long it waits."""
+    import torch.distributed
+
+    class Store(torch.distributed.Store):   # type: ignore[misc]
+        """What gloo and NCCL ask of a store; c10d calls these by name."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.seconds = seconds
+
+        def set(self, key: str, value: Any) -> None:
+            keys.set(key, value.encode() if isinstance(value, str) else bytes(value))
+
+        def get(self, key: str) -> bytes:
+            try:
+                return keys.get(key, self.seconds)
+            except Refused as error:
+                raise late([key], error, self.seconds) from None
+
+        def add(self, key: str, amount: int) -> int:
+            return keys.add(key, amount)
+
+        def check(self, names: Any) -> bool:
+            return keys.check(list(names))
+
+        def wait(self, names: Any, timeout: Any = None) -> None:
+            patience = self.seconds if timeout is None else timeout.total_seconds()
+            try:
+                keys.wait(list(names), patience)
+            except Refused as error:
+                raise late(names, error, patience) from None
+
+        def delete_key(self, key: str) -> bool:
+            return keys.delete(key)
+
+        def num_keys(self) -> int:
+            return keys.count()
+
+        def set_timeout(self, timeout: Any) -> None:
+            self.seconds = timeout.total_seconds()
+
+        @property
+        def timeout(self) -> Any:
+            return datetime.timedelta(seconds=self.seconds)
+
+    return Store()
+
+
+def late(names: Any, error: Refused, seconds: float) -> RuntimeError:
+    """What the head's refusal means, in words that name the key."""
+    return RuntimeError("the key %s: %s after %g s" % (", ".join(map(str, names))[:200], error, seconds))

@@ -1,0 +1,47 @@
+"""The program that burn-in sends to nodes: the agent's text, and within its document the nursery's, which a Python with PyTorch runs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from healthcheck.joined import joined
+from healthcheck.loader import LOADER, payload
+from inventory.transport.base import Program
+
+_HERE = Path(__file__).parent
+_WIRE = (_HERE / "wire.py",)
+_AGENT = ("agent",)
+# Each after those that it needs.
+_NURSERY = ("slots", "environment", "store", "device", "times", "data", "flight", "ncclog", "sample", "gemm", "memory", "copy",
+            "allreduce", "work", "rank", "nursery")
+
+
+def build(*, run: str, token: str, hosts: Sequence[str], port: int, python: Sequence[str], node: str = "") -> Program:
+    """The program of one run, for any number of nodes; each is told its name by the word node=NAME (`wire.NODE_WORD`), or by `node`.
+
+    `hosts` are addresses by which nodes may reach the head's key server, the likeliest first. `python` are the words of a Python that has
+    PyTorch, on the node or in a container there. The token is in the payload, never among words or in an environment.
+    """
+    document = {"run": run, "token": token, "hosts": list(hosts), "port": port, "python": list(python), "node": node,
+                "nursery": nursery_text()}
+    return Program(secrets.token_hex(8), LOADER, payload(agent_text().encode(), json.dumps(document).encode()))
+
+
+@functools.cache
+def agent_text() -> str:
+    """What the transport starts on a node: the standard library's Python is enough."""
+    return joined((*_WIRE, *_paths(_AGENT)))
+
+
+@functools.cache
+def nursery_text() -> str:
+    """What a Python with PyTorch runs there."""
+    return joined((*_WIRE, _HERE / "params.py", *_paths(_NURSERY)))
+
+
+def _paths(names: Sequence[str]) -> tuple[Path, ...]:
+    return tuple(_HERE / "onnode" / f"{name}.py" for name in names)

@@ -1,0 +1,122 @@
+"""Nodes for tests of what runs on them: the real program in processes of this machine, and the head's key server to talk to."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from healthcheck.burnin.keyserver import Gone, KeyServer, Said
+from healthcheck.burnin.program import build
+
+
+@dataclass
+class Came:
+    """What came of one task, by rank."""
+
+    reports: dict[int, dict[str, Any]] = field(default_factory=dict)
+    ended: dict[int, dict[str, Any]] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)    # of progress, as they came
+    joined: set[int] = field(default_factory=set)
+
+
+class Nodes:
+    """So many agents, each with its nursery, from __enter__ to __exit__."""
+
+    def __init__(self, names: Sequence[str], python: Sequence[str]) -> None:
+        self.names = names
+        self.token, self.run = secrets.token_hex(32), "run-" + secrets.token_hex(4)
+        self.python = python
+        self.server = KeyServer(self.token, self.run, names, host="127.0.0.1")
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+        self.here: dict[str, dict[str, Any]] = {}
+        self.gone: list[str] = []
+        self.count = 0
+
+    def __enter__(self) -> Nodes:
+        self.server.__enter__()
+        program = build(run=self.run, token=self.token, hosts=["127.0.0.1"], port=self.server.port, python=self.python)
+        for name in self.names:
+            self.agents[name] = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", program.loader, program.nonce, f"node={name}"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            pipe = self.agents[name].stdin
+            assert pipe is not None
+            pipe.write(program.payload)
+            pipe.flush()
+        while len(self.here) < len(self.names):
+            node, message = self.next(100)
+            if "here" in message:
+                self.here[node] = message["here"]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for agent in self.agents.values():
+            assert agent.stdin is not None and agent.stdout is not None
+            agent.stdin.close()
+        for agent in self.agents.values():
+            agent.wait(20)
+            agent.stdout.close()  # type: ignore[union-attr]
+        self.server.__exit__(None, None, None)
+
+    def next(self, seconds: float) -> tuple[str, dict[str, Any]]:
+        """The next message of an agent."""
+        end = time.monotonic() + seconds
+        while True:
+            event = self.server.events.get(timeout=max(0.01, end - time.monotonic()))
+            if isinstance(event, Said):
+                self.server.taken(event)
+                return event.node, event.message
+            if isinstance(event, Gone):
+                self.gone.append(event.node)
+                return event.node, {}
+
+    def begin(self, kind: str, seats: Sequence[tuple[str, int]], *, seconds: float = 60, environment: Mapping[str, str] | None = None,
+              **params: Any) -> str:
+        """Has the agents start a task's ranks; its id."""
+        self.count += 1
+        task = f"task-{self.count}"
+        self.server.open(task)
+        for node in dict.fromkeys(node for node, _ in seats):
+            self.server.tell(node, {"task": {
+                "id": task, "kind": kind, "stage": "node", "seconds": seconds, "params": params, "environment": dict(environment or {}),
+                "world": len(seats), "seats": [[rank, gpu] for rank, (name, gpu) in enumerate(seats) if name == node]}})
+        return task
+
+    def follow(self, task: str, world: int, *, seconds: float = 60, go: bool = True, until: Any = None) -> Came:
+        """What comes of a task until all its ranks have ended, or `until` is true of what came."""
+        came = Came()
+        end = time.monotonic() + seconds
+        while len(came.ended) < world and not (until is not None and until(came)):
+            try:
+                _, message = self.next(end - time.monotonic())
+            except queue.Empty:
+                raise AssertionError(f"{task} has not ended: {came}") from None
+            for name, said in message.items():
+                if name == "ranks":
+                    came.rows += [row for row in said if row["task"] == task]
+                elif name in ("joined", "report", "ended") and said["task"] == task:
+                    if name == "joined":
+                        came.joined.add(said["rank"])
+                        if go and len(came.joined) == world:
+                            self.tell_all({"go": task})
+                    else:
+                        (came.reports if name == "report" else came.ended)[said["rank"]] = said["report"] if name == "report" else said
+        if until is None:
+            self.server.close(task)
+        return came
+
+    def tell_all(self, message: dict[str, Any]) -> None:
+        """The same to every agent."""
+        for name in self.names:
+            self.server.tell(name, message)
+
+    def task(self, kind: str, seats: Sequence[tuple[str, int]], **given: Any) -> Came:
+        """A whole task, from its beginning to its end."""
+        return self.follow(self.begin(kind, seats, **given), len(seats))
