@@ -1,0 +1,40 @@
+"""Fills an allocation from the snapshot: which spares may step in is asked of the gate itself, and so is the whole, at last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from healthcheck.gate.decide import Answer, Gate, Seen, Why, answer
+from healthcheck.gate.reading import Snapshot
+from healthcheck.gate.spares import Filled, fill
+from healthcheck.gate.standing import Standing, standing_of
+
+
+def filling(snapshot: Snapshot, said: Answer, wanted: Sequence[str], spares: Sequence[str], need: int, now: float) -> tuple[Answer, Filled]:
+    """`need` nodes on which the gate opens as a whole, as near to the wanted ones as spares are; or why there are not so many.
+
+    `said` is the gate's answer for the wanted ones. A spare that is open alone but unequal to the others is left out.
+    """
+    closed = said.closed()
+    open_ = [name for name in dict.fromkeys(spares) if name not in wanted and answer(snapshot, [name], now).gate is Gate.OPEN]
+    known = {name: standing for name in (*wanted, *open_) if (standing := _standing(snapshot, name)) is not None}
+    while True:
+        filled = fill(wanted, closed, open_, need, known)
+        if filled.short:
+            short = Why("", Gate.CLOSED, f"{filled.short} of {need} nodes are wanting, with {len(open_)} of {len(set(spares))} spares open",
+                        "name more --spares, or --need fewer")
+            return Answer(Gate.CLOSED, (short, *said.whys), said.notices), filled
+        whole = answer(snapshot, filled.nodes, now, Seen())
+        barred = whole.closed()
+        if whole.gate is Gate.OPEN or not barred:
+            return whole, filled
+        # Each turn takes at least one node out of the running, so this ends.
+        closed = closed | (barred & set(wanted))
+        open_ = [name for name in open_ if name not in barred]
+
+
+def _standing(snapshot: Snapshot, name: str) -> Standing | None:
+    try:
+        return standing_of(name, snapshot.entry(name))
+    except ValueError:
+        return None

@@ -1,0 +1,81 @@
+"""Reads `gate.yaml` of the rules folders into one GatePolicy; every mistake is one line with file, line, column and key.
+
+A later folder's file is laid over the earlier ones, key by key. It is data: nothing in it is ever executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from healthcheck.entry import kind_of, known_keys
+from healthcheck.gate.policy import STAGES, GatePolicy, read
+from healthcheck.profile import Word
+from healthcheck.triage.policyform import GLOB, NAME, Form, real, value, word
+from inventory.errors import Mark, RulesError
+from inventory.located import LocatedList, LocatedMap, load_yaml
+
+FILE = "gate.yaml"
+_Stage = Enum("_Stage", {name: name for name in STAGES})    # type: ignore[misc]
+_WORD = word(Word)
+
+
+def _names(given: Any) -> Any:
+    if not isinstance(given, LocatedList) or len(given) > 50:
+        raise ValueError
+    return given
+
+
+_FORMS: Mapping[str, Mapping[str, Form]] = {
+    "certificate": {"stage": word(_Stage), "rebooted": _WORD, "changed": _WORD},
+    "state": {"degraded": _WORD, "unhealthy": _WORD, "cordoned": _WORD},
+    "fresh": {"minutes": real(1, 7 * 24 * 60)},
+    "grace": {"hours": real(0, 366 * 24)},
+    "unknown": {"node": _WORD, "muster": _WORD, "percent": real(0, 100)},
+    "versions": {"equal": Form("a list of names of versions, at most 50", _names, item=NAME)},
+    "clock": {"minutes": real(0, 24 * 60)},
+}
+
+
+def load_gate_policy(folders: Sequence[Path]) -> GatePolicy:
+    """What the files of all folders say together; raises RulesError. Among the folders may be such a file itself, whatever its name."""
+    said: dict[str, dict[str, Any]] = {name: {} for name in _FORMS}
+    said["unknown"]["rules"] = {}
+    files = [path for folder in folders if (path := folder if folder.is_file() else folder / FILE).is_file()]
+    if not files:
+        raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")
+    for path in files:
+        _lay(said, path)
+    for name, forms in _FORMS.items():
+        for key, form in forms.items():
+            if key not in said[name]:
+                raise RulesError(f"{name}: {key} is missing: expected {form.phrase}", Mark(str(files[-1]), 1, 1))
+    return read(said)
+
+
+def _lay(said: dict[str, dict[str, Any]], path: Path) -> None:
+    top = load_yaml(path, error=RulesError)
+    if not isinstance(top, LocatedMap):
+        raise RulesError(f"expected a map of {', '.join(_FORMS)}; got {kind_of(top)}", Mark(str(path), 1, 1))
+    known_keys(top, tuple(_FORMS), "")
+    for name, section in top.items():
+        keys = (*_FORMS[name], *(("rules",) if name == "unknown" else ()))
+        if not isinstance(section, LocatedMap):
+            raise RulesError(f"{name}: expected a map of {', '.join(keys)}; got {kind_of(section)}", top.value_marks[name])
+        known_keys(section, keys, f"{name}: ")
+        for key, given in section.items():
+            mark = section.value_marks[key]
+            said[name][key] = _globs(given, mark) if key == "rules" else _plain(value(f"{name}: {key}", given, mark, _FORMS[name][key]))
+
+
+def _globs(given: Any, mark: Mark) -> dict[str, str]:
+    if not isinstance(given, LocatedMap):
+        raise RulesError(f"unknown: rules: expected a map of globs over the ids of rules to block or allow, got {kind_of(given)}", mark)
+    return {value("unknown: rules", glob, given.key_marks[glob], GLOB):
+            value(f"unknown: rules: {glob}", said, given.value_marks[glob], _WORD).value for glob, said in given.items()}
+
+
+def _plain(found: Any) -> Any:
+    return found.value if isinstance(found, Enum) else list(found) if isinstance(found, tuple) else found

@@ -1,0 +1,59 @@
+"""Fills an allocation with nodes that may start jobs: closed ones are replaced by open spares, the nearest first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from healthcheck.gate.standing import Standing
+
+
+class Move(NamedTuple):
+    """A node that was replaced, by what, and how near the two are."""
+
+    away: str
+    instead: str
+    where: str
+
+
+class Filled(NamedTuple):
+    """The nodes to start on, in order; what moved; nodes left out; and how many are still wanted (0: all are there)."""
+
+    nodes: tuple[str, ...]
+    moves: tuple[Move, ...]
+    left: tuple[str, ...]
+    short: int
+
+
+def fill(wanted: Sequence[str], closed: Collection[str], spares: Sequence[str], need: int, known: Mapping[str, Standing]) -> Filled:
+    """`need` open nodes: those wanted, in order; each closed one replaced in its place by a spare, of the same NVLink domain before the
+    same leaf before any other; further spares at the end where these are fewer. `spares` are open and not wanted; `known` is what the
+    snapshot says of nodes."""
+    room = need - sum(name not in closed for name in wanted)
+    left = list(spares)
+    nodes: list[str] = []
+    moves: list[Move] = []
+    for name in wanted:
+        if name not in closed:
+            nodes.append(name)
+        elif room > 0 and left:
+            found = min(left, key=lambda spare: (_distance(known.get(name), known.get(spare)), left.index(spare)))
+            left.remove(found)
+            nodes.append(found)
+            moves.append(Move(name, found, _WHERE[_distance(known.get(name), known.get(found))]))
+            room -= 1
+    more = left[: max(0, need - len(nodes))]
+    moves += [Move("", name, "one more") for name in more]
+    nodes += more
+    return Filled(tuple(nodes[:need]), tuple(moves), tuple(nodes[need:]), max(0, need - len(nodes)))
+
+
+_WHERE = ("same NVLink domain", "same leaf", "elsewhere")
+
+
+def _distance(one: Standing | None, other: Standing | None) -> int:
+    if one is None or other is None:
+        return 2
+    if one.domain and one.domain == other.domain:
+        return 0
+    return 1 if set(one.leaf) & set(other.leaf) else 2
