@@ -1,0 +1,205 @@
+"""The muster.burnin/1 document: all that a burn-in was, did and found, for programs and for later runs to learn from.
+
+What ranks report stands in columns, a list in the order of the task's seats, or one value where it is the same for all: figures, not raw
+samples. Of a rank that did not end well the rest is told by itself, under `odd`. `healthcheck.burnin.documentread` reads it back.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.burnin.judge import Burnt
+from healthcheck.burnin.judgement import Held, Judgement, NodeOutcome
+from healthcheck.burnin.model import Accusation, End, Place, Progress, Report, Task, TaskResult
+from healthcheck.files import make_folder, write_whole
+from inventory.errors import UsageError
+from inventory.text import clean
+
+SCHEMA = "muster.burnin/1"
+FOLDER = "burnin"       # in the state folder
+SUFFIX = ".burnin.json"
+NOT_KEPT = "(not kept)"
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+# What decides how ranks talk is kept; everything else of an environment may be anybody's secret.
+_KEPT = re.compile(r"(NCCL|GLOO|CUDA|CUBLAS|TORCH|UCX|OMP|RANK|WORLD_SIZE|LOCAL_RANK)(_[A-Z0-9_]+)?")
+_SECRET = re.compile("secret|token|password|passwd|credential|private|apikey|api_key|auth", re.IGNORECASE)
+
+Option = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Burnin:
+    """One burn-in: its id, length (quick, standard, soak), when it began and ended (epoch seconds), by which muster, and all of it.
+
+    `floors` is the digest of the files that it was judged by; `options` are the head's, `environment` is what was set for ranks.
+    """
+
+    run: str
+    length: str
+    began: float
+    ended: float
+    muster: str
+    burnt: Burnt
+    judgement: Judgement
+    floors: str = ""
+    options: Mapping[str, Option] = field(default_factory=lambda: MappingProxyType({}))
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def document(burnin: Burnin) -> dict[str, Any]:
+    """The whole document."""
+    burnt, judgement = burnin.burnt, burnin.judgement
+    return {
+        "schema": SCHEMA, "run": burnin.run, "length": burnin.length, "began": iso(burnin.began), "ended": iso(burnin.ended),
+        "muster": burnin.muster, "verdict": judgement.verdict.value, "floors": burnin.floors,
+        "options": {clean(name, 80): _option(name, value) for name, value in burnin.options.items()},
+        "environment": environment(burnin.environment),
+        "asked": [[stage.value, kind.value] for stage, kind in burnt.asked],
+        "missing": {stage.value: clean(why) for stage, why in burnt.missing.items()},
+        "hardware": {sku: {"gpu": hardware.gpu, "gbps": hardware.gbps} for sku, hardware in burnt.hardware.items()},
+        "places": [_place(place) for place in burnt.places],
+        "nodes": [_outcome(one) for one in judgement.outcomes],
+        "accusations": [accusation(one) for one in judgement.accusations],
+        "found": [accusation(one) for one in burnt.found],
+        "remarks": [clean(remark, 600) for remark in judgement.remarks],
+        "held": [_held(one) for one in judgement.held],
+        "counters": [[one.node, one.subject, one.name, one.before, one.after, _number(one.seconds)] for one in burnt.counters],
+        "tasks": [_result(result) for result in burnt.results],
+    }
+
+
+def as_bytes(burnin: Burnin) -> bytes:
+    """The document as JSON, on one line."""
+    return json.dumps(document(burnin), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+def write(state: Path, burnin: Burnin) -> Path:
+    """Puts the document whole into the state folder's `burnin/`, and gives its file; raises UsageError."""
+    if not _RUN.fullmatch(burnin.run):
+        raise ValueError(f"not a run's id: {burnin.run!r}")
+    folder = state / FOLDER
+    make_folder(folder, "--state")
+    path = folder / f"{burnin.run}{SUFFIX}"
+    try:
+        write_whole(path, as_bytes(burnin))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
+    return path
+
+
+def kept(state: Path) -> list[Path]:
+    """The documents in a state folder, the newest first."""
+    found = []
+    try:
+        for path in (state / FOLDER).iterdir():
+            if path.name.endswith(SUFFIX) and not path.name.startswith("."):
+                found.append((path.stat().st_mtime_ns, path.name, path))
+    except OSError:
+        return []
+    return [path for *_, path in sorted(found, reverse=True)]
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """What may be written of an environment; a value that may be a secret is not."""
+    return {clean(name, 120): clean(value) if _KEPT.fullmatch(name) and not _SECRET.search(name) else NOT_KEPT
+            for name, value in sorted(given.items())}
+
+
+def iso(seconds: float) -> str:
+    """A time as documents say it: UTC, to the millisecond."""
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def accusation(one: Accusation) -> dict[str, Any]:
+    """One accusation."""
+    return {"object": one.object.value, "name": one.name, "fault": one.fault, "why": clean(one.why, 800), "for": list(one.tests_for),
+            "against": list(one.tests_against), "confirmed": one.confirmed}
+
+
+def _option(name: str, value: Option) -> Option:
+    if _SECRET.search(name):
+        return NOT_KEPT
+    return clean(value) if isinstance(value, str) else _number(value) if isinstance(value, float) else value
+
+
+def _place(place: Place) -> dict[str, Any]:
+    rails = [[rail.number, rail.address, rail.leaf] for rail in place.rails]
+    return {**{key: value for key, value in asdict(place).items() if key != "rails"}, "rails": rails}
+
+
+def _outcome(one: NodeOutcome) -> dict[str, Any]:
+    return {
+        "node": one.node, "outcome": one.outcome.value, "why": [clean(why, 800) for why in one.why],
+        "stages": [[stage.stage.value, stage.done, clean(stage.why)] for stage in one.stages],
+        "figures": {name: _number(value) for name, value in one.figures.items()},
+    }
+
+
+def _held(one: Held) -> dict[str, Any]:
+    floor = None if one.floor is None else {"least": _number(one.floor.least), "origin": one.floor.origin, "why": clean(one.floor.why)}
+    return {"setting": vars(one.setting), "n": one.n, "median": _number(one.median), "least": _number(one.least), "floor": floor}
+
+
+def _result(result: TaskResult) -> dict[str, Any]:
+    return {
+        **_task(result.task), "began": _number(result.began), "ended": _number(result.ended),
+        "named_after": None if result.named_after is None else _number(result.named_after),
+        "accusations": [accusation(one) for one in result.accusations],
+        "reports": _reports(result.task, result.reports),
+    }
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {"id": task.id, "stage": task.stage.value, "kind": task.kind.value, "seats": list(map(str, task.seats)),
+            "seconds": _number(task.seconds), "params": dict(task.params), "environment": environment(task.environment)}
+
+
+def _reports(task: Task, reports: Sequence[Report]) -> dict[str, Any]:
+    """The columns. `ranks` is there only where not every seat reported, or in another order."""
+    rank_of = {seat: rank for rank, seat in enumerate(task.seats)}
+    ranks = [rank_of[report.seat] for report in reports if report.seat in rank_of]
+    own = [report for report in reports if report.seat in rank_of]
+    told: dict[str, Any] = {} if ranks == list(range(len(task.seats))) else {"ranks": ranks}
+    told["end"] = _column([report.end.value for report in own])
+    told["figures"] = _columns(own, lambda report: report.figures, _number)
+    told["checksums"] = _columns(own, lambda report: report.checksums, lambda value: clean(value, 200))
+    told["facts"] = _columns(own, lambda report: report.facts, clean)
+    told["odd"] = [_odd(at, report) for at, report in enumerate(own)
+                   if report.end is not End.DONE or report.wrong_total or report.wrong or report.error]
+    return told
+
+
+def _columns(reports: Sequence[Report], of: Callable[[Report], Mapping[str, Any]], written: Callable[[Any], Any]) -> dict[str, Any]:
+    names = dict.fromkeys(name for report in reports for name in of(report))
+    return {clean(name, 120): _column([written(held[name]) if name in (held := of(report)) else None for report in reports])
+            for name in names}
+
+
+def _column(values: list[Any]) -> Any:
+    """The values, or the one that all of them are."""
+    return values[0] if values and all(value == values[0] for value in values) else values
+
+
+def _odd(at: int, report: Report) -> dict[str, Any]:
+    last = {} if report.last == Progress() else {"last": {
+        entry.name: _number(value) if isinstance(value := getattr(report.last, entry.name), float) else value
+        for entry in fields(Progress)}}
+    return {"at": at, "code": report.code, "error": clean(report.error), "wrong_total": report.wrong_total,
+            "wrong": [[one.iteration, one.count, list(one.owners), one.own_input] for one in report.wrong], **last}
+
+
+def _number(value: float) -> float | int | None:
+    """Six significant digits, whole numbers whole; None for what JSON cannot say."""
+    if not math.isfinite(value):
+        return None
+    if float(value).is_integer() and abs(value) < 2**53:
+        return int(value)
+    return float(f"{value:.6g}") if abs(value) < 1e8 else round(value, 3)

@@ -1,0 +1,82 @@
+"""Learns floors from stored burn-ins: what sound machines of a site reach, and the least that is then asked of them; a proposal only.
+
+What is sick must not become the norm: nothing is learned from tasks that were not whole, nor of nodes that a burn-in accused.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from healthcheck.burnin.document import Burnin, iso
+from healthcheck.burnin.floors import Learned, Proposal, rounded
+from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.model import Stage
+from healthcheck.burnin.published import BurninRules, Setting
+from healthcheck.burnin.setting import Measure, measures
+from healthcheck.burnin.stats import LEAST_RATIO, LEAST_Z, SIGMA, mad, median
+from inventory.errors import UsageError
+
+# One run gives one such figure (or a few, by ring order), whatever the number of nodes.
+_BY_RUN = (Stage.ALL.value,)
+
+
+@dataclass(frozen=True)
+class Learning:
+    """The proposal, with a line for each figure that too few have shown, and for each floor that is low beside what is published."""
+
+    proposal: Proposal
+    left_out: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def learn(runs: Sequence[Burnin], rules: BurninRules, now: float) -> Learning:
+    """Proposes a floor for each setting that enough nodes (or pairs), or runs, have shown; raises UsageError where there is none at all."""
+    if not runs:
+        raise UsageError("no burn-in is stored to learn from: type `muster burnin run NODES` first")
+    seen: dict[Setting, list[tuple[str, Measure]]] = defaultdict(list)
+    for burnin in runs:
+        sick = {one.node for one in burnin.judgement.outcomes if one.outcome is Outcome.FAIL}
+        places = {place.node: place for place in burnin.burnt.places}
+        for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):
+            if not sick & set(one.nodes):
+                seen[one.setting.learned_from].append((burnin.run, one))
+    floors, left_out = [], []
+    for setting in sorted(seen):
+        short = _too_few(setting, seen[setting], rules)
+        if short:
+            left_out.append(f"{setting}: {short}")
+        else:
+            floors.append(_floor(setting, [one.value for _, one in seen[setting]], rules))
+    if not floors:
+        said = left_out[0] if left_out else "no task of them was whole"
+        raise UsageError(f"nothing can be learned from {_count(len(runs), 'burn-in')} yet: {said}")
+    warnings = tuple(f"{one.setting}: {one.warning}" for one in floors if one.warning)
+    return Learning(Proposal(iso(now), tuple(dict.fromkeys(one.run for one in runs)), tuple(floors)), tuple(left_out), warnings)
+
+
+def _too_few(setting: Setting, seen: Sequence[tuple[str, Measure]], rules: BurninRules) -> str:
+    """Why nothing can be learned of a setting yet; "" where enough have shown it."""
+    if setting.stage in _BY_RUN:
+        runs = len({run for run, _ in seen})
+        return f"{_count(runs, 'run')} of all nodes, wanted {rules.learn_runs}" if runs < rules.learn_runs else ""
+    nodes = len({node for _, one in seen for node in one.nodes})
+    return f"shown by {_count(nodes, 'node')}, wanted {rules.learn_nodes}" if nodes < rules.learn_nodes else ""
+
+
+def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Learned:
+    """The smaller of both bounds of the rule that equals are judged by, so that no floor accuses whom equals would not."""
+    known = list(values)
+    middle, deviation = median(known), mad(known)
+    floor = rounded(max(0.0, min(LEAST_RATIO * middle, middle + LEAST_Z * SIGMA * deviation)))
+    made = Learned(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
+    found = rules.value(setting)
+    if found is None or floor >= rules.warn_share * found[0]:
+        return made
+    published, entry = found
+    return replace(made, warning=f"{floor / published:.0%} of the {published:g} that {entry.id} gives ({entry.source}): is this site well?")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
