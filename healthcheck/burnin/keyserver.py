@@ -62,7 +62,8 @@ class Gone:
 
 
 class KeyServer:
-    """The server. As a context manager it serves meanwhile; `events` is what agents do, in the order of its happening.
+    """The server. As a context manager it serves meanwhile; `events` is what agents do, as Came,
+    Said and Gone in the order of its happening; others may put theirs there, too.
 
     `nodes` are the names that an agent or rank may have, `host` and `port` where to listen: "" is every address, 0 a free port. What it
     does not prevent: who can read the traffic can read keys and figures, and who can change it can end the burn-in.
@@ -70,7 +71,7 @@ class KeyServer:
 
     def __init__(self, token: str, run: str, nodes: Collection[str], *, host: str = "", port: int = 0, silent_s: float = SILENT_S,
                  clock: Callable[[], float] = time.monotonic) -> None:
-        self.events: queue.SimpleQueue[Came | Said | Gone] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.refused = 0
         self.store = Store()
         self._token = token

@@ -24,7 +24,8 @@ def build(*, run: str, token: str, hosts: Sequence[str], port: int, python: Sequ
     """The program of one run, for any number of nodes; each is told its name by the word node=NAME (`wire.NODE_WORD`), or by `node`.
 
     `hosts` are addresses by which nodes may reach the head's key server, the likeliest first. `python` are the words of a Python that has
-    PyTorch, on the node or in a container there. The token is in the payload, never among words or in an environment.
+    PyTorch, on the node or in a container there; a node is told others by words python=WORD (`wire.PYTHON_WORD`). The token is in the
+    payload, never among words or in an environment.
     """
     document = {"run": run, "token": token, "hosts": list(hosts), "port": port, "python": list(python), "node": node,
                 "nursery": nursery_text()}

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import selectors
 import socket
@@ -32,6 +33,10 @@ BEAT_S = 1.0        # an agent says something at least this often
 RANKS_S = 0.5       # and this often, while a task runs, where its ranks are
 # The word on the agent's command line that tells it its name in the inventory: "node=gpu003".
 NODE_WORD = "node="
+# And these, one for each word of the command that starts a Python with PyTorch there: "python=docker", "python=exec" ...
+PYTHON_WORD = "python="
+# Among the addresses of the head: the one from which sshd says that the node was reached.
+SSH_CLIENT = "ssh-client"
 
 _LENGTH = struct.Struct(">I")
 _SPARE_S = 10.0     # what an answer may take beyond the time that its question asked for
@@ -167,6 +172,8 @@ def _readable(sock: socket.socket, seconds: float) -> bool:
 
 def connected(hosts: list[str], port: int, seconds: float = 10.0) -> socket.socket:
     """A connection to the first of these hosts that takes one, each asked for at most its share of `seconds`. Raises OSError."""
+    client = os.environ.get("SSH_CONNECTION", "").partition(" ")[0]
+    hosts = [host for host in (client if host == SSH_CLIENT else host for host in hosts) if host]
     if not hosts:
         raise OSError("no address of the head was given")
     reasons = []

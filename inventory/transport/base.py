@@ -7,7 +7,8 @@ prints. What goes wrong on the way is a value that names the stage; a transport 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
@@ -37,11 +38,37 @@ class Stage(Enum):
 NOT_ITS_FAULT = (Stage.LEASE, Stage.TURN, Stage.NO_AGENT)
 
 
+class Halt:
+    """Ends a run from another thread: whoever has not answered when it is called is answered for at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._called = False
+        self._acts: list[Callable[[], None]] = []
+
+    def call(self) -> None:
+        """Ends the runs that follow it, and those that will."""
+        with self._lock:
+            self._called = True
+            acts, self._acts = self._acts, []
+        for act in acts:
+            act()
+
+    def follow(self, act: Callable[[], None]) -> None:
+        """`act` is called once, from the thread that calls; at once where that has been."""
+        with self._lock:
+            if not self._called:
+                self._acts.append(act)
+                return
+        act()
+
+
 @dataclass(frozen=True)
 class Limits:
     """Bounds in seconds and bytes. `sweep_s` bounds the whole run, `node_s` one node from first packet to last.
 
-    `connect_s` covers resolve, TCP and SSH banner of one attempt; `login_s` from the exec request to the program's first line.
+    `connect_s` covers resolve, TCP and SSH banner of one attempt; `login_s` from the exec request to the program's first line. `halt`
+    ends the run sooner.
     """
 
     sweep_s: float = 120.0
@@ -52,6 +79,7 @@ class Limits:
     reply_bytes: int = 32 * 1024 * 1024
     stderr_bytes: int = 16 * 1024
     fanout: int = 64
+    halt: Halt | None = None
 
 
 @dataclass(frozen=True)

@@ -195,6 +195,8 @@ def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watch) -> 
     `watch` is stopped at the end. What `work` raises by mistake becomes that node's failure, never the sweep's.
     """
     crew = _Crew(nodes, limits, work, watch)
+    if limits.halt is not None:
+        limits.halt.follow(crew.halt)
     try:
         yield from crew.replies()
     finally:
@@ -215,7 +217,7 @@ class _Crew:
         self._over = False
 
     def replies(self) -> Iterator[Reply]:
-        sweep = Task(self._watch, self._end, lambda _: self._time_is_up())
+        sweep = Task(self._watch, self._end, lambda _: self._time_is_up(f"the sweep's {self._limits.sweep_s:g} s were over"))
         self._watch.add(sweep)
         for _ in range(min(self._limits.fanout, self._total)):
             self._next()
@@ -280,12 +282,15 @@ class _Crew:
         self._done.put(job.reply(body, failure))
         return True
 
-    def _time_is_up(self) -> None:
+    def halt(self) -> None:
+        """Answers for whoever is not done."""
+        self._time_is_up("it was called off")
+
+    def _time_is_up(self, whole: str) -> None:
         with self._lock:
             self._over = True
             waiting, jobs = list(self._waiting), list(self._jobs)
             self._waiting.clear()
-        whole = f"the sweep's {self._limits.sweep_s:g} s were over"
         for job in jobs:
             job.task.abort(Failure(Stage.DEADLINE, f"{whole} while: {job.task.overdue().reason}"))
         now = time.time()

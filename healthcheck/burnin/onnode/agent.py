@@ -18,7 +18,7 @@ import time
 import zlib
 from typing import Any, BinaryIO, NoReturn
 
-from healthcheck.burnin.wire import AGENT, BEAT_S, NODE_WORD, Frames, Link, connected, greeted, packed
+from healthcheck.burnin.wire import AGENT, BEAT_S, NODE_WORD, PYTHON_WORD, Frames, Link, connected, greeted, packed
 
 # It reads the text of the nursery from standard input, and leaves the rest of that to it.
 BOOT = ('import sys;i=sys.stdin.buffer;g={"__name__":"muster"};'
@@ -163,6 +163,7 @@ def main(nonce: str, document: bytes, stdin: BinaryIO) -> NoReturn:
     told = json.loads(document.decode())
     names = [word[len(NODE_WORD):] for word in sys.argv[2:] if word.startswith(NODE_WORD)]
     node = names[0] if names else told["node"]
+    told["python"] = [word[len(PYTHON_WORD):] for word in sys.argv[2:] if word.startswith(PYTHON_WORD)] or told["python"]
     for name in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(name, signal.SIG_IGN)
     os.chdir("/")

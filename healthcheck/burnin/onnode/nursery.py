@@ -236,6 +236,8 @@ class Nursery:
             said = one_line(b"\n".join(reversed(os.pread(child.said, 4096, max(0, size - 4096)).split(b"\n"))).decode("utf-8", "replace"))
             os.close(child.said)
             signalled = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+            # Where it was when it ended tells its own error from one that it shares with all others.
+            self.tell({"ranks": [{"task": child.task, "rank": child.rank, **child.slot.told(), "state": "X"}]})
             self.ended(child.task, child.rank, 0 if signalled else os.WEXITSTATUS(status), signalled, said)
 
     def ended(self, task: str, rank: int, code: int, signalled: int | None, said: str) -> None:
@@ -271,4 +273,9 @@ def nursery(source: BinaryIO) -> NoReturn:
         messages = frames.feed(data)
     gc.collect()
     gc.freeze()     # a fork that touches no object copies no page
-    Nursery(incoming, outgoing, {**messages[0]["settings"], "gpus": found["gpus"], "scrubbed": found["scrubbed"]}).run()
+    ready = Nursery(incoming, outgoing, {**messages[0]["settings"], "gpus": found["gpus"], "scrubbed": found["scrubbed"]})
+    # A task may have come close behind.
+    ready.frames = frames
+    for message in messages[1:]:
+        ready.obey(message)
+    ready.run()

@@ -1,0 +1,264 @@
+"""Who is guilty when a task does not end as it should: from joins, progress, ends and what the kernel says of processes. Pure.
+
+What follows from a fault elsewhere is nobody's fault: once one rank is dead or stuck, every other fails or waits in the collective.
+So ends are left to settle, and judged by what they can tell: a node that went away before a signal, a signal before an error at a
+rank's own work, and an error in the collective, which all ranks share, tells nothing. Of a stall the guilty are those furthest
+behind in (iteration, phase). Times are the head's clock, in seconds.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.model import Accusation, Kind, Object, Progress, Seat, Task
+from healthcheck.burnin.wire import PHASES
+
+# What a process does to itself when it sees that others are gone: NCCL's watchdog aborts.
+_OF_ITSELF = (signal.SIGABRT, signal.SIGTRAP)
+# Sent from outside: each is a fault of its own, however many there are.
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU)
+_SHARED = ("send",)     # phases in which an error may be anybody's
+_STOPPED = ("T", "t")
+NOWHERE = Progress()
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long, in seconds, before something is trouble; a stall is `stall`, or `iterations` of the task's own.
+
+    `setup` is for a process group's start and first iteration, which takes NCCL seconds, and more with many nodes.
+    """
+
+    settle: float = 0.5
+    stale: float = 1.5
+    join: float = 60.0
+    stall: float = 5.0
+    iterations: float = 5.0
+    setup: float = 60.0
+    silent: float = 3.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One rank as the head knows it. `heard` is when its agent last told where it is, `ended` when its process was said to have ended,
+    with waitpid's `code` or `signal`, and what it `said` last; `raised` is the error it reported, `done` whether it reported that all is
+    well. `lost` is when its node's agent went away.
+    """
+
+    seat: Seat
+    joined: float | None = None
+    heard: float | None = None
+    progress: Progress = NOWHERE
+    reported: float | None = None
+    done: bool = False
+    raised: str | None = None
+    ended: float | None = None
+    code: int | None = None
+    signal: int | None = None
+    said: str = ""
+    lost: float | None = None
+    lost_why: str = ""
+
+    @property
+    def failed(self) -> float | None:
+        """When it was known to have ended otherwise than done; None where it has not."""
+        if self.done:
+            return None
+        return min((at for at in (self.reported, self.ended, self.lost) if at is not None), default=None)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """How far it has come; whoever is done is ahead of all."""
+        if self.done:
+            return (1 << 62, 0)
+        phase = self.progress.phase
+        return (self.progress.iteration, PHASES.index(phase) if phase in PHASES else -1)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why the task is to be stopped, and who is accused; `since` is when the trouble itself began, as far as that can be told."""
+
+    accusations: tuple[Accusation, ...]
+    since: float
+
+
+def trouble(task: Task, ranks: Sequence[Seen], sent: float, went: float | None, now: float, patience: Patience) -> Trouble | None:
+    """What is wrong with a task that was handed out at `sent` and told to go at `went` (None: not yet); None while all may be well."""
+    failures = [seen.failed for seen in ranks if seen.failed is not None]
+    if failures:
+        first = min(failures)
+        return Trouble(_ends(task, ranks, first), first) if now - first >= patience.settle else None
+    if went is None:
+        if now - sent < patience.join:
+            return None
+        absent = [rank for rank, seen in enumerate(ranks) if seen.joined is None]
+        after = f"{patience.join:.3g} s after it was asked to"
+        return Trouble(_accused(task, dict.fromkeys(absent, (faults.ABSENT, f"did not report for duty, {after}"))), sent)
+    return _stopped(task, ranks, now, patience) or (_stalled(task, ranks, went, now, patience) if task.kind is Kind.ALLREDUCE else None)
+
+
+def overdue(task: Task, ranks: Sequence[Seen], went: float | None, now: float, patience: Patience) -> Trouble:
+    """The same for a task whose time is over: those who are not done, where others are, or are further."""
+    behind, why = _behind(ranks), f"not done after the task's {task.seconds:.3g} s"
+    since = min((ranks[rank].progress.moved or now for rank in behind), default=now)
+    if went is None:
+        return Trouble(_accused(task, {rank: (faults.ABSENT, why) for rank in range(len(ranks)) if ranks[rank].joined is None}), since)
+    alone = task.kind is not Kind.ALLREDUCE
+    if alone and not all(seen.done for seen in ranks):
+        behind = [rank for rank, seen in enumerate(ranks) if not seen.done]
+    # All of several equals too slow: whoever said how long it may take was wrong, or they all are.
+    if 2 * len(behind) > len(ranks) and len(ranks) > 1:
+        return Trouble((_unexplained(task, faults.SLOW, f"{len(behind)} of {len(ranks)} ranks were {why}"),), since)
+    return Trouble(_accused(task, {rank: (_state(ranks[rank], patience)[0], f"{why}: {_where(ranks[rank])}") for rank in behind}), since)
+
+
+def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, ...]:
+    failed = {rank: seen for rank, seen in enumerate(ranks) if seen.failed is not None}
+    lost = {rank: seen for rank, seen in failed.items() if seen.lost is not None and seen.ended is None and seen.reported is None}
+    if lost:
+        nodes = {seen.seat.node for seen in lost.values()}
+        if len(nodes) == len(task.nodes) > 1:
+            return (_unexplained(task, faults.LOST, "every node went away at once: it may be the head, or its network"),)
+        whys = {seen.seat.node: seen.lost_why for seen in lost.values()}
+        return tuple(_lost(task, node, f"its agent went away: {whys[node]}") for node in task.nodes if node in nodes)
+    tests: tuple[tuple[str, Callable[[Seen], bool], bool], ...] = (
+        (faults.DEAD, lambda seen: seen.signal is not None and seen.signal in _FROM_OUTSIDE, True),
+        (faults.DEAD, lambda seen: seen.signal is not None and seen.signal not in _OF_ITSELF, False),
+        (faults.RAISED, lambda seen: seen.raised is not None and seen.progress.phase not in _SHARED, False),
+        (faults.DEAD, lambda seen: seen.raised is None and seen.progress.phase not in _SHARED, False),
+    )
+    for fault, test, each in tests:
+        if found := {rank: seen for rank, seen in failed.items() if test(seen)}:
+            if not each:
+                # Errors follow one another at once, and the first is the cause; a node is known by its ranks' having it together.
+                earliest = min(found.values(), key=lambda seen: seen.failed or 0.0)
+                together = {rank: seen for rank, seen in found.items() if seen.seat.node == earliest.seat.node}
+                whole = len(together) == sum(seat.node == earliest.seat.node for seat in task.seats) < len(task.seats)
+                found = together if whole and len(together) > 1 else {rank: seen for rank, seen in found.items() if seen is earliest}
+            return _accused(task, {rank: (fault, _end(seen)) for rank, seen in found.items()})
+    said = [f"{seen.seat} said: {seen.raised}" for seen in sorted(failed.values(), key=lambda seen: seen.failed or 0.0) if seen.raised]
+    why = f"{len(failed)} of {len(ranks)} ranks failed in the collective, which they share; pairs tell"
+    return (_unexplained(task, faults.RAISED, f"{why}; first, {said[0]}" if said else why),)
+
+
+def _end(seen: Seen) -> str:
+    where = _where(seen)
+    if seen.signal is not None:
+        return f"its process was ended by signal {_signal(seen.signal)}, {where}"
+    if seen.raised is not None:
+        return f"it failed, {where}: {seen.raised or 'and did not say why'}"
+    return f"its process ended with exit {seen.code}, without a report, {where}{': ' if seen.said else ''}{seen.said}"
+
+
+def _stopped(task: Task, ranks: Sequence[Seen], now: float, patience: Patience) -> Trouble | None:
+    """Those whose processes are stopped, or whose helper threads do not run while those of the others do."""
+    waiting = [(rank, seen) for rank, seen in enumerate(ranks) if not seen.done and seen.heard is not None]
+    ages = {rank: _age(seen) for rank, seen in waiting}
+    # On a machine that is out of breath every rank is late.
+    usual = median_low(ages.values()) if len(ages) > 1 else 0.0
+    found = {}
+    for rank, seen in waiting:
+        if ages[rank] >= patience.stale and (seen.progress.state in _STOPPED or (ages[rank] > 3 * usual and _still(seen, patience))):
+            found[rank] = (faults.STOPPED, _state(seen, patience)[1] + f", {_where(seen)}")
+    if not found or (2 * len(found) > len(ranks) and not all(ranks[rank].progress.state in _STOPPED for rank in found)):
+        return None
+    return Trouble(_accused(task, found), min(ranks[rank].progress.alive or now for rank in found))
+
+
+def _stalled(task: Task, ranks: Sequence[Seen], went: float, now: float, patience: Patience) -> Trouble | None:
+    """Those furthest behind, when nobody has gone on for too long."""
+    moved = max((seen.progress.moved for seen in ranks if seen.progress.moved is not None), default=went)
+    moved = max(moved, went, max((seen.reported or 0.0 for seen in ranks), default=0.0))
+    farthest = max(seen.progress.iteration for seen in ranks)
+    begun = any(seen.done for seen in ranks) or farthest >= 1
+    limit = max(patience.stall, patience.iterations * (moved - went) / max(1, farthest + 1)) if begun else patience.setup
+    if now - moved <= limit:
+        return None
+    unheard = now - patience.silent
+    silent = {seen.seat.node for seen in ranks if not seen.done and (went if seen.heard is None else seen.heard) < unheard}
+    if silent and 2 * len(silent) <= len(task.nodes):
+        why = f"nothing was heard of it for {patience.silent:.3g} s while the others waited"
+        return Trouble(tuple(_lost(task, node, why) for node in task.nodes if node in silent), moved)
+    behind = _behind(ranks)
+    if 2 * len(behind) > len(ranks):
+        why = f"{len(behind)} of {len(ranks)} ranks wait {_where(ranks[behind[0]])}, and nobody is behind them; pairs tell"
+        return Trouble((_unexplained(task, faults.HUNG, why),), moved)
+    since = min(ranks[rank].progress.moved or moved for rank in behind)
+    named = {}
+    for rank in behind:
+        fault, how = _state(ranks[rank], patience)
+        named[rank] = (fault, f"{how}, and has stood still for {now - (ranks[rank].progress.moved or since):.1f} s, {_where(ranks[rank])}; "
+                              f"{_ahead(ranks, behind)}")
+    return Trouble(_accused(task, named), since)
+
+
+def _behind(ranks: Sequence[Seen]) -> list[int]:
+    least = min(seen.place for seen in ranks)
+    return [rank for rank, seen in enumerate(ranks) if seen.place == least and not seen.done]
+
+
+def _ahead(ranks: Sequence[Seen], behind: Collection[int]) -> str:
+    others = [seen for rank, seen in enumerate(ranks) if rank not in behind]
+    if all(seen.done for seen in others):
+        return "the others are done"
+    return "the others are further: " + _where(max((seen for seen in others if not seen.done), key=lambda seen: seen.place))
+
+
+def _age(seen: Seen) -> float:
+    """How old its last sign of life was when its agent last spoke: what the agent or the network was late with does not count."""
+    if seen.heard is None or seen.progress.alive is None:
+        return 0.0
+    return seen.heard - seen.progress.alive
+
+
+def _still(seen: Seen, patience: Patience) -> bool:
+    return seen.heard is not None and seen.progress.moved is not None and seen.heard - seen.progress.moved >= patience.stale
+
+
+def _state(seen: Seen, patience: Patience) -> tuple[str, str]:
+    """The fault that a process' own state shows, and its words."""
+    state = seen.progress.state
+    if state in _STOPPED:
+        return faults.STOPPED, f"its process is stopped (state {state})"
+    if state in ("Z", "X"):
+        return faults.DEAD, f"its process is dead (state {state})"
+    if _age(seen) >= patience.stale:
+        return faults.STOPPED, f"its process does not answer for {_age(seen):.1f} s (state {state or 'unknown'})"
+    return faults.HUNG, f"its process is alive{' and sleeps in the kernel (state D)' if state == 'D' else ''}"
+
+
+def _where(seen: Seen) -> str:
+    phase = seen.progress.phase or "start"
+    return f"in {phase} of iteration {seen.progress.iteration}" if seen.progress.iteration >= 0 else f"in {phase}"
+
+
+def _accused(task: Task, named: Mapping[int, tuple[str, str]]) -> tuple[Accusation, ...]:
+    """A GPU for each rank, or its node where all its ranks have the same fault and other nodes' have not."""
+    found = []
+    for node in task.nodes:
+        own = [rank for rank, seat in enumerate(task.seats) if seat.node == node]
+        mine = [rank for rank in own if rank in named]
+        kinds = {named[rank][0] for rank in mine}
+        if len(mine) == len(own) > 1 and len(kinds) == 1 and len(task.nodes) > 1:
+            found.append(Accusation(Object.NODE, node, kinds.pop(), f"all its {len(own)} ranks: {named[mine[0]][1]}", tests_for=(task.id,)))
+        else:
+            found += [Accusation(Object.GPU, str(task.seats[rank]), named[rank][0], named[rank][1], tests_for=(task.id,)) for rank in mine]
+    return tuple(found)
+
+
+def _lost(task: Task, node: str, why: str) -> Accusation:
+    return Accusation(Object.NODE, node, faults.LOST, why, tests_for=(task.id,))
+
+
+def _unexplained(task: Task, fault: str, why: str) -> Accusation:
+    return Accusation(Object.UNEXPLAINED, task.id, fault, why, tests_for=(task.id,))
+
+
+def _signal(number: int) -> str:
+    names = {int(each): each.name for each in signal.Signals}
+    return f"{number} ({names[number]})" if number in names else str(number)
