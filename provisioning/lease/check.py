@@ -96,9 +96,11 @@ class Leases:
 @contextmanager
 def leased(
     plan: Plan, transport: Transport, bounds: Limits, folder: Path, made: MakeLessor, *, beat: float = BEAT_S,
+    why: str = "muster check --disruptive", under: Callable[[str], Transport] | None = None,
 ) -> Iterator[Granted]:
     """Leases the plan's nodes for a sweep within these bounds, and gives them back. Nodes without a lease are in `Lease.refused`.
 
+    With `under` what is sent goes over the transport that it makes for the lease's name: one that comes in only under a reservation.
     Raises ActionError, StoreError, UsageError before anything is sent.
     """
     names = [node.name for node in plan.nodes]
@@ -106,8 +108,10 @@ def leased(
         ours = made(store)
         for said in settle_all(store, ours.way.base, ours.who, ours.clock, ours.run):
             click.echo(f"muster: lease {said}", err=True)
-        taken = take(ours, names, bounds.sweep_s + MARGIN_S, "muster check --disruptive")
+        taken = take(ours, names, bounds.sweep_s + MARGIN_S, why)
         try:
+            if under is not None and taken.entry is not None:
+                transport = under(taken.entry.name)
             taken = _proven(ours, taken, plan, transport, bounds.fanout)
             if taken.entry is None:
                 yield Granted(transport, bounds, Lease(frozenset(), "nobody", taken.refused))

@@ -31,34 +31,45 @@ class Jobs:
     unsaid: frozenset[str]
 
 
-def jobs(base: Backend, nodes: Collection[str], run: Run | None = None) -> Jobs:
-    """What the back end says of jobs on these nodes now; raises ActionError."""
+def jobs(base: Backend, nodes: Collection[str], run: Run | None = None, ours: str = "") -> Jobs:
+    """What the back end says of jobs on these nodes now; raises ActionError. `ours` names a reservation, whose jobs are our own."""
     if isinstance(base, Runs):
         return Jobs(dict(base.running(nodes)), frozenset())
     held = base.held(nodes)
-    running = by_node(run) if base.name == "slurm" else {}
+    own: set[str] = set()
+    running = by_node(run, ours, own) if base.name == "slurm" else {}
+    # A node that our own job has is as busy by its state as with another's; then only the list of jobs can tell.
     busy = {node: f"job {running[node]} is on it" if node in running else "a job is on it"
-            for node in nodes if node in running or held[node].busy}
+            for node in nodes if node in running or (held[node].busy and node not in own)}
     return Jobs(busy, frozenset(node for node in nodes if node not in busy and held[node].busy is None))
 
 
-def by_node(run: Run | None = None) -> dict[str, str]:
-    """The nodes that jobs have, each with the number and state of one of them; raises ActionError."""
+def by_node(run: Run | None = None, ours: str = "", own: set[str] | None = None) -> dict[str, str]:
+    """The nodes that jobs have, each with the number and state of one of them; raises ActionError.
+
+    Nodes of jobs in the reservation `ours` are put into `own` instead.
+    """
     try:
-        text = output(SQUEUE, run).decode("utf-8", "backslashreplace")
+        text = output((*SQUEUE[:-1], f"{SQUEUE[-1]}|%v") if ours else SQUEUE, run).decode("utf-8", "backslashreplace")
     except MusterError as error:
         raise ActionError(str(error)) from None
     found: dict[str, str] = {}
     for line in text.splitlines():
         number, _, rest = line.strip().partition("|")
         state, bar, nodes = rest.partition("|")
+        reservation = ""
+        if ours:
+            nodes, _, reservation = nodes.partition("|")
         if not line.strip() or state in _OVER or (bar and not nodes):
             continue
         try:
             if not number.isdigit() or not bar:
                 raise InventoryError("three fields were asked for")
             for node in expand(nodes):
-                found.setdefault(node, f"{number} ({clean(state, 40)})")
+                if ours and own is not None and reservation == ours:
+                    own.add(node)
+                else:
+                    found.setdefault(node, f"{number} ({clean(state, 40)})")
         except InventoryError as error:
             raise ActionError(f"squeue printed {clean(line, 100)!r}, which cannot be read ({error}); see: squeue --all") from None
     return found

@@ -67,7 +67,7 @@ class Watch:
                 return dict.fromkeys(self.entry.nodes, f"lease {self.entry.name} was ended by somebody else")
             if now > entry.until:
                 return dict.fromkeys(entry.nodes, f"lease {entry.name} was not renewed in time")
-            lost = {**lessor.way.gone(entry), **jobs(lessor.way.base, entry.nodes, lessor.run).busy}
+            lost = {**lessor.way.gone(entry), **jobs(lessor.way.base, entry.nodes, lessor.run, entry.name).busy}
             if len(lost) < len(entry.nodes) and entry.until - now < self._term * share:
                 lessor.way.extend(entry, now + self._term)
                 leases.extend(store, entry, now + self._term)
