@@ -3,6 +3,7 @@
     MusterError                      a person can do something about it; shown as one line, never as a traceback
     ├── UsageError                   the command line asks for something that cannot be (exit 2)
     ├── StoreError                   the store of sweeps cannot be opened, read or written (exit 2)
+    ├── CertificateError             a key, certificate or snapshot cannot be made, or is not to be trusted (exit 2)
     └── ConfigError                  a file we were given is wrong (exit 2)
         ├── InventoryError           the inventory file, a node set, a group
         └── RulesError               a rule, SKU or policy file
@@ -38,6 +39,10 @@ class UsageError(MusterError):
 
 class StoreError(MusterError):
     """The store of sweeps cannot be opened, read or written; what it held is as it was."""
+
+
+class CertificateError(MusterError):
+    """A key, the manifest of certificates or the snapshot cannot be made, read or trusted; what there was is as it was."""
 
 
 class ConfigError(MusterError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 import zlib
@@ -17,7 +18,20 @@ import zlib
 from healthcheck.certify.pair import MOST_PAIR, NoPair, lock_folder, read_pair, replace_synced, write_pair
 from healthcheck.certify.sshsig import MOST_SIGNATURE, PublicKey, public_key
 from healthcheck.gate.reading import Snapshot, SnapshotError
-from healthcheck.gate.snapshot import FOLDER, NAME, NAMESPACE, SEEN, TRUSTED, NoSnapshot, Refused, checked, current, keys_in, not_older, seen
+from healthcheck.gate.snapshot import (
+    FOLDER,
+    NAME,
+    NAMESPACE,
+    SEEN,
+    TRUSTED,
+    NoSnapshot,
+    Refused,
+    checked,
+    current,
+    keys_in,
+    not_older,
+    seen,
+)
 
 SOURCE = "/etc/muster/gate.from"
 TIMEOUT_S = 10.0
@@ -125,7 +139,8 @@ def _holds(folder: str, trusted: str) -> bool:
 
 
 def _memory(snapshot: Snapshot) -> bytes:
-    return json.dumps({"cluster": snapshot.cluster, "serial": snapshot.serial}, sort_keys=True).encode() + b"\n"
+    found = {"at": int(time.time()), "cluster": snapshot.cluster, "serial": snapshot.serial}
+    return json.dumps(found, sort_keys=True).encode() + b"\n"
 
 
 def _announced(snapshot: Snapshot, signer: PublicKey) -> list[PublicKey]:
@@ -152,10 +167,10 @@ def _asked(url: str) -> bytes | None:
     """What a GET of this brings; None where there is nothing newer. Raises Refused."""
     # No proxy: what the environment of a timer names is not for a head inside the site.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
-    request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
+    request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})  # noqa: S310  (fetch looks at its scheme)
     try:
         with opener.open(request, timeout=TIMEOUT_S) as answer:
-            body = answer.read(MOST_PAIR + 1)
+            body: bytes = answer.read(MOST_PAIR + 1)
             packed = answer.headers.get("Content-Encoding") == "gzip"
     except urllib.error.HTTPError as error:
         error.close()
@@ -180,5 +195,5 @@ def _asked(url: str) -> bytes | None:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Nobody leads a node elsewhere."""
 
-    def redirect_request(self, *args: object) -> None:  # type: ignore[override]
+    def redirect_request(self, *args: object) -> None:
         return None

@@ -35,6 +35,7 @@ class Snapshot:
         self.made = _whole(top, "made")
         self.cluster = str(top.get("cluster"))
         self.policy: Any = top.get("policy")
+        self.keys: Any = top.get("keys")
         self._lines, self._entries, self._data = lines, entries, data
 
     def entry(self, name: str) -> Any:

@@ -2,7 +2,7 @@
 
     /etc/muster/gate.pub            trusted keys, as lines of allowed_signers (ssh-keygen(1)); two while one takes over from another
     /var/lib/muster/gate/           gate.json and gate.json.sig (see healthcheck.certify.pair)
-    /var/lib/muster/gate/seen       of which cluster, and the highest serial number that this node has seen
+    /var/lib/muster/gate/seen.json  of which cluster, the highest serial number that this node has seen, and when
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from healthcheck.certify.sshsig import MOST_KEYS, BadSignature, PublicKey, trust
 from healthcheck.gate.reading import Snapshot, SnapshotError, snapshot_of
 
 FOLDER, TRUSTED = "/var/lib/muster/gate", "/etc/muster/gate.pub"
-NAME, SEEN = "gate.json", "seen"
+NAME, SEEN = "gate.json", "seen.json"
 NAMESPACE = "muster-gate"
 
 

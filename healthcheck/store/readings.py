@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from healthcheck.certify.hardware import hardware_of
+from healthcheck.certify.requalify import Now
 from healthcheck.facts.base import BY_BUILDER, Captures, Partial, build_fact
 from healthcheck.facts.firmware import Firmware, firmware
 from healthcheck.facts.gpu import gpus
@@ -50,7 +52,8 @@ class Reading:
 class Readings:
     """Of one look at one node. `kinds` are the kinds of component that were wholly read: what of them is not here is not there.
 
-    `boot` names the node's boot, empty where the node does not say. `shown` is what of the look is kept until the next one.
+    `boot` names the node's boot, empty where the node does not say. `shown` is what of the look is kept until the next one, and `hardware`
+    what certificates are held against.
     """
 
     components: tuple[Component, ...]
@@ -58,6 +61,7 @@ class Readings:
     kinds: frozenset[str]
     boot: str = ""
     shown: Shown = NOTHING
+    hardware: Now | None = None
 
 
 def readings(recording: Recording) -> Readings:
@@ -89,7 +93,7 @@ def readings(recording: Recording) -> Readings:
         whole.add("chassis")
     boot = recording.host.boot_id if recording.host is not None else ""
     return Readings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64),
-                    shown(recording, captures))
+                    shown(recording, captures), hardware_of(recording, captures))
 
 
 def _slot(text: str) -> str:

@@ -137,4 +137,9 @@ _FIFTH = (
     *(f"ALTER TABLE newest ADD COLUMN {name} TEXT NOT NULL DEFAULT ''" for name in ("driver", "kernel", "firmware")),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+# The components, versions and boot that a node's newest look read, as JSON: what its certificate is held against.
+_SIXTH = (
+    "CREATE TABLE hardware (node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, boot TEXT NOT NULL, parts TEXT NOT NULL)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)

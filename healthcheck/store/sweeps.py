@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status
 from healthcheck.store import newest
 from healthcheck.store.file import Store
+from healthcheck.store.hardware import write_hardware
 from healthcheck.store.readings import Readings
 from inventory.transport.base import NOT_ITS_FAULT
 
@@ -59,6 +60,8 @@ def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: 
         for report in kept:
             node = nodes[report.node]
             seats = writer.seats(node, readings[report.node], alike) if report.node in readings else {}
+            if report.node in readings and (hardware := readings[report.node].hardware) is not None:
+                write_hardware(db, node, sweep.started, hardware)
             if not sweep.selected or not report.results:
                 writer.state(node, report)
                 writer.looks(node, report, sweep.profiles)

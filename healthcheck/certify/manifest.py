@@ -1,0 +1,128 @@
+"""The manifest of certificates on the head: read and verified, and changed in one step, signed anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from healthcheck.certify.certificate import (
+    NAMESPACE,
+    STAGES,
+    Certificate,
+    Hardware,
+    Manifest,
+    Passed,
+    Revoked,
+    canonical,
+    from_document,
+    numbered,
+    to_document,
+)
+from healthcheck.certify.keys import Keys, holds, load_keys, signer_of
+from healthcheck.certify.pair import CURRENT, SIGNATURE, NoPair, lock_folder, read_pair, write_pair
+from healthcheck.certify.requalify import differences
+from healthcheck.certify.serial import newest_written, next_serial, written_serial
+from healthcheck.files import make_folder
+from inventory.errors import CertificateError
+
+FOLDER, NAME = "certificates", "certificates.json"
+
+
+def load_manifest(state: Path, keys: Keys | None = None) -> Manifest:
+    """The manifest in this state folder; an empty one where none was made yet. Raises CertificateError for one that does not hold."""
+    keys = keys if keys is not None else load_keys(state)
+    folder = state / FOLDER
+    try:
+        found = checked_manifest(*read_pair(str(folder), NAME), keys, str(folder / NAME))
+    except NoPair as error:
+        if any((folder / name).exists() for name in (NAME, NAME + SIGNATURE, CURRENT, "serial.json")):
+            raise CertificateError(f"{error}; put it back from a copy of the state folder") from None
+        return Manifest(keys.cluster)
+    if found.serial < newest_written(folder):
+        raise CertificateError(f"{folder / NAME}: an older one was put back: number {found.serial}, and the newest was "
+                               f"{newest_written(folder)}")
+    return found
+
+
+def checked_manifest(data: bytes, signature: bytes, keys: Keys, where: str) -> Manifest:
+    """The manifest in these bytes; raises CertificateError."""
+    try:
+        holds(keys, data, signature, NAMESPACE)
+        found = from_document(json.loads(data))
+    except CertificateError as error:
+        raise CertificateError(f"{where}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"{where}: {error}") from None
+    if found.cluster != keys.cluster:
+        raise CertificateError(f"{where}: is of the cluster {ascii(found.cluster)[:60]}, and these keys are of {ascii(keys.cluster)[:60]}")
+    return found
+
+
+def issue(
+    state: Path, passed: Iterable[Passed], hardware: Mapping[str, Hardware], now: float,
+) -> dict[str, Certificate]:
+    """Certifies nodes by what they passed, for the hardware that they have; gives the new certificates. Raises CertificateError.
+
+    What a shorter burn-in confirms, of the same hardware, stays what it was: a node of a soak that passes the quick stage after a reboot is
+    a node of a soak. A revoked one is not brought back so.
+    """
+    made: dict[str, Certificate] = {}
+
+    def change(held: Manifest) -> Manifest:
+        for one in passed:
+            if one.stage not in STAGES:
+                raise CertificateError(f"{one.node}: {ascii(one.stage)[:40]} is no stage; there are {', '.join(STAGES)}")
+            new = Certificate(one.stage, one.at, one.what, one.figures, one.versions, hardware[one.node], one.boot, one.result)
+            old = held.nodes.get(one.node)
+            if old is not None and held.revocation(one.node) is None:
+                if one.at < old.confirmed:
+                    raise CertificateError(f"{one.node}: this result is older than what its certificate {old.id} rests on")
+                if STAGES.index(one.stage) < STAGES.index(old.stage) and not differences(old.hardware, new.hardware):
+                    new = replace(new, stage=old.stage, at=old.at, renewed=one.at, what=old.what, burnin=old.burnin,
+                                  figures={**old.figures, **one.figures})
+            made[one.node] = numbered(one.node, new)
+        return replace(held, nodes={**held.nodes, **made})
+
+    _changed(state, change, now)
+    return made
+
+
+def revoke(state: Path, nodes: Iterable[str], why: str, who: str, now: float) -> tuple[Revoked, ...]:
+    """Takes the certificates of these nodes back; gives what was taken back now. Raises CertificateError where one has none."""
+    made: list[Revoked] = []
+
+    def change(held: Manifest) -> Manifest:
+        for node in nodes:
+            if node not in held.nodes:
+                raise CertificateError(f"{node}: has no certificate")
+            if held.revocation(node) is None:
+                made.append(Revoked(held.nodes[node].id, node, int(now), why, who))
+        return replace(held, revoked=(*held.revoked, *made))
+
+    _changed(state, change, now)
+    return tuple(made)
+
+
+def _changed(state: Path, change: Callable[[Manifest], Manifest], now: float) -> None:
+    """Reads, changes, signs and writes under one lock; the number rises whatever becomes of it."""
+    folder = state / FOLDER
+    make_folder(folder, "the state folder (--state, MUSTER_STATE)")
+    try:
+        with lock_folder(str(folder)):
+            keys = load_keys(state)
+            signer = signer_of(state, keys)
+            before = load_manifest(state, keys)
+            after = change(before)
+            if after == before:
+                return
+            after = replace(after, serial=next_serial(folder, now, before.serial), made=int(now))
+            data = canonical(to_document(after))
+            from_document(json.loads(data))     # what could not be read again is not written
+            write_pair(str(folder), NAME, after.serial, data, signer.signed(data, NAMESPACE), 0o644)
+            written_serial(folder, after.serial)
+    except OSError as error:
+        raise CertificateError(f"{folder}: {error.strerror}") from None
+    except ValueError as error:
+        raise CertificateError(f"the certificates cannot be written: {error}") from None

@@ -1,0 +1,128 @@
+"""Whether a certificate still stands for its node, what is asked for where it does not, and who is due; pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from healthcheck.certify.certificate import STAGES, Certificate, Hardware, Manifest
+from healthcheck.certify.policy import NONE, CertificatePolicy
+from inventory.text import clean
+
+_DAY = 86400.0
+_IDENTITY, _SOFTWARE = ("serial", "uuid"), ("firmware",)
+
+
+class Kind(Enum):
+    """How a certificate stands."""
+
+    OK = "ok"
+    REQUALIFY = "requalify"     # what it says is to be shown again; whether jobs start meanwhile is the gate's policy
+    REVOKED = "revoked"
+
+
+class Cause(Enum):
+    """Why something is to be shown again, the gravest first."""
+
+    CHANGED = "changed"
+    REBOOTED = "rebooted"
+    AGE = "age"
+
+
+@dataclass(frozen=True)
+class Stand:
+    """How a certificate stands: `asks` is the stage of burn-in that is due, and `why` one line for a person."""
+
+    kind: Kind
+    cause: Cause | None = None
+    asks: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Now:
+    """What the newest look at a node found. `hardware` has the components that it read; `whole` are the kinds of which it read all."""
+
+    hardware: Hardware
+    whole: frozenset[str]
+    boot: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Due:
+    """A node that is to show something again."""
+
+    node: str
+    stage: str
+    cause: Cause
+    why: str
+
+
+def stand(node: str, held: Certificate, manifest: Manifest, seen: Now | None, policy: CertificatePolicy, now: float) -> Stand:
+    """How a node's certificate stands at `now`. What nobody has looked at is no change; that it is not known is for the node's state."""
+    if (revoked := manifest.revocation(node)) is not None:
+        return Stand(Kind.REVOKED, why=f"{clean(revoked.why, 200)} ({clean(revoked.who, 60)}, {_day(revoked.at)})")
+    if seen is not None:
+        for keys, asks, what in ((_IDENTITY, policy.component, "another component"), (_SOFTWARE, policy.firmware, "other firmware")):
+            found = differences(held.hardware, seen.hardware, keys, seen.whole)
+            if found and asks != NONE:
+                more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+                return Stand(Kind.REQUALIFY, Cause.CHANGED, asks, f"{what} than was proven: {found[0]}{more}")
+        if held.boot and seen.boot and held.boot != seen.boot and policy.rebooted != NONE:
+            return Stand(Kind.REQUALIFY, Cause.REBOOTED, policy.rebooted, f"booted since it was last proven, {_day(held.confirmed)}")
+    if now >= due_at(node, held, policy) and policy.age != NONE:
+        days = (now - held.confirmed) / _DAY
+        return Stand(Kind.REQUALIFY, Cause.AGE, policy.age, f"last proven {_day(held.confirmed)}, {days:.0f} days ago")
+    return Stand(Kind.OK)
+
+
+def differences(
+    proven: Hardware, there: Hardware, keys: Iterable[str] = (*_IDENTITY, *_SOFTWARE), whole: Iterable[str] = (),
+) -> list[str]:
+    """What of the hardware is another than was proven, in words. What either side could not read differs in nothing; a component that is
+    missing is told where all of its kind (the word before its address) were read.
+    """
+    keys, whole = tuple(keys), frozenset(whole)
+    found = []
+    for name in sorted({*proven, *there}):
+        before, after = proven.get(name), there.get(name)
+        kind = name.partition(" ")[0]
+        if before is None or after is None:
+            # A kind of which nothing was proven could not be read then.
+            if "serial" in keys and kind in whole and any(one.partition(" ")[0] == kind for one in proven):
+                found.append(f"{clean(name, 60)} was {'not there' if before is None else 'there'}")
+            continue
+        for key in keys:
+            if key in before and key in after and before[key] != after[key]:
+                found.append(f"{clean(name, 60)} had {key} {clean(before[key], 60)}, has {clean(after[key], 60)}")
+                break
+    return found
+
+
+def due_at(node: str, held: Certificate, policy: CertificatePolicy) -> float:
+    """When it is old: each node at a time of its own, so that those of one day do not come due on one day."""
+    number = int.from_bytes(hashlib.sha256(f"{node} {held.confirmed}".encode()).digest()[:8], "big") / 2.0**64
+    return held.confirmed + (policy.days - policy.jitter_days * number) * _DAY
+
+
+def queue(stands: Mapping[str, tuple[Certificate, Stand]], idle: Iterable[str] | None, policy: CertificatePolicy) -> list[Due]:
+    """Who is due, the gravest cause first and the longest unproven; of the old ones no more than policy names at once.
+
+    `idle` are the nodes that no job runs on; None: all are taken to be, and whoever leases them finds out.
+    """
+    free = None if idle is None else frozenset(idle)
+    order = list(Cause)
+    found = [(order.index(one.cause), -STAGES.index(one.asks), held.confirmed, Due(node, one.asks, one.cause, one.why))
+             for node, (held, one) in stands.items()
+             if one.cause is not None and one.asks is not None and (free is None or node in free)]
+    listed = [due for *_, due in sorted(found, key=lambda each: (*each[:3], each[3].node))]
+    old = [due for due in listed if due.cause is Cause.AGE][:policy.at_once]
+    return [due for due in listed if due.cause is not Cause.AGE or due in old]
+
+
+def _day(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%d")
