@@ -44,7 +44,7 @@ def odd_ones(results: Iterable[TaskResult]) -> Odd:
         alone += len(of) == 1
         counts = Counter(checksum for checksum, _ in of.values())
         usual, number = counts.most_common(1)[0]
-        what = f"{key[0].value} {clean(key[1], 60)}" if isinstance(key[0], Kind) else ""
+        what = clean(key[1], 60)
         if 2 * number > len(of):
             accusations += [
                 Accusation(Object.GPU, str(seat), faults.WRONG_DATA, f"{what} differs from what {number} equals have", (task,))

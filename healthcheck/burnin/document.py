@@ -64,7 +64,7 @@ def document(burnin: Burnin) -> dict[str, Any]:
         "environment": environment(burnin.environment),
         "asked": [[stage.value, kind.value] for stage, kind in burnt.asked],
         "missing": {stage.value: clean(why) for stage, why in burnt.missing.items()},
-        "hardware": {sku: {"gpu": hardware.gpu, "gbps": hardware.gbps} for sku, hardware in burnt.hardware.items()},
+        "hardware": {sku: {"gpu": hardware.gpu, "gbps": _number(hardware.gbps)} for sku, hardware in burnt.hardware.items()},
         "places": [_place(place) for place in burnt.places],
         "nodes": [_outcome(one) for one in judgement.outcomes],
         "accusations": [accusation(one) for one in judgement.accusations],
@@ -145,7 +145,7 @@ def _outcome(one: NodeOutcome) -> dict[str, Any]:
 
 def _held(one: Held) -> dict[str, Any]:
     floor = None if one.floor is None else {"least": _number(one.floor.least), "origin": one.floor.origin, "why": clean(one.floor.why)}
-    return {"setting": vars(one.setting), "n": one.n, "median": _number(one.median), "least": _number(one.least), "floor": floor}
+    return {"setting": {**vars(one.setting), "gbps": _number(one.setting.gbps)}, "n": one.n, "median": _number(one.median), "least": _number(one.least), "floor": floor}
 
 
 def _result(result: TaskResult) -> dict[str, Any]:
@@ -159,7 +159,8 @@ def _result(result: TaskResult) -> dict[str, Any]:
 
 def _task(task: Task) -> dict[str, Any]:
     return {"id": task.id, "stage": task.stage.value, "kind": task.kind.value, "seats": list(map(str, task.seats)),
-            "seconds": _number(task.seconds), "params": dict(task.params), "environment": environment(task.environment)}
+            "seconds": _number(task.seconds), "params": dict(task.params), "environment": environment(task.environment),
+            **({"local": {node: environment(own) for node, own in task.local.items()}} if task.local else {})}
 
 
 def _reports(task: Task, reports: Sequence[Report]) -> dict[str, Any]:

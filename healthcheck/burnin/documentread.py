@@ -130,6 +130,10 @@ def _text(value: Any, at: str) -> str:
     return _typed(value, str, at)
 
 
+def _texts(value: Any, at: str) -> Mapping[str, str]:
+    return MappingProxyType({_text(name, at): _text(each, f"{at}.{clean(name, 60)}") for name, each in _typed(value, dict, at).items()})
+
+
 def _whole(value: Any, at: str) -> int:
     if type(value) is not int or abs(value) >= 2**63:
         raise _fail(at, "a whole number", value)
@@ -251,7 +255,8 @@ def _seat(text: str, at: str) -> Seat:
 def _result(of: _Map) -> TaskResult:
     task = Task(
         of.text("id"), of.word("stage", Stage), of.word("kind", Kind), tuple(_seat(_text(item, at), at) for item, at in of.items("seats")),
-        of.number("seconds"), of.plain("params", _param), of.plain("environment", _text))
+        of.number("seconds"), of.plain("params", _param), of.plain("environment", _text),
+        of.plain("local", _texts) if "local" in of.held else MappingProxyType({}))
     return TaskResult(
         task, _reports(of.map("reports"), task), tuple(_accusation(_Map(item, at)) for item, at in of.items("accusations")),
         of.number("began"), of.number("ended"), of.maybe("named_after", _number))

@@ -96,7 +96,7 @@ class Floors:
             return None
         figure, entry = found
         share = entry.share if entry.share is not None else self.rules.share
-        return Floor(share * figure, PUBLISHED, f"{share:g} of the {figure:g} that {entry.id} gives: {clean(entry.source, 160)}")
+        return Floor(share * figure, PUBLISHED, f"{share:g} of the {figure:g} of {entry.id}")
 
 
 def load_floors(folders: Iterable[Path]) -> Floors:

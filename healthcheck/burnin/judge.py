@@ -62,9 +62,11 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     for of in held:
         group = groups[of.setting]
         equals = [one.name for one in group]
-        for accused in (*_below(of, group), *_behind(of, group, rules.relative.get(of.setting.backend))):
-            why = said(accused.name, sampled, equals) if accused.object is Object.GPU else ""
-            slows.append(replace(accused, why=f"{accused.why}; {why}") if why else accused)
+        found = [*_below(of, group), *_behind(of, group, rules.relative.get(of.setting.backend))]
+        for name in dict.fromkeys(one.name for one in found if one.object is Object.GPU):
+            if why := said(name, sampled, equals):
+                found.append(Accusation(Object.GPU, name, faults.SLOW, why))
+        slows += found
         for one in group:
             peak = rules.peak(of.setting)
             if peak is not None and one.value > peak:
@@ -116,10 +118,10 @@ def _behind(of: Held, group: Sequence[Measure], least: float | None) -> Iterator
 
 
 def _figure(one: Measure) -> str:
-    units = {"tflops": "TFLOPS", "gb_s": "GB/s"}
     figure = one.setting.figure
-    unit = next((said_ for key, said_ in units.items() if key in figure), "")
-    return f"{figure.removesuffix('_gb_s')} {one.value:.4g} {unit}".strip()
+    if figure.startswith("tflops_"):
+        return f"{figure.removeprefix('tflops_')} product {one.value:.4g} TFLOPS"
+    return f"{figure.removesuffix('_gb_s')} {one.value:.4g} GB/s"
 
 
 def _slow(object_: Object) -> str:

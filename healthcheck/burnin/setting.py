@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ OF_RANK = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_b
 # Names of facts that ranks tell.
 DEVICE, BACKEND, WATTS = "device", "backend", "power_limit_w"
 CPU = "cpu"
-_RAIL = re.compile(r"\brail(\d{1,3})\b")
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,9 @@ class Measure:
 
 
 def rail_of(task: Task) -> int | None:
-    """Which rail alone carries the task, where it is one: its id says so (`...rail2`)."""
-    found = _RAIL.search(task.id)
-    return int(found[1]) if found is not None else None
+    """Which rail alone carries the task, where it is one: a parameter says so."""
+    rail = task.params.get("rail")
+    return rail if type(rail) is int and rail >= 0 else None
 
 
 def size_of(size: float) -> int:

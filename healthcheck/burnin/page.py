@@ -1,0 +1,177 @@
+"""One page of a burn-in for people: the verdict, who is accused and why, what to type next, what was measured, and what was not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.document import Burnin, iso
+from healthcheck.burnin.judgement import Held, NodeOutcome, Outcome
+from healthcheck.burnin.merged import behind, node_of
+from healthcheck.burnin.model import Accusation, Object, Stage, TaskResult
+from healthcheck.burnin.published import GIB
+from inventory.text import clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Fold = Callable[[Iterable[str]], str]
+Line = Callable[..., None]
+_STYLE = {Outcome.PASS: "bold green", Outcome.FAIL: "bold red", Outcome.UNKNOWN: "bold magenta"}
+_WORDS = {Outcome.PASS: "pass", Outcome.FAIL: "fail", Outcome.UNKNOWN: "unknown"}
+_MOST, _MOST_TESTS, _MOST_REASONS = 20, 6, 12
+_KEY = 9
+_HEAD = ("STAGE", "WORK", "TASKS", "WHOLE", "MINUTES")
+_FIGURES = ("STAGE", "FIGURE", "ON", "MEASURED", "MEDIAN", "LEAST", "FLOOR", "FROM")
+
+
+def render(console: Console, burnin: Burnin, fold: Fold) -> None:
+    """Prints the page. Nothing a node said is taken as markup: every line is a Text object made of cleaned pieces."""
+    from rich.text import Text
+
+    def line(*pieces: str | tuple[str, str]) -> None:
+        console.print(Text.assemble(*pieces), soft_wrap=True, highlight=False)
+
+    _verdict(line, burnin)
+    _accused(line, burnin, fold)
+    _nodes(line, burnin.judgement.outcomes, fold)
+    _stages(line, burnin.burnt.results)
+    _figures(line, burnin.judgement.held)
+    _not_measured(line, burnin, fold)
+
+
+def verdict_line(burnin: Burnin) -> str:
+    """The first line: the verdict, which burn-in, and how many nodes."""
+    counts = {kind: sum(one.outcome is kind for one in burnin.judgement.outcomes) for kind in Outcome}
+    said = [f"{count} {_WORDS[kind]}" for kind, count in counts.items() if count]
+    more = ""
+    if burnin.judgement.accusations and not counts[Outcome.FAIL]:
+        more = "; something failed, and no node is named for it"
+    minutes = max(0.0, burnin.ended - burnin.began) / 60
+    nodes = len(burnin.judgement.outcomes)
+    return (f"burn-in {clean(burnin.run, 80)} ({clean(burnin.length, 20)}), {nodes} node{'s' * (nodes != 1)}, {minutes:.0f} min from "
+            f"{iso(burnin.began)[:16].replace('T', ' ')} UTC: {', '.join(said) or 'no node'}{more}")
+
+
+def next_step(one: Accusation, burnin: Burnin, fold: Fold) -> str:
+    """What to type next about an accusation."""
+    node = node_of(one)
+    if node is not None and one.fault in (faults.LOST, faults.ABSENT):
+        return f"muster check {_word(node)}"
+    if node is not None:
+        return f"muster cordon {_word(node)} --reason {_word(f'burn-in {burnin.run}: {one.name}: {one.fault}')}"
+    if one.object is Object.LEAF:
+        nodes = behind(one.name, {place.node: place for place in burnin.burnt.places})
+        return f"muster check {_word(fold(nodes))} --only 'port-*'" if nodes else "muster check --only 'port-*'"
+    if one.object is Object.PAIR:
+        return f"muster burnin run {_word(fold(one.name.split(' - ')))}"
+    tests = {one.name, *one.tests_for}
+    nodes = frozenset(name for result in burnin.burnt.results if result.task.id in tests for name in result.task.nodes)
+    return f"muster burnin run {_word(fold(nodes))}" if nodes else "muster burnin run NODES"
+
+
+def _word(text: str) -> str:
+    return shlex.quote(clean(text, 400))
+
+
+def _verdict(line: Line, burnin: Burnin) -> None:
+    verdict = burnin.judgement.verdict
+    line((f"{verdict.value.upper()}", _STYLE[verdict]), "  ", (verdict_line(burnin), "bold"))
+
+
+def _accused(line: Line, burnin: Burnin, fold: Fold) -> None:
+    accusations = burnin.judgement.accusations
+    for one in accusations[:_MOST]:
+        line("")
+        meaning = faults.MEANING.get(one.fault, "")
+        sure = ", confirmed" if one.confirmed else ""
+        line((f"{one.object.value} {clean(one.name, 200)}", "bold red" if one.object is not Object.UNEXPLAINED else "bold magenta"),
+             f": {clean(one.fault, 60)}{sure}", f" ({meaning})" if meaning else "")
+        _row(line, "why", clean(one.why, 800))
+        for key, tests in (("for", one.tests_for), ("against", one.tests_against)):
+            if tests:
+                more = f" and {len(tests) - _MOST_TESTS} more" if len(tests) > _MOST_TESTS else ""
+                _row(line, key, ", ".join(clean(test, 80) for test in tests[:_MOST_TESTS]) + more)
+        _row(line, "type", next_step(one, burnin, fold))
+    if len(accusations) > _MOST:
+        line("")
+        line(f"and {len(accusations) - _MOST} more accusations; --format json has all")
+
+
+def _row(line: Line, key: str, text: str) -> None:
+    line(f"  {key:<{_KEY}}{text}")
+
+
+def _nodes(line: Line, outcomes: Sequence[NodeOutcome], fold: Fold) -> None:
+    line("")
+    for kind in (Outcome.PASS, Outcome.UNKNOWN, Outcome.FAIL):
+        names = [one.node for one in outcomes if one.outcome is kind]
+        if names:
+            line((f"{kind.value:<9}", _STYLE[kind]), f"  {len(names):>5}  {fold(names)}")
+
+
+def _stages(line: Line, results: Sequence[TaskResult]) -> None:
+    """How many tasks of each stage and kind were run, and how many were whole."""
+    of: dict[tuple[str, str], list[TaskResult]] = defaultdict(list)
+    for result in results:
+        of[result.task.stage.value, result.task.kind.value].append(result)
+    rows = []
+    order = [stage.value for stage in Stage]
+    for (stage, kind), group in sorted(of.items(), key=lambda item: order.index(item[0][0])):
+        minutes = (max(one.ended for one in group) - min(one.began for one in group)) / 60
+        rows.append((stage, kind, str(len(group)), str(sum(one.whole for one in group)), f"{max(0.0, minutes):.1f}"))
+    _table(line, _HEAD, rows, left=2)
+
+
+def _figures(line: Line, held: Sequence[Held]) -> None:
+    rows = []
+    order = [stage.value for stage in Stage]
+    for one in sorted(held, key=lambda one: (order.index(one.setting.stage), one.setting)):
+        at = one.setting
+        on = f"{at.nodes} x {at.gpus}" + (f", {at.size / GIB:.3g} GiB {at.algo}" if at.size else "")
+        floor, origin = (f"{one.floor.least:.4g}", one.floor.origin) if one.floor is not None else ("-", "equals alone")
+        rows.append((at.stage, at.figure, on, str(one.n), f"{one.median:.4g}", f"{one.least:.4g}", floor, origin))
+    _table(line, _FIGURES, rows, left=3)
+
+
+def _table(line: Line, head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:
+    """Columns as wide as they need; text to the left, numbers to the right, the last one to the left where it is text."""
+    if not rows:
+        return
+    line("")
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    text = {*range(left), *([len(head) - 1] if not rows[0][-1].replace(".", "").isdigit() else [])}
+    for number, row in enumerate((head, *rows)):
+        cells = [f"{cell:<{width}}" if at in text else f"{cell:>{width}}" for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        line(("  ".join(cells).rstrip(), "bold" if not number else ""))
+
+
+def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
+    """What no pass covers: why nodes are unknown, and what was not judged."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for one in burnin.judgement.outcomes:
+        for why in one.why if one.outcome is Outcome.UNKNOWN else ():
+            reasons[_alike(why, one.node)].append(one.node)
+    said: list[str] = [f"{fold(sorted(set(nodes)))}: {clean(why, 300)}" for why, nodes in reasons.items()]
+    said += [clean(remark, 300) for remark in burnin.judgement.remarks]
+    if said:
+        line("")
+        line(("not measured, or not judged:", "bold"))
+    for one_line in said[:_MOST_REASONS]:
+        line(f"  {one_line}")
+    if len(said) > _MOST_REASONS:
+        line(f"  and {len(said) - _MOST_REASONS} more; --format json has all")
+
+
+def _alike(why: str, node: str) -> str:
+    """A reason without the node's own name, so that equal ones are one line."""
+    return re.sub(rf"(?<![\w.-]){re.escape(node)}(?![\w.])", "NODE", why)
+
+
+def fields(burnin: Burnin) -> Mapping[str, str]:
+    """What a line in a log says of a burn-in, by name."""
+    return {"run": burnin.run, "verdict": burnin.judgement.verdict.value, "said": verdict_line(burnin)}
