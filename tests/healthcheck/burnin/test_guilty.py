@@ -1,0 +1,265 @@
+"""Eight real gloo ranks on two nodes, conducted as a burn-in is: of every fault the guilty is named, nobody innocent is, and in what time."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.conduct import Conductor
+from healthcheck.burnin.model import Accusation, End, Kind, Object, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.watch import Patience
+from inventory.model import BurnIn, Node
+from inventory.transport.local import LocalTransport
+from inventory.transport.remote import RemoteTransport
+from tests.testbed import badgpu, torches
+from tests.testbed.collector import MARK, await_none_with, processes_with
+from tests.testbed.require import require
+from tests.testbed.sshd import SSHD, sshd, wait_until
+
+BAD = "n1:2"
+PATIENCE = Patience(join=6)
+
+
+class Bed:
+    """A burn-in under way, and the faults of its GPUs."""
+
+    def __init__(self, conductor: Conductor, nodes: int, gpus: int, plan: Path) -> None:
+        self.conductor, self.plan = conductor, plan
+        self.seats = tuple(Seat(f"n{node}", gpu) for node in range(nodes) for gpu in range(gpus))
+        self.count = 0
+
+    def reduced(self, fault: str = "", *, seats: tuple[Seat, ...] = (), seconds: float = 60, iteration: int = 5, row: Any = None,
+                **params: Any) -> TaskResult:
+        """What comes of an all-reduce in which one GPU has this fault."""
+        node, _, gpu = BAD.partition(":")
+        rows = [{"fault": fault, "node": node, "gpu": int(gpu), "iteration": iteration, **(row or {})}] if fault else []
+        self.plan.write_text(json.dumps(rows))
+        self.count += 1
+        task = Task(f"t{self.count}", Stage.ALL, Kind.ALLREDUCE, seats or self.seats, seconds, {"bytes": 65536, "iterations": 20, **params})
+        (result,) = self.conductor.run([task])
+        print(f"{fault or 'sound'}: {result.ended - result.began:.1f} s, named after {result.named_after}: {result.accusations}")
+        return result
+
+
+def nodes(count: int, *python: str) -> list[Node]:
+    return [Node(f"n{number}", python=sys.executable, burnin=BurnIn(python)) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    plan = tmp_path_factory.mktemp("guilty") / "plan.json"
+    with Conductor(LocalTransport(), nodes(2, torches.python(), badgpu.__file__, str(plan)), patience=PATIENCE) as conductor:
+        crew = conductor.ready(100)
+        assert crew.whole, crew.missing
+        yield Bed(conductor, 2, 4, plan)
+
+
+def only(result: TaskResult) -> Accusation:
+    """The one accusation of a result."""
+    assert len(result.accusations) == 1, result.accusations
+    return result.accusations[0]
+
+
+def named(result: TaskResult) -> tuple[str, str]:
+    """Who is accused of what, where exactly one is."""
+    assert result.named_after is not None
+    return only(result).name, only(result).fault
+
+
+def test_without_a_fault_nobody_is_accused_and_every_rank_has_verified_every_iteration(bed: Bed) -> None:
+    result = bed.reduced()
+    assert result.whole and not result.accusations and result.named_after is None
+    assert {report.figures["verified"] for report in result.reports} == {20}
+
+
+def test_a_killed_rank_is_named_and_not_those_that_fail_after_it(bed: Bed) -> None:
+    result = bed.reduced("killed")
+    assert named(result) == (BAD, faults.DEAD)
+    assert "SIGKILL" in only(result).why and "iteration 5" in only(result).why
+    assert result.named_after is not None and result.named_after < 3
+    ends = {str(report.seat): report.end for report in result.reports}
+    assert ends.pop(BAD) is End.SIGNAL
+    assert set(ends.values()) <= {End.RAISED, End.CALLED_OFF}
+
+
+def test_a_stopped_rank_is_named_by_its_process_state(bed: Bed) -> None:
+    result = bed.reduced("stopped")
+    assert named(result) == (BAD, faults.STOPPED)
+    assert "state T" in only(result).why
+    assert result.named_after is not None and 1.5 <= result.named_after < 6
+
+
+def test_a_rank_that_lives_and_hangs_is_named_by_its_progress(bed: Bed) -> None:
+    result = bed.reduced("hung")
+    assert named(result) == (BAD, faults.HUNG)
+    assert "alive" in only(result).why and "compute of iteration 5" in only(result).why
+    assert result.named_after is not None and 5 <= result.named_after < 12
+
+
+def test_a_rank_that_never_comes_is_named_by_the_roll_call(bed: Bed) -> None:
+    result = bed.reduced("never", iteration=0)
+    assert named(result) == (BAD, faults.ABSENT)
+    assert {report.end for report in result.reports if str(report.seat) != BAD} == {End.CALLED_OFF}
+    assert result.named_after is not None and 6 <= result.named_after < 12
+
+
+def test_a_slow_rank_is_named_by_who_waits_for_whom(bed: Bed) -> None:
+    result = bed.reduced("slow", iteration=0, row={"seconds": 0.2}, iterations=12)
+    assert result.whole
+    assert named(result) == (BAD, faults.SLOW_COMPUTE)
+
+
+@pytest.mark.parametrize(("fault", "words"), [
+    ("flip", "every rank found its elements wrong"), ("receive", "it alone found wrong elements"), ("buffer", "its own input was wrong"),
+])
+def test_wrong_data_names_the_gpu_that_made_it(bed: Bed, fault: str, words: str) -> None:
+    result = bed.reduced(fault)
+    assert result.whole
+    assert named(result) == (BAD, faults.WRONG_DATA)
+    assert words in only(result).why
+
+
+@pytest.mark.parametrize(("fault", "blamed", "words"), [
+    ("raises", faults.RAISED, "illegal memory access"), ("exits", faults.DEAD, "exit 3"),
+])
+def test_a_rank_that_fails_by_itself_is_named_and_not_those_that_notice(bed: Bed, fault: str, blamed: str, words: str) -> None:
+    result = bed.reduced(fault)
+    assert named(result) == (BAD, blamed)
+    assert words in only(result).why
+
+
+def test_ranks_of_a_node_that_all_die_are_that_node(bed: Bed) -> None:
+    bed.plan.write_text(json.dumps([{"fault": "killed", "node": "n1", "iteration": 5}]))
+    (result,) = bed.conductor.run([Task("node", Stage.ALL, Kind.ALLREDUCE, bed.seats, 60, {"bytes": 65536, "iterations": 20})])
+    assert named(result) == ("n1", faults.DEAD)
+    assert only(result).object is Object.NODE
+
+
+def test_tasks_on_disjoint_seats_run_at_the_same_time_and_a_fault_in_one_is_none_of_the_other(bed: Bed) -> None:
+    bed.plan.write_text(json.dumps([{"fault": "killed", "node": "n1", "gpu": 2, "iteration": 5}]))
+    pairs = [Task(f"pair{pair}", Stage.LEAF_PAIRS, Kind.ALLREDUCE, tuple(Seat(f"n{node}", pair) for node in (0, 1)), 60,
+                  {"bytes": 65536, "iterations": 20}) for pair in range(4)]
+    results = {result.task.id: result for result in bed.conductor.run(pairs)}
+    assert [result.whole for _, result in sorted(results.items())] == [True, True, False, True]
+    assert named(results["pair2"]) == (BAD, faults.DEAD)
+    assert not any(result.accusations for name, result in results.items() if name != "pair2")
+
+
+def test_after_every_fault_the_next_task_finds_all_as_it_should_be(bed: Bed) -> None:
+    assert bed.reduced("stopped").accusations
+    assert bed.reduced().whole
+
+
+def test_work_of_single_ranks_names_the_gpu_that_multiplies_wrongly(bed: Bed) -> None:
+    bed.plan.write_text(json.dumps([{"fault": "product", "node": "n1", "gpu": 2, "iteration": 1}]))
+    (result,) = bed.conductor.run([Task("known", Stage.NODE, Kind.KNOWN, bed.seats, 60, {"n": 64, "repeats": 3})])
+    assert named(result) == (BAD, faults.WRONG_DATA)
+
+
+# The head and its nodes
+
+ALONE = """
+    import sys
+    from healthcheck.burnin.conduct import Conductor
+    from healthcheck.burnin.model import Kind, Seat, Stage, Task
+    from inventory.model import BurnIn, Node
+    from inventory.transport.local import LocalTransport
+
+    python, seconds = sys.argv[1:]
+    with Conductor(LocalTransport(), [Node("n0", python=sys.executable, burnin=BurnIn((python,)))]) as conductor:
+        assert conductor.ready(100).whole
+        task = Task("t", Stage.SOAK, Kind.ALLREDUCE, tuple(Seat("n0", gpu) for gpu in range(4)), 300, {"bytes": 65536, "run_s": float(seconds)})
+        (result,) = conductor.run([task])
+        assert result.whole, result
+"""
+
+
+def conducts(seconds: float, mark: str) -> subprocess.Popen[bytes]:
+    """A process that conducts a burn-in of four ranks."""
+    words = [sys.executable, "-c", textwrap.dedent(ALONE), torches.python(), str(seconds)]
+    root = Path(__file__).resolve().parents[3]
+    return subprocess.Popen(words, cwd=root, env={**os.environ, MARK: mark, "PYTHONPATH": str(root)}, stdin=subprocess.DEVNULL)
+
+
+def test_when_the_head_is_killed_the_ranks_end_by_themselves_and_a_second_run_starts_clean() -> None:
+    mark = secrets.token_hex(8)
+    head = conducts(200, mark)
+    try:
+        wait_until(lambda: len(processes_with(mark)) >= 7 or head.poll() is not None, 60, "head, agent, nursery and four ranks")
+        assert head.poll() is None
+    finally:
+        head.kill()
+        head.wait()
+    began = time.monotonic()
+    await_none_with(mark, 10)
+    print(f"the last rank was gone {time.monotonic() - began:.1f} s after the head")
+    again = secrets.token_hex(8)
+    assert conducts(0.2, again).wait(100) == 0
+    await_none_with(again, 10)
+
+
+def test_over_ssh_a_node_that_goes_away_is_named_and_nothing_is_left_on_either(tmp_path: Path) -> None:
+    require(SSHD, "no sshd on this machine: apt-get install -y openssh-server")
+    mark = secrets.token_hex(8)
+    python = tmp_path / "python3"
+    python.write_text(f'#!/bin/sh\nexport {MARK}={mark}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+
+    def kill_an_agent() -> None:
+        wait_until(lambda: len(processes_with(mark)) >= 8, 60, "two agents, two nurseries and four ranks")
+        for pid in processes_with(mark):
+            if b"node=n1" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                os.kill(pid, signal.SIGKILL)
+
+    with sshd(tmp_path / "sshd") as server:
+        transport = RemoteTransport()
+        pair = [server.node(name, python=str(python), burnin=BurnIn((torches.python(),))) for name in ("n0", "n1")]
+        with Conductor(transport, pair) as conductor:
+            crew = conductor.ready(100)
+            assert crew.whole, crew.missing
+            killer = threading.Thread(target=kill_an_agent)
+            killer.start()
+            seats = tuple(Seat(node.name, gpu) for node in pair for gpu in range(2))
+            (result,) = conductor.run([Task("t", Stage.ALL, Kind.ALLREDUCE, seats, 100, {"bytes": 65536, "run_s": 60.0})])
+            killer.join()
+            assert named(result) == ("n1", faults.LOST)
+            assert {report.end for report in result.reports if report.seat.node == "n1"} == {End.LOST}
+            assert result.named_after is not None and result.named_after < 5
+            assert set(conductor.ready(0).missing) == {"n1"}
+        transport.close()
+        await_none_with(mark, 10)
+
+
+# 64 ranks
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    plan = tmp_path_factory.mktemp("large") / "plan.json"
+    with Conductor(LocalTransport(), nodes(8, torches.python(), badgpu.__file__, str(plan)), patience=Patience(join=60)) as conductor:
+        crew = conductor.ready(300)
+        assert crew.whole, crew.missing
+        yield Bed(conductor, 8, 8, plan)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("fault", "blamed"), [
+    ("", ""), ("killed", faults.DEAD), ("stopped", faults.STOPPED), ("hung", faults.HUNG), ("never", faults.ABSENT), ("slow", faults.SLOW_COMPUTE),
+    ("flip", faults.WRONG_DATA), ("receive", faults.WRONG_DATA), ("buffer", faults.WRONG_DATA),
+])
+def test_of_64_ranks_the_guilty_is_named(large: Bed, fault: str, blamed: str) -> None:
+    result = large.reduced(fault, seconds=200, iteration=0 if fault in ("never", "slow") else 3, row={"seconds": 1.0}, iterations=8)
+    assert named(result) == (BAD, blamed) if fault else not result.accusations
