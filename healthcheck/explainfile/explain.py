@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from healthcheck.explainfile import bugreport, joblogs, kernel, ncclperf, perfjudge, recording, smi
+from healthcheck.burnin.nccltests import forms as nccltests
+from healthcheck.explainfile import bugreport, joblogs, kernel, perfjudge, recording, smi
 from healthcheck.explainfile.model import Explained, Form, Told, ranked
 from healthcheck.explainfile.recognise import Opened, recognise
 from healthcheck.explainfile.sayings import Saying
@@ -71,10 +72,10 @@ def _of_job(opened: Opened, sayings: Sequence[Saying], now: float) -> Told:
 
 
 def _of_test(opened: Opened, sayings: Sequence[Saying], now: float) -> Told:
-    run = ncclperf.read(opened.lines) if not isinstance(opened.document, dict) else ncclperf.read_json(opened.document)
-    causes = perfjudge.explain(run)
+    runs = nccltests.read(opened.text)
+    causes = [cause for run in runs for cause in perfjudge.explain(run, opened.lines)]
     if opened.job_lines():
         causes += _of_job(opened, sayings, now).causes
-    unread = [] if run.rows else ["its table has no line that can be read"]
-    ranks = f", {run.ranks} ranks" if run.ranks else ""
-    return Told(causes, unread, f"{run.test or 'nccl-tests'}{ranks}, {len(run.rows)} sizes")
+    unread = [] if any(run.rows for run in runs) else ["its table has no line that can be read"]
+    more = f"; and {len(runs) - 3} more" if len(runs) > 3 else ""
+    return Told(causes, unread, "; ".join(perfjudge.about(run) for run in runs[:3]) + more)

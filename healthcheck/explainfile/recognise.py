@@ -14,6 +14,8 @@ from typing import Any
 from healthcheck.baseline.forms import read
 from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
 from healthcheck.baseline.model import Log
+from healthcheck.burnin.nccltests import forms as nccltests
+from healthcheck.burnin.nccltests import jsonread
 from healthcheck.explainfile.model import Form
 from healthcheck.explainfile.quoting import Lines
 from healthcheck.facts.dcgm import ROOTS
@@ -32,8 +34,6 @@ _OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL.cpp:", "torch.distribu
             "Root Cause (first observed failure):\n", "srun: error: ", "slurmstepd: error: ", "Traceback (most recent call last):",
             "torch.cuda.OutOfMemoryError", "CUDA error: ", "CUDA out of memory", "ncclSystemError:", "ncclRemoteError:",
             "ncclUnhandledCudaError:", "ncclInternalError:", "[rank0]:")
-# nccl-tests, src/common.cu: the heading of its table.
-TABLE = re.compile(r"\bsize {2,20}count\b[^\n]{0,200} time +algbw +busbw\b")
 _BUG_REPORT = "Start of NVIDIA bug report log file"
 _QUERIED = "==============NVSMI LOG=============="
 # What is no text, whatever it holds: test, and what to say.
@@ -145,7 +145,7 @@ def recognise(opened: Opened) -> Form:
         return form
     if any(f'"{root}"' in head for root in ROOTS):
         return Form.DCGM
-    if TABLE.search(opened.text) is not None:
+    if nccltests.looks_like(opened.text):
         return Form.NCCL_TESTS
     jobs = opened.job_lines()
     kernel = opened.kernel_lines() if not jobs or opened.may_hold_kernel_lines() else 0
@@ -164,7 +164,7 @@ def _of_json(document: Any) -> Form | None:
         return Form.CHECK
     if any(isinstance(document.get(root), Mapping) for root in ROOTS):
         return Form.DCGM
-    if "out_of_bounds" in document and isinstance(document.get("results"), list):
+    if jsonread.is_ours(document):
         return Form.NCCL_TESTS
     return None
 

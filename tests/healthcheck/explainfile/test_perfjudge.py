@@ -1,57 +1,30 @@
-"""nccl-tests: the table of every version, with what launchers put between, and the figures that cannot be right."""
+"""What muster explain says of an output of nccl-tests: wrong data, too few ranks, and figures that cannot be right."""
 
 from __future__ import annotations
 
 import json
-import math
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from healthcheck.explainfile.ncclperf import Run, read, read_json
+from healthcheck.burnin.nccltests.parse import parse
+from healthcheck.explainfile.model import Form
 from healthcheck.explainfile.perfjudge import explain
 from healthcheck.explainfile.quoting import Lines
 from tests.healthcheck.explainfile.cases import explained
 
+RUNS = Path(__file__).resolve().parents[2] / "recordings" / "nccltests"
 HEAD = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
-OLD = "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
-DATED = HEAD.replace("#wrong\n", "#wrong  timestamp\n")
-EACH = HEAD.replace("#wrong", "#wrong  i_min  i_max  i_p99  i_cv%")
-ROW = "  1073741824     268435456     float     sum      -1   5808.0  184.87  365.90  {}   5882.2  182.54  361.28  {}{}\n"
 FOOT = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 363.59\n"
 
 
-def run(text: str) -> Run:
-    return read(Lines(text))
-
-
-@pytest.mark.parametrize("text", [
-    HEAD + ROW.format(0, 3, ""), HEAD + ROW.format("N/A", 3, ""),
-    DATED + ROW.format(0, 3, " 2026-11-20 10:00:00"), EACH + ROW.format("0 1 2 3 4.0", "3 1 2 3 4.0", ""),
-    HEAD.replace("root", "    ") + ROW.format(0, 3, "").replace("-1", "  "),
-    "[1,0]<stdout>:" + HEAD + "[1,0]<stdout>:" + ROW.format(0, 3, ""), HEAD + "gpu1:1:2 [0] NCCL INFO x\n" + ROW.format(0, 3, ""),
-    HEAD + "1073741824     268435456     float     sum      -1   [1,0]<stdout>:5808.0  184.87  365.90  0 5882.2  182.54  361.28  3\n",
-], ids=["2.13", "unchecked", "-S", "-I", "no-root", "mpirun-tags", "nccl-info", "mid-line-tag"])
-def test_the_table_of_every_version_is_read(text: str) -> None:
-    (row,) = run(text + FOOT).rows
-    assert row.size == 1 << 30
-    assert [half.busbw for half in row.halves] == [365.90, 361.28]
-    assert row.halves[1].wrong == 3
-
-
-def test_the_error_column_of_old_versions_is_no_count_of_wrong_values() -> None:
-    (row,) = run(OLD + "  1073741824     268435456   float     sum   5808.0  184.87  365.90  2e-07   5882.2  182.54  361.28  1e-07\n" + FOOT).rows
-    assert [half.wrong for half in row.halves] == [None, None]
-
-
 def document(**changes: Any) -> dict[str, Any]:
-    half = {"time": 5808.0, "alg_bw": 184.87, "bus_bw": 365.9, "nwrong": 0}
+    half = {"time": 5808.0, "alg_bw": 184.873, "bus_bw": 365.9, "nwrong": 0.0}
     return {
         "version": 3, "args": ["/opt/all_reduce_perf", "-b", "1G"], "env": ["SECRET=hunter2"], "nccl_version": 23203,
-        "config": {"devices": [{"hostname": "worker-0", "name": "NVIDIA H100 80GB HBM3"}]},
-        "results": [{"size": 1 << 30, "out_of_place": half, "in_place": {**half, "nwrong": 5}}],
+        "config": {"devices": [{"hostname": "worker-0", "device_info": "NVIDIA H100 80GB HBM3"}]},
+        "results": [{"size": 1 << 30, "out_of_place": half, "in_place": {**half, "nwrong": 5.0}}],
         "out_of_bounds": {"count": 5, "okay": "false"}, "average_bus_bandwidth": {"bandwidth": 365.9, "okay": "true"}, **changes,
     }
 
@@ -60,7 +33,7 @@ def test_what_dash_J_wrote_is_read_and_its_environment_is_left_alone() -> None:
     told = explained(json.dumps(document()).encode())
     assert told.causes[0].meaning == "Data came out wrong: 5 elements at 1 of 1 sizes"
     assert "hunter2" not in repr(told)
-    assert read_json(document(results=[3, {"size": "x"}, {"size": 8, "in_place": None}])).rows == ()
+    assert told.form is Form.NCCL_TESTS
 
 
 def ranks(count: int, hosts: int = 1, gpu: str = "NVIDIA H100 80GB HBM3") -> str:
@@ -79,7 +52,7 @@ def rows(*rates: float, of: int) -> str:
 
 
 def causes(text: str) -> list[str]:
-    return [cause.by.removeprefix("nccl-tests ") for cause in explain(run(text))]
+    return [cause.by.removeprefix("nccl-tests ") for cause in explain(parse(text)[0], Lines(text))]
 
 
 def test_a_run_of_fewer_ranks_than_devices_shows_in_its_figures() -> None:
@@ -109,9 +82,41 @@ def test_a_test_that_failed_says_so(said: str) -> None:
     assert causes(ranks(8) + HEAD + said + "\n .. gpu3 pid 1: Test failure common.cu:401\n") == ["failed"]
 
 
-@given(st.floats(1, 1e6), st.floats(0.01, 5000), st.floats(0.01, 5000), st.integers(0, 10**6))
-def test_whatever_numbers_are_printed_are_read_back(time: float, algbw: float, busbw: float, wrong: int) -> None:
-    half = f"{time:.1f} {algbw:.2f} {busbw:.2f} {wrong}"
-    (row,) = run(HEAD + f" 8388608 2097152 float sum -1 {half} {half}\n" + FOOT).rows
-    assert math.isclose(row.halves[0].busbw, busbw, abs_tol=0.005)
-    assert [half.wrong for half in row.halves] == [wrong, wrong]
+@pytest.mark.parametrize(("name", "said", "about"), [
+    ("2.19-json-killed.json", ["cut"], "all_reduce_perf, 8 ranks, 2 sizes, busbw 478.25 GB/s at 8589934592 bytes"),
+    ("2.19-json-no-gpu.json", ["cut"], "all_reduce_perf, 0 sizes"),
+    ("2.19-without-mpi.txt", ["ranks"], "all_reduce_perf, 1 rank, 4 sizes"),
+    ("2.19-timeout-16.txt", ["failed"], "all_reduce_perf, 16 ranks, 1 size, busbw 360.2 GB/s at 536870912 bytes"),
+    ("rccl-16.csv", [], "AllReduce, 16 ranks, 2 sizes, busbw 385.98 GB/s at 17179869184 bytes"),
+    ("2.17-srun-timestamps-72.txt", [], "all_reduce_perf, 72 ranks, 3 sizes, busbw 846.82 GB/s at 8589934592 bytes"),
+])
+def test_every_form_that_the_program_writes_is_known_and_explained(name: str, said: list[str], about: str) -> None:
+    told = explained((RUNS / name).read_bytes(), name)
+    assert told.form is Form.NCCL_TESTS
+    assert [cause.by for cause in told.causes] == [f"nccl-tests {word}" for word in said]
+    assert told.about == about
+
+
+def test_runs_of_one_file_are_all_told() -> None:
+    text = (RUNS / "2.19-wrong-8.txt").read_text() + (RUNS / "2.13-h100-16.txt").read_text() * 4
+    told = explained(text.encode())
+    assert [cause.by for cause in told.causes] == ["nccl-tests wrong"]
+    assert told.about.endswith("; and 2 more")
+
+
+def test_an_ok_that_verified_nothing_is_told_and_is_no_fault() -> None:
+    text = ranks(8) + HEAD + rows(400, 440, 470, of=8).replace(" 0 ", " N/A ").replace(" 0\n", " N/A\n") + FOOT
+    told = explained(text.encode())
+    assert [cause.by for cause in told.causes] == ["nccl-tests unverified"]
+    assert told.exit_code == 0
+
+
+def test_figures_that_contradict_each_other_are_told() -> None:
+    text = ranks(8) + HEAD + " 1073741824 268435456 float sum -1 5808.0 365.90 640.33 0 5808.0 365.90 640.33 0\n" + FOOT
+    assert "columns" in causes(text)
+
+
+def test_a_line_that_another_program_broke_is_told() -> None:
+    text = ranks(8) + HEAD + rows(400, 440, of=8) + " 8589934592 2147483648 float sum -1 warning: something\n" + FOOT
+    (cause,) = explained(text.encode()).causes
+    assert (cause.by, cause.quotes[0].line) == ("nccl-tests broken", 13)

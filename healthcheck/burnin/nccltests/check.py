@@ -1,0 +1,155 @@
+"""Whether what nccl-tests said can be right, and whether it is enough: the ranks it ran on, its arithmetic, wrong values, and the floor.
+
+algbw = S/t, and busbw = algbw times a factor of the number of ranks (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md). Its average over
+all sizes is never used, nor NCCL_TESTS_MIN_BW, which passes what reaches 0.9 of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from types import MappingProxyType
+
+from healthcheck.burnin.nccltests.model import Half, Row, Run
+
+OFF = 0.005             # of algbw: more than that is no rounding
+_RATED = 1 << 20        # bytes from which a rate says something of how it was reckoned
+_MOST_RANKS = 1 << 20
+
+# busbw/algbw by the number of ranks, and back.
+_TWICE = (lambda n: 2 * (n - 1) / n, lambda ratio: 2 / (2 - ratio) if ratio < 2 else math.inf)
+_ONCE = (lambda n: (n - 1) / n, lambda ratio: 1 / (1 - ratio) if ratio < 1 else math.inf)
+_FACTORS: Mapping[str, tuple[Callable[[int], float], Callable[[float], float]]] = MappingProxyType({
+    "all_reduce": _TWICE, "all_gather": _ONCE, "reduce_scatter": _ONCE, "alltoall": _ONCE, "gather": _ONCE, "scatter": _ONCE,
+})
+# Programs of nccl-tests; RCCL-tests write AllReduce. The longer names first.
+_NAMES = ("all_reduce", "all_gather", "reduce_scatter", "alltoallv", "alltoall", "broadcast", "reduce", "sendrecv", "gather", "scatter",
+          "hypercube")
+# What is moved is not what the column of sizes says.
+_OTHER_SIZE = ("hypercube", "alltoallv")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a run says of one size against a floor: `busbw` is the median of its halves there, None where it was not measured.
+
+    `reached` is None where that, or the run, cannot count; `why` says so, or how far it is.
+    """
+
+    size: int
+    floor: float
+    busbw: float | None
+    reached: bool | None
+    why: str
+
+
+def collective(run: Run) -> str:
+    """Which one it ran, by its program's name; where that is lost, an all-reduce shows in rates above algbw. Else empty."""
+    letters = re.sub(r"[^a-z]", "", run.test.lower())
+    named = next((name for name in _NAMES if letters.startswith(name.replace("_", ""))), None)
+    if named is not None:
+        return named
+    return "all_reduce" if any(half.busbw - half.blur[2] > half.algbw + half.blur[1] for half in _rated(run)) else ""
+
+
+def ranks(run: Run) -> tuple[int, int] | None:
+    """Between which numbers of ranks its figures allow (least, most); None where they say nothing. Least above most: they disagree."""
+    factor = _FACTORS.get(collective(run))
+    if factor is None:
+        return None
+    least, most = 1, _MOST_RANKS
+    found = False
+    for half in _rated(run):
+        low = (half.busbw - half.blur[2]) / (half.algbw + half.blur[1])
+        high = (half.busbw + half.blur[2]) / (half.algbw - half.blur[1])
+        found = True
+        least = max(least, math.ceil(factor[1](max(low, 0.0)) - 1e-6))
+        most = min(most, math.floor(min(factor[1](high), _MOST_RANKS) + 1e-6))
+    return (least, most) if found else None
+
+
+def slips(run: Run) -> tuple[Row, ...]:
+    """Rows whose algbw is not size over time: a column was taken for another, by us or by whoever passed them on."""
+    # With -C the time shown is the processor's, and rates are of the device's.
+    if run.cpu_time or collective(run) in _OTHER_SIZE:
+        return ()
+    return tuple(row for row in run.rows if any(_slips(row.size, half) for half in row.halves))
+
+
+def _slips(size: int, half: Half) -> bool:
+    time, algbw, _ = half.blur
+    # Bytes a microsecond are 1e6 bytes a second.
+    least, most = size / (half.time_us + time) / 1e3, size / max(half.time_us - time, 1e-9) / 1e3
+    return half.time_us > 0 and not least * (1 - OFF) - algbw <= half.algbw <= most * (1 + OFF) + algbw
+
+
+def wrong(run: Run) -> int:
+    """How many elements came out wrong; where only the footer says so, how many sizes."""
+    return sum(half.wrong or 0 for row in run.rows for half in row.halves) or (run.bounds.count if run.bounds is not None else 0)
+
+
+def verified(run: Run) -> bool:
+    """Whether values were compared at all (-c), which the footer's OK does not say."""
+    if "validation" in run.config:
+        return run.config["validation"] > 0
+    return any(half.wrong is not None for row in run.rows for half in row.halves)
+
+
+def problems(run: Run, launched: int | None = None) -> tuple[str, ...]:
+    """Why the run does not count, a line each; `launched` is how many ranks were started (None: as many as it lists)."""
+    return tuple(_problems(run, launched or run.ranks))
+
+
+def _problems(run: Run, launched: int) -> Iterator[str]:
+    if run.failures:
+        yield f"it failed: {run.failures[0].text}"
+    if run.endless:
+        yield "this form has no end: whether the run came to its own cannot be told"
+    elif not run.complete:
+        yield f"it has no end: its table stops {f'behind size {run.rows[-1].size}' if run.rows else 'before its first size'}"
+    if wrong(run) or (run.bounds is not None and not run.bounds.okay):
+        yield f"data came out wrong: {wrong(run)} elements"
+    if run.rows and not verified(run):
+        yield "no value was verified (-c 0)"
+    if run.copies > 1:
+        yield f"rank 0 is listed {run.copies} times: runs of their own, not one (nccl-tests without MPI, started by a launcher)"
+    if run.ranks and launched and run.ranks != launched:
+        yield f"it lists {run.ranks} ranks, and {launched} were started"
+    said = ranks(run)
+    if said is not None and launched and not said[0] <= launched <= said[1]:
+        yield f"its figures are of {ranks_said(said)}, and {launched} were started"
+    for row in slips(run)[:3]:
+        yield f"at size {row.size} algbw is not size over time"
+    if run.broken:
+        yield f"{len(run.broken)} lines of its table could not be read; the first is line {run.broken[0].line}"
+
+
+def ranks_said(said: tuple[int, int]) -> str:
+    """Numbers of ranks for people."""
+    least, most = said
+    if least > most:
+        return "no number of ranks"
+    if most >= _MOST_RANKS:
+        return f"{least} ranks or more"
+    return f"{least} rank{'s' * (least != 1)}" if least == most else f"{least} to {most} ranks"
+
+
+def gate(run: Run, size: int, floor: float, launched: int | None = None) -> Gate:
+    """Whether busbw at this very size reaches the floor, in a run that counts."""
+    halves = [half for row in run.rows if row.size == size for half in row.halves]
+    busbw = median(half.busbw for half in halves) if halves else None
+    why = "; ".join(problems(run, launched))
+    if busbw is None:
+        return Gate(size, floor, None, None, why or f"size {size} was not run")
+    if why:
+        return Gate(size, floor, busbw, None, why)
+    if (launched or run.ranks) == 1:
+        return Gate(size, floor, busbw, None, "one rank has no busbw")
+    return Gate(size, floor, busbw, busbw >= floor, f"{busbw:g} GB/s at size {size}, {busbw / floor:.3f} of the floor" if floor else "")
+
+
+def _rated(run: Run) -> list[Half]:
+    return [half for row in run.rows if row.size >= _RATED for half in row.halves if half.algbw > 4 * half.blur[1] and half.algbw > 0.05]

@@ -1,0 +1,96 @@
+"""Turns a run of nccl-tests into what burn-in speaks of: a report of every seat, and who is accused, which is seldom one GPU.
+
+The test sums wrong values over all ranks, and stops them all at a timeout: of a run on many GPUs it can only say that one of them failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from healthcheck.burnin.faults import HUNG, RAISED, WRONG_DATA
+from healthcheck.burnin.model import Accusation, End, Object, Report, Task, TaskResult, Wrong
+from healthcheck.burnin.nccltests.check import problems, wrong
+from healthcheck.burnin.nccltests.model import Half, Run
+
+_TIMEOUT = "Test timeout"
+_CUDA = "Test CUDA failure"
+
+
+def result(task: Task, run: Run | None, code: int | None, began: float, ended: float) -> TaskResult:
+    """What came of the task; `run` is None where nothing could be read, `code` None where muster ended it.
+
+    Its figures are there only for a run that counts; a rate that cannot be right is none.
+    """
+    read = run if run is not None else Run()
+    untrue = problems(read, len(task.seats))
+    error = untrue[0] if untrue else f"it ended with exit code {code}" if code else ""
+    end = End.CALLED_OFF if code is None else End.SIGNAL if code < 0 else End.RAISED if error and not wrong(read) else End.DONE
+    counts = not untrue and code == 0
+    seen = wrong(read)
+    reports = tuple(Report(
+        seat, end, figures(read, len(task.seats)) if counts else {}, {}, (Wrong(0, seen),) if seen else (), seen, _facts(read),
+        -code if code is not None and code < 0 else code, error,
+    ) for seat in task.seats)
+    return TaskResult(task, reports, _accusations(task, read), began, ended)
+
+
+def figures(run: Run, ranks: int) -> Mapping[str, float]:
+    """What it measured at its largest size, by the names of `healthcheck.burnin.figures`; what it did not is left out."""
+    size = max((row.size for row in run.rows), default=0)
+    halves = [half for row in run.rows if row.size == size for half in row.halves]
+    if not halves:
+        return {}
+    found = {"size_bytes": float(size), "algbw_gb_s": median(half.algbw for half in halves),
+             "busbw_gb_s": median(half.busbw for half in halves) if ranks > 1 else 0.0,
+             "iterations": float(run.config.get("iterations", 0) * len(halves)),
+             "verified": float(run.config.get("validation", 0) * len(halves))}
+    times = sorted(time for half in halves for time in half.times_us)
+    if times:
+        found["seconds_p50"] = median(times) / 1e6
+    spreads = [half.spread for half in halves if half.spread is not None]
+    if spreads:
+        found["seconds_p99"] = max(spread.p99_us for spread in spreads) / 1e6
+        found["seconds_max"] = max(spread.max_us for spread in spreads) / 1e6
+    return found
+
+
+def jitter(half: Half) -> float | None:
+    """The 99th percentile over the median of its iterations; None where they were not written one by one."""
+    middle = median(half.times_us) if half.times_us else 0.0
+    return half.spread.p99_us / middle if half.spread is not None and middle > 0 else None
+
+
+def _facts(run: Run) -> dict[str, str]:
+    facts = {"engine": f"nccl-tests {run.version}".strip()}
+    if run.library is not None:
+        facts["nccl"] = str(run.library)
+    return facts
+
+
+def _accusations(task: Task, run: Run) -> tuple[Accusation, ...]:
+    made = []
+    if seen := wrong(run):
+        made.append((WRONG_DATA, f"nccl-tests counted {seen} wrong elements, summed over all ranks"))
+    timeouts = [said for said in run.failures if _TIMEOUT in said.text]
+    if timeouts:
+        made.append((HUNG, f"nccl-tests gave up after its timeout; {len(timeouts)} hosts say so, and none says who was late"))
+    accusations = [_of_all(task, fault, why) for fault, why in made]
+    # A host whose CUDA failed says so itself; the others only lose their peer. Its name may stand behind half a row, with no space between.
+    for said in run.failures:
+        host = said.text.partition(f": {_CUDA}")[0] if _CUDA in said.text else ""
+        named = max((node for node in task.nodes if host.endswith(node)), key=len, default=None)
+        if named is not None:
+            accusations.append(Accusation(Object.NODE, named, RAISED, f"{named}{said.text[len(host):]}", (task.id,)))
+    return tuple(dict.fromkeys(accusations))
+
+
+def _of_all(task: Task, fault: str, why: str) -> Accusation:
+    nodes = task.nodes
+    if len(task.seats) == 1:
+        return Accusation(Object.GPU, str(task.seats[0]), fault, why, (task.id,))
+    if len(nodes) == 1:
+        return Accusation(Object.NODE, nodes[0], fault, why, (task.id,))
+    if len(nodes) == 2:
+        return Accusation(Object.PAIR, f"{nodes[0]} - {nodes[1]}", fault, why, (task.id,))
+    return Accusation(Object.UNEXPLAINED, task.id, fault, why, (task.id,))
