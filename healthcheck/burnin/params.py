@@ -52,6 +52,7 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
         "run_s": (0.0, 0.0, "for how long instead"),
         "warmup": (5, 2, "iterations before, verified and not timed"),
         "compute_n": (2048, 64, "rows and columns of the product between two collectives, that a late rank is late with; 0: none"),
+        "rail": (-1, -1, "which rail alone carries it, as a label: the environment says by which device; -1: all of them may"),
         "ramp_s": (0.0, 0.0, "of rising load before and falling load after: pauses between iterations, verified and not timed"),
     },
 }
@@ -92,7 +93,7 @@ def completed(kind: str, told: Any, gpu: bool) -> dict[str, Any]:
         wanted = type(known[name][0])
         if isinstance(value, int) and not isinstance(value, bool) and wanted is float:
             value = float(value)
-        if type(value) is not wanted or (wanted is not str and not 0 <= value < 1e18):
+        if type(value) is not wanted or (wanted is not str and not (0 <= value < 1e18 or value == known[name][0])):
             expected = "text" if wanted is str else "a number of at least 0"
             raise ValueError(f"{name} of {kind} is {ascii(value)[:80]}, expected {expected}")
         whole[name] = value

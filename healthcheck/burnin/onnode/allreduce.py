@@ -125,6 +125,7 @@ class Rounds:
 
     def agreed(self, number: float) -> float:
         """The largest of all ranks' numbers, the same on all of them."""
+        self.rank.at("send", self.iteration)
         shared = self.torch.tensor([number], dtype=self.torch.float64, device=self.device.at)
         self.torch.distributed.all_reduce(shared, op=self.torch.distributed.ReduceOp.MAX)
         return max(1e-6, float(shared))

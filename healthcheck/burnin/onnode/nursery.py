@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+import warnings
 from typing import Any, BinaryIO, NoReturn
 
 from healthcheck.burnin.onnode.environment import scrubbed
@@ -51,6 +52,7 @@ def look() -> dict[str, Any]:
     os.environ.setdefault("OMP_NUM_THREADS", "1")   # a thread pool would not survive the fork
     found: dict[str, Any] = {"python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename, "gpus": 0, "torch": None,
                              "facts": {}, "scrubbed": scrubbed_names}
+    warnings.simplefilter("ignore")     # PyTorch's, of what it could not find
     try:
         import torch
         import torch.distributed
@@ -230,6 +232,7 @@ class Nursery:
                 continue
             while child.channel.fileno() >= 0:
                 self.hear(child)
+            self.news()     # where all were when this one ended
             self.live.remove(child)
             self.free.append(child.index)
             size = os.fstat(child.said).st_size

@@ -29,6 +29,7 @@ TICK_S = 0.25
 OVERTIME_S = 20.0       # past a task's own seconds: the head ends it long before
 MOST_WRONG = 64         # iterations that are reported one by one
 MOST_TEXT = 400
+MOST_FACT_TEXT = 2000
 PR_SET_PDEATHSIG = 1
 
 
@@ -42,11 +43,11 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def one_line(text: Any) -> str:
-    """Its last line that says something, bounded and printable: an exception's is often a page."""
+def one_line(text: Any, most: int = MOST_TEXT) -> str:
+    """Its first line that says something, bounded and printable: an exception's text is often a page."""
     lines = [line.strip() for line in str(text).split("\n") if line.strip()]
     line = lines[0] if lines else ""
-    return "".join(char if char.isprintable() else "\\x%02x" % ord(char) for char in line[:MOST_TEXT])
+    return "".join(char if char.isprintable() else "\\x%02x" % ord(char) for char in line[:most])
 
 
 class Rank:
@@ -101,10 +102,10 @@ class Rank:
             if self._reported:
                 return
             self._reported = True
-        facts = {name: one_line(value) for name, value in self.facts.items() if value}
+        facts = {name: one_line(value, MOST_FACT_TEXT) for name, value in self.facts.items() if value}
         self.say({"report": {"task": self.task["id"], "rank": self.number, "report": {
             "end": end, "figures": self.figures, "checksums": self.checksums, "wrong": self.wrong, "wrong_total": self.wrong_total,
-            "facts": facts, "code": None, "error": error}}})
+            "facts": facts, "code": None, "error": error, "last": {"iteration": self.iteration, "phase": PHASES[self.phase]}}}})
 
     def help(self, parent: int) -> None:
         """The helper thread: ticks, and minds what ends the rank."""

@@ -62,6 +62,9 @@ class Sampler:
                 self.facts[name] = text.value.decode("ascii", "replace")
         if nvml.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96)) == 0:
             self.facts["driver"] = text.value.decode("ascii", "replace")
+        limit = ctypes.c_uint()
+        if nvml.nvmlDeviceGetEnforcedPowerLimit(handle, ctypes.byref(limit)) == 0:
+            self.facts["power_limit_w"] = "%d" % round(limit.value / 1000)
         while not self.over.wait(SAMPLE_S):
             self.sample(nvml, handle)
 

@@ -80,7 +80,9 @@ def test_a_killed_rank_is_told_at_once_with_its_signal_and_the_others_report_wha
     assert {came.reports[rank]["end"] for rank in (0, 1, 3)} == {"raised"}
     assert all(came.reports[rank]["error"] and "\n" not in came.reports[rank]["error"] for rank in (0, 1, 3))
     assert "gloo:all_reduce" in came.reports[0]["facts"]["flight"]
-    assert list(came.ended)[0] == BAD
+    assert next(iter(came.ended)) == BAD
+    assert {(report["last"]["iteration"], report["last"]["phase"]) for report in came.reports.values()} == {(3, "send")}
+    assert [(row["iteration"], row["phase"]) for row in came.rows if row["rank"] == BAD][-1] == (3, "compute")
 
 
 def test_a_rank_that_ends_by_itself_is_told_with_its_code(bed: Bed) -> None:
@@ -104,7 +106,8 @@ def test_a_stopped_rank_and_a_hung_one_differ_in_what_still_ticks(bed: Bed, faul
     task = bed.nodes.begin("allreduce", SEATS, bytes=65536, iterations=8)
 
     def stuck(came: Came) -> bool:
-        return last_rows(came).get(BAD, {}).get("moved", 0) > 1.2 and last_rows(came)[BAD]["iteration"] == 3
+        row = last_rows(came).get(BAD, {"moved": 0.0, "iteration": 0})
+        return bool(row["moved"] > 1.2 and row["iteration"] == 3)
 
     came = bed.nodes.follow(task, 4, until=stuck)
     rows = last_rows(came)

@@ -38,6 +38,7 @@ class Nodes:
         self.here: dict[str, dict[str, Any]] = {}
         self.gone: list[str] = []
         self.count = 0
+        self.serving = True
 
     def __enter__(self) -> Nodes:
         self.server.__enter__()
@@ -58,12 +59,19 @@ class Nodes:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for agent in self.agents.values():
-            assert agent.stdin is not None and agent.stdout is not None
-            agent.stdin.close()
+            if agent.stdin is not None:
+                agent.stdin.close()
         for agent in self.agents.values():
             agent.wait(20)
-            agent.stdout.close()  # type: ignore[union-attr]
-        self.server.__exit__(None, None, None)
+            if agent.stdout is not None:
+                agent.stdout.close()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """The head goes away."""
+        if self.serving:
+            self.serving = False
+            self.server.__exit__(None, None, None)
 
     def next(self, seconds: float) -> tuple[str, dict[str, Any]]:
         """The next message of an agent."""
