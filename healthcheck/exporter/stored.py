@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from healthcheck.exporter.source import Fleet, Head, NodeNow
 from healthcheck.store import newest
@@ -14,6 +15,9 @@ from healthcheck.store.newest import Packed
 from inventory.errors import MusterError
 from inventory.load import load_inventory
 from inventory.model import Node
+
+if TYPE_CHECKING:
+    from healthcheck.burnin.metrics import Burnins
 
 _AGAIN_S = 60.0
 
@@ -49,11 +53,12 @@ class Nodes:
 
 class StoreSource:
     """Reads the store in this state folder, where there is something new. The store stays open meanwhile: the last to close it would
-    have to take the writer's part and tidy up."""
+    have to take the writer's part and tidy up. `burnins` are what else the state folder holds."""
 
-    def __init__(self, folder: Path, nodes: Nodes) -> None:
+    def __init__(self, folder: Path, nodes: Nodes, burnins: Burnins | None = None) -> None:
         self._folder = folder
         self._nodes = nodes
+        self._burnins = burnins
         self._looks: dict[str, Packed] = {}
         self._open = ExitStack()
         self._store: Store | None = None
@@ -65,12 +70,14 @@ class StoreSource:
         """The fleet; where the store cannot be read, its nodes with nothing known of them."""
         self._nodes.again()
         well = not self._nodes.trouble
+        news = self._burnins is not None and self._burnins.again()
+        more = self._burnins.samples if self._burnins is not None else ()
         try:
             store = self._opened()
             seen = (store.rows("PRAGMA data_version")[0][0], self._nodes.nodes, well)
             # Silences end by the clock alone.
             if self._seen and seen[0] == self._seen[0] and seen[1] is self._seen[1] and seen[2] is self._seen[2] \
-                    and 0 <= now - self._read_at < _AGAIN_S:
+                    and 0 <= now - self._read_at < _AGAIN_S and not news:
                 return None
             self._newer(store)
             cordons = _cordons(store)
@@ -79,11 +86,11 @@ class StoreSource:
             self.close()
             names = self._nodes.nodes if self._nodes.nodes is not None else self._looks
             said = str(error) if isinstance(error, MusterError) else f"{self._folder}: {error.strerror}"
-            return Fleet(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None) for name in names), None, said, well)
+            return Fleet(tuple(NodeNow(name, (self._nodes.nodes or {}).get(name), None) for name in names), None, said, well, more=more)
         self._seen, self._read_at = seen, now
         there: Mapping[str, Node | None] = self._nodes.nodes if self._nodes.nodes is not None else dict.fromkeys(sorted(self._looks))
         nodes = tuple(NodeNow(name, node, self._looks.get(name), cordons.get(name, ())) for name, node in there.items())
-        return Fleet(nodes, head, "", well)
+        return Fleet(nodes, head, "", well, more=more)
 
     def close(self) -> None:
         """Lets go of the store; a next read opens it again."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from healthcheck.burnin import metrics as burnin
 from healthcheck.exporter import fleet, nodes
 from healthcheck.exporter.alerts import folder, together
 from healthcheck.outcome import Owner
@@ -62,7 +63,7 @@ def test_every_alert_says_what_it_is_what_to_do_and_who_does_it(name: str) -> No
 
 
 def test_the_rules_ask_for_no_metric_that_the_exporter_does_not_have() -> None:
-    known = {family.name for family in (*nodes.FAMILIES, *fleet.FAMILIES)} | {"muster_agent_period_seconds"}     # of a node's own agent
+    known = {family.name for family in (*nodes.FAMILIES, *fleet.FAMILIES, *burnin.FAMILIES)} | {"muster_agent_period_seconds"}     # of a node's own agent
     asked = {name for rule in RULES for name in re.findall(r"(?<![:\w])muster_\w+(?![:\w])", rule["expr"])}
     assert asked <= known and len(asked) > 15
     told = {name for rule in RULES for name in re.findall(r"(?<![:\w])muster_\w+(?![:\w])", str(rule.get("annotations")))}

@@ -1,0 +1,141 @@
+"""What Prometheus is told of burn-ins: of each node its newest one, out of the documents in the state folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from healthcheck.burnin import documentread
+from healthcheck.burnin.document import Burnin, kept
+from healthcheck.burnin.judgement import NodeOutcome
+from healthcheck.burnin.merged import node_of
+from healthcheck.burnin.published import BUSBW
+from healthcheck.burnin.publishedload import load_burnin
+from healthcheck.exporter.text import GAUGE, Family
+from healthcheck.rulesfolder import folders
+from inventory.errors import MusterError
+
+OUTCOME = Family("muster_burnin_outcome", GAUGE, "What the newest burn-in of a node said of it (pass, fail, unknown); always 1.",
+                 ("node", "outcome"))
+STAGE = Family("muster_burnin_stage_done", GAUGE, "Whether the newest burn-in of a node measured all of a stage.", ("node", "stage"))
+BANDWIDTH = Family("muster_burnin_busbw_bytes_per_second", GAUGE, "Bus bandwidth of all-reduces with this node, median of a stage's tasks.",
+                   ("node", "stage"))
+GEMM = Family("muster_burnin_gemm_flops_per_second", GAUGE, "Rate of matrix products, of the slowest GPU of a node.", ("node", "precision"))
+ACCUSED = Family("muster_burnin_accusations", GAUGE, "What a node, its GPUs and rails are accused of by its newest burn-in.",
+                 ("fault", "node"))
+FINISHED = Family("muster_burnin_finished_timestamp_seconds", GAUGE, "When the newest burn-in of a node ended.", ("node",))
+WRONG = Family("muster_burnin_wrong_elements", GAUGE, "Elements that the newest burn-in found wrong, by whoever's fault.")
+UNEXPLAINED = Family("muster_burnin_unexplained", GAUGE, "Failures of the newest burn-in for which no GPU, node, rail or leaf is named.")
+STALE_AFTER = Family("muster_burnin_stale_after_seconds", GAUGE, "The age from which on a burn-in says nothing any more, by burnin.yaml.")
+UNREADABLE = Family("muster_burnin_unreadable_documents", GAUGE, "Documents of burn-ins in the state folder that cannot be read.")
+FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER, UNREADABLE)
+
+Sample = tuple[Family, str]
+# So many documents are looked through for a node's newest one.
+_MOST = 16
+_GEMM, _PAIRS_OF = "tflops_", f"{BUSBW} "
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is kept of one burn-in: its nodes, by node what it is accused of, when it ended, and what nobody is named for."""
+
+    ended: float
+    nodes: tuple[NodeOutcome, ...]
+    accused: Mapping[str, tuple[str, ...]]
+    wrong: int
+    unexplained: int
+
+
+def told(burnin: Burnin) -> Told:
+    """That of a burn-in."""
+    accused: dict[str, tuple[str, ...]] = {}
+    unnamed = 0
+    for one in burnin.judgement.accusations:
+        node = node_of(one)
+        if node is None:
+            unnamed += 1
+        else:
+            accused[node] = (*accused.get(node, ()), one.fault)
+    wrong = sum(report.wrong_total for result in burnin.burnt.results for report in result.reports)
+    return Told(burnin.ended, burnin.judgement.outcomes, accused, wrong, unnamed)
+
+
+class Burnins:
+    """The newest documents of a state folder; each is read once."""
+
+    def __init__(self, state: Path, days: float | None) -> None:
+        self._state, self._days = state, days
+        self._held: dict[tuple[str, int, int], Told | None] = {}
+        self._seen = False
+        self.samples: tuple[Sample, ...] = ()
+
+    def again(self) -> bool:
+        """Looks for new ones; whether there is anything new to say."""
+        stamps = []
+        for path in kept(self._state)[:_MOST]:
+            try:
+                found = path.stat()
+            except OSError:
+                continue        # taken away meanwhile
+            stamps.append((str(path), found.st_mtime_ns, found.st_size))
+        if self._seen and list(self._held) == stamps:
+            return False
+        self._held = {stamp: self._held[stamp] if stamp in self._held else _read(Path(stamp[0])) for stamp in stamps}
+        self._seen = True
+        self.samples = tuple(samples(self._held.values(), self._days)) if stamps else ()
+        return True
+
+
+def here(state: Path) -> Burnins:
+    """Those of a state folder; where the rules cannot be read, nobody says when a burn-in is too old."""
+    try:
+        days: float | None = load_burnin(folders(None)).days
+    except MusterError:
+        days = None
+    return Burnins(state, days)
+
+
+def _read(path: Path) -> Told | None:
+    try:
+        return told(documentread.load(path))
+    except MusterError:
+        return None
+
+
+def samples(burnins: Iterable[Told | None], days: float | None) -> Iterator[Sample]:
+    """All of it; burn-ins with the newest first, None for one that cannot be read."""
+    burnins = list(burnins)
+    known = sorted((one for one in burnins if one is not None), key=lambda one: -one.ended)
+    seen: set[str] = set()
+    for one in known:
+        for node in one.nodes:
+            if node.node not in seen:
+                seen.add(node.node)
+                yield from _of_node(one, node)
+    if known:
+        yield WRONG, WRONG.sample(known[0].wrong)
+        yield UNEXPLAINED, UNEXPLAINED.sample(known[0].unexplained)
+    if days is not None:
+        yield STALE_AFTER, STALE_AFTER.sample(days * 86400)
+    yield UNREADABLE, UNREADABLE.sample(sum(one is None for one in burnins))
+
+
+def _of_node(one: Told, node: NodeOutcome) -> Iterator[Sample]:
+    name = node.node
+    yield OUTCOME, OUTCOME.sample(1, name, node.outcome.value)
+    yield FINISHED, FINISHED.sample(round(one.ended, 3), name)
+    for stage in node.stages:
+        yield STAGE, STAGE.sample(stage.done, name, stage.stage.value)
+    for figure, value in sorted(node.figures.items()):
+        if not math.isfinite(value):
+            continue
+        if figure.startswith(_GEMM):
+            yield GEMM, GEMM.sample(value * 1e12, name, figure.removeprefix(_GEMM))
+        elif figure.startswith(_PAIRS_OF):
+            yield BANDWIDTH, BANDWIDTH.sample(value * 1e9, name, figure.removeprefix(_PAIRS_OF))
+    accused = one.accused.get(name, ())
+    for fault in sorted(set(accused)):
+        yield ACCUSED, ACCUSED.sample(accused.count(fault), fault, name)
