@@ -1,0 +1,121 @@
+"""The statistics of burn-in: who is slow among equals, who cannot be judged, and that nobody passes unmeasured."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from healthcheck.burnin.stats import LEAST_EQUALS, high, jitter, mad, median, robust_z, slow
+
+RATES = st.dictionaries(st.text(max_size=4), st.floats(1e-3, 1e6), max_size=40)
+
+
+def off(values: dict[str, float]) -> set[str]:
+    return {name for name, found in slow(values).items() if found.off}
+
+
+def eight(slow_one: float = 100.0) -> dict[str, float]:
+    return {f"gpu{at}": 100 + at * 0.1 for at in range(7)} | {"gpu7": slow_one}
+
+
+def test_one_slow_gpu_of_eight_is_named_where_three_sigma_cannot() -> None:
+    values = eight(92.0)
+    assert off(values) == {"gpu7"}
+    sigma = (92 - statistics.mean(values.values())) / statistics.stdev(values.values())
+    assert sigma > -3
+
+
+def test_what_is_far_off_by_z_but_within_three_per_cent_is_not_slow() -> None:
+    values = {f"n{at}": 100 + at % 3 * 0.01 for at in range(50)} | {"odd": 98.0}
+    found = slow(values)["odd"]
+    assert found.z is not None and found.z < -50 and found.off is False
+
+
+def test_what_is_below_97_per_cent_but_within_the_scatter_is_not_slow() -> None:
+    values = {f"n{at}": 100.0 + at for at in range(-20, 21)}
+    found = slow(values)["n-20"]
+    assert found.ratio is not None and found.ratio < 0.97 and found.off is False
+
+
+def test_a_hundred_slow_nodes_of_five_hundred_are_all_named_and_nobody_else() -> None:
+    chance = random.Random(1)
+    values = {f"n{at}": chance.gauss(92 if at < 100 else 100, 0.5) for at in range(512)}
+    assert off(values) == {f"n{at}" for at in range(100)}
+
+
+def test_where_values_do_not_scatter_the_ratio_decides() -> None:
+    values = {f"n{at}": 100.0 for at in range(9)} | {"bad": 96.9, "nearly": 97.1}
+    found = slow(values)
+    assert found["bad"].z is None and found["bad"].off is True and found["nearly"].off is False and found["n0"].off is False
+
+
+def test_too_few_equals_are_not_judged_and_it_is_said() -> None:
+    values = {"a": 100.0, "b": 100.0, "c": 100.0, "d": 10.0}
+    assert len(values) < LEAST_EQUALS
+    found = slow(values)
+    assert all(each.off is None and f"fewer than the {LEAST_EQUALS}" in each.why for each in found.values())
+    assert slow(values, least=4)["d"].off is True
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 0.0, -3.0])
+def test_what_is_no_figure_is_neither_slow_nor_fine_and_moves_nobodys_median(bad: float) -> None:
+    found = slow({**eight(), "broken": bad})
+    assert found["broken"].off is None and found["broken"].why and found["broken"].median is None
+    assert {name: each for name, each in found.items() if name != "broken"} == slow(eight())
+
+
+def test_of_nothing_nobody_is_judged() -> None:
+    assert slow({}) == {}
+    assert [each.off for each in slow({"a": math.nan, "b": 0.0}).values()] == [None, None]
+
+
+@given(RATES)
+def test_everybody_is_answered_and_at_most_half_are_slow(values: dict[str, float]) -> None:
+    found = slow(values)
+    assert list(found) == list(values)
+    assert all((each.off is None) == (len(values) < LEAST_EQUALS) for each in found.values())
+    assert 2 * len(off(values)) <= len(values)
+
+
+@given(RATES, st.floats(1e-3, 1e3))
+def test_the_unit_does_not_matter(values: dict[str, float], scale: float) -> None:
+    ones, others = slow(values), slow({name: value * scale for name, value in values.items()})
+    for name, one in ones.items():
+        edge = (one.z is not None and abs(one.z + 3.5) < 1e-6) or (one.ratio is not None and abs(one.ratio - 0.97) < 1e-9)
+        assert edge or one.z is None or others[name].off == one.off
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
+def test_the_median_deviation_is_that_of_the_textbook(values: list[float]) -> None:
+    middle = statistics.median(values)
+    assert median(values) == middle
+    assert mad(values) == statistics.median(abs(value - middle) for value in values)
+
+
+def test_the_median_of_nothing_or_of_no_number_is_an_error() -> None:
+    for values in ([], [1.0, math.nan]):
+        with pytest.raises(ValueError, match="median"):
+            median(values)
+
+
+def test_z_is_in_standard_deviations_where_values_are_normal() -> None:
+    chance = random.Random(7)
+    values = [chance.gauss(50, 2) for _ in range(20000)]
+    z = robust_z(44.0, median(values), mad(values))
+    assert z is not None and z == pytest.approx(-3.0, abs=0.1)
+
+
+def test_jitter_is_the_99th_percentile_by_the_median_and_unknown_without_both() -> None:
+    assert jitter(0.05, 0.1) == pytest.approx(2.0)
+    for p50, p99 in ((None, 1.0), (1.0, None), (0.0, 1.0), (1.0, math.nan), (2.0, 1.0)):
+        assert jitter(p50, p99) is None
+
+
+def test_whose_jitter_stands_out_among_equals_is_named() -> None:
+    values = {f"n{at}": 1.05 + at % 5 * 0.01 for at in range(20)} | {"rough": 3.0, "a bit": 1.3}
+    assert {name for name, found in high(values).items() if found.off} == {"rough"}
