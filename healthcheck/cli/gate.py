@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -54,14 +54,14 @@ class _Gate(click.Command):
 @click.option("--need", metavar="N", type=click.IntRange(1, 100_000), help="With --write-hostfile: how many. [as many as NODES]")
 @click.option("--spares", metavar="NODES", help="With --write-hostfile: who may step in, such as @spares.")
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON, muster.gate-answer/1.")
-@click.option("--snapshot", metavar="FILE", help="Default: MUSTER_GATE, /var/lib/muster/gate/gate.json; FILE.sig is its signature.")
+@click.option("--folder", metavar="DIR", help="Where the snapshot is. Default: MUSTER_GATE, /var/lib/muster/gate.")
 @click.option("--keys", metavar="FILE", help="Trusted keys, as OpenSSH's allowed_signers. Default: MUSTER_GATE_KEYS, /etc/muster/gate.pub.")
 @click.option("--inventory", "-i", metavar="FILE", help="With --quick: as for muster check.")
 @click.option("--rules", metavar="DIR", help="With --quick: as for muster check.")
 @click.option("--print", "hook", type=click.Choice(("slurm", "kubernetes")), help="Print what puts the gate in front of jobs, and end.")
 def gate(
     nodes: str | None, nodelist: str | None, hostfile: str | None, group: str | None, slurm_prolog: bool, quick: bool,
-    write_hostfile: str | None, need: int | None, spares: str | None, as_json: bool, snapshot: str | None, keys: str | None,
+    write_hostfile: str | None, need: int | None, spares: str | None, as_json: bool, folder: str | None, keys: str | None,
     inventory: str | None, rules: str | None, hook: str | None,
 ) -> int:
     """Say whether NODES may start a job, by the signed snapshot that is kept on this machine; the head may be away.
@@ -90,20 +90,21 @@ def gate(
         raise UsageError("--slurm-prolog is of one node; there is no file of hosts to write")
     rests: dict[str, str] = {}
     if hostfile is not None:
+        from pathlib import Path
+
         from healthcheck.gate.hostfile import read_hosts
 
         rests = read_hosts(Path(hostfile))
-    path = locate.snapshot_path(snapshot)
     held: Snapshot | None = None
     filled: Filled | None = None
     names: Sequence[str] = tuple(rests)
     now = time.time()
     try:
-        held = locate.load(path, locate.keys_path(keys))
+        held = locate.load(locate.folder(folder), locate.trusted(keys))
         if hostfile is None:
             text = f"@{group.removeprefix('@')}" if group is not None else nodelist if nodelist is not None else nodes or ""
             names = (locate.own_name(held.names()),) if slurm_prolog else _expanded(text, held)
-        said = answer(held, names, now, locate.seen(path))
+        said = answer(held, names, now)
     except locate.Missing as trouble:
         said = _barred(Gate.UNSURE, trouble)
     except locate.Forged as trouble:
@@ -115,6 +116,8 @@ def gate(
 
         said, filled = filling(held, said, names, _expanded(spares or "", held), need or len(names), now)
         if said.gate is Gate.OPEN:
+            from pathlib import Path
+
             from healthcheck.gate.hostfile import write_hosts
 
             write_hosts(Path(write_hostfile), filled.nodes, rests, {move.instead: move.away for move in filled.moves})
@@ -126,6 +129,8 @@ def _expanded(text: str, held: Snapshot) -> tuple[str, ...]:
     """The nodes of a node set, with the groups of the snapshot; none of an empty text."""
     if not text.strip():
         return ()
+    if text in held.names():        # by far the commonest case, which needs no reader of node sets
+        return (text,)
     from inventory.nodeset import expand
 
     if not set(text) & set("@*?"):
@@ -161,7 +166,9 @@ def _show(said: Answer, number: int, held: Snapshot | None, now: float, filled: 
 
 
 def _print(kind: str) -> int:
+    from pathlib import Path
+
     from healthcheck.gate.hooks import hook
 
-    click.echo(hook(kind, str(Path(sys.argv[0]).absolute())), nl=False)
+    click.echo(hook(kind, str(Path(sys.argv[0]).absolute()), os.environ.get("SLURM_CONF", "")), nl=False)
     return 0

@@ -1,4 +1,4 @@
-"""Decides whether nodes may start a job: a pure function of the snapshot, of what was seen here before, and of the time.
+"""Decides whether nodes may start a job: a pure function of the snapshot and of the time.
 
 A gate opens where every node is certified as policy asks, in service, not isolated, of a state that policy allows, fresh, and equal to
 the others in the versions that policy names. What nobody can say for a reason of muster's own (its head is off, its store is locked) is
@@ -54,13 +54,6 @@ class Answer(NamedTuple):
         return {why.node for why in self.whys if why.node}
 
 
-class Seen(NamedTuple):
-    """The newest snapshot ever accepted here, and when that was; zeros where none was."""
-
-    serial: int = 0
-    at: int = 0
-
-
 class _Of(NamedTuple):
     """What one node adds: why it may not, and notes that are folded over nodes. `fresh` is whether its result is."""
 
@@ -70,13 +63,13 @@ class _Of(NamedTuple):
     lacks: str = ""         # a fresh result: what is said of it
 
 
-def answer(snapshot: Snapshot, names: Sequence[str], now: float, seen: Seen | None = None) -> Answer:
+def answer(snapshot: Snapshot, names: Sequence[str], now: float) -> Answer:
     """Whether jobs may start on all these nodes at once. Raises nothing: what cannot be understood does not open."""
     try:
         policy = read_policy(snapshot.policy)
     except ValueError as trouble:
         return _shut(Gate.UNSURE, f"the snapshot's policy cannot be understood: {trouble}", "look at the head: muster gate publish")
-    whole = _whole(snapshot, policy, now, seen or Seen())
+    whole = _whole(snapshot, policy, now)
     if whole is not None:
         return whole
     if not names:
@@ -111,14 +104,10 @@ def _shut(gate: Gate, why: str, do: str) -> Answer:
     return Answer(gate, (Why("", gate, why, do),))
 
 
-def _whole(snapshot: Snapshot, policy: GatePolicy, now: float, seen: Seen) -> Answer | None:
+def _whole(snapshot: Snapshot, policy: GatePolicy, now: float) -> Answer | None:
     """What is wrong with the snapshot as such, and so for every node."""
-    if snapshot.serial < seen.serial:
-        return _shut(Gate.CLOSED, f"the snapshot has serial {snapshot.serial}, and {seen.serial} was here before: an old one was put back",
-                     "muster gate fetch; and ask who wrote that file")
-    latest = max(snapshot.made, seen.at)
-    if now < latest - policy.skew:
-        return _shut(Gate.CLOSED, f"this machine's clock is {span(latest - now)} behind the snapshot: it was set back, or is wrong",
+    if now < snapshot.made - policy.skew:
+        return _shut(Gate.CLOSED, f"this machine's clock is {span(snapshot.made - now)} behind the snapshot: it was set back, or is wrong",
                      "chronyc tracking; timedatectl")
     if now - snapshot.made > policy.grace:
         return _shut(Gate.UNSURE, f"the snapshot is {span(now - snapshot.made)} old, past the grace of {span(policy.grace)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from healthcheck.gate.decide import Answer, Gate, Seen, Why, answer
+from healthcheck.gate.decide import Answer, Gate, Why, answer
 from healthcheck.gate.reading import Snapshot
 from healthcheck.gate.spares import Filled, fill
 from healthcheck.gate.standing import Standing, standing_of
@@ -24,7 +24,7 @@ def filling(snapshot: Snapshot, said: Answer, wanted: Sequence[str], spares: Seq
             short = Why("", Gate.CLOSED, f"{filled.short} of {need} nodes are wanting, with {len(open_)} of {len(set(spares))} spares open",
                         "name more --spares, or --need fewer")
             return Answer(Gate.CLOSED, (short, *said.whys), said.notices), filled
-        whole = answer(snapshot, filled.nodes, now, Seen())
+        whole = answer(snapshot, filled.nodes, now)
         barred = whole.closed()
         if whole.gate is Gate.OPEN or not barred:
             return whole, filled

@@ -8,54 +8,48 @@ whatever they found and hold the job instead: proven on a real Slurm by tests/he
 from __future__ import annotations
 
 _SLURM = """\
-# muster gate --print slurm: the gate in front of every job, without draining a node.
+#!/bin/sh
+# The gate in front of every job, without draining a node.
 #
-# A Prolog that fails makes Slurm drain the node ("Prolog error") and hold the job; a PrologSlurmctld that fails makes it requeue the job,
-# which then starts over and over. So neither of these fails: a job that may not start is requeued and held, its comment says why, and
-# `scontrol release JOB` lets it try again. A job that cannot be requeued (srun, salloc, --no-requeue) is cancelled; its owner asked for it.
-# Where the gate cannot tell (no snapshot, or one past its grace), or is not there at all, the job starts and the system's log says so:
-# UNSURE=hold is the other choice.
+# 1. On the machine of slurmctld, which has the snapshot (muster gate fetch):
 #
-# 1. On the machine of slurmctld, which needs the snapshot too: see `muster gate fetch --help`.
-#    Save what stands between the lines as /etc/slurm/muster-gate, chmod 755, and say in slurm.conf:
+#        muster gate --print slurm > /etc/slurm/muster-gate; chmod 755 /etc/slurm/muster-gate
 #
-#        PrologSlurmctld=/etc/slurm/muster-gate
+#    and in slurm.conf:   PrologSlurmctld=/etc/slurm/muster-gate
 #
-# 2. On the nodes, if they are to be asked once more as the job arrives: the same file, and
+# 2. On the nodes, if each is to be asked once more as a job arrives: the same file, and in slurm.conf:
 #
 #        Prolog=/etc/slurm/muster-gate
 #        PrologFlags=Alloc
 #
-#    Then: scontrol reconfigure
-# -------------------------------------------------------------------------------------------------------------------------------------
-#!/bin/sh
-# Slurm gives hooks no PATH (prolog_epilog.html).
-PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
-export PATH
+# A Prolog that fails makes Slurm drain the node, with the reason "Prolog error", and hold the job; a PrologSlurmctld that fails makes it
+# start the job over and over. So this one ends with 0: a job that may not start is requeued and held, its comment says why, and
+# `scontrol release JOB` lets it try again. One that cannot be requeued (srun, salloc, --no-requeue) is cancelled. Where the gate cannot
+# tell (no snapshot, or one past its grace) or is not there at all, the job starts, and the system's log says so; or UNSURE=hold.
 UNSURE=start
 
+# Slurm gives its hooks no search path, and to this one no SLURM_CONF.
+PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
+export PATH@CONF@
 if [ "$SLURM_SCRIPT_CONTEXT" = prolog_slurmctld ]; then
     said=$(timeout 20 @MUSTER@ gate --nodelist "$SLURM_JOB_NODELIST" 2>&1)
 else
     said=$(timeout 20 @MUSTER@ gate --slurm-prolog 2>&1)
 fi
 code=$?
-short=$(printf '%s' "$said" | tr -s '[:space:]' ' ' | cut -c 1-300)
-
-if [ "$code" -eq 0 ]; then
-    exit 0
-fi
-logger -t muster-gate "job $SLURM_JOB_ID: exit $code: $short"
-if [ "$code" -ne 1 ] && [ "$UNSURE" = start ]; then
-    exit 0
-fi
-scontrol update JobId="$SLURM_JOB_ID" Comment="muster gate: $short"
-scontrol requeuehold "$SLURM_JOB_ID" || scancel "$SLURM_JOB_ID"
-exit 0
+[ "$code" -eq 0 ] && exit 0
+said=$(printf '%s' "$said" | tr -s '[:space:]' ' ' | cut -c 1-300)
+logger -t muster-gate "job $SLURM_JOB_ID: exit $code: $said"
+[ "$code" -ne 1 ] && [ "$UNSURE" = start ] && exit 0
+scontrol update JobId="$SLURM_JOB_ID" Comment="$said"
+scontrol requeuehold "$SLURM_JOB_ID" && exit 0
+# Priority 0: it is held already, for another of its nodes. Else it is none that can be requeued.
+[ "$(squeue -h -j "$SLURM_JOB_ID" -o %Q)" = 0 ] && exit 0
+scancel "$SLURM_JOB_ID" || [ "$SLURM_SCRIPT_CONTEXT" != prolog_slurmctld ]
 """
 
 _KUBERNETES = """\
-# muster gate --print kubernetes: the gate as the first init container of a pod that wants GPUs.
+# The gate as the first init container of a pod that wants GPUs.
 #
 # A closed gate is an init container that fails: the kubelet runs it again after a while (restartPolicy OnFailure or Always: 10 s, 20 s, up
 # to 5 min), so the pod waits where it is until the gate opens; with restartPolicy Never the pod fails, and a Job makes another, which may
@@ -82,6 +76,9 @@ spec:
 HOOKS = {"slurm": _SLURM, "kubernetes": _KUBERNETES}
 
 
-def hook(kind: str, muster: str) -> str:
-    """The text for one of HOOKS, with the path of this `muster`."""
-    return HOOKS[kind].replace("@MUSTER@", muster)
+def hook(kind: str, muster: str, slurm_conf: str = "") -> str:
+    """The text for one of HOOKS, with the path of this `muster`, and of slurm.conf where it is not in its usual place."""
+    from shlex import quote
+
+    conf = f"\nSLURM_CONF={quote(slurm_conf)}\nexport SLURM_CONF" if slurm_conf else ""
+    return HOOKS[kind].replace("@MUSTER@", quote(muster)).replace("@CONF@", conf)

@@ -7,15 +7,13 @@ a launch script waits for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 STAGES = ("quick", "standard", "soak")      # of burn-in; each holds those before it
 ALLOW, BLOCK = "allow", "block"
 
 
-@dataclass(frozen=True)
-class GatePolicy:
+class GatePolicy(NamedTuple):
     """Spans are in seconds. `rules` are globs over the ids of rules, with allow or block, the first that matches."""
 
     stage: str

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from healthcheck.gate.decide import Answer, Gate, Notice, span
 from healthcheck.gate.reading import Snapshot
-from healthcheck.gate.spares import Filled, Move
 from inventory.text import clean
+
+if TYPE_CHECKING:
+    from healthcheck.gate.spares import Filled, Move
 
 SCHEMA = "muster.gate-answer/1"
 _MOST = 20      # reasons that a person is shown; --json has them all

@@ -66,7 +66,7 @@ class Place:
         folder.mkdir(exist_ok=True)
         self.snapshot, self.keys = folder / "gate.json", folder / "gate.pub"
         self.keys.write_text(public(OWN).line([NAMESPACE]))
-        self.words = ("--snapshot", str(self.snapshot), "--keys", str(self.keys))
+        self.words = ("--folder", str(folder), "--keys", str(self.keys))
 
     def put(self, nodes: dict[str, Any] | None = None, *, key: Ed25519PrivateKey = OWN, now: int | None = None, **changed: Any) -> None:
         """Publishes a snapshot made now, or at another time."""
@@ -75,5 +75,6 @@ class Place:
         self.snapshot.write_bytes(data)
         self.snapshot.with_name("gate.json.sig").write_bytes(signature(data, key))
 
-    def saw(self, serial: int, at: int) -> None:
-        self.snapshot.with_name("seen.json").write_text(json.dumps({"serial": serial, "at": at}))
+    def saw(self, serial: int, cluster: str = "alpha") -> None:
+        """What was accepted here before."""
+        self.snapshot.with_name("seen.json").write_text(json.dumps({"cluster": cluster, "serial": serial, "at": 0}))
