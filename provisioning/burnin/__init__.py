@@ -1,0 +1,1 @@
+"""Runs a burn-in: which stages in which order, how power rises, over which ports, under a lease, and what is kept of it."""

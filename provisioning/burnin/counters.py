@@ -1,0 +1,86 @@
+"""Error counters of links and GPUs, as two looks saw them, for the judge to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from healthcheck.burnin.counters import Counter
+from healthcheck.burnin.model import Place
+from healthcheck.facts.base import UNSUPPORTED
+from provisioning.burnin.look import Seen
+
+# A counter's name in the limits of rules/burnin.yaml, and the fields of a fact that add up to it.
+OF_GPU = {"ecc_uncorrected": "ecc_uncorrected", "remapped_uncorrectable": "rows_uncorrected", "pcie_replays": "pcie_replays"}
+OF_NVLINK = {"nvlink_replays": ("replay",), "nvlink_recoveries": ("recovery",), "nvlink_crc_errors": ("crc_flit", "crc_data")}
+_UNREAD = "unread"
+
+Values = Mapping[tuple[str, str], int | None]       # (subject, counter) -> its value, None where it could not be read
+
+
+def values(seen: Seen, place: Place, gpus: bool) -> dict[tuple[str, str], int | None]:
+    """All counters of a node by subject ("gpu0", "rail2") and name. What the device does not have is left out.
+
+    With `gpus` there are GPUs, so that a look that sees none has not measured them.
+    """
+    return {**(_gpus(seen) if gpus else {}), **_rails(seen, place)}
+
+
+def compared(before: Mapping[str, Values], after: Mapping[str, Values], seconds: float) -> tuple[Counter, ...]:
+    """One counter for each node, subject and name that either look has."""
+    found = []
+    for node in before.keys() | after.keys():
+        first, last = before.get(node, {}), after.get(node, {})
+        found += [Counter(node, subject, name, first.get((subject, name)), last.get((subject, name)), seconds)
+                  for subject, name in sorted(first.keys() | last.keys())]
+    return tuple(sorted(found, key=lambda one: (one.node, one.subject, one.name)))
+
+
+def _gpus(seen: Seen) -> dict[tuple[str, str], int | None]:
+    listed = [gpu for gpu in seen.items("gpus") if isinstance(gpu.pci, str)]
+    order = {gpu.index: f"gpu{at}" for at, gpu in enumerate(sorted(listed, key=lambda gpu: str(gpu.pci)))}
+    found: dict[tuple[str, str], int | None] = {}
+    for gpu in listed:
+        for name, field in OF_GPU.items():
+            _put(found, order[gpu.index], name, [getattr(gpu, field)])
+    links: dict[tuple[str, str], list[Any]] = {}
+    for link in seen.items("nvlink_errors"):
+        for name, fields in OF_NVLINK.items():
+            links.setdefault((order.get(link.gpu, _UNREAD), name), []).extend(getattr(link, field) for field in fields)
+    for (subject, name), parts in links.items():
+        _put(found, subject, name, parts)
+    if not listed or seen.why("gpus"):
+        found["GPUs", "ecc_uncorrected"] = None
+    return found
+
+
+def _rails(seen: Seen, place: Place) -> dict[tuple[str, str], int | None]:
+    names = {rail.address: f"rail{rail.number}" for rail in place.rails}
+    found: dict[tuple[str, str], list[Any]] = {}
+    for subject, name, value in _of_ports(seen):
+        if subject in names:
+            found.setdefault((names[subject], name), []).append(value)
+    summed: dict[tuple[str, str], int | None] = {}
+    for (subject, name), parts in found.items():
+        _put(summed, subject, name, parts)
+    for address, subject in names.items():
+        if not any(port.pci == address for port in seen.ports):
+            summed[subject, "link_downed"] = None
+    return summed
+
+
+def _of_ports(seen: Seen) -> Iterator[tuple[str, str, Any]]:
+    for port in seen.ports:
+        if isinstance(port.pci, str):
+            yield port.pci, "link_downed", port.link_downed
+    for fact in ("port_fatal_counters", "port_rate_counters"):
+        for one in seen.items(fact):
+            if isinstance(one.pci, str) and isinstance(one.counter, str) and " " not in one.counter:
+                yield one.pci, one.counter, one.value
+
+
+def _put(found: dict[tuple[str, str], int | None], subject: str, name: str, parts: Iterable[Any]) -> None:
+    """The sum of what the device has; None where a part could not be read."""
+    parts = [part for part in parts if part is not UNSUPPORTED]
+    if parts:
+        found[subject, name] = sum(parts) if all(type(part) is int for part in parts) else None

@@ -1,0 +1,191 @@
+"""The course of a burn-in: stage after stage, the accused leave and the others go on. Steps are run by whoever made it: no clock here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from healthcheck.burnin import faults, rounds, stats
+from healthcheck.burnin.bisect import Bisection, units
+from healthcheck.burnin.floors import Floors
+from healthcheck.burnin.isolate import tested
+from healthcheck.burnin.judge import Burnt, judge
+from healthcheck.burnin.merged import behind, node_of
+from healthcheck.burnin.model import Accusation, Object, Place, Stage, TaskResult
+from healthcheck.burnin.published import Setting
+from healthcheck.burnin.setting import Hardware, measures
+from healthcheck.burnin.weigh import Outcome, Tested
+from provisioning.burnin import stages
+from provisioning.burnin.stages import Step, Work
+
+Do = Callable[[Step], Iterable[TaskResult]]
+_AGAIN = 3      # how often all nodes are tried anew without those whom the last try named
+
+
+class Course:
+    """Give it `do`, which runs a step; `go` runs them all. What came of it is in the attributes, also when `go` is cut short."""
+
+    def __init__(self, places: Sequence[Place], work: Work, wanted: Collection[Stage], floors: Floors, hardware: Mapping[str, Hardware],
+                 do: Do) -> None:
+        self.places = tuple(places)
+        self.steps = stages.planned(places, work, wanted)
+        self.results: list[TaskResult] = []
+        self.found: list[Accusation] = []
+        self.missing: dict[Stage, str] = {}
+        self.remarks: list[str] = []
+        self.out: dict[str, str] = {}       # nodes that left, and of what they were accused
+        self._by_name = {place.node: place for place in places}
+        self.work, self.wanted, self.do = work, frozenset(wanted), do
+        self._floors, self._hardware = floors, hardware
+        self._figures: dict[Setting, dict[str, float]] = defaultdict(dict)
+
+    @property
+    def burnt(self) -> Burnt:
+        """All so far, as the judge wants it; without counters."""
+        return Burnt(self.places, tuple(self.results), stages.asked(self.steps), tuple(self.found), missing=dict(self.missing),
+                     hardware=self._hardware)
+
+    def left(self) -> list[Place]:
+        """The nodes that nobody has accused."""
+        return [place for place in self.places if place.node not in self.out]
+
+    def leave(self, node: str, why: str) -> None:
+        """A node takes no part any more."""
+        if node in self._by_name:
+            self.out.setdefault(node, why)
+
+    def go(self) -> None:
+        """All stages."""
+        for step in self.steps:
+            if step.stage in (Stage.NODE, Stage.RAIL):
+                self._step(step)
+                self._accuse(judge(self.burnt, self._floors).accusations)
+        if {Stage.LEAF_PAIRS, Stage.CROSS_PAIRS} & self.wanted:
+            self._pairs()
+        for stage in (Stage.ALL, Stage.SOAK):
+            if stage in self.wanted and any(step.stage is stage for step in self.steps):
+                self._together(stage)
+
+    def _step(self, step: Step) -> list[TaskResult]:
+        """Runs what of a step is left: tasks of nodes that have left are not."""
+        tasks = tuple(task for task in step.tasks if not self.out.keys() & set(task.nodes))
+        if not tasks:
+            self.missing.setdefault(step.stage, "all nodes had left before it")
+            return []
+        found = self._run(Step(step.stage, step.name, tasks, step.seconds))
+        self._accuse(accusation for result in found for accusation in result.accusations)
+        return found
+
+    def _run(self, step: Step) -> list[TaskResult]:
+        found = []
+        for result in self.do(step):
+            found.append(result)
+            self.results.append(result)     # each at once: whatever happens next, it is kept
+        return found
+
+    def _accuse(self, accusations: Iterable[Accusation]) -> None:
+        for one in accusations:
+            if (node := node_of(one)) is not None:
+                self.leave(node, f"{one.name}: {one.fault}")
+            elif one.object is Object.LEAF:
+                for each in behind(one.name, self._by_name):
+                    self.leave(each, f"behind {one.name}: {one.fault}")
+
+    def _pairs(self) -> None:
+        isolation = stages.isolated(self.left(), self.wanted)
+        while (the := isolation.next()) is not None:
+            step = stages.pairs(the, self._by_name, self.work)
+            # Who is suspected is tried again, so nobody leaves between two rounds but by the isolation's own word.
+            results = self._run(step)
+            isolation.told(self._tests(results))
+        accusations = isolation.accusations()
+        self.found += accusations
+        self.remarks += isolation.notes
+        self._accuse(accusations)
+        self._accuse(accusation for result in self.results for accusation in result.accusations)
+
+    def _tests(self, results: Sequence[TaskResult]) -> list[Tested]:
+        """Each pair as a test: slow by its floor, or beside its equals of all rounds so far."""
+        settings = {}
+        for one in measures(results, self._by_name, self._hardware):
+            settings[one.task] = one.setting
+            self._figures[one.setting.learned_from][one.task] = one.value
+        return [tested(result, self._slow(result, settings.get(result.task.id))) for result in results]
+
+    def _slow(self, result: TaskResult, setting: Setting | None) -> bool | None:
+        if setting is None:
+            return None
+        of, name = setting.learned_from, result.task.id
+        ratio = self._floors.rules.relative.get(of.backend)
+        floor = self._floors.of(setting)
+        if floor is not None and self._figures[of][name] < floor.least:
+            return True
+        beside = stats.slow(self._figures[of], ratio=ratio)[name].off if ratio is not None else None
+        if beside is None and floor is None:
+            said = "pairs were too few to be compared with each other, and there is no floor: how fast they are was not judged"
+            if said not in self.remarks:
+                self.remarks.append(said)
+        return bool(beside)
+
+    def _together(self, stage: Stage) -> None:
+        """All that are left, in several orders; once more without whom a try names; and in parts, where nobody can be named."""
+        count = stages.RING_ORDERS[self.work.length] if stage is Stage.ALL else 1
+        done = tries = 0
+        number = 1
+        while done < count:
+            left = self.left()
+            if len(left) < 2:
+                self.missing.setdefault(stage, "fewer than two nodes were left")
+                return
+            orders = rounds.rings(left, count)
+            if done >= len(orders):
+                return
+            [step] = stages.together(stage, number, [orders[done]], self._by_name, self.work)
+            before = len(self.out)
+            results = self._step(step)
+            number += 1
+            if all(self._well(result) for result in results):
+                done += 1
+                continue
+            tries += 1
+            if len(self.out) == before or tries > _AGAIN:
+                self._apart(left, results)
+                return
+
+    def _well(self, result: TaskResult) -> bool:
+        if not result.whole or result.accusations or any(report.wrong_total for report in result.reports):
+            return False
+        for one in measures([result], self._by_name, self._hardware):
+            floor = self._floors.of(one.setting)
+            if floor is not None and one.value < floor.least:
+                return False
+        return True
+
+    def _apart(self, left: Sequence[Place], results: Sequence[TaskResult]) -> None:
+        """A failure that only scale shows: by halves of the leaves, each filled up with nodes that have passed."""
+        failed = next(result for result in results if not self._well(result))
+        wrong = any(report.wrong_total for report in failed.reports)
+        fault = faults.WRONG_DATA if wrong else faults.SLOW if failed.whole else faults.RAISED
+        bisection = Bisection(units(left), failed.task.id, fault=fault)
+        number = 1
+        while (parts := bisection.next()) is not None:
+            # Each has nodes of its own; one of a single node has nobody to talk with.
+            tasks = [stages.together(Stage.BISECT, number + at, [part.nodes], self._by_name, self.work)[0].tasks[0]
+                     for at, part in enumerate(parts) if len(part.nodes) > 1]
+            of = {task.nodes: task.id for task in tasks}
+            number += len(parts)
+            seconds = max((stages.expected(task.kind, task.params, len(task.nodes)) for task in tasks), default=0.0)
+            done = {result.task.id: result for result in self._run(Step(Stage.BISECT, f"{len(tasks)} parts", tuple(tasks), seconds))}
+            bisection.told([self._part(of.get(part.nodes, ""), done) for part in parts])
+        accusations = bisection.accusations()
+        self.found += accusations
+        self._accuse(accusations)
+
+    def _part(self, name: str, done: Mapping[str, TaskResult]) -> tuple[str, Outcome]:
+        result = done.get(name)
+        if result is None:
+            return name, Outcome.UNKNOWN
+        if self._well(result):
+            return name, Outcome.PASS
+        known = result.whole or result.accusations
+        return name, Outcome.FAIL if known else Outcome.UNKNOWN

@@ -1,0 +1,98 @@
+"""One passive look at the nodes: their ports and interfaces, and the error counters of links and GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck import program, reply
+from healthcheck.checks import catalogue
+from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.netdev import NetDev
+from healthcheck.facts.port import BASE, Port
+from healthcheck.facts.roce import ROCE
+from healthcheck.probes import ProbeSet
+from healthcheck.recording import Recording
+from inventory.model import Node
+from inventory.transport.base import Limits, Transport
+
+SECONDS = 45.0      # of the collector; the NVML reader has 15 s
+_FACTS = ("ports", "netdevs", "roce_ports", "port_fatal_counters", "port_rate_counters", "gpus", "nvlink_errors")
+_GIDS = 8
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look at one node brought: its facts by name, which GID of a port can be routed, and when it was; or why there is nothing."""
+
+    facts: Mapping[str, Any]
+    gids: Mapping[tuple[str, int], int]
+    at: float
+    trouble: str = ""
+
+    def items(self, fact: str) -> tuple[Any, ...]:
+        """What was measured of a fact that is a collection."""
+        found = self.facts.get(fact)
+        found = found.value if isinstance(found, Partial) else found
+        return found if isinstance(found, tuple) else ()
+
+    def why(self, fact: str) -> str:
+        """Why a fact is not whole; "" where it is."""
+        found = self.facts.get(fact)
+        return found.reason if isinstance(found, (Unmeasured, Partial)) else self.trouble
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """The RDMA ports."""
+        return self.items("ports")
+
+    @property
+    def netdevs(self) -> tuple[NetDev, ...]:
+        """The Ethernet interfaces."""
+        return self.items("netdevs")
+
+
+def look(nodes: Sequence[Node], transport: Transport, bounds: Limits) -> dict[str, Seen]:
+    """By node what is seen now; every node is in it."""
+    catalogue.load()
+    probes = ProbeSet.of([probe for name in _FACTS for probe in FACTS[name].probes], SECONDS)
+    found = {}
+    for answer in transport.run(nodes, program.build(probes), bounds) if nodes else ():
+        recording = reply.within(reply.decode(answer, limit=bounds.reply_bytes), probes)
+        found[answer.node] = seen(recording)
+    return {node.name: found.get(node.name, Seen({}, {}, 0.0, "it was not looked at")) for node in nodes}
+
+
+def seen(recording: Recording) -> Seen:
+    """What a recording of such a look holds."""
+    if recording.failure is not None or recording.host is None:
+        failure = recording.failure
+        return Seen({}, {}, recording.received, f"{failure.stage.value}: {failure.reason}" if failure is not None else "it was not reached")
+    captures = Captures(recording)
+    facts = {name: build_fact(FACTS[name], captures) for name in _FACTS}
+    ports = facts["ports"].value if isinstance(facts["ports"], Partial) else facts["ports"]
+    return Seen(facts, dict(_gids(captures, ports)) if isinstance(ports, tuple) else {}, recording.received)
+
+
+def _gids(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[tuple[str, int], int]]:
+    """The first GID of each port that is of RoCE v2 and holds an IPv4 address or one of a global IPv6 network.
+
+    Documentation/ABI/testing/sysfs-class-infiniband: gid_attrs/types; an IPv4 address is mapped, ::ffff:a.b.c.d; fe80: is of one link.
+    """
+    capture = captures.capture(ROCE)
+    files = capture.files if capture is not None else {}
+    for port in ports:
+        if not isinstance(port.device, str) or type(port.number) is not int:
+            continue
+        at = f"{BASE}/{port.device}/ports/{port.number}"
+        for index in range(_GIDS):
+            kind, gid = (_line(files.get(path)) for path in (f"{at}/gid_attrs/types/{index}", f"{at}/gids/{index}"))
+            if kind == "RoCE v2" and gid.strip("0:") and not gid.lower().startswith("fe80:"):
+                yield (port.device, port.number), index
+                break
+
+
+def _line(entry: Any) -> str:
+    text = getattr(entry, "text", "")
+    return text.strip() if isinstance(text, str) else ""

@@ -1,0 +1,65 @@
+"""The plan of a burn-in for people: its steps, how long they take, what they draw."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from healthcheck.burnin.model import Place, Stage
+from provisioning.burnin import ramp, stages
+from provisioning.burnin.ports import Ports
+from provisioning.burnin.ramp import Power
+from provisioning.burnin.stages import Work
+
+_HEAD = ("STAGE", "STEP", "TASKS", "NODES", "WAVES", "MINUTES", "KW")
+
+
+def presumed(places: Sequence[Place]) -> dict[str, Ports]:
+    """Before a look every planned rail is presumed to be there."""
+    return {place.node: Ports(rails={rail.number: {} for rail in place.rails}) for place in places}
+
+
+def lines(places: Sequence[Place], work: Work, wanted: Collection[Stage], power: Power) -> Iterator[str]:
+    """The plan, line by line."""
+    steps = stages.planned(places, replace(work, ports=presumed(places)), wanted)
+    by_name = {place.node: place for place in places}
+    rows, minutes, most = [_HEAD], 0.0, 0.0
+    notes = []
+    for step in steps:
+        parts = ramp.waves(step.tasks, by_name, power)
+        notes += [f"{step.stage.value} {step.name} cannot be run: {why}" for why in dict.fromkeys(parts.refused.values())]
+        spread = sum(max(ramp.starts(wave, by_name).values(), default=0.0) for wave in parts.waves)
+        took = (len(parts.waves) * step.seconds + spread) / 60
+        kw = max((_kw(ramp.drawn(wave, by_name)) for wave in parts.waves), default=0.0)
+        minutes, most = minutes + took, max(most, kw)
+        rows.append((step.stage.value, step.name, str(len(step.tasks)), str(len(step.nodes)), str(len(parts.waves)), f"{took:.1f}",
+                     f"{kw:.1f}" if kw else "?"))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
+    for row in rows:
+        yield "  ".join(cell.ljust(widths[at]) if at < 2 else cell.rjust(widths[at]) for at, cell in enumerate(row))
+    yield ""
+    drawn = f"at most {most:.1f} kW at once" if most else "power is not known: give the nodes a SKU, or burnin: {watts: ...}"
+    yield f"{_count(len(places), 'node')}, {_count(len(steps), 'step')}, about {minutes:.0f} min if nobody is suspected; {drawn}"
+    for note in (*notes, *_unplanned(places, steps, wanted)):
+        yield f"note: {note}"
+
+
+def _unplanned(places: Sequence[Place], steps: Sequence[stages.Step], wanted: Collection[Stage]) -> Iterator[str]:
+    """What was asked for, and has no step."""
+    there = {step.stage for step in steps}
+    why: Mapping[Stage, str] = {
+        Stage.RAIL: "no port map says which rails there are (ports: in the inventory or the SKU); a look at the nodes may still find them",
+        Stage.LEAF_PAIRS: "no two nodes are in one leaf", Stage.CROSS_PAIRS: "all nodes are in one leaf, or nobody says in which",
+        Stage.ALL: "it takes two nodes", Stage.SOAK: "it takes two nodes",
+    }
+    for stage in Stage:
+        if stage in wanted and stage not in there and stage in why:
+            yield f"no {stage.value}: {why[stage]}"
+
+
+def _kw(value: float | None) -> float:
+    return value if value is not None else 0.0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

@@ -1,0 +1,80 @@
+"""Which ports the ranks of a node use, as environment for NCCL: from the inventory's port map and a look at the node.
+
+NCCL's documentation, "Environment Variables": a NCCL_IB_HCA that begins with = names devices exactly, device:port where one has several;
+NCCL_NET=IB makes it fail where it would fall back to TCP unseen. Ports of storage and management are never named. Where no RDMA port is
+found, nothing is forced, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from healthcheck.burnin.model import Rail
+from healthcheck.facts.netdev import NetDev
+from healthcheck.facts.port import Port
+from inventory.model import PortPlan
+
+INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The environment of a node's ranks, that of each rail alone by its number, and what a person should know of it."""
+
+    values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    rails: Mapping[int, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
+    notes: tuple[str, ...] = ()
+
+
+def ports(
+    rails: Sequence[Rail], plans: Mapping[str, PortPlan], seen: Iterable[Port], netdevs: Iterable[NetDev] = (),
+    gids: Mapping[tuple[str, int], int] = MappingProxyType({}),
+) -> Ports:
+    """The environment for a node with these compute rails. `plans` say by PCI address what every port is for, `gids` which GID of a
+    device's port is of RoCE v2 and can be routed."""
+    seen = [port for port in seen if isinstance(port.pci, str) and isinstance(port.device, str)]
+    notes: list[str] = []
+    base = _interface(plans, netdevs)
+    wanted = {rail.address for rail in rails}
+    found = [port for port in seen if port.pci in wanted]
+    usable = [port for port in found if port.link_layer in (INFINIBAND, ETHERNET)]
+    missing = [rail for rail in rails if rail.address not in {port.pci for port in usable}]
+    if missing:
+        notes.append(f"no RDMA device was seen for rail {', '.join(str(rail.number) for rail in missing)}: "
+                     f"{', '.join(rail.address for rail in missing)}")
+    if not usable:
+        notes.append("no RDMA port was found, so NCCL takes the network that it finds (NCCL_NET is not set)")
+        return Ports(MappingProxyType(base), notes=tuple(notes))
+    notes += [f"{port.name} is {port.state}" for port in usable if isinstance(port.state, str) and port.state != "ACTIVE"]
+    many = {device for device, count in Counter(port.device for port in seen).items() if count > 1}
+    each = {rail.number: [port for port in usable if port.pci == rail.address] for rail in rails}
+    alone = {number: MappingProxyType({**base, **_fabric(own, many, gids, notes)}) for number, own in each.items() if own}
+    return Ports(MappingProxyType({**base, **_fabric(usable, many, gids, notes)}), MappingProxyType(alone), tuple(dict.fromkeys(notes)))
+
+
+def _fabric(own: Sequence[Port], many: set[str], gids: Mapping[tuple[str, int], int], notes: list[str]) -> dict[str, str]:
+    names = [f"{port.device}:{port.number}" if port.device in many else port.device for port in own]
+    values = {"NCCL_IB_HCA": "=" + ",".join(names), "NCCL_NET": "IB"}
+    ethernet = [port for port in own if port.link_layer == ETHERNET]
+    indices = {gids.get((port.device, port.number)) for port in ethernet}
+    if len(indices) == 1 and None not in indices:
+        values["NCCL_IB_GID_INDEX"] = str(indices.pop())
+    elif ethernet:
+        notes.append("the RoCE ports have no GID of RoCE v2 at one common index, so NCCL chooses (2.21 and newer do so by themselves)")
+    return values
+
+
+def _interface(plans: Mapping[str, PortPlan], netdevs: Iterable[NetDev]) -> dict[str, str]:
+    """The management port's interface, or the bond that it is in, where the port map names one; else the ranks take the one that leads to
+    the head."""
+    names = {netdev.bond or netdev.interface for netdev in netdevs
+             if isinstance(netdev.pci, str) and isinstance(netdev.interface, str) and isinstance(netdev.bond, str)
+             and plans.get(netdev.pci, PortPlan()).role == "mgmt" and netdev.link is True}
+    if len(names) != 1:
+        return {}
+    name = names.pop()
+    # NCCL's = is for an exact match; gloo takes a plain list.
+    return {"NCCL_SOCKET_IFNAME": f"={name}", "GLOO_SOCKET_IFNAME": name}

@@ -1,0 +1,113 @@
+"""What is kept of a burn-in while it runs: its document, written whole again and again, which passes nobody before the end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+
+from healthcheck.burnin import document
+from healthcheck.burnin.counters import Counter
+from healthcheck.burnin.document import Burnin, Option
+from healthcheck.burnin.floors import Floors
+from healthcheck.burnin.judge import judge
+from healthcheck.burnin.judgement import Judgement, Outcome
+from healthcheck.burnin.merged import node_of
+from inventory.errors import UsageError
+from provisioning.burnin.course import Course
+
+EVERY_S = 10.0
+UNFINISHED = "the burn-in was not finished"
+
+
+def run_id(now: float) -> str:
+    """A name for a run that begins now: its time, UTC, and four letters that tell it from another one of that second."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(now))}-{secrets.token_hex(2)}"
+
+
+@dataclass
+class Record:
+    """One burn-in in the state folder. `doubts` say by node why it cannot pass, `withheld` why nothing that it showed counts."""
+
+    folder: Path
+    length: str
+    floors: Floors
+    options: Mapping[str, Option]
+    clock: Callable[[], float] = time.time
+    run: str = ""
+    began: float = 0.0
+    counters: tuple[Counter, ...] = ()
+    remarks: list[str] = field(default_factory=list)
+    doubts: dict[str, str] = field(default_factory=dict)
+    withheld: dict[str, str] = field(default_factory=dict)
+    trouble: str = ""
+    _written: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = self.began or self.clock()
+        self.run = self.run or run_id(self.began)
+
+    def result(self, course: Course) -> None:
+        """Something came: it is written soon."""
+        if self.clock() - self._written >= EVERY_S:
+            self.keep(course)
+
+    def keep(self, course: Course, *, finished: bool = False) -> Burnin:
+        """Writes the document as it is now; what cannot be written is told in `trouble`, and stops no burn-in."""
+        burnin = self.made(course, finished=finished)
+        try:
+            document.write(self.folder, burnin)
+            self.trouble = ""
+        except UsageError as error:
+            self.trouble = str(error)
+        self._written = self.clock()
+        return burnin
+
+    def made(self, course: Course, *, finished: bool) -> Burnin:
+        """The burn-in so far, judged."""
+        missing = dict(course.missing)
+        if not finished:
+            missing = {**dict.fromkeys((step.stage for step in course.steps), UNFINISHED), **missing}
+        burnt = replace(course.burnt, counters=self.counters, missing=MappingProxyType(missing))
+        judgement = judge(burnt, self.floors)
+        doubts = {**(dict.fromkeys((place.node for place in course.places), UNFINISHED) if not finished else {}),
+                  **self.doubts, **self.withheld}
+        judgement = doubted(judgement, doubts, self.withheld)
+        judgement = replace(judgement, remarks=(*judgement.remarks, *course.remarks, *self.remarks))
+        environment = {name: value for result in course.results for name, value in result.task.environment.items()}
+        return Burnin(self.run, self.length, self.began, self.clock(), version(), burnt, judgement, self.floors.digest,
+                      MappingProxyType({**self.options, "finished": finished}), MappingProxyType(environment))
+
+
+def doubted(judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str]) -> Judgement:
+    """The judgement in which nobody passes of whom there is a doubt; of nodes that are `withheld` nothing is believed, no fault either."""
+    outcomes = []
+    for one in judgement.outcomes:
+        why = doubts.get(one.node)
+        if why is not None and (one.outcome is not Outcome.FAIL or one.node in withheld):
+            one = replace(one, outcome=Outcome.UNKNOWN, why=(why, *one.why))
+        outcomes.append(one)
+    kept = tuple(one for one in judgement.accusations if node_of(one) not in withheld)
+    return replace(judgement, outcomes=tuple(outcomes), accusations=kept)
+
+
+def rules_folder() -> Path:
+    """Where a site's rules are, that nobody names: those of the machine for root, else one's own."""
+    if os.geteuid() == 0:
+        return Path("/etc/muster/rules")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "muster" / "rules"
+
+
+def version() -> str:
+    """Of muster, as installed."""
+    try:
+        return metadata.version("cluster-muster")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+

@@ -1,0 +1,177 @@
+"""Runs a burn-in under a lease: a look before and after, ranks on all nodes, stage after stage; what was measured is kept come what may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from healthcheck.burnin.conduct import Conductor
+from healthcheck.burnin.document import Burnin
+from healthcheck.burnin.floors import Floors
+from healthcheck.burnin.model import Place, Stage, TaskResult
+from healthcheck.lease import Granted
+from healthcheck.ruleset import Ruleset
+from healthcheck.sku import Sku
+from healthcheck.sweep import Plan
+from inventory.model import Node
+from inventory.transport.base import Limits
+from provisioning.burnin import counters, ports, ramp
+from provisioning.burnin.course import Course
+from provisioning.burnin.look import Seen, look
+from provisioning.burnin.places import hardware, place, planned
+from provisioning.burnin.ramp import Power
+from provisioning.burnin.record import Record
+from provisioning.burnin.stages import Step, Work
+from provisioning.burnin.telling import Telling
+
+READY_S = 240.0         # for an agent to be started, and PyTorch to be imported from a cold network file system
+LOOK_S = 120.0
+
+Open = Callable[[], AbstractContextManager[Granted]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be done: with which nodes, each with the SKU that it is of (None: nobody says), and how."""
+
+    nodes: tuple[Node, ...]
+    skus: Mapping[str, Sku]
+    default_sku: str | None
+    work: Work
+    stages: frozenset[Stage]
+    power: Power
+    floors: Floors
+    hosts: tuple[str, ...] = ()
+    listen: str = ""
+    port: int = 0
+    fanout: int = 64
+    ready_s: float = READY_S
+
+    def sku(self, node: Node) -> Sku | None:
+        """Of which SKU a node is."""
+        return self.skus.get(node.sku or self.default_sku or "")
+
+
+def places_of(asked: Asked, seen: Mapping[str, Seen] = MappingProxyType({})) -> tuple[Place, ...]:
+    """Who takes part. Without a look, ports are those that the inventory and the SKUs plan. Raises UsageError, see `place`."""
+    return tuple(place(node, asked.sku(node), seen[node.name].ports if node.name in seen else ()) for node in asked.nodes)
+
+
+def as_plan(asked: Asked) -> Plan:
+    """The nodes for whoever leases them: no rule is judged."""
+    return Plan(asked.nodes, Ruleset((), asked.skus, ""), asked.default_sku)
+
+
+def run(asked: Asked, lease: Open, record: Record, telling: Callable[[int], Telling]) -> tuple[Burnin, bool]:
+    """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state folder.
+
+    Raises ActionError, StoreError, UsageError before anything is sent.
+    """
+    with lease() as granted:
+        return _leased(asked, granted, record, telling)
+
+
+def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[int], Telling]) -> tuple[Burnin, bool]:
+    held = [node for node in asked.nodes if node.name in granted.lease.nodes]
+    bounds = replace(Limits(fanout=asked.fanout), sweep_s=LOOK_S)
+    interrupted = finished = False
+    course = _course(asked, asked.work, places_of(asked))
+    first: dict[str, counters.Values] = {}
+    began = record.clock()
+    for node, why in sorted(granted.lease.refused.items()):
+        _leave(record, course, node, why)
+    try:
+        seen = look(held, granted.transport, bounds)
+        places = places_of(asked, seen)
+        out = course.out
+        course = _course(asked, replace(asked.work, ports=MappingProxyType(_ports(asked, held, places, seen))), places)
+        course.out = out
+        _remark(record, course)
+        first, began = _counters(asked, held, places, seen), record.clock()
+        record.keep(course)
+        if held:
+            with telling(len(course.steps)) as tells:
+                _conduct(asked, granted, held, course, record, tells)
+        finished = True
+    except KeyboardInterrupt:
+        interrupted = True
+    try:
+        # An interrupted one is not kept waiting for what its links counted.
+        if not interrupted and first:
+            last = look(held, granted.transport, bounds)
+            record.counters = counters.compared(first, _counters(asked, held, course.places, last), record.clock() - began)
+    except KeyboardInterrupt:
+        interrupted = True
+    record.withheld.update(granted.lease.stood() if held else {})
+    return record.keep(course, finished=finished and not interrupted), interrupted and not record.withheld
+
+
+def _course(asked: Asked, work: Work, places: tuple[Place, ...]) -> Course:
+    return Course(places, work, asked.stages, asked.floors, hardware(asked.skus, places), lambda step: ())
+
+
+def _leave(record: Record, course: Course, node: str, why: str) -> None:
+    """A node takes no part, and nothing of it passes."""
+    course.leave(node, why)
+    record.doubts[node] = f"took no part: {why}"
+
+
+def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, tells: Telling) -> None:
+    by_name = {one.node: one for one in course.places}
+    with Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
+                   limits=Limits(fanout=asked.fanout)) as conductor:
+        crew = conductor.ready(asked.ready_s)
+        for node, why in sorted(crew.missing.items()):
+            _leave(record, course, node, why)
+
+        def do(step: Step) -> Iterator[TaskResult]:
+            parts = ramp.waves(step.tasks, by_name, asked.power)
+            for why in parts.refused.values():
+                course.missing.setdefault(step.stage, why)
+                course.remarks.append(f"{step.stage.value} {step.name} was left out: {why}")
+            for wave in parts.waves:
+                tells.step(replace(step, tasks=wave), ramp.drawn(wave, by_name))
+                for result in conductor.run(wave, ramp.starts(wave, by_name)):
+                    tells.done(result)
+                    yield result
+                    record.result(course)
+            record.keep(course)
+
+        course.do = do
+        course.go()
+
+
+def _ports(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: Mapping[str, Seen]) -> dict[str, ports.Ports]:
+    by_name = {one.node: one for one in places}
+    found = {}
+    for node in nodes:
+        if _has_gpus(asked.sku(node)):
+            at = seen[node.name]
+            found[node.name] = ports.ports(by_name[node.name].rails, planned(node, asked.sku(node)), at.ports, at.netdevs, at.gids)
+    return found
+
+
+def _has_gpus(sku: Sku | None) -> bool:
+    return sku is None or "gpus" not in sku.empty
+
+
+def _counters(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: Mapping[str, Seen]) -> dict[str, counters.Values]:
+    by_name = {one.node: one for one in places}
+    return {node.name: counters.values(seen[node.name], by_name[node.name], _has_gpus(asked.sku(node))) for node in nodes}
+
+
+def _remark(record: Record, course: Course) -> None:
+    """What is to be known of ports; a node with a rail that cannot be measured does not pass."""
+    notes: dict[str, list[str]] = {}
+    for one in course.places:
+        of = course.work.ports.get(one.node)
+        for note in of.notes if of is not None else ():
+            notes.setdefault(note, []).append(one.node)
+        if of is not None and Stage.RAIL in course.wanted and len(of.rails) < len(one.rails):
+            lacking = ", ".join(str(rail.number) for rail in one.rails if rail.number not in of.rails)
+            record.doubts.setdefault(one.node, f"rail {lacking} was not measured: no RDMA device was seen for it")
+    for note, nodes in notes.items():
+        more = f" and {len(nodes) - 1} more nodes" if len(nodes) > 1 else ""
+        record.remarks.append(f"{note} ({nodes[0]}{more})")

@@ -1,0 +1,208 @@
+"""The stages of a burn-in as steps in their order, each of tasks that run at the same time; and how long each is expected to take.
+
+What is known beforehand is planned: who confirms a suspect, and what a failure of all nodes leads to, is decided while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.burnin import rounds
+from healthcheck.burnin.isolate import ACROSS, Isolation
+from healthcheck.burnin.model import Kind, Place, Seat, Stage, Task
+from healthcheck.burnin.params import LENGTHS, PARAMS, params_for
+from healthcheck.burnin.weigh import Outcome, Tested
+from inventory.errors import UsageError
+from provisioning.burnin.ports import Ports
+
+# Each node alone does these in turn; the last is among its own GPUs.
+ALONE = (Kind.KNOWN, Kind.RANDOM, Kind.MEMORY, Kind.RATE, Kind.COPY, Kind.ALLREDUCE)
+RING_ORDERS = MappingProxyType({"quick": 2, "standard": 4, "soak": 4})
+# A NIC is full with less than what fills an NVLink.
+RAIL_BYTES = 1024**3
+# The environment of a node's rail alone: GPUs of one node talk through its NIC.
+THROUGH_NIC = MappingProxyType({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
+_SETUP_S = MappingProxyType({Kind.ALLREDUCE: 12.0})     # of a process group; else a process and its device
+_START_S, _A_NODE_S = 5.0, 0.1
+_SLOWEST = 20e9         # bytes a second, of an all-reduce and of a copy, that a sound machine exceeds
+_PATTERN_S = 1.0        # to fill 80 GB and to read them back
+_PATTERNS, _PRECISIONS = 5, 6
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is asked for: a length, the site's parameters over it by "kind.name", and by node the environment for its ports."""
+
+    length: str = "quick"
+    params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
+    ports: Mapping[str, Ports] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class Step:
+    """Tasks of one stage that may run at the same time. `seconds` is how long the longest is expected to take."""
+
+    stage: Stage
+    name: str
+    tasks: tuple[Task, ...]
+    seconds: float
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes that take part, each once."""
+        return tuple(dict.fromkeys(node for task in self.tasks for node in task.nodes))
+
+
+def check(work: Work) -> None:
+    """Raises UsageError for a length or a parameter that there is not."""
+    for name in work.params:
+        kind = name.partition(".")[0]
+        if kind not in PARAMS:
+            raise UsageError(f"burnin.params: {name}: no such kind of work; there are {', '.join(PARAMS)}")
+    for each in Kind:
+        _params(work, each)
+
+
+def alone(places: Sequence[Place], work: Work) -> list[Step]:
+    """Each node by itself: a step for each kind of work, all nodes at once."""
+    steps = []
+    for kind in ALONE:
+        params = _params(work, kind)
+        tasks = [_task(f"node-{kind.value}-{place.node}", Stage.NODE, kind, rounds.seats([place.node], {place.node: place}), params)
+                 for place in places]
+        steps.append(_step(Stage.NODE, kind.value, tasks))
+    return steps
+
+
+def rails(places: Sequence[Place], work: Work) -> list[Step]:
+    """Each rail alone, through its NIC: two GPUs of the node that sit beside it. As few steps as there are rails to a pair of GPUs."""
+    steps: dict[int, list[Task]] = {}
+    params = _params(work, Kind.ALLREDUCE, **({} if "allreduce.bytes" in work.params else {"bytes": RAIL_BYTES}))
+    for place in places:
+        turns: dict[int, int] = {}
+        for at, rail in enumerate(place.rails):
+            ports = work.ports.get(place.node)
+            if place.gpus < 2 or ports is None or rail.number not in ports.rails:
+                continue
+            first = min(at * place.gpus // len(place.rails) // 2 * 2, place.gpus - 2)
+            turn = turns[first] = turns.get(first, -1) + 1
+            seats = (Seat(place.node, first), Seat(place.node, first + 1))
+            task = _task(f"rail-{rail.number}-{place.node}", Stage.RAIL, Kind.ALLREDUCE, seats, {**params, "rail": rail.number})
+            steps.setdefault(turn, []).append(
+                replace(task, environment=MappingProxyType({**ports.rails[rail.number], **THROUGH_NIC, "NCCL_ALGO": "RING"})))
+    return [_step(Stage.RAIL, f"step {turn + 1} of {len(steps)}", steps[turn]) for turn in sorted(steps)]
+
+
+def pairs(the: rounds.Round, places: Mapping[str, Place], work: Work) -> Step:
+    """One round of pairs."""
+    params = _params(work, Kind.ALLREDUCE)
+    tasks = rounds.tasks(the, places, limit(Kind.ALLREDUCE, params, 2), params)
+    return _step(the.stage, f"round {the.number}", [local(task, work) for task in tasks])
+
+
+def together(stage: Stage, number: int, orders: Sequence[Sequence[str]], places: Mapping[str, Place], work: Work) -> list[Step]:
+    """All-reduces of many nodes, one for each order; `number` is the first one's. The soak is one that lasts."""
+    params = _params(work, Kind.ALLREDUCE)
+    if stage is Stage.SOAK:
+        params = _soak(work)
+    steps = []
+    for at, order in enumerate(orders):
+        task = _task(f"{stage.value}-{number + at}", stage, Kind.ALLREDUCE, rounds.seats(order, places), params)
+        steps.append(_step(stage, f"order {number + at}" if len(orders) > 1 else f"{len(order)} nodes", [local(task, work)]))
+    return steps
+
+
+def planned(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> list[Step]:
+    """The steps that there are if nobody is accused. Pairs across leaves come after those in a leaf, which they go without saying with."""
+    by_name = {place.node: place for place in places}
+    steps: list[Step] = []
+    if Stage.NODE in wanted:
+        steps += alone(places, work)
+    if Stage.RAIL in wanted:
+        steps += rails(places, work)
+    if Stage.LEAF_PAIRS in wanted or Stage.CROSS_PAIRS in wanted:
+        isolation = isolated(places, wanted)
+        while (the := isolation.next()) is not None:
+            steps.append(pairs(the, by_name, work))
+            isolation.told(Tested(each, "", Outcome.PASS) for each in the.pairs)
+    if len(places) > 1:
+        for stage, orders in ((Stage.ALL, RING_ORDERS[work.length]), (Stage.SOAK, 1)):
+            if stage in wanted:
+                steps += together(stage, 1, rounds.rings(places, orders), by_name, work)
+    return steps
+
+
+def isolated(places: Sequence[Place], wanted: Collection[Stage]) -> Isolation:
+    """The rounds of pairs among these places."""
+    return Isolation(places, across=ACROSS if Stage.CROSS_PAIRS in wanted else 0)
+
+
+def asked(steps: Iterable[Step]) -> tuple[tuple[Stage, Kind], ...]:
+    """What each node is to do, by the plan: each kind of work in each stage."""
+    return tuple(dict.fromkeys((step.stage, task.kind) for step in steps for task in step.tasks))
+
+
+def local(task: Task, work: Work) -> Task:
+    """The task with what each of its nodes needs for its ports: for all alike where it is alike."""
+    own = {node: work.ports[node].values for node in task.nodes if node in work.ports}
+    alike = list(own.values())
+    if len(own) == len(task.nodes) and all(values == alike[0] for values in alike):
+        return replace(task, environment=MappingProxyType({**alike[0], **task.environment}))
+    return replace(task, local=MappingProxyType({node: MappingProxyType(dict(values)) for node, values in own.items() if values}))
+
+
+def expected(kind: Kind, params: Mapping[str, Any], nodes: int) -> float:
+    """How many seconds a sound GPU takes for it, roughly and rather too long."""
+    full = {name: row[0] for name, row in PARAMS[kind.value].items()} | dict(params)
+    seconds = _SETUP_S.get(kind, _START_S) + _A_NODE_S * nodes + 2 * full["ramp_s"]
+    if kind in (Kind.KNOWN, Kind.RANDOM):
+        seconds += full["run_s"]
+    elif kind is Kind.MEMORY:
+        seconds += full["passes"] * (_PATTERNS + full["walks"]) * (full["dwell_s"] + _PATTERN_S)
+    elif kind is Kind.RATE:
+        seconds += full["warm_s"] + _PRECISIONS * full["run_s"]
+    elif kind is Kind.COPY:
+        seconds += 2 * full["repeats"] * full["bytes"] / _SLOWEST
+    else:
+        seconds += full["run_s"] or full["iterations"] * 2 * full["bytes"] / (10 * _SLOWEST)
+    return float(seconds)
+
+
+def limit(kind: Kind, params: Mapping[str, Any], nodes: int) -> float:
+    """After how many seconds a task is given up: three times what is expected, and time to begin; of the hours of a soak only the rest."""
+    whole = expected(kind, params, nodes)
+    return 60.0 + 0.2 * nodes + (3 * whole if whole < 1800 else 1.2 * whole)
+
+
+def _task(name: str, stage: Stage, kind: Kind, seats: tuple[Seat, ...], params: Mapping[str, Any]) -> Task:
+    nodes = len({seat.node for seat in seats})
+    return Task(name, stage, kind, seats, limit(kind, params, nodes), MappingProxyType(dict(params)))
+
+
+def _step(stage: Stage, name: str, tasks: Sequence[Task]) -> Step:
+    return Step(stage, name, tuple(tasks), max((expected(task.kind, task.params, len(task.nodes)) for task in tasks), default=0.0))
+
+
+def _params(work: Work, kind: Kind, **more: Any) -> dict[str, Any]:
+    """What the length, then `more`, then the site says of this kind. In a soak only the last all-reduce lasts."""
+    length = "standard" if work.length == "soak" and kind is Kind.ALLREDUCE else work.length
+    return _given(work, kind, length, more)
+
+
+def _soak(work: Work) -> dict[str, Any]:
+    return _given(work, Kind.ALLREDUCE, "soak", {})
+
+
+def _given(work: Work, kind: Kind, length: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    if length not in LENGTHS:
+        raise UsageError(f"--length {length}: expected one of {', '.join(LENGTHS)}")
+    own = {name.partition(".")[2]: value for name, value in work.params.items() if name.partition(".")[0] == kind.value}
+    try:
+        return params_for(kind.value, length, **{**more, **own})
+    except ValueError as error:
+        raise UsageError(f"burnin.params: {error}") from None
+
+

@@ -1,0 +1,387 @@
+"""`muster burnin`: the last gate before training. Measures GPUs, nodes and the paths between them, and names who is guilty."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from inventory.cli.chosen import who
+from inventory.cli.span import span
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.burnin.document import Burnin
+    from healthcheck.ruleset import Ruleset
+    from inventory.model import Inventory
+    from inventory.transport.base import Transport
+    from provisioning.burnin.run import Asked
+
+_LENGTHS = ("quick", "standard", "soak")
+_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "soak")
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _work(function: _F) -> _F:
+    """The options that say what is run with which nodes."""
+    for option in reversed((
+        click.argument("nodes"),
+        click.option("--length", type=click.Choice(_LENGTHS), default="quick", show_default=True,
+                     help="quick: minutes; standard: 45 minutes a node; soak: hours, on all nodes at the end."),
+        click.option("--stages", metavar="LIST", help=f"Only these, by commas: {', '.join(_STAGES)}.  [all that the length has]"),
+        click.option("--max-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
+                     help="What all nodes at work may draw together.  [burnin: {max_kw: ...} of the inventory]"),
+        click.option("--domain-kw", type=click.FloatRange(0, min_open=True), metavar="KW",
+                     help="What those of one power domain may.  [burnin: {domain_kw: ...}]"),
+        click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check."),
+        click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100."),
+        click.option("--rules", metavar="DIR", help="A folder of site rules, SKUs and floors that override the packaged ones."),
+    )):
+        function = option(function)
+    return function
+
+
+def _pages(function: _F) -> _F:
+    """The options that say what is printed of a burn-in."""
+    for option in reversed((
+        click.option("--json", "json_file", metavar="FILE", help="Write the document there, too; - for standard output, without the page."),
+        click.option("--svg", metavar="FILE", help="Draw the matrix of pairs."),
+    )):
+        function = option(function)
+    return function
+
+
+@click.group()
+def burnin() -> None:
+    """Burn nodes in: the last gate before training, which names who is guilty.
+
+    GPUs compute what is known to the last bit, memory is written and read back, and NCCL's all-reduce runs in each node, along each rail,
+    between pairs of nodes and among all of them, with data whose owner every wrong element names. Nodes are leased meanwhile.
+
+    \b
+    muster burnin plan @train                    what would be run, for how long, at how many kW; touches nothing
+    muster burnin run @train --length standard
+    muster burnin show                           the newest one again
+    muster burnin learn -o floors.yaml; muster burnin approve floors.yaml --by 'J. Doe'
+    """
+
+
+@burnin.command(short_help="Say what would be run, for how long, at how many kW.")
+@_work
+def plan(nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None,
+         sku: str | None, rules: str | None) -> None:
+    """Print the stages and rounds that a burn-in of NODES would have, how long they take and what they draw; touches nothing.
+
+    Confirmations of suspects, and the search in a failure of all nodes, come on top. Minutes are what sound machines take at most.
+
+    \b
+    muster burnin plan 'gpu[001-064]'
+    muster burnin plan @rack4 --length soak --max-kw 120
+    """
+    from provisioning.burnin.planpage import lines
+    from provisioning.burnin.run import places_of
+
+    asked, _ = _asked(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
+    for line in lines(places_of(asked), asked.work, asked.stages, asked.power):
+        click.echo(line)
+
+
+@burnin.command(short_help="Lease nodes, measure them, and name who is guilty.")
+@_work
+@_pages
+@click.option("--launcher", type=click.Choice(("ssh", "slurm", "local")), default="ssh", show_default=True,
+              help="How the program comes to nodes: over SSH, by srun within the lease's reservation, or all on this machine, for a try.")
+@click.option("--head", metavar="ADDRESS", multiple=True, help="Where nodes reach this machine; may be repeated.  [as sshd there sees it]")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where it listens for them.  [a free port]")
+@click.option("--lease", type=click.Choice(("reservation", "cordon")), help="How nodes are held.  [reservation in Slurm, else cordon]")
+@click.option("--hostfile", metavar="FILE", help="A file of hosts that launch scripts leave out, instead of what `cordon:` says.")
+@click.option("--golden", metavar="FILE", help="A file of the nodes that launch scripts may use, instead.")
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes looked at at a time.")
+@click.option("--wait", metavar="SPAN", callback=span(5, 3600), help="For PyTorch to be there on all nodes.  [240s]")
+@click.option("--quiet", is_flag=True, help="Say nothing of progress.")
+@click.option("--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None, sku: str | None,
+        rules: str | None, json_file: str | None, svg: str | None, launcher: str, head: tuple[str, ...], port: int, lease: str | None,
+        hostfile: str | None, golden: str | None, fanout: int, wait: float | None, quiet: bool, state: str | None) -> int:
+    """Lease NODES, measure them, name who is guilty, and give them back. What it may cost is said first.
+
+    Needs PyTorch on the nodes: `burnin: {python: [/opt/torch/bin/python3]}` in the inventory says which Python has it, be it in a
+    container (`[docker, exec, -i, torch, python3]`). Nodes with a job, and those that others hold, are refused and do not pass. Whoever is
+    accused leaves the later stages. What was measured is kept as it comes: `muster burnin show`.
+
+    \b
+    muster burnin run 'gpu[001-064]'
+    muster burnin run @train --length soak --max-kw 400 --svg pairs.svg
+    muster burnin run gpu007 --stages node,rail
+    muster burnin run @train --launcher slurm
+
+    Exit: 0 every node passes, 1 somebody or something is accused, 2 usage, 3 nothing is accused but not all was measured, 130
+    interrupted. Nodes count whatever their lifecycle.
+    """
+    from inventory.locate import state_dir
+    from inventory.nodeset import fold
+    from inventory.transport.base import Limits
+    from provisioning.actions.choose import Options
+    from provisioning.actions.choose import backend as backend_of
+    from provisioning.burnin import run as running
+    from provisioning.burnin.planpage import presumed
+    from provisioning.burnin.record import Record
+    from provisioning.burnin.stages import planned
+    from provisioning.burnin.telling import telling
+    from provisioning.lease.check import leased, lessor
+
+    asked, found = _asked(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
+    site = found.burnin if found is not None else None
+    hosts = head or ((site.head,) if site is not None and site.head is not None else ())
+    asked = replace(asked, hosts=tuple(hosts), port=port, fanout=fanout, ready_s=wait if wait is not None else asked.ready_s)
+    base = backend_of(found, Options(hostfile, golden))
+    if launcher == "slurm" and (base.name != "slurm" or lease == "cordon"):
+        raise UsageError("--launcher slurm starts programs within the lease's reservation: it needs Slurm as what keeps jobs away "
+                         "(cordon: slurm in the inventory), and not --lease cordon")
+    made = lessor(lease, base, who())
+    places = running.places_of(asked)
+    steps = planned(places, replace(asked.work, ports=presumed(places)), asked.stages)
+    folder = state_dir(state)
+    options = {"nodes": fold(node.name for node in asked.nodes), "stages": stages, "launcher": launcher, "max_kw": asked.power.max_kw,
+               "domain_kw": asked.power.domain_kw, **{f"params.{name}": value for name, value in asked.work.params.items()}}
+    record = Record(folder, length, asked.floors, options)
+    click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, about "
+               f"{sum(step.seconds for step in steps) / 60:.0f} min if nobody is suspected", err=True)
+    # Nodes are held no longer than the longest task could last without us: whoever lives renews.
+    longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + 600.0
+    transport = _transport(launcher, None)
+    under = (lambda name: _transport(launcher, name)) if launcher == "slurm" else None
+    try:
+        burnt, interrupted = running.run(
+            asked, lambda: leased(running.as_plan(asked), transport, Limits(sweep_s=longest, node_s=longest, fanout=fanout), folder, made,
+                                  why=f"muster burnin run --length {length}", under=under),
+            record, lambda steps: telling(steps, quiet=quiet))
+    finally:
+        close = getattr(transport, "close", None)
+        if close is not None:
+            close()
+    if record.trouble:
+        click.echo(f"muster: it could not be kept: {record.trouble}", err=True)
+    _show(burnt, json_file, svg)
+    return 130 if interrupted else 2 if record.trouble else _code(burnt)
+
+
+@burnin.command(short_help="Show a burn-in that is kept once more.")
+@click.argument("which", metavar="[RUN]", required=False)
+@_pages
+@click.option("--list", "list_", is_flag=True, help="List the burn-ins that are kept, the newest first, a line each.")
+@click.option("--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def show(which: str | None, json_file: str | None, svg: str | None, list_: bool, state: str | None) -> int:
+    """Show a burn-in once more: the newest, the one that RUN names, or that of a file. One that was cut short says so.
+
+    \b
+    muster burnin show
+    muster burnin show --list
+    muster burnin show 20261122T031500Z-3fa9 --svg pairs.svg
+    muster burnin show pilot.burnin.json --json - | jq .accusations
+
+    Exit: as that of `muster burnin run`.
+    """
+    from healthcheck.burnin.document import kept
+    from healthcheck.burnin.documentread import load
+    from healthcheck.burnin.page import verdict_line
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    if list_:
+        for path in kept(folder):
+            one = load(path)
+            click.echo(f"{one.run}  {one.judgement.verdict.value}  {verdict_line(one)}")
+        return 0
+    burnt = load(_document(which, folder))
+    _show(burnt, json_file, svg)
+    return _code(burnt)
+
+
+@burnin.command(short_help="Propose floors from what sound nodes reached.")
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("--output", "-o", metavar="FILE", default="-", show_default=True, help="Where the proposed floors are written.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones.")
+@click.option("--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | None) -> None:
+    """Propose floors from what sound nodes reached in burn-ins that are kept (all, or RUNs). A person reads and approves them.
+
+    \b
+    muster burnin learn -o floors.yaml
+    less floors.yaml
+    muster burnin approve floors.yaml --by 'J. Doe'
+    """
+    from healthcheck.burnin.document import kept
+    from healthcheck.burnin.documentread import load
+    from healthcheck.burnin.floors import as_yaml, write
+    from healthcheck.burnin.learn import learn as learned
+    from healthcheck.burnin.publishedload import load_burnin
+    from healthcheck.rulesfolder import folders
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    paths = [_document(one, folder) for one in runs] if runs else kept(folder)
+    found = learned([one for one in map(load, paths) if one.options.get("finished") is not False], load_burnin(folders(rules)), time.time())
+    if output == "-":
+        click.echo(as_yaml(found.proposal), nl=False)
+    else:
+        write(Path(output), found.proposal)
+        click.echo(f"{output}: {_count(len(found.proposal.floors), 'floor')} proposed; when you have read them: "
+                   f"muster burnin approve {output} --by NAME", err=True)
+    for line in (*found.warnings, *found.left_out):
+        click.echo(f"note: {line}", err=True)
+
+
+@burnin.command(short_help="Have proposed floors hold from now on.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--by", required=True, metavar="NAME", help="Who has read them.")
+@click.option("--into", metavar="DIR", help="The rules folder in which they hold.  [/etc/muster/rules for root, else ~/.config]")
+def approve(file: str, by: str, into: str | None) -> None:
+    """Have proposed floors hold from now on, over those that the folder has.
+
+    \b
+    muster burnin approve floors.yaml --by 'J. Doe'
+    muster burnin approve floors.yaml --by 'J. Doe' --into site-rules
+    """
+    from healthcheck.burnin.document import iso
+    from healthcheck.burnin.floors import approve as approved
+    from provisioning.burnin.record import rules_folder
+
+    click.echo(f"{approved(Path(file), Path(into) if into is not None else rules_folder(), by, iso(time.time()))}: approved by {by}")
+
+
+def _asked(
+    nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None, sku: str | None,
+    rules: str | None,
+) -> tuple[Asked, Inventory | None]:
+    from healthcheck import rulesfolder
+    from healthcheck.burnin.floors import load_floors
+    from healthcheck.ruleset import load_ruleset
+    from provisioning.burnin import ramp
+    from provisioning.burnin.ramp import Power
+    from provisioning.burnin.run import Asked, places_of
+    from provisioning.burnin.stages import Work, check
+
+    folders = rulesfolder.folders(rules)
+    ruleset = load_ruleset(folders)
+    if sku is not None and sku not in ruleset.skus:
+        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    chosen, found = _chosen(nodes, inventory, ruleset)
+    work, power = Work(length), Power(max_kw, domain_kw)
+    if found is not None:
+        site = found.burnin
+        work = Work(length, site.params)
+        power = Power(max_kw if max_kw is not None else site.max_kw, domain_kw if domain_kw is not None else site.domain_kw)
+    check(work)
+    asked = Asked(tuple(chosen), ruleset.skus, sku, work, _wanted(stages, length), power, load_floors(folders))
+    ramp.check(places_of(asked), power)
+    return asked, found
+
+
+def _chosen(nodes: str, option: str | None, ruleset: Ruleset) -> tuple[Sequence[Any], Inventory | None]:
+    from inventory.discover import from_names
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from inventory.select import select
+
+    path = find_inventory(option)
+    if path is None:
+        return list(from_names(nodes)), None
+    found = load_inventory(path, ruleset.skus, ruleset.profiles)
+    chosen = select(found, nodes)
+    if not chosen:
+        raise UsageError(f"{nodes} names no node of {found.source}")
+    return chosen, found
+
+
+def _wanted(stages: str | None, length: str) -> Any:
+    from healthcheck.burnin.model import Stage
+
+    every = [name for name in _STAGES if name != "soak" or length == "soak"]
+    names = [name.strip() for name in stages.split(",")] if stages is not None else every
+    if unknown := [name for name in names if name not in _STAGES]:
+        raise UsageError(f"--stages {unknown[0]!r}: expected some of {', '.join(_STAGES)}")
+    return frozenset(Stage(name) for name in names)
+
+
+def _transport(launcher: str, reservation: str | None) -> Transport:
+    if launcher == "local":
+        from inventory.transport.local import LocalTransport
+
+        return LocalTransport()
+    if launcher == "slurm":
+        from inventory.transport.srun import SrunTransport
+
+        return SrunTransport(reservation)
+    from inventory.transport.remote import RemoteTransport
+
+    return RemoteTransport()
+
+
+def _document(which: str | None, folder: Path) -> Path:
+    from healthcheck.burnin.document import FOLDER, SUFFIX, kept
+
+    if which is not None and ("/" in which or Path(which).is_file()):
+        return Path(which)
+    if which is not None:
+        path = folder / FOLDER / f"{which}{SUFFIX}"
+        if not path.is_file():
+            raise UsageError(f"{which}: no such burn-in is kept; see: muster burnin show --list")
+        return path
+    found = kept(folder)
+    if not found:
+        raise UsageError(f"no burn-in is kept in {folder}: type `muster burnin run NODES` first")
+    return found[0]
+
+
+def _show(burnt: Burnin, json_file: str | None, svg: str | None) -> None:
+    from healthcheck.burnin import matrix as matrices
+    from healthcheck.burnin.document import as_bytes
+    from inventory.nodeset import fold
+
+    matrix = matrices.matrix(burnt.burnt.places, burnt.burnt.results)
+    if svg is not None:
+        from healthcheck.burnin.svg import svg as drawn
+
+        _write(svg, drawn(matrix, f"burn-in {burnt.run}: pairs").encode(), "--svg")
+    if json_file is not None and json_file != "-":
+        _write(json_file, as_bytes(burnt), "--json")
+    # A reader that went away (`| head`) does not change what was found.
+    with contextlib.suppress(BrokenPipeError, SystemExit):
+        if json_file == "-":
+            click.echo(as_bytes(burnt).decode(), nl=False)
+            return
+        from rich.console import Console
+
+        from healthcheck.burnin.page import render
+
+        console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+        render(console, burnt, fold)
+        if matrix.cells and sys.stdout.isatty():
+            console.print()
+            matrices.draw(console, matrix)
+
+
+def _write(file: str, data: bytes, option: str) -> None:
+    from healthcheck.files import write_whole
+
+    try:
+        write_whole(Path(file), data, 0o644)
+    except OSError as error:
+        raise UsageError(f"{option} {file}: cannot be written: {error.strerror}") from error
+
+
+def _code(burnt: Burnin) -> int:
+    from healthcheck.burnin.judgement import Outcome
+
+    return {Outcome.PASS: 0, Outcome.FAIL: 1, Outcome.UNKNOWN: 3}[burnt.judgement.verdict]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
