@@ -71,6 +71,7 @@ class KeyServer:
 
     def __init__(self, token: str, run: str, nodes: Collection[str], *, host: str = "", port: int = 0, silent_s: float = SILENT_S,
                  clock: Callable[[], float] = time.monotonic) -> None:
+        self._listener = _listening(host, port)
         self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.refused = 0
         self.store = Store()
@@ -79,14 +80,13 @@ class KeyServer:
         self._nodes = frozenset(nodes)
         self._silent_s = silent_s
         self._clock = clock
-        self._selector = selectors.DefaultSelector()
         self._agents: dict[str, _Peer] = {}
         self._peers: set[_Peer] = set()
         self._deeds: deque[Callable[[], None]] = deque()
+        self._selector = selectors.DefaultSelector()
         self._awake, self._alarm = socket.socketpair()
         self._awake.setblocking(False)
         self._alarm.setblocking(False)
-        self._listener = _listening(host, port)
         self._accepting = True
         self._over = False
         self._last_tick = 0.0

@@ -37,8 +37,8 @@ def late(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
         # Where more than half are equal there is no MAD, and the ratio decides; of a few no median says much.
         if not few and spread > 0 and (own - middle) / spread <= Z:
             continue
-        why = (f"its own work took {own * 1e3:.3g} ms an iteration, that of the others {usual * 1e3:.3g} ms (median), and its collective "
-               f"{waited * 1e3:.3g} ms, theirs {others_waited * 1e3:.3g} ms: they waited for it")
+        why = (f"its own work took {_ms(own)} an iteration, that of the others {_ms(usual)} (median), and its collective {_ms(waited)}, "
+               f"theirs {_ms(others_waited)}: they waited for it")
         found.append(Accusation(Object.GPU, str(task.seats[rank]), SLOW_COMPUTE, why, tests_for=(task.id,)))
     return tuple(found)
 
@@ -49,7 +49,7 @@ def slow(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
     times = [report.figures["seconds_p50"] for report in reports if "seconds_p50" in report.figures]
     if found or not times:
         return found
-    why = (f"the collective took every rank alike long ({min(times) * 1e3:.3g} to {max(times) * 1e3:.3g} ms), as a slow link or NIC "
+    why = (f"the collective took every rank alike long ({_ms(min(times))} to {_ms(max(times))}), as a slow link or NIC "
            "makes it; pairs tell whose")
     return (Accusation(Object.UNEXPLAINED, task.id, SLOW_LINK, why, tests_for=(task.id,)),)
 
@@ -67,6 +67,10 @@ def _spread(values: Sequence[float]) -> tuple[float, float]:
     """Median, and the MAD as a standard deviation."""
     middle = median(values) if values else 0.0
     return middle, 1.4826 * median(abs(each - middle) for each in values) if values else 0.0
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds >= 0.1 else f"{seconds * 1e3:.3g} ms"
 
 
 def _without(values: Sequence[float], index: int) -> list[float]:
