@@ -67,12 +67,11 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
             if why := said(name, sampled, equals):
                 found.append(Accusation(Object.GPU, name, faults.SLOW, why))
         slows += found
-        for one in group:
-            peak = rules.peak(of.setting)
-            if peak is not None and one.value > peak:
-                why = f"{of.setting.figure} of {one.name} is {one.value:g}, more than its data sheet allows"
-                for node in one.nodes:
-                    doubts.setdefault(node, []).append(why)
+        peak = rules.peak(of.setting)
+        for one in (one for one in group if peak is not None and one.value > peak):
+            why = f"{of.setting.figure} of {one.name} is {one.value:g}, more than its data sheet allows"
+            for node in one.nodes:
+                doubts.setdefault(node, []).append(why)
     jitter, unjudged = _jitter(burnt.results, rules.jitter)
     named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations, *errors.accusations,
              *_wrong(burnt.results), *slows, *jitter]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from healthcheck.burnin.judgement import NodeOutcome, Outcome, StageDone
 from healthcheck.burnin.merged import behind, node_of
-from healthcheck.burnin.model import Accusation, Kind, Object, Place, Stage, TaskResult
+from healthcheck.burnin.model import Accusation, Kind, Object, Place, Report, Stage, Task, TaskResult
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.setting import OF_RANK
 from inventory.text import clean
@@ -20,22 +21,28 @@ _MOST_WHY = 12
 _EACH_GPU = (Stage.NODE,)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """What one node did in a task: its own reports, and whether the task as a whole was whole."""
+
+    task: Task
+    whole: bool
+    reports: tuple[Report, ...]
+
+
 def outcomes(
     places: Sequence[Place], results: Sequence[TaskResult], asked: Sequence[tuple[Stage, Kind]], missing: Mapping[Stage, str],
     accusations: Sequence[Accusation], doubts: Mapping[str, Sequence[str]], doubtful: Mapping[str, frozenset[str]],
 ) -> tuple[NodeOutcome, ...]:
     """One for each place. `doubts` are by node what was not measured, `doubtful` the nodes of accusations that no task's name tells."""
-    of_node: dict[str, list[TaskResult]] = defaultdict(list)
-    for result in results:
-        for node in result.task.nodes:
-            of_node[node].append(result)
+    of_node = _parts(results)
     guilty: dict[str, list[str]] = defaultdict(list)
     open_: dict[str, list[str]] = defaultdict(list)
     for one in accusations:
         _sort_in(one, places, results, doubtful, guilty, open_)
     found = []
     for place in places:
-        own = of_node[place.node]
+        own = of_node.get(place.node, [])
         stages = tuple(_stage(stage, place, own, [kind for each, kind in asked if each is stage], missing)
                        for stage in _STAGES if any(each is stage for each, _ in asked))
         not_done = [f"{one.stage.value}: {one.why}" for one in stages if not one.done]
@@ -43,7 +50,7 @@ def outcomes(
         if not asked:
             why.append("nothing was asked of it")
         outcome = Outcome.FAIL if guilty[place.node] else Outcome.UNKNOWN if why else Outcome.PASS
-        found.append(NodeOutcome(place.node, outcome, tuple(why[:_MOST_WHY]), stages, MappingProxyType(_figures(place.node, own))))
+        found.append(NodeOutcome(place.node, outcome, tuple(why[:_MOST_WHY]), stages, MappingProxyType(_figures(own))))
     return tuple(found)
 
 
@@ -70,27 +77,40 @@ def _sort_in(
         open_[name].append(why)
 
 
-def _stage(stage: Stage, place: Place, own: Sequence[TaskResult], kinds: Sequence[Kind], missing: Mapping[Stage, str]) -> StageDone:
+def _parts(results: Iterable[TaskResult]) -> Mapping[str, list[_Part]]:
+    """By node what it did. Each report is looked at once: a task of all nodes is not gone through for each of them."""
+    found: dict[str, list[_Part]] = defaultdict(list)
+    for result in results:
+        own: dict[str, list[Report]] = {node: [] for node in result.task.nodes}
+        for report in result.reports:
+            if report.seat.node in own:
+                own[report.seat.node].append(report)
+        whole = result.whole
+        for node, reports in own.items():
+            found[node].append(_Part(result.task, whole, tuple(reports)))
+    return found
+
+
+def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kind], missing: Mapping[Stage, str]) -> StageDone:
     """Whether a node did what was asked of it there: each kind of work in a task that was whole, on each GPU where that is due.
 
     One task of several is enough: who had a partner that died in the first round is measured in the second.
     """
-    there = [result for result in own if result.task.stage is stage]
+    there = [part for part in own if part.task.stage is stage]
     if not there:
         return StageDone(stage, False, f"not run: {missing.get(stage, 'no task of it came to this node')}")
     for kind in kinds:
-        tasks = [result for result in there if result.task.kind is kind]
-        whole = [result for result in tasks if result.whole]
+        tasks = [part for part in there if part.task.kind is kind]
+        whole = [part for part in tasks if part.whole]
         if not tasks:
             return StageDone(stage, False, f"{kind.value} was not run")
         if not whole:
-            return StageDone(stage, False, f"{kind.value} was not finished in {', '.join(result.task.id for result in tasks[:3])}")
-        if stage in _EACH_GPU:
-            gpus = {seat.gpu for result in whole for seat in result.task.seats if seat.node == place.node}
-            if len(gpus & set(range(place.gpus))) < place.gpus:
-                return StageDone(stage, False, f"{kind.value} was done by {len(gpus)} of {place.gpus} GPUs")
-        if not any(_measured(report.figures, kind) for result in whole for report in result.reports if report.seat.node == place.node):
+            return StageDone(stage, False, f"{kind.value} was not finished in {', '.join(part.task.id for part in tasks[:3])}")
+        measured = {report.seat.gpu for part in whole for report in part.reports if _measured(report.figures, kind)}
+        if not measured:
             return StageDone(stage, False, f"{kind.value} told no figure")
+        if stage in _EACH_GPU and len(measured & set(range(place.gpus))) < place.gpus:
+            return StageDone(stage, False, f"{kind.value} was measured on {len(measured)} of {place.gpus} GPUs")
     return StageDone(stage, True)
 
 
@@ -99,19 +119,15 @@ def _measured(figures: Mapping[str, float], kind: Kind) -> bool:
     return any(name.startswith("tflops_") for name in figures) if kind is Kind.RATE else figures.get("verified", 0) > 0
 
 
-def _figures(node: str, own: Iterable[TaskResult]) -> dict[str, float]:
+def _figures(own: Iterable[_Part]) -> dict[str, float]:
     """What stands for the node on the page: of its GPUs' figures the least, of collectives by stage the median of its tasks."""
     least: dict[str, float] = {}
     busbw: dict[str, list[float]] = defaultdict(list)
-    for result in own:
-        if not result.whole:
-            continue
-        for report in result.reports:
-            if report.seat.node != node:
-                continue
+    for part in own:
+        for report in part.reports if part.whole else ():
             for name in OF_RANK:
                 if (value := report.figures.get(name, 0)) > 0:
                     least[name] = min(value, least.get(name, value))
             if (value := report.figures.get(BUSBW, 0)) > 0:
-                busbw[f"{BUSBW} {result.task.stage.value}"].append(value)
+                busbw[f"{BUSBW} {part.task.stage.value}"].append(value)
     return {**least, **{name: statistics.median(values) for name, values in busbw.items()}}
