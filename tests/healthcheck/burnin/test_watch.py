@@ -1,0 +1,282 @@
+"""Who is guilty by watching alone: each fault among healthy ranks, what follows from it, and what proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.late import late, slow
+from healthcheck.burnin.model import End, Kind, Object, Progress, Report, Seat, Stage, Task
+from healthcheck.burnin.watch import Patience, Seen, Trouble, overdue, trouble
+from healthcheck.burnin.wire import PHASES
+
+SEATS = tuple(Seat(f"n{rank // 4}", rank % 4) for rank in range(8))
+TASK = Task("t", Stage.ALL, Kind.ALLREDUCE, SEATS, 60)
+PATIENCE = Patience()
+NOW = 100.0
+
+
+def ranks(**changes: dict[int, Any]) -> list[Seen]:
+    """Eight ranks that are in the collective of iteration 20, heard of just now, with what is changed of some."""
+    usual = [Seen(seat, joined=1.0, heard=NOW, progress=Progress(20, "send", NOW - 0.02, NOW - 0.1, "S")) for seat in SEATS]
+    for name, of in changes.items():
+        for rank, value in of.items():
+            usual[rank] = replace(usual[rank], **{name: value})
+    return usual
+
+
+def at(iteration: int, phase: str, *, moved: float = 0.02, tick: float = 0.1, state: str = "S") -> Progress:
+    return Progress(iteration, phase, NOW - moved, NOW - tick, state)
+
+
+def look(seen: list[Seen], now: float = NOW, *, went: float | None = NOW - 10, task: Task = TASK, patience: Patience = PATIENCE) -> Trouble | None:
+    return trouble(task, seen, 0.0, went, now, patience)
+
+
+def named(found: Trouble | None) -> dict[str, str]:
+    assert found is not None
+    assert all(each.why and each.tests_for == ("t",) for each in found.accusations)
+    return {each.name if each.object is not Object.UNEXPLAINED else "?": each.fault for each in found.accusations}
+
+
+def waiting(seconds: float, **changes: dict[int, Any]) -> list[Seen]:
+    """The same where nobody has moved for so long."""
+    seen = ranks(**changes)
+    return [each if rank in changes.get("progress", {}) else replace(each, progress=at(20, "send", moved=seconds)) for rank, each in enumerate(seen)]
+
+
+def test_while_all_go_on_there_is_no_trouble() -> None:
+    assert look(ranks()) is None
+    assert look(ranks(done=dict.fromkeys(range(8), True))) is None
+
+
+# Ends
+
+def test_a_signal_is_the_cause_and_the_errors_after_it_are_not() -> None:
+    seen = ranks(ended={4: NOW - 0.6} | dict.fromkeys((3, 5), NOW - 0.65), signal={4: 9}, raised=dict.fromkeys((3, 5), "reset by peer"))
+    found = look(seen)
+    assert named(found) == {"n1:0": faults.DEAD}
+    assert found is not None and "signal 9 (SIGKILL), in send of iteration 20" in found.accusations[0].why
+
+
+def test_ends_are_left_to_settle_because_words_from_other_nodes_come_later() -> None:
+    seen = ranks(reported={3: NOW - 0.3}, raised={3: "reset by peer"})
+    assert look(seen) is None
+    assert look(seen, NOW + 0.3) is not None
+
+
+@pytest.mark.parametrize("number", [6, 5])
+def test_a_process_that_aborts_because_others_are_gone_is_not_the_cause(number: int) -> None:
+    seen = ranks(ended={2: NOW - 0.9, 4: NOW - 0.8}, signal={2: number, 4: 11}, progress={4: at(20, "compute")})
+    assert named(look(seen)) == {"n1:0": faults.DEAD}
+
+
+def test_an_error_at_its_own_work_is_the_cause_and_those_in_the_collective_are_not() -> None:
+    everyone = dict.fromkeys(range(8), NOW - 0.9)
+    seen = ranks(reported=everyone | {4: NOW - 0.6}, raised=dict.fromkeys(range(8), "reset") | {4: "illegal access"}, progress={4: at(20, "verify")})
+    found = look(seen)
+    assert named(found) == {"n1:0": faults.RAISED}
+    assert found is not None and "illegal access" in found.accusations[0].why
+
+
+def test_of_errors_at_their_own_work_the_first_is_the_cause() -> None:
+    seen = ranks(reported={1: NOW - 0.7, 6: NOW - 0.8}, raised={1: "a", 6: "b"}, progress=dict.fromkeys((1, 6), at(20, "compute")))
+    assert named(look(seen)) == {"n1:2": faults.RAISED}
+
+
+def test_errors_that_all_have_in_the_collective_accuse_nobody() -> None:
+    found = look(ranks(reported=dict.fromkeys(range(8), NOW - 0.6), raised=dict.fromkeys(range(8), "timed out")))
+    assert named(found) == {"?": faults.RAISED}
+    assert found is not None and "pairs tell; first, n0:0 said: timed out" in found.accusations[0].why
+
+
+def test_an_end_without_a_report_is_told_with_its_exit_code_and_last_words() -> None:
+    found = look(ranks(ended={4: NOW - 0.6}, code={4: 3}, said={4: "out of memory"}, progress={4: at(0, "setup")}))
+    assert named(found) == {"n1:0": faults.DEAD}
+    assert found is not None and "exit 3, without a report, in setup of iteration 0: out of memory" in found.accusations[0].why
+
+
+def test_all_ranks_of_a_node_killed_are_the_node_and_two_on_different_nodes_are_both() -> None:
+    assert named(look(ranks(ended=dict.fromkeys(range(4, 8), NOW - 0.6), signal=dict.fromkeys(range(4, 8), 9)))) == {"n1": faults.DEAD}
+    assert named(look(ranks(ended=dict.fromkeys((1, 6), NOW - 0.6), signal=dict.fromkeys((1, 6), 9)))) == {"n0:1": faults.DEAD, "n1:2": faults.DEAD}
+
+
+def test_a_node_whose_agent_went_away_is_named_and_not_the_errors_after_it() -> None:
+    seen = ranks(lost=dict.fromkeys(range(4, 8), NOW - 0.6), lost_why=dict.fromkeys(range(4, 8), "it has hung up"),
+                 reported=dict.fromkeys(range(4), NOW - 0.6), raised=dict.fromkeys(range(4), "reset by peer"))
+    found = look(seen)
+    assert named(found) == {"n1": faults.LOST}
+    assert found is not None and "it has hung up" in found.accusations[0].why
+
+
+def test_every_node_gone_at_once_is_the_heads_own_trouble() -> None:
+    assert named(look(ranks(lost=dict.fromkeys(range(8), NOW - 0.6)))) == {"?": faults.LOST}
+
+
+# Before the go
+
+def test_who_does_not_join_is_absent_and_the_others_only_wait() -> None:
+    seen = ranks(joined={4: None})
+    assert look(seen, 59.0, went=None) is None
+    assert named(look(seen, 61.0, went=None)) == {"n1:0": faults.ABSENT}
+    assert named(look(ranks(joined=dict.fromkeys(range(4), None)), 61.0, went=None)) == {"n0": faults.ABSENT}
+
+
+def test_who_dies_before_it_joins_is_dead_and_not_absent() -> None:
+    seen = ranks(joined={4: None}, ended={4: NOW - 1}, signal={4: 11}, progress={4: Progress(-1, "start", NOW, NOW, "S")})
+    assert named(look(seen, went=None)) == {"n1:0": faults.DEAD}
+
+
+# Stopped and hung
+
+def test_a_stopped_process_is_named_by_its_state_within_two_seconds() -> None:
+    seen = ranks(progress={4: at(20, "compute", moved=1.6, tick=1.6, state="T")})
+    found = look(seen)
+    assert named(found) == {"n1:0": faults.STOPPED}
+    assert found is not None and found.since == NOW - 1.6 and "state T" in found.accusations[0].why
+
+
+def test_a_process_that_does_not_answer_is_named_where_the_others_do() -> None:
+    assert named(look(ranks(progress={4: at(20, "compute", moved=1.6, tick=1.6, state="D")}))) == {"n1:0": faults.STOPPED}
+
+
+def test_where_all_are_late_with_their_signs_of_life_the_machine_is_busy() -> None:
+    assert look(ranks(progress={rank: at(20, "compute", moved=2, tick=1.6 + rank / 10) for rank in range(8)})) is None
+
+
+def test_news_that_come_late_are_not_the_ranks_fault() -> None:
+    seen = ranks(heard={4: NOW - 2.5}, progress={4: Progress(20, "compute", NOW - 2.6, NOW - 2.6, "S")})
+    assert look(seen) is None
+
+
+def test_a_rank_that_lives_and_stands_still_is_the_one_furthest_behind() -> None:
+    seen = waiting(5.2, progress={4: at(20, "compute", moved=5.3)})
+    found = look(seen)
+    assert named(found) == {"n1:0": faults.HUNG}
+    assert found is not None and found.since == NOW - 5.3
+    assert "alive" in found.accusations[0].why and "the others are further: in send of iteration 20" in found.accusations[0].why
+    assert look(waiting(4.5, progress={4: at(20, "compute", moved=4.6)})) is None
+
+
+def test_long_iterations_are_waited_for_five_times() -> None:
+    # 20 iterations in 190 s: 9 s each.
+    seen = [replace(each, progress=replace(each.progress, moved=200.0, alive=239.9), heard=240.0) for each in ranks()]
+    seen[4] = replace(seen[4], progress=Progress(20, "compute", 200.0, 239.9, "S"))
+    assert look(seen, 240.0, went=2.0) is None
+    seen = [replace(each, heard=260.0, progress=replace(each.progress, alive=259.9)) for each in seen]
+    assert named(look(seen, 260.0, went=2.0)) == {"n1:0": faults.HUNG}
+
+
+def test_a_start_is_waited_for_longer() -> None:
+    seen = waiting(5.2, progress={rank: at(-1, "setup", moved=50) for rank in range(8)})
+    assert look(seen, went=NOW - 51) is None
+    seen[4] = replace(seen[4], progress=at(-1, "wait", moved=62))
+    assert named(look(seen, NOW + 12, went=NOW - 51)) == {"n1:0": faults.HUNG}
+
+
+def test_a_collective_in_which_all_wait_accuses_nobody() -> None:
+    found = look(waiting(6))
+    assert named(found) == {"?": faults.HUNG}
+    assert found is not None and "pairs tell" in found.accusations[0].why
+
+
+def test_a_node_that_fell_silent_while_the_others_wait_is_lost() -> None:
+    seen = waiting(6)
+    seen[4:] = [replace(each, heard=NOW - 6, progress=replace(each.progress, moved=NOW - 6.2, alive=NOW - 6.1)) for each in seen[4:]]
+    assert named(look(seen)) == {"n1": faults.LOST}
+
+
+def test_ranks_that_work_each_for_itself_may_take_their_time() -> None:
+    assert look(waiting(50, progress={4: at(0, "compute", moved=55)}), task=replace(TASK, kind=Kind.MEMORY)) is None
+
+
+def test_who_is_not_done_when_time_is_over_is_named_where_most_are() -> None:
+    alone = replace(TASK, kind=Kind.KNOWN)
+    done = dict.fromkeys((0, 1, 2, 3, 5, 6, 7), True)
+    assert named(overdue(alone, ranks(done=done), 2.0, NOW, PATIENCE)) == {"n1:0": faults.HUNG}
+    assert named(overdue(alone, ranks(), 2.0, NOW, PATIENCE)) == {"?": faults.SLOW}
+    assert named(overdue(TASK, ranks(progress={4: at(19, "compute")}), 2.0, NOW, PATIENCE)) == {"n1:0": faults.HUNG}
+    assert named(overdue(TASK, ranks(joined={4: None}), None, NOW, PATIENCE)) == {"n1:0": faults.ABSENT}
+
+
+times = st.none() | st.floats(0, 200)
+seen = st.builds(Seen, st.sampled_from(SEATS), times, times, st.builds(
+    Progress, st.integers(-1, 30), st.sampled_from(["", *PHASES]), times, times, st.sampled_from(["", "S", "T", "D", "Z"])),
+    times, st.booleans(), st.none() | st.just("error"), times, st.none() | st.integers(0, 3), st.none() | st.integers(1, 70), st.just(""), times)
+
+
+@given(st.lists(seen, min_size=8, max_size=8), times, st.floats(0, 300), st.sampled_from(Kind))
+def test_whatever_is_seen_the_answer_is_of_the_task_and_of_now(found: list[Seen], went: float | None, now: float, kind: Kind) -> None:
+    task = replace(TASK, kind=kind)
+    seen = [replace(each, seat=seat) for each, seat in zip(found, SEATS, strict=True)]
+    for answer in (trouble(task, seen, 0.0, went, now, PATIENCE), overdue(task, seen, went, now, PATIENCE)):
+        for each in answer.accusations if answer is not None else ():
+            assert each.name in {"t", "n0", "n1", *map(str, SEATS)} and each.fault in faults.MEANING
+
+
+# Late
+
+def figures(computes: list[float], collectives: list[float]) -> list[Report]:
+    return [Report(seat, End.DONE, {"compute_p50": own, "seconds_p50": waited}) for seat, own, waited in zip(SEATS, computes, collectives, strict=False)]
+
+
+JITTER = [1.00, 1.01, 0.99, 1.02, 0.98, 1.00, 1.01, 0.99]
+
+
+def ms(values: list[float]) -> list[float]:
+    return [value / 1e3 for value in values]
+
+
+def test_the_late_rank_computes_longest_and_waits_least() -> None:
+    own, waited = [2 * each for each in JITTER], [120 * each for each in JITTER]
+    own[4], waited[4] = 34, 83
+    (found,) = late(TASK, figures(ms(own), ms(waited)))
+    assert (found.name, found.fault) == ("n1:0", faults.SLOW_COMPUTE)
+    assert "34 ms an iteration" in found.why
+
+
+def test_two_late_ranks_are_both_named() -> None:
+    own, waited = [2 * each for each in JITTER], [50 * each for each in JITTER]
+    own[1], waited[1], own[6], waited[6] = 32, 20, 22, 30
+    assert [each.name for each in late(TASK, figures(ms(own), ms(waited)))] == ["n0:1", "n1:2"]
+
+
+@pytest.mark.parametrize(("own", "waited"), [
+    ([2 * each for each in JITTER], [120 * each for each in JITTER]),                   # nobody
+    ([2.0] * 8, [300.0] * 8),                                                           # a slow link
+    ([2.0] * 4 + [2.6] + [2.0] * 3, [100.0] * 8),                                       # slower, and nobody notices
+    ([2.0] * 4 + [40.0] + [2.0] * 3, [100.0] * 8),                                      # slower, and the others do not wait for it
+])
+def test_nobody_is_late_where_nobody_waits(own: list[float], waited: list[float]) -> None:
+    assert late(TASK, figures(ms(own), ms(waited))) == ()
+
+
+def test_of_two_one_is_late_only_by_far() -> None:
+    pair = replace(TASK, seats=SEATS[3:5])
+    two = [replace(each, seat=seat) for each, seat in zip(figures(ms([40, 2]), ms([20, 58])), SEATS[3:5], strict=False)]
+    assert [each.name for each in late(pair, two)] == ["n0:3"]
+    assert late(pair, figures(ms([4, 2]), ms([20, 22]))) == ()
+
+
+def test_times_that_are_missing_say_nothing() -> None:
+    missing = figures(ms([2.0] * 7 + [90.0]), ms([100.0] * 7 + [12.0]))
+    assert late(TASK, [*missing[:3], replace(missing[3], figures={}), *missing[4:]]) == ()
+    assert late(replace(TASK, kind=Kind.RATE), missing) == ()
+
+
+def test_a_slow_collective_without_a_late_rank_is_left_to_pairs() -> None:
+    (found,) = slow(TASK, figures(ms([2.0] * 8), ms([300.0, 310] * 4)))
+    assert (found.object, found.fault) == (Object.UNEXPLAINED, faults.SLOW_LINK)
+    assert "300 ms to 310 ms" in found.why and "pairs tell whose" in found.why
+
+
+def test_times_of_4096_ranks_are_weighed_at_once() -> None:
+    many = replace(TASK, seats=tuple(Seat(f"n{rank // 8}", rank % 8) for rank in range(4096)))
+    reports = [Report(seat, End.DONE, {"compute_p50": 0.002 + rank % 9 / 1e5, "seconds_p50": 0.05}) for rank, seat in enumerate(many.seats)]
+    reports[77] = replace(reports[77], figures={"compute_p50": 0.03, "seconds_p50": 0.022})
+    assert [each.name for each in late(many, reports)] == ["n9:5"]
