@@ -97,14 +97,14 @@ def to_document(manifest: Manifest) -> dict[str, Any]:
     """The manifest as JSON has it."""
     return {
         "schema": SCHEMA, "cluster": manifest.cluster, "serial": manifest.serial, "made": manifest.made,
-        "nodes": {name: {"id": held.id, **_body(held)} for name, held in manifest.nodes.items()},
+        "nodes": {name: {"id": held.id, **body(held)} for name, held in manifest.nodes.items()},
         "revoked": [vars(one) for one in manifest.revoked],
     }
 
 
 def numbered(node: str, held: Certificate) -> Certificate:
     """The certificate with its id, which is that of all it says."""
-    return Certificate(**{**vars(held), "id": digest({"node": node, **_body(held)})[:16]})
+    return Certificate(**{**vars(held), "id": digest({"node": node, **body(held)})[:16]})
 
 
 def from_document(document: Any) -> Manifest:
@@ -124,7 +124,8 @@ def from_document(document: Any) -> Manifest:
     return manifest
 
 
-def _body(held: Certificate) -> dict[str, Any]:
+def body(held: Certificate) -> dict[str, Any]:
+    """All that a certificate says, as JSON has it."""
     return {
         "stage": held.stage, "at": held.at, "what": [dict(one) for one in held.what], "figures": dict(held.figures),
         "versions": dict(held.versions), "hardware": {name: dict(part) for name, part in held.hardware.items()}, "boot": held.boot,

@@ -105,7 +105,12 @@ def revoke(state: Path, nodes: Iterable[str], why: str, who: str, now: float) ->
     return tuple(made)
 
 
-def _changed(state: Path, change: Callable[[Manifest], Manifest], now: float) -> None:
+def sign_again(state: Path, now: float) -> None:
+    """Afterwards the key that signs now has signed the manifest, if there is one: what a retired key signed does not hold."""
+    _changed(state, lambda held: held, now, again=True)
+
+
+def _changed(state: Path, change: Callable[[Manifest], Manifest], now: float, *, again: bool = False) -> None:
     """Reads, changes, signs and writes under one lock; the number rises whatever becomes of it."""
     folder = state / FOLDER
     make_folder(folder, "the state folder (--state, MUSTER_STATE)")
@@ -115,7 +120,7 @@ def _changed(state: Path, change: Callable[[Manifest], Manifest], now: float) ->
             signer = signer_of(state, keys)
             before = load_manifest(state, keys)
             after = change(before)
-            if after == before:
+            if after == before and not (again and before.serial):
                 return
             after = replace(after, serial=next_serial(folder, now, before.serial), made=int(now))
             data = canonical(to_document(after))

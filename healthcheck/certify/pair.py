@@ -56,9 +56,8 @@ def write_pair(folder: str, name: str, serial: int, data: bytes, signature: byte
 
     For who holds the folder's `lock_folder`.
     """
-    import shutil       # not for who only reads: it loads three compressors
+    import shutil  # not for who only reads: it loads three compressors
 
-    import shutil  # not for a gate, which only reads
 
     new, there = os.path.join(folder, f".new-{serial}"), os.path.join(folder, str(serial))
     shutil.rmtree(new, ignore_errors=True)

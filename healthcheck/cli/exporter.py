@@ -42,7 +42,8 @@ def exporter(
     """Serve Prometheus the newest results of all nodes, from the store that `muster check --store` fills, or by sweeping itself.
 
     At /metrics: states, rules that did not pass, ages of results, Xids and errors, temperatures, cordons, the breaker, and how muster
-    itself does; /healthz, /readyz; at /sd with --http-sd the inventory as service discovery. A node without a fresh result is unknown.
+    itself does; /healthz, /readyz; at /sd with --http-sd the inventory as service discovery; at /gate what `muster gate publish` made.
+    A node without a fresh result is unknown.
 
     \b
     muster exporter                                       serves what others sweep, on loopback
@@ -94,10 +95,13 @@ def exporter(
 def _board(
     inventory: str | None, state: str | None, stale: float, most: int, http_sd: int | None, sweeper: Sweeper | None, refused: list[int],
 ) -> Board:
+    from healthcheck.burnin.metrics import here
     from healthcheck.exporter.board import Board
+    from healthcheck.exporter.gatepage import GatePage
     from healthcheck.exporter.page import Page
     from healthcheck.exporter.processed import processed
     from healthcheck.exporter.stored import Nodes, StoreSource
+    from healthcheck.gate.publish import OURS
     from inventory.locate import find_inventory, state_dir
 
     nodes = Nodes(find_inventory(inventory))
@@ -107,8 +111,9 @@ def _board(
     def sweeping() -> tuple[bool, int] | None:
         return (sweeper.runs, sweeper.starts) if sweeper is not None else None
 
-    return Board(StoreSource(state_dir(state), nodes), Page(stale, most), lambda: processed(refused[0], sweeping()),
-                 inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None, port=http_sd)
+    return Board(StoreSource(state_dir(state), nodes, here(state_dir(state))), Page(stale, most), lambda: processed(refused[0], sweeping()),
+                 inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None, port=http_sd,
+                 gate=GatePage(state_dir(state) / OURS).answer)
 
 
 def _sweeper(every: float | None, rules: str | None, inventory: str | None, state: str | None) -> Sweeper | None:

@@ -22,7 +22,7 @@ _LOOK_S = 1.0           # how often it is looked whether something has changed
 # A page that nobody could look after for so long is not shown any more: it would go on saying what was.
 _DEAD_S = 180.0
 _TEXT = "text/plain; charset=utf-8"
-_INDEX = b"muster exporter: /metrics /healthz /readyz /sd\n"
+_INDEX = b"muster exporter: /metrics /healthz /readyz /sd /gate\n"
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,16 @@ class _Made:
 class Board:
     """Answers, from the page that `refresh` made last.
 
-    `inventory` gives the nodes for service discovery, as targets on `port`; None where that was not asked for.
+    `inventory` gives the nodes for service discovery, as targets on `port`; None where that was not asked for. `gate` answers for the
+    snapshot of the gate, by the query and whether compressed; None where there is none, as on a node.
     """
 
     def __init__(
         self, source: Source, page: Page, process: Callable[[], whole.Process], *, inventory: Callable[[], Iterable[Node]] | None = None,
-        port: int | None = None, clock: Callable[[], float] = time.time,
+        port: int | None = None, clock: Callable[[], float] = time.time, gate: Callable[[str, bool], Answer] | None = None,
     ) -> None:
         self._source, self._page, self._process, self._clock = source, page, process, clock
-        self._inventory, self._port = inventory, port
+        self._inventory, self._port, self._gate = inventory, port, gate
         self._fleet: Fleet | None = None
         self._until = self._now = 0.0
         self._made: _Made | None = None
@@ -107,6 +108,8 @@ class Board:
             return Answer(503, (f"{trouble}\n".encode(),)) if trouble else Answer(200, (b"ok\n",))
         if path == "/sd":
             return self._discovery(query)
+        if path == "/gate" and self._gate is not None:
+            return self._gate(query, small)
         return Answer(200, (_INDEX,)) if path == "/" else Answer(404, (b"no such page; see /\n",))
 
     def text(self) -> str:

@@ -36,7 +36,7 @@ from healthcheck.gate.snapshot import (
 SOURCE = "/etc/muster/gate.from"
 TIMEOUT_S = 10.0
 # A signature file ends so, and what it signs follows, where both travel as one.
-_END = b"-----END SSH SIGNATURE-----\n"
+_SIGNED = b"-----END SSH SIGNATURE-----\n"
 _MOST_KEYS = 16
 
 
@@ -67,10 +67,10 @@ def source_in(path: str = SOURCE) -> str | None:
 
 def parted(body: bytes) -> tuple[bytes, bytes]:
     """Document and signature of what travels as one."""
-    at = body.find(_END, 0, MOST_SIGNATURE)
+    at = body.find(_SIGNED, 0, MOST_SIGNATURE)
     if at < 0:
         raise Refused("what came is no signed snapshot")
-    return body[at + len(_END):], body[:at + len(_END)]
+    return body[at + len(_SIGNED):], body[:at + len(_SIGNED)]
 
 
 def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRUSTED) -> str:

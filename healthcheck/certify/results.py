@@ -1,0 +1,59 @@
+"""Which nodes a burn-in has shown to be fit, as what certificates are made of; and what hardware and boot that was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+from healthcheck.burnin.document import Burnin, document
+from healthcheck.burnin.documentread import load
+from healthcheck.burnin.judgement import Outcome
+from healthcheck.certify.certificate import Hardware, Passed
+from healthcheck.store.file import Store
+from healthcheck.store.hardware import newest_hardware
+
+
+def passed_in(burnin: Burnin, only: Collection[str] | None = None) -> tuple[list[Passed], dict[str, str]]:
+    """The nodes that passed, of these or of all, and of the others why they did not, in words."""
+    told = hashlib.sha256(json.dumps(document(burnin), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    kinds: dict[str, set[str]] = {}
+    for result in burnin.burnt.results:
+        for node in result.task.nodes:
+            kinds.setdefault(f"{result.task.stage.value} {node}", set()).add(result.task.kind.value)
+    passed, others = [], {}
+    for one in burnin.judgement.outcomes:
+        if only is not None and one.node not in only:
+            continue
+        if one.outcome is not Outcome.PASS or not all(stage.done for stage in one.stages):
+            others[one.node] = f"{one.outcome.value}: {one.why[0] if one.why else 'not all of its stages were done'}"
+            continue
+        what = tuple({"stage": stage.stage.value, "kinds": sorted(kinds.get(f"{stage.stage.value} {one.node}", ())), "outcome": "pass"}
+                     for stage in one.stages)
+        passed.append(Passed(one.node, burnin.length, int(burnin.ended), what, dict(one.figures), result=told))
+    return passed, others
+
+
+def load_passed(path: Path, only: Collection[str] | None = None) -> tuple[list[Passed], dict[str, str]]:
+    """As `passed_in`, of a file; raises ConfigError."""
+    return passed_in(load(path), only)
+
+
+def seen_of(store: Store, passed: list[Passed]) -> tuple[list[Passed], dict[str, Hardware], dict[str, str]]:
+    """What passed with the versions and the boot that the store knows of it, and the hardware; and of nodes without, why there is none.
+
+    The boot is the one in which it was when the burn-in ended, as far as sweeps tell. Raises StoreError.
+    """
+    known = newest_hardware(store)
+    ready, hardware, missing = [], {}, {}
+    for one in passed:
+        if one.node not in known or not known[one.node][1].hardware:
+            missing[one.node] = f"no look has read its hardware: muster check {one.node} --store"
+            continue
+        _, now = known[one.node]
+        boots = store.rows("SELECT boot FROM boot JOIN node ON node.id = boot.node WHERE name = ? AND began <= ? "
+                           "ORDER BY began DESC LIMIT 1", one.node, one.at)
+        ready.append(Passed(**{**vars(one), "versions": {**now.versions, **one.versions}, "boot": boots[0][0] if boots else now.boot}))
+        hardware[one.node] = now.hardware
+    return ready, hardware, missing

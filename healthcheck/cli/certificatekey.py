@@ -1,0 +1,107 @@
+"""`muster certificate key`: the keys that sign certificates and snapshots; the private ones stay on the head and are never shown."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+
+import click
+
+from inventory.cli.chosen import who
+from inventory.errors import UsageError
+from inventory.text import clean
+
+_STATE = click.option("--state", metavar="DIR", help="Where the keys are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+
+
+@click.group()
+def key() -> None:
+    """The keys that sign certificates and the gate's snapshot: one signs, and all that are not retired are trusted.
+
+    To have another one take over, in this order, each step once nodes have the snapshot of the step before:
+
+    \b
+    muster certificate key new          and muster gate publish: the old key signs that the new one is to be trusted
+    muster certificate key use key2     and muster gate publish: the new one signs
+    muster certificate key retire key1  and muster gate publish: the old one is trusted no more
+
+    A key that is stolen is retired at once, and the new one brought to nodes over SSH: muster gate push NODES --trust.
+    """
+
+
+@key.command(short_help="Make a key.")
+@click.option("--cluster", metavar="NAME", help="What the cluster is called in what is signed; with the first key. [made up]")
+@_STATE
+def new(cluster: str | None, state: str | None) -> None:
+    """Make an ed25519 key in the state folder, mode 0600. The first one signs at once; a later one is announced, and signs by `use`.
+
+    \b
+    muster certificate key new --cluster alpha
+    """
+    from healthcheck.certify.keys import load_keys, new_key
+    from inventory.locate import state_dir
+
+    if cluster is not None and (not 1 <= len(cluster) <= 60 or not all(part.isalnum() for part in cluster.replace("-", "").split("."))
+                                or not cluster.isascii()):
+        raise UsageError("--cluster: expected a name of letters, digits, - and ., at most 60")
+    folder = state_dir(state)
+    made = new_key(folder, cluster, who(), time.time())
+    keys = load_keys(folder)
+    click.echo(f"{made.id} of {keys.cluster}: {made.public.fingerprint}")
+    click.echo("it signs from now on; next: muster gate publish; muster gate push NODES --trust" if keys.signing == made.id else
+               f"{keys.signing} signs on; next: muster gate publish, and once nodes have fetched it: muster certificate key use {made.id}")
+
+
+@key.command(short_help="Have a key sign from now on.")
+@click.argument("name")
+@_STATE
+def use(name: str, state: str | None) -> None:
+    """Have this key sign from now on, once nodes have a snapshot that announces it; the one before stays trusted until it is retired."""
+    from healthcheck.certify.keys import use_key
+    from healthcheck.certify.manifest import sign_again
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    made = use_key(folder, name)
+    sign_again(folder, time.time())
+    click.echo(f"{made.id} signs from now on: {made.public.fingerprint}; next: muster gate publish")
+
+
+@key.command(short_help="End the trust in a key.")
+@click.argument("name")
+@_STATE
+def retire(name: str, state: str | None) -> None:
+    """End the trust in this key, and take its private part away; nodes follow with the next snapshot that they fetch."""
+    from healthcheck.certify.keys import retire_key
+    from healthcheck.certify.manifest import sign_again
+    from inventory.locate import state_dir
+
+    folder = state_dir(state)
+    sign_again(folder, time.time())
+    made = retire_key(folder, name, time.time())
+    click.echo(f"{made.id} is trusted no more: {made.public.fingerprint}; next: muster gate publish")
+
+
+@key.command(short_help="List the keys, or print what trusts them.")
+@click.option("--trusted", is_flag=True, help="Print the lines for /etc/muster/gate.pub, and for ssh-keygen -Y verify -f.")
+@_STATE
+def show(trusted: bool, state: str | None) -> None:
+    """List the keys: which signs, and which are trusted. Only public parts are ever printed.
+
+    \b
+    muster certificate key show --trusted > gate.pub
+    """
+    from healthcheck.certify.keys import allowed_signers, load_keys
+    from inventory.locate import state_dir
+
+    keys = load_keys(state_dir(state))
+    if trusted:
+        click.echo(allowed_signers(keys), nl=False)
+        return
+    for one in keys.keys:
+        how = "signs" if one.id == keys.signing else "trusted" if one.retired is None else f"retired {_day(one.retired)}"
+        click.echo(f"{one.id}  {how}  {one.public.fingerprint}  made {_day(one.made)} by {clean(one.who, 60)}")
+
+
+def _day(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%d")

@@ -1,0 +1,103 @@
+"""`muster gate publish` on the head, and `muster gate fetch` on a node: the snapshot is made and signed, and kept."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from inventory.cli.span import span
+from inventory.errors import CertificateError, MusterError, UsageError
+
+
+@click.command(short_help="Make and sign the snapshot, on the head.")
+@click.option("--to", "shared", metavar="DIR", multiple=True, type=click.Path(path_type=Path),
+              help="A folder that nodes see, too; more than one may be named.")
+@click.option("--every", metavar="SPAN", callback=span(1, 86400), help="Again and again, until interrupted.")
+@click.option("--rules", metavar="DIR", help="Site rules, among them gate.yaml and certificate.yaml.")
+@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
+@click.option("--state", metavar="DIR", help="Where store, keys and certificates are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def publish(shared: tuple[Path, ...], every: float | None, rules: str | None, inventory: str | None, state: str | None) -> int:
+    """Sign what the head knows of each node (state, lifecycle, cordons, certificate, groups, leaf, NVLink domain) and the gate's policy.
+
+    Nodes get it by one of three ways: from the exporter (/gate), from a folder that they see (--to), or pushed (muster gate push).
+    What goes wrong leaves the snapshot before in its place.
+
+    \b
+    muster gate publish
+    muster gate publish --every 1m --to /shared/muster/gate
+    ssh-keygen -Y verify -f gate.pub -I muster -n muster-gate -s gate.json.sig < gate.json
+
+    Exit: 0 done, 2 it could not be made.
+    """
+    while True:
+        try:
+            click.echo(_published(shared, rules, inventory, state))
+        except MusterError as error:
+            if every is None:
+                raise
+            click.echo(f"muster: {error}; trying again in {every:g} s", err=True)
+        if every is None:
+            return 0
+        time.sleep(every)
+
+
+def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | None, state: str | None) -> str:
+    from healthcheck.certify.keys import load_keys
+    from healthcheck.certify.manifest import load_manifest
+    from healthcheck.certify.policyload import load_certificate_policy
+    from healthcheck.gate.entries import entries
+    from healthcheck.gate.policyload import load_gate_policy
+    from healthcheck.gate.publish import publish as signed
+    from healthcheck.rulesfolder import folders
+    from healthcheck.store.file import opened
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory, state_dir
+
+    path = find_inventory(inventory)
+    if path is None:
+        raise UsageError("the snapshot is of the nodes of an inventory, and none was found: --inventory FILE")
+    folder = state_dir(state)
+    found, now = load_inventory(path), time.time()
+    policy, asked = load_gate_policy(folders(rules)), load_certificate_policy(folders(rules))
+    manifest = load_manifest(folder, load_keys(folder))
+    with opened(folder, make=True) as store:
+        nodes = entries(store, found, manifest, asked, now)
+    made = signed(folder, nodes, policy.document(), now, shared)
+    well = sum(entry["certificate"] is not None and entry["certificate"]["kind"] == "ok" for entry in nodes.values())
+    return f"snapshot {made.serial} of {manifest.cluster}: {len(nodes)} nodes, {well} certified, {len(made.data)} bytes, {made.key}"
+
+
+@click.command(short_help="Get the newest snapshot and keep it, on a node.")
+@click.argument("source", required=False)
+@click.option("--folder", metavar="DIR", help="Where it is kept. Default: MUSTER_GATE, /var/lib/muster/gate.")
+@click.option("--keys", metavar="FILE", help="Trusted keys. Default: MUSTER_GATE_KEYS, /etc/muster/gate.pub.")
+def fetch(source: str | None, folder: str | None, keys: str | None) -> int:
+    """Get the snapshot from SOURCE, a folder or the URL of the head's exporter, and keep it if it is signed, of this cluster and newer.
+
+    An installed agent does so after each of its looks, from where /etc/muster/gate.from says (muster gate push NODES --from SOURCE).
+
+    \b
+    muster gate fetch
+    muster gate fetch http://head:9847/gate
+    muster gate fetch /shared/muster/gate
+
+    Exit: 0 the newest is kept, 2 it is not, and what was kept before stays.
+    """
+    from healthcheck.gate import locate
+    from healthcheck.gate.fetch import SOURCE, source_in
+    from healthcheck.gate.fetch import fetch as fetched
+    from healthcheck.gate.snapshot import Refused
+
+    found = source or source_in()
+    if found is None:
+        raise UsageError(f"where from: muster gate fetch SOURCE, or a line in {SOURCE}")
+    at = locate.folder(folder)
+    try:
+        click.echo(fetched(found, at, locate.trusted(keys)))
+    except Refused as error:
+        raise CertificateError(str(error)) from None
+    except OSError as error:
+        raise CertificateError(f"{error.filename or at}: {error.strerror or error}") from None
+    return 0

@@ -1,0 +1,42 @@
+"""Serves nodes the snapshot of the gate at /gate: signature and document as one, or that there is nothing newer."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from healthcheck.certify.pair import CURRENT, NoPair, read_pair
+from healthcheck.exporter.board import Answer
+from healthcheck.gate.snapshot import NAME
+
+
+class GatePage:
+    """Answers from the folder that `muster gate publish` writes; it is not verified here, since whoever fetches it does that."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._held = ("", b"", b"")     # number, plain, compressed
+
+    def answer(self, query: str, small: bool) -> Answer:
+        """What a GET of /gate?after=SERIAL gets: 304 where the newest is no later than that."""
+        try:
+            serial = (self._folder / CURRENT).readlink().name
+        except OSError:
+            return Answer(404, (b"no snapshot yet: muster gate publish, on the head\n",))
+        after = parse_qs(query).get("after", ["0"])[-1]
+        if serial.isdigit() and after.isascii() and after.isdigit() and len(after) < 20 and int(after) >= int(serial):
+            return Answer(304, ())
+        with self._lock:
+            if self._held[0] != serial:
+                try:
+                    data, signature = read_pair(str(self._folder), NAME)
+                except NoPair as error:
+                    return Answer(503, (f"{error}\n".encode("utf-8", "replace"),))
+                plain = signature + data
+                packed = zlib.compressobj(6, zlib.DEFLATED, 31)
+                self._held = (serial, plain, packed.compress(plain) + packed.flush())
+            _, plain, compressed = self._held
+        return Answer(200, (compressed if small else plain,), "application/octet-stream", gzipped=small)

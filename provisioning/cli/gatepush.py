@@ -1,0 +1,71 @@
+"""`muster gate push`: has nodes trust the head's keys, tells them where to fetch from, and brings them the snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.span import span
+from inventory.errors import CertificateError, UsageError
+
+if TYPE_CHECKING:
+    from inventory.model import Node
+
+
+@click.command(short_help="Bring nodes the snapshot, and what lets them trust it.")
+@click.argument("nodes")
+@click.option("--trust", is_flag=True, help="Have them trust the head's keys, and no others: once, and after a key was stolen.")
+@click.option("--from", "source", metavar="SOURCE", help="Where their agents fetch from: the URL of the exporter's /gate, or a folder.")
+@click.option("--no-snapshot", is_flag=True, help="Only what --trust and --from say.")
+@click.option("--become", is_flag=True, help="Go through sudo, whatever the inventory says.")
+@click.option("--fanout", metavar="N", type=click.IntRange(1, 1024), default=64, show_default=True, help="Nodes at a time.")
+@click.option("--timeout", metavar="SPAN", callback=span(1, 86400), help="For all of it. [2m a node]")
+@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
+@click.option("--state", metavar="DIR", help="Where keys and snapshot are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def push(
+    nodes: str, trust: bool, source: str | None, no_snapshot: bool, become: bool, fanout: int, timeout: float | None, inventory: str | None,
+    state: str | None,
+) -> int:
+    """Bring NODES the newest snapshot over the connection that `muster check` uses, as root; each verifies it before it keeps it.
+
+    \b
+    muster gate push @train --trust --from http://head:9847/gate
+    muster gate push gpu007
+
+    Exit: 0 all of them have it, 1 some have not, 2 usage.
+    """
+    from healthcheck.certify.keys import NAMESPACES, load_keys
+    from healthcheck.certify.pair import NoPair, read_pair
+    from healthcheck.cli.check import choose
+    from healthcheck.gate.publish import OURS
+    from healthcheck.gate.snapshot import NAME
+    from healthcheck.ruleset import load_ruleset
+    from healthcheck.rulesfolder import folders
+    from inventory.locate import state_dir
+    from inventory.model import Privilege
+    from inventory.transport.remote import RemoteTransport
+    from provisioning.agent.install import bounds
+    from provisioning.gate.push import push as pushed
+
+    if source is not None and (not source.startswith(("http://", "https://", "/")) or not source.isprintable() or " " in source):
+        raise UsageError(f"--from {ascii(source)[:80]}: expected http://HOST:PORT/gate, https://..., or the absolute path of a folder")
+    if no_snapshot and not (trust or source):
+        raise UsageError("--no-snapshot leaves nothing to do: add --trust, or --from SOURCE")
+    folder = state_dir(state)
+    keys = load_keys(folder)
+    try:
+        pair = None if no_snapshot else read_pair(str(folder / OURS), NAME)
+    except NoPair as error:
+        raise CertificateError(f"{error}; muster gate publish") from None
+    chosen: list[Node] = list(choose(nodes, inventory, False, False, load_ruleset(folders(None))))
+    if become:
+        chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
+    lines = "".join(key.public.line(NAMESPACES[:1]) for key in keys.trusted)
+    well = True
+    for one in pushed(chosen, RemoteTransport(), bounds(len(chosen), timeout, fanout), keys=lines if trust else None,
+                      source=f"{source}\n" if source else None, snapshot=pair):
+        well = well and one.ok
+        click.echo(f"{one.node}: {'' if one.ok else 'NOT done: '}{one.said}")
+    return int(not well)

@@ -1,0 +1,1 @@
+"""Has nodes trust the head's keys and keep its snapshot, over the usual transport."""

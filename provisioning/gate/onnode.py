@@ -1,0 +1,46 @@
+"""What runs on a node: it trusts the keys that came over the transport, is told where to fetch from, and keeps the snapshot. Python 3.8."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import zlib
+from typing import BinaryIO
+
+from healthcheck.certify.pair import replace_synced
+from healthcheck.gate.fetch import SOURCE, keep
+from healthcheck.gate.snapshot import FOLDER, TRUSTED, Refused
+
+
+def do_push(asked: dict[str, str | None]) -> str:
+    """Does it, and says in words what became of it; raises Refused, OSError."""
+    root = asked["root"] or ""
+    said = []
+    os.makedirs(root + os.path.dirname(TRUSTED), 0o755, exist_ok=True)
+    # That we may write here as root is what a node's trust in a key rests on.
+    for path, text in ((TRUSTED, asked["keys"]), (SOURCE, asked["source"])):
+        if text:
+            replace_synced(root + path, text.encode(), 0o644)
+            said.append(path)
+    if asked["data"] is not None and asked["signature"] is not None:
+        said.append(keep(asked["data"].encode(), asked["signature"].encode(), root + FOLDER, root + TRUSTED))
+    return ", ".join(said) or "nothing to do"
+
+
+def main(nonce: str, asked: bytes, source: BinaryIO) -> None:
+    """Does what is asked, and answers in one frame."""
+    os.umask(0o022)
+    try:
+        document = json.loads(asked)
+        if os.geteuid() and not document["root"]:
+            raise Refused("this needs root here: log in as root, or go through sudo with --become or `privilege: become` in the inventory")
+        ok, said = True, do_push(document)
+    except (Refused, OSError) as error:
+        ok, said = False, str(error)
+    body = zlib.compress(json.dumps({"ok": ok, "said": said}).encode())
+    sys.stdout.write(f"muster:{nonce}:frame {len(body)} {hashlib.sha256(body).hexdigest()}\n")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(body)
+    sys.stdout.buffer.flush()
