@@ -20,7 +20,7 @@ _SLURM = """\
 # 2. On the nodes, if each is to be asked once more as a job arrives: the same file, and in slurm.conf:
 #
 #        Prolog=/etc/slurm/muster-gate
-#        PrologFlags=Alloc
+#        PrologFlags=Alloc,DeferBatch       (or a job starts on the first of its nodes that opens)
 #
 # A Prolog that fails makes Slurm drain the node, with the reason "Prolog error", and hold the job; a PrologSlurmctld that fails makes it
 # start the job over and over. So this one ends with 0: a job that may not start is requeued and held, its comment says why, and
