@@ -72,9 +72,12 @@ def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Lea
     floor = rounded(max(0.0, min(LEAST_RATIO * middle, middle + LEAST_Z * SIGMA * deviation)))
     made = Learned(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
     found = rules.value(setting)
-    if found is None or floor >= rules.warn_share * found[0]:
+    if found is None:
         return made
     published, entry = found
+    # Where even sound machines are not expected to hold what is published, that is no reason to warn.
+    if floor >= min(rules.warn_share, entry.share or 1) * published:
+        return made
     return replace(made, warning=f"{floor / published:.0%} of the {published:g} that {entry.id} gives ({entry.source}): is this site well?")
 
 

@@ -61,8 +61,9 @@ def died(seat: Seat, end: End = End.SIGNAL, **more: Any) -> Report:
 
 
 def collective(busbw: float, *, ranks: int, size: int = 8 * GIB, p99: float = 1.02, compute: float = 0.002) -> dict[str, float]:
-    """The figures of a rank of an all-reduce that reached this bandwidth."""
-    seconds = 2 * (ranks - 1) / ranks * size / busbw / 1e9
+    """The figures of a rank of an all-reduce that reached this bandwidth; one rank alone has none."""
+    seconds = 2 * (ranks - 1) / ranks * size / busbw / 1e9 if ranks > 1 else 0.001
+    busbw = busbw if ranks > 1 else 0.0
     return {"busbw_gb_s": busbw, "algbw_gb_s": size / seconds / 1e9, "size_bytes": size, "seconds_p50": seconds,
             "seconds_p99": p99 * seconds, "seconds_max": p99 * seconds, "compute_p50": compute, "iterations": 50}
 

@@ -1,0 +1,309 @@
+"""Judging: of made-up burn-ins the guilty is named, nothing innocent is, and what was not measured is never a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.counters import Counter
+from healthcheck.burnin.floors import Floors, Learned
+from healthcheck.burnin.judge import judge
+from healthcheck.burnin.judgement import Judgement, Outcome
+from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Seat, Stage, TaskResult
+from healthcheck.burnin.published import BUSBW, GIB, Setting
+from tests.healthcheck.burnin.made import (
+    ASKED,
+    FLOORS,
+    GLOO,
+    H100,
+    PAIRED,
+    RULES,
+    burnt,
+    changed,
+    collective,
+    died,
+    pair,
+    place,
+    places,
+    result,
+    sound,
+    task,
+)
+
+EIGHT = places(8)
+
+
+def judged(results: Sequence[TaskResult], there: Sequence[Place] = EIGHT, floors: Floors = FLOORS, **more: Any) -> Judgement:
+    return judge(burnt(there, results, **more), floors)
+
+
+def accused(of: Judgement) -> dict[str, str]:
+    return {one.name: one.fault for one in of.accusations}
+
+
+def outcome(of: Judgement, node: str) -> Outcome:
+    return next(one.outcome for one in of.outcomes if one.node == node)
+
+
+def why(of: Judgement, node: str) -> str:
+    return "; ".join(next(one.why for one in of.outcomes if one.node == node))
+
+
+def counted(of: Judgement) -> dict[Outcome, int]:
+    return {kind: sum(one.outcome is kind for one in of.outcomes) for kind in Outcome if any(one.outcome is kind for one in of.outcomes)}
+
+
+def test_sound_machines_pass_and_nobody_is_accused() -> None:
+    of = judged(sound(EIGHT))
+    assert of.verdict is Outcome.PASS and not of.accusations and counted(of) == {Outcome.PASS: 8}
+    assert all(stage.done for one in of.outcomes for stage in one.stages)
+
+
+def test_nothing_measured_is_no_pass() -> None:
+    assert judged([]).verdict is Outcome.UNKNOWN and "node: not run" in why(judged([]), "gpu001")
+    assert judge(burnt((), []), FLOORS).verdict is Outcome.UNKNOWN
+    # Nor is it where nothing was asked for.
+    assert judged(sound(EIGHT), asked=()).verdict is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_kind_of_work_that_was_not_run_leaves_the_nodes_unknown(kind: Kind) -> None:
+    of = judged([one for one in sound(EIGHT) if one.task.stage is not Stage.NODE or one.task.kind is not kind])
+    assert counted(of) == {Outcome.UNKNOWN: 8} and f"node: {kind.value} was not run" in why(of, "gpu003")
+
+
+def test_a_stage_that_was_called_off_says_why() -> None:
+    of = judged([one for one in sound(EIGHT) if one.task.stage is not Stage.ALL], missing={Stage.ALL: "two nodes had failed"})
+    assert counted(of) == {Outcome.UNKNOWN: 8} and why(of, "gpu001") == "all: not run: two nodes had failed"
+
+
+def test_a_node_with_fewer_gpus_measured_than_it_has_is_unknown() -> None:
+    seven = result(task("node-random-gpu003", Stage.NODE, Kind.RANDOM, ["gpu003"], gpus=7), {})
+    of = judged([seven if one.task.id == seven.task.id else one for one in sound(EIGHT)])
+    assert counted(of) == {Outcome.PASS: 7, Outcome.UNKNOWN: 1} and "measured on 7 of 8 GPUs" in why(of, "gpu003")
+
+
+def test_a_rank_that_is_done_without_a_figure_has_measured_nothing() -> None:
+    of = judged(changed(sound(EIGHT), "node-known-gpu003", "gpu003:2", figures={"verified": 0}))
+    assert outcome(of, "gpu003") is Outcome.UNKNOWN and "known was measured on 7 of 8 GPUs" in why(of, "gpu003")
+
+
+def test_memory_that_was_not_gone_over_is_not_measured() -> None:
+    of = judged(changed(sound(EIGHT), "node-memory-gpu003", "gpu003:2", figures={"memory_share": 0.5}))
+    assert outcome(of, "gpu003") is Outcome.UNKNOWN and "50% of the memory of gpu003:2 was tested" in why(of, "gpu003")
+
+
+def test_more_than_the_data_sheet_allows_is_not_believed() -> None:
+    of = judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:2", figures={"tflops_bf16": 5000}))
+    assert not of.accusations and counted(of) == {Outcome.PASS: 7, Outcome.UNKNOWN: 1} and "data sheet" in why(of, "gpu003")
+
+
+def test_a_slow_gpu_is_named_with_what_its_clock_says() -> None:
+    of = judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:5",
+                        figures={"tflops_bf16": 600.0, "tflops_fp8": 1050, "clock_mhz": 1400, "throttle_bits": float(0x80 | 0x08)}))
+    (one,) = of.accusations
+    assert (one.object, one.name, one.fault) == (Object.GPU, "gpu003:5", faults.SLOW) and one.tests_for == ("node-rate-gpu003",)
+    assert "83% of the median of 64 equals" in one.why
+    assert "cause: SM clock 1400 MHz, equals 1755" in one.why and "hardware power brake" in one.why
+    assert counted(of) == {Outcome.PASS: 7, Outcome.FAIL: 1}
+
+
+def test_eight_per_cent_in_a_node_of_eight_gpus_are_seen_where_three_sigma_cannot_fire() -> None:
+    there = places(1)
+    of = judged(changed(sound(there, pairs=False), "node-rate-gpu001", "gpu001:5", figures={"tflops_bf16": 660.0}), there, asked=ASKED)
+    assert accused(of) == {"gpu001:5": faults.SLOW}
+
+
+def test_less_than_three_per_cent_are_nobodys_fault() -> None:
+    assert not judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:5", figures={"tflops_bf16": 701.0})).accusations
+
+
+def test_where_most_are_slow_the_floor_tells() -> None:
+    results = sound(EIGHT)
+    for node in range(1, 7):
+        results = changed(results, f"node-allreduce-gpu00{node}", "*", figures={BUSBW: 365.0})
+    of = judged(results)
+    assert accused(of) == {f"gpu00{node}": faults.SLOW for node in range(1, 7)} and "floor 437.9" in of.accusations[0].why
+
+
+def test_a_learned_floor_is_what_counts() -> None:
+    ours = Learned(Setting(BUSBW, "node", H100, 8, 1, 0, 0, 8 * GIB, "auto"), (1, 1), 480, 1, 64, 471.5, by="J. Doe")
+    of = judged(sound(EIGHT), floors=Floors(RULES, (ours,)))
+    assert of.accusations and all("learned" in one.why and "J. Doe" in one.why for one in of.accusations)
+
+
+def test_without_a_floor_it_is_said_that_equals_alone_judged() -> None:
+    other = {"device": "NVIDIA L40S"}
+    results = [replace(one, reports=tuple(replace(report, facts={**report.facts, **other}) for report in one.reports)) for one in sound(EIGHT)]
+    of = judged(results)
+    assert "tflops_bf16 in node: no floor was learned or published for it, judged by equals alone" in of.remarks
+    assert not any("busbw" in one and "leaf-pairs" in one for one in of.remarks)   # what its NICs allow is known
+    assert accused(judged(changed(results, "node-rate-gpu003", "gpu003:5", figures={"tflops_bf16": 600.0}))) == {"gpu003:5": faults.SLOW}
+
+
+def test_boards_under_another_power_limit_are_no_equals() -> None:
+    results = sound(EIGHT)
+    for node in ("gpu001", "gpu002"):
+        results = changed(results, f"node-rate-{node}", "*", figures={"tflops_bf16": 600.0, "tflops_fp8": 1000.0}, facts={"power_limit_w": "500"})
+    assert not judged(results).accusations
+
+
+def test_a_slow_rail_is_named_as_a_rail() -> None:
+    rails = []
+    for node in EIGHT:
+        for rail in range(2):
+            rate = 20.0 if (node.node, rail) == ("gpu004", 1) else 47.0
+            rails.append(result(task(f"rail-{rail}-{node.node}", Stage.RAIL, Kind.ALLREDUCE, [node.node], gpus=2, rail=rail),
+                                collective(rate, ranks=2, size=GIB)))
+    of = judged([*sound(EIGHT), *rails])
+    (one,) = of.accusations
+    assert (one.object, one.name, one.fault) == (Object.RAIL, "gpu004/rail1", faults.SLOW_LINK)
+    assert counted(of) == {Outcome.PASS: 7, Outcome.FAIL: 1}
+
+
+def test_a_pair_below_the_floor_keeps_both_nodes_from_passing_and_accuses_neither() -> None:
+    of = judged(changed(sound(EIGHT), "leaf1-gpu003-gpu004", "*", figures={BUSBW: 180.0}))
+    (one,) = of.accusations
+    assert (one.object, one.name) == (Object.PAIR, "gpu003 - gpu004")
+    assert counted(of) == {Outcome.PASS: 6, Outcome.UNKNOWN: 2} and "which of them is not known" in why(of, "gpu003")
+    assert of.verdict is Outcome.FAIL
+
+
+def test_a_node_that_isolation_named_answers_for_its_pairs() -> None:
+    found = (Accusation(Object.NODE, "gpu003", faults.SLOW_LINK, "slow with two partners", ("leaf1-gpu003-gpu004", "leaf2-gpu002-gpu003")),)
+    results = changed(changed(sound(EIGHT), "leaf1-gpu003-gpu004", "*", figures={BUSBW: 180.0}), "leaf2-gpu002-gpu003", "*", figures={BUSBW: 180.0})
+    of = judged(results, found=found)
+    assert accused(of) == {"gpu003": faults.SLOW_LINK} and counted(of) == {Outcome.PASS: 7, Outcome.FAIL: 1}
+
+
+def test_all_together_below_the_floor_is_unexplained_and_nobody_passes() -> None:
+    of = judged(changed(sound(EIGHT), "all-1", "*", figures={BUSBW: 300.0}))
+    (one,) = of.accusations
+    assert one.object is Object.UNEXPLAINED and counted(of) == {Outcome.UNKNOWN: 8} and of.verdict is Outcome.FAIL
+
+
+def test_a_leaf_that_is_accused_keeps_what_is_behind_it_from_passing() -> None:
+    there = places(8, per_leaf=4)
+    of = judged(sound(there), there, found=(Accusation(Object.LEAF, "leaf02", faults.SLOW_LINK, "slow to two leaves", ("x",)),))
+    assert counted(of) == {Outcome.PASS: 4, Outcome.UNKNOWN: 4} and "behind leaf02" in why(of, "gpu005")
+
+
+def test_who_died_is_accused_and_the_partner_that_was_measured_in_another_round_passes() -> None:
+    dead = Accusation(Object.GPU, "gpu003:1", faults.DEAD, "signal 9", ("leaf1-gpu003-gpu004",))
+    results = [one for one in sound(EIGHT) if "gpu003" not in one.task.nodes or one.task.stage is Stage.NODE]
+    gone = pair("leaf1-gpu003-gpu004", "gpu003", "gpu004")
+    results.append(result(gone, collective(370, ranks=16), change={"gpu003:1": died(Seat("gpu003", 1))}, accusations=(dead,)))
+    results.append(result(task("all-2", Stage.ALL, Kind.ALLREDUCE, [at.node for at in EIGHT if at.node != "gpu003"]), collective(385, ranks=56)))
+    of = judged(results)
+    assert accused(of) == {"gpu003:1": faults.DEAD} and counted(of) == {Outcome.PASS: 7, Outcome.FAIL: 1}
+
+
+def test_a_task_that_was_not_whole_and_for_which_nobody_is_named_is_unexplained() -> None:
+    of = judged(changed(sound(EIGHT), "leaf1-gpu003-gpu004", "gpu003:1", end=End.RAISED))
+    (one,) = of.accusations
+    assert (one.object, one.name) == (Object.UNEXPLAINED, "leaf1-gpu003-gpu004")
+    assert {node.node for node in of.outcomes if node.outcome is not Outcome.PASS} == {"gpu003", "gpu004"}
+
+
+def test_a_gpu_that_is_wrong_by_itself_is_accused_whatever_it_does() -> None:
+    of = judged(changed(sound(EIGHT), "node-memory-gpu003", "gpu003:5", wrong_total=3))
+    assert accused(of) == {"gpu003:5": faults.WRONG_DATA} and "memory: 3 wrong elements" in of.accusations[0].why
+
+
+def test_wrong_data_that_nobody_is_named_for_is_unexplained_and_not_forgotten() -> None:
+    of = judged(changed(sound(EIGHT), "all-1", "gpu003:5", wrong_total=3))
+    (one,) = of.accusations
+    assert (one.object, one.fault) == (Object.UNEXPLAINED, faults.WRONG_DATA) and counted(of) == {Outcome.UNKNOWN: 8}
+
+
+def test_the_odd_one_among_equal_gpus_is_wrong() -> None:
+    of = judged(changed(sound(EIGHT), "node-random-gpu003", "gpu003:5", checksums={"random_bf16_4096": "ee:ff"}))
+    assert accused(of) == {"gpu003:5": faults.WRONG_DATA} and "differs from what 63 equals have" in of.accusations[0].why
+
+
+def test_another_driver_makes_another_product_and_is_no_fault() -> None:
+    results = changed(sound(EIGHT), "node-random-gpu003", "*", checksums={"random_bf16_4096": "ee:ff"}, facts={"driver": "580.1"})
+    assert not judged(results).accusations
+    # A known answer is the same on every chip.
+    assert accused(judged(changed(sound(EIGHT), "node-known-gpu003", "gpu003:0", checksums={"known_bf16_8192": "ee:ff"},
+                                  facts={"device": "NVIDIA A100-SXM4-80GB"}))) == {"gpu003:0": faults.WRONG_DATA}
+
+
+def test_two_against_two_is_unexplained() -> None:
+    there = (place("gpu001", gpus=4),)
+    results = sound(there, pairs=False)
+    for gpu in (0, 1):
+        results = changed(results, "node-random-gpu001", f"gpu001:{gpu}", checksums={"random_bf16_4096": "ee:ff"})
+    of = judged(results, there, asked=ASKED)
+    (one,) = of.accusations
+    assert one.object is Object.UNEXPLAINED and one.fault == faults.WRONG_DATA and outcome(of, "gpu001") is Outcome.UNKNOWN
+
+
+def test_a_tie_leaves_in_doubt_only_those_that_are_of_it() -> None:
+    # One task on all nodes, two of which have other GPUs, one board each of which computes something else.
+    there = (*places(6), *(place(f"old{number}", gpus=1) for number in (1, 2)))
+    of_all = task("random-all", Stage.NODE, Kind.RANDOM, [at.node for at in there], gpus=1)
+    whole = result(of_all, {}, checksums=lambda seat: {"r": {"old1": "b", "old2": "c"}.get(seat.node, "a")})
+    whole = replace(whole, reports=tuple(
+        replace(one, facts={**one.facts, "device": "NVIDIA V100"}) if one.seat.node.startswith("old") else one for one in whole.reports))
+    of = judged([whole], [replace(at, gpus=1) for at in there], asked=((Stage.NODE, Kind.RANDOM),))
+    assert counted(of) == {Outcome.PASS: 6, Outcome.UNKNOWN: 2} and "unexplained" in why(of, "old1")
+
+
+def test_one_gpu_alone_has_nothing_to_be_compared_with_and_that_is_said() -> None:
+    there = (place("gpu001", gpus=1),)
+    of = judged(sound(there, pairs=False), there, asked=[each for each in ASKED if each[1] is not Kind.ALLREDUCE])
+    assert of.verdict is Outcome.PASS and any("had no equal to be compared with" in one for one in of.remarks)
+    assert any("there are no equals: not judged" in one for one in of.remarks)
+
+
+def test_jitter_is_accused_where_it_shows() -> None:
+    of = judged(changed(sound(EIGHT), "node-allreduce-gpu003", "*", figures={"seconds_p99": 1.0}))
+    assert accused(of) == {"gpu003": faults.JITTER} and "times the median, allowed 1.5" in of.accusations[0].why
+
+
+def test_on_cpus_jitter_is_not_judged_and_that_is_said() -> None:
+    of = judged(changed(sound(EIGHT, facts=GLOO), "node-allreduce-gpu003", "*", figures={"seconds_p99": 1.0}))
+    assert not of.accusations and "jitter of gloo is not judged" in of.remarks
+
+
+@pytest.mark.parametrize(("subject", "name", "before", "after", "expected"), [
+    ("gpu5", "ecc_uncorrected", 0, 1, "gpu003:5"), ("rail2", "link_error_recovery", 7, 9, "gpu003/rail2"), ("nvswitch", "link_downed", 0, 1, "gpu003"),
+    ("gpu5", "pcie_replays", 0, 100, None), ("gpu5", "ecc_uncorrected", 4, 4, None), ("rail2", "symbol_error", 0, 10**6, None),
+])
+def test_a_counter_that_rose_too_far_accuses_its_part(subject: str, name: str, before: int, after: int, expected: str | None) -> None:
+    of = judged(sound(EIGHT), counters=(Counter("gpu003", subject, name, before, after, 3600),))
+    assert accused(of) == ({expected: faults.COUNTED} if expected else {})
+    assert outcome(of, "gpu003") is (Outcome.FAIL if expected else Outcome.PASS)
+
+
+def test_symbol_errors_count_on_links_that_have_none_by_nature() -> None:
+    from healthcheck.burnin.setting import Hardware
+
+    whole = burnt(EIGHT, sound(EIGHT), counters=(Counter("gpu003", "rail2", "symbol_error", 0, 10**6, 3600),))
+    slower = replace(whole, hardware={"hgx-h100": Hardware("H100", 200)})
+    assert "gpu003/rail2" in accused(judge(slower, FLOORS))
+
+
+@pytest.mark.parametrize(("before", "after", "said"), [(None, 3, "not read before"), (3, None, "not read after"), (9, 3, "went back from 9 to 3")])
+def test_a_counter_that_says_nothing_is_unknown(before: int | None, after: int | None, said: str) -> None:
+    of = judged(sound(EIGHT), counters=(Counter("gpu003", "gpu5", "ecc_uncorrected", before, after),))
+    assert not of.accusations and outcome(of, "gpu003") is Outcome.UNKNOWN and said in why(of, "gpu003")
+
+
+def test_a_counter_that_nobody_has_a_limit_for_is_told_of() -> None:
+    of = judged(sound(EIGHT), counters=(Counter("gpu003", "gpu5", "bananas", 0, 9),))
+    assert of.verdict is Outcome.PASS and any("bananas" in one for one in of.remarks)
+
+
+def test_isolation_and_watching_are_heard_as_they_are() -> None:
+    assert PAIRED[-1] == (Stage.ALL, Kind.ALLREDUCE)
+    late = Accusation(Object.GPU, "gpu003:1", faults.SLOW_COMPUTE, "the others wait", ("all-1",))
+    results = [replace(one, accusations=(late,)) if one.task.id == "all-1" else one for one in sound(EIGHT)]
+    of = judged(changed(results, "all-1", "*", figures={BUSBW: 300.0}))
+    # The bandwidth of all is explained by who was late.
+    assert accused(of) == {"gpu003:1": faults.SLOW_COMPUTE} and counted(of) == {Outcome.PASS: 7, Outcome.FAIL: 1}

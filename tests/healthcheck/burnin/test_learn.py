@@ -1,0 +1,96 @@
+"""Learning floors: from sound machines only, from enough of them, and no floor accuses whom equals would not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.burnin.document import kept, write
+from healthcheck.burnin.documentread import load
+from healthcheck.burnin.floors import Floors, approve, load_floors, read
+from healthcheck.burnin.floors import write as write_floors
+from healthcheck.burnin.judge import judge
+from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.learn import learn
+from healthcheck.burnin.published import BUSBW
+from healthcheck.rulesfolder import packaged
+from inventory.errors import UsageError
+from tests.healthcheck.burnin.made import RULES, burnin, burnt, changed, places, sound
+
+EIGHT = places(8)
+
+
+def test_a_floor_is_proposed_for_each_setting_that_enough_nodes_have_shown() -> None:
+    learning = learn([burnin()], RULES, 1795316400.0)
+    by = {(one.setting.figure, one.setting.stage): one for one in learning.proposal.floors}
+    one = by[BUSBW, "node"]
+    assert (one.n, one.median) == (8, 472.708) and one.floor == pytest.approx(0.97 * one.median, rel=1e-5)
+    assert by["tflops_bf16", "node"].n == 64 and (BUSBW, "leaf-pairs") in by
+    assert not one.by and learning.proposal.runs == ("20261122T030000-1",) and learning.proposal.learned == "2026-11-22T03:00:00.000Z"
+
+
+def test_what_too_few_have_shown_is_left_out_and_said() -> None:
+    learning = learn([burnin()], RULES, 0)
+    assert [line for line in learning.left_out if "all" in line and "1 run of all nodes, wanted 3" in line]
+    three = learn([burnin(run=f"r{number}") for number in range(3)], RULES, 0)
+    assert any(one.setting.stage == "all" and one.n == 3 for one in three.proposal.floors) and not three.left_out
+
+
+def test_seven_nodes_are_too_few_for_anything() -> None:
+    seven = places(7)
+    with pytest.raises(UsageError, match=r"nothing can be learned from 1 burn-in yet: .* wanted \d"):
+        learn([burnin(seven, sound(seven))], RULES, 0)
+    with pytest.raises(UsageError, match="no burn-in is stored"):
+        learn([], RULES, 0)
+
+
+def test_the_sick_do_not_become_the_norm() -> None:
+    nine = places(9)
+    sick = burnin(nine, changed(sound(nine), "node-rate-gpu003", "*", figures={"tflops_bf16": 300.0}))
+    floors = {one.setting.figure: one for one in learn([sick], RULES, 0).proposal.floors if one.setting.stage == "node"}
+    assert floors["tflops_bf16"].n == 64 and floors["tflops_bf16"].median > 719
+    assert floors["memory_gb_s"].n == 64     # nothing else of that node counts, either
+
+
+def test_where_values_scatter_the_floor_is_further_down() -> None:
+    results = sound(EIGHT)
+    for number in range(8):
+        results = changed(results, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 460.0 + 5 * number})
+    one = next(one for one in learn([burnin(EIGHT, results)], RULES, 0).proposal.floors if one.setting.stage == "node" and one.setting.figure == BUSBW)
+    assert one.median == 477.5 and one.mad == 10 and one.floor == pytest.approx(477.5 - 3.5 * 1.4826 * 10, rel=1e-4)
+
+
+def test_a_floor_far_below_what_is_published_warns() -> None:
+    results = sound(EIGHT)
+    for number in range(8):
+        results = changed(results, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 440.0 + number})
+    learning = learn([burnin(EIGHT, results)], RULES, 0)
+    (warning,) = learning.warnings
+    assert "of the 476 that h100-node gives" in warning and "is this site well?" in warning
+    assert not learn([burnin()], RULES, 0).warnings
+
+
+def test_from_a_stored_burn_in_to_a_floor_that_judges_the_next(tmp_path: Path) -> None:
+    write(tmp_path, burnin())
+    write(tmp_path, burnin(run="another"))
+    learning = learn([load(path) for path in kept(tmp_path)], RULES, 0)
+    proposed = tmp_path / "proposed.yaml"
+    write_floors(proposed, learning.proposal)
+    assert read(proposed) == learning.proposal
+    approve(proposed, tmp_path / "site", "J. Doe", "2026-11-22T04:00:00Z")
+    floors = load_floors([packaged(), tmp_path / "site"])
+    assert judge(burnt(EIGHT, sound(EIGHT)), floors).verdict is Outcome.PASS
+    # 95% of what this site is used to passes what is published, and not what was learned.
+    slower = sound(EIGHT)
+    for number in range(8):
+        slower = changed(slower, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 0.95 * 472})
+    assert judge(burnt(EIGHT, slower), Floors(RULES)).verdict is Outcome.PASS
+    assert len(judge(burnt(EIGHT, slower), floors).accusations) == 8
+
+
+def test_no_learned_floor_accuses_those_that_it_was_learned_from() -> None:
+    learning = learn([burnin()], RULES, 0)
+    approved = Floors(RULES, tuple(replace(one, by="J. Doe") for one in learning.proposal.floors))
+    assert judge(burnt(EIGHT, sound(EIGHT)), approved).verdict is Outcome.PASS

@@ -1,0 +1,66 @@
+"""Accusations as one list: each object once, parts before the whole, and nobody for what another one did."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.merged import merged
+from healthcheck.burnin.model import Accusation, Object
+from tests.healthcheck.burnin.made import places
+
+PLACES = {place.node: place for place in places(8, per_leaf=4)}
+
+
+def of(object_: Object, name: str, fault: str = faults.SLOW, tests: tuple[str, ...] = ("t",), against: tuple[str, ...] = ()) -> Accusation:
+    return Accusation(object_, name, fault, f"why {name} {fault}", tests, against)
+
+
+def test_the_same_object_is_accused_once_with_all_tests_and_the_graver_fault() -> None:
+    (one,) = merged([of(Object.GPU, "gpu001:0", faults.SLOW, ("a",), ("c", "b")), of(Object.GPU, "gpu001:0", faults.WRONG_DATA, ("b",))], PLACES)
+    assert one.fault == faults.WRONG_DATA and one.tests_for == ("b", "a") and one.tests_against == ("c",)
+    assert one.why == "why gpu001:0 wrong data; why gpu001:0 slow"
+
+
+def test_a_gpu_or_rail_outranks_its_node_and_takes_its_tests() -> None:
+    found = merged([of(Object.NODE, "gpu001", tests=("n",)), of(Object.GPU, "gpu001:3"), of(Object.NODE, "gpu002"), of(Object.RAIL, "gpu002/rail1")], PLACES)
+    assert {one.name for one in found} == {"gpu001:3", "gpu002/rail1"}
+    assert next(one for one in found if one.name == "gpu001:3").tests_for == ("t", "n")
+
+
+def test_a_node_that_went_away_is_told_beside_its_gpu() -> None:
+    assert len(merged([of(Object.NODE, "gpu001", faults.LOST), of(Object.GPU, "gpu001:3")], PLACES)) == 2
+
+
+def test_a_node_or_part_of_one_outranks_its_pairs_and_no_others() -> None:
+    pairs = [of(Object.PAIR, "gpu001 - gpu002"), of(Object.PAIR, "gpu003 - gpu004")]
+    for guilty in (of(Object.NODE, "gpu001"), of(Object.GPU, "gpu002:7"), of(Object.RAIL, "gpu002/rail0")):
+        assert {one.name for one in merged([guilty, *pairs], PLACES)} == {guilty.name, "gpu003 - gpu004"}
+
+
+def test_a_leaf_outranks_pairs_that_reach_behind_it() -> None:
+    found = merged([of(Object.LEAF, "leaf02"), of(Object.PAIR, "gpu001 - gpu005"), of(Object.PAIR, "gpu001 - gpu002")], PLACES)
+    assert {one.name for one in found} == {"leaf02", "gpu001 - gpu002"}
+
+
+def test_a_task_is_no_longer_unexplained_when_somebody_is_named_for_it() -> None:
+    open_ = of(Object.UNEXPLAINED, "all-1", tests=("all-1",))
+    assert merged([open_], PLACES) == (open_,)
+    assert [one.name for one in merged([open_, of(Object.GPU, "gpu001:0", tests=("all-1",))], PLACES)] == ["gpu001:0"]
+    assert len(merged([open_, of(Object.GPU, "gpu001:0", tests=("all-2",))], PLACES)) == 2
+
+
+def test_what_weighs_most_comes_first_and_the_unexplained_last() -> None:
+    found = merged([of(Object.UNEXPLAINED, "x", faults.WRONG_DATA), of(Object.NODE, "gpu002", faults.JITTER), of(Object.GPU, "gpu001:0", faults.WRONG_DATA),
+                    of(Object.NODE, "gpu003", faults.DEAD)], PLACES)
+    assert [one.name for one in found] == ["gpu001:0", "gpu003", "gpu002", "x"]
+
+
+@given(st.lists(st.builds(of, st.sampled_from(Object), st.sampled_from(["gpu001", "gpu001:1", "gpu001/rail2", "leaf01", "gpu001 - gpu002", "t"]),
+                          st.sampled_from(sorted(faults.MEANING)), st.tuples(st.sampled_from("abt")))))
+def test_merging_twice_changes_nothing_and_loses_not_everybody(given_: list[Accusation]) -> None:
+    once = merged(given_, PLACES)
+    assert {one.name for one in merged(once, PLACES)} == {one.name for one in once}
+    assert bool(once) == bool(given_)
+    assert len({(one.object, one.name) for one in once}) == len(once)
