@@ -1,7 +1,7 @@
 """A Python for burn-in whose "GPUs" have faults: `[python, badgpu.py, PLAN]` in place of `[python]`, with the unchanged worker in it.
 
-Without a GPU the lowest seam there is is PyTorch itself: what the worker calls (torch.mm, Tensor.copy_, torch.distributed.all_reduce, and
-torch.set_num_threads, by which a rank takes its CPU) is wrapped here, in the nursery, before it forks ranks. Everything else is real:
+Without a GPU the lowest seam there is is PyTorch itself: what the worker calls (torch.mm, Tensor.copy_ and fill_, torch.distributed.all_reduce,
+and torch.set_num_threads, by which a rank takes its CPU) is wrapped here, in the nursery, before it forks ranks. Everything else is real:
 processes, signals, gloo, the store. PLAN is a file, read by each rank as it begins, that holds a JSON list of faults:
 
     {"fault": "killed", "node": "n1", "gpu": 0, "iteration": 3}
@@ -31,7 +31,7 @@ FAULTS = {
     "receive": "one element of the sum is another once it has arrived",
     "buffer": "eight elements of what it sends, of whomever, are others in its own memory",
     "product": "one element of a product is another",
-    "stuck": "one bit of one word of memory is always 0",
+    "stuck": "one bit of one word of memory is 0 whatever value it is filled with",
 }
 
 
@@ -71,7 +71,7 @@ class Faults:
 def plant(torch: Any, faults: Faults) -> None:
     """Wraps what the worker calls."""
     take, mm, copy, reduce = torch.set_num_threads, torch.mm, torch.Tensor.copy_, torch.distributed.all_reduce
-    init = torch.distributed.init_process_group
+    init, fill = torch.distributed.init_process_group, torch.Tensor.fill_
 
     def set_num_threads(count: int) -> None:
         faults.load()
@@ -96,8 +96,11 @@ def plant(torch: Any, faults: Faults) -> None:
     def copy_(target: Any, source: Any, *words: Any, **named: Any) -> Any:
         if faults.together and source.numel() > 1 and faults.now("buffer"):
             source.view(-1)[torch.arange(8) * (source.numel() // 8) // 2 + torch.arange(8)] += 3
-        made = copy(target, source, *words, **named)
-        if not faults.together and target.dtype == torch.int64 and any(row["fault"] == "stuck" for row in faults.rows):
+        return copy(target, source, *words, **named)
+
+    def fill_(target: Any, value: Any) -> Any:
+        made = fill(target, value)
+        if not faults.together and target.numel() > 1234 and any(row["fault"] == "stuck" for row in faults.rows):
             target.view(-1)[1234] &= ~(1 << 7)
         return made
 
@@ -115,7 +118,7 @@ def plant(torch: Any, faults: Faults) -> None:
         faults.reduced += 1
         return made
 
-    torch.set_num_threads, torch.mm, torch.Tensor.copy_ = set_num_threads, product, copy_
+    torch.set_num_threads, torch.mm, torch.Tensor.copy_, torch.Tensor.fill_ = set_num_threads, product, copy_, fill_
     torch.distributed.all_reduce, torch.distributed.init_process_group = all_reduce, init_process_group
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-TILE = 4096     # elements at least, so that rows are long enough to be fast
+TILE = 4096     # elements, about: rows are long enough to be fast
+LEAST_ROWS = 2048       # where there is as much: what does not fill a row is left out, and that is then less than a thousandth
 FACTORS = 13    # a prime: rows that a collective's chunk sizes keep apart differ
 STEP = 1 << 26  # elements that are compared at a time, which bounds what a comparison takes in memory
 MOST_OWNERS = 16
@@ -22,7 +23,7 @@ class OwnerCoded:
         import torch
         self.torch: Any = torch
         self.world, self.rank, self.device, self.dtype = world, rank, device, dtype
-        self.tile = world * max(1, -(-min(TILE, elements) // world))
+        self.tile = world * max(1, min(TILE, elements // LEAST_ROWS) // world)
         self.rows = max(1, elements // self.tile)
         self.count = self.rows * self.tile
         self.column = torch.arange(self.tile, device=device)

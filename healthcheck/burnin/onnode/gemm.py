@@ -47,12 +47,13 @@ class Gemm:
 
 
 def checksum(torch: Any, result: Any) -> tuple[int, int]:
-    """Two sums over the bits of a result: of all, and weighted by row and column, so that changes that cancel in one show in the other."""
+    """Two sums over the bits of a result: of all, and weighted by place, so that changes that cancel in one show in the other."""
     bits = result.view(getattr(torch, WHOLE[result.element_size()]))
     total = weighted = 0
-    for dim in (0, 1):
+    # An element's weight is its row + 65537 x its column: none is another's up to that many rows.
+    for dim, step in ((1, 1), (0, 65537)):
         sums = bits.sum(dim=dim, dtype=torch.int64)
-        weighted += int((sums * torch.arange(1, len(sums) + 1, device=sums.device)).sum())
+        weighted += step * int((sums * torch.arange(1, len(sums) + 1, device=sums.device)).sum())
         total = int(sums.sum())
     return total & MASK, weighted & MASK
 

@@ -7,34 +7,89 @@ seed, and a single one that walks through the word.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable
+from typing import Any
 
-CHUNK = 1 << 25         # words (256 MiB): what a comparison needs beside the memory under test
-LEAST = 1 << 17         # words (1 MiB): less is left free
+CHUNK = 1 << 25         # words (256 MiB): what making and comparing a pattern needs beside the memory under test is some of these
+LEAST = 1 << 17         # words (1 MiB): less at the end is left out
+ALTERNATING = 0x5555555555555555
+WORD_MASK = (1 << 64) - 1
 
 
-def patterns(torch: Any, device: str, seed: int, walks: int, turn: int) -> dict[str, Callable[[int, int], Any]]:
-    """Each pattern by name: a function of (first word's number, words) to what belongs there."""
+class Same:
+    """One value everywhere."""
 
-    def constant(value: int) -> Callable[[int, int], Any]:
-        return lambda at, words: torch.full((words,), value, dtype=torch.int64, device=device)
+    def __init__(self, value: int) -> None:
+        self.value = value
 
-    def address(at: int, words: int) -> Any:
-        return torch.arange(at, at + words, dtype=torch.int64, device=device)
+    def write(self, chunk: Any, at: int) -> None:
+        """Puts the pattern in a chunk whose first word has this number."""
+        chunk.fill_(self.value)
 
-    def chance(at: int, words: int) -> Any:
-        maker = torch.Generator(device=device).manual_seed(seed + at + (turn << 48))
-        return torch.randint(-(1 << 63), (1 << 63) - 1, (words,), generator=maker, dtype=torch.int64, device=device)
+    def differs(self, chunk: Any, at: int) -> Any:
+        """Which words of the chunk are not what was written."""
+        return chunk != self.value
 
-    def walking(step: int) -> Callable[[int, int], Any]:
-        ones = torch.tensor([1 << bit if bit < 63 else -(1 << 63) for bit in range(64)], dtype=torch.int64, device=device)
-        return lambda at, words: ones[(torch.arange(words, device=device) + at + step) % 64]
 
-    made = {"0x55": constant(0x5555555555555555), "0xaa": constant(~0x5555555555555555), "address": address,
-            "~address": lambda at, words: ~address(at, words), "random": chance}
+class Address:
+    """Each word's own number, or its complement: what is written to one place and found in another, too, is wrong."""
+
+    def __init__(self, torch: Any, complement: bool) -> None:
+        self.torch, self.complement = torch, complement
+
+    def write(self, chunk: Any, at: int) -> None:
+        """See Same."""
+        first, step = (~at, -1) if self.complement else (at, 1)
+        self.torch.arange(first, first + step * len(chunk), step, out=chunk)
+
+    def differs(self, chunk: Any, at: int) -> Any:
+        """See Same."""
+        expected = self.torch.empty_like(chunk)
+        self.write(expected, at)
+        return chunk != expected
+
+
+class Chance:
+    """Random words by seed, which the same device makes again."""
+
+    def __init__(self, torch: Any, seed: int) -> None:
+        self.torch, self.seed = torch, seed
+
+    def write(self, chunk: Any, at: int) -> None:
+        """See Same."""
+        maker = self.torch.Generator(device=chunk.device).manual_seed((self.seed * 1000003 + at) % (1 << 62))
+        chunk.random_(-(1 << 63), (1 << 63) - 1, generator=maker)
+
+    def differs(self, chunk: Any, at: int) -> Any:
+        """See Same."""
+        expected = self.torch.empty_like(chunk)
+        self.write(expected, at)
+        return chunk != expected
+
+
+class Walking:
+    """A single one in each word, a bit further in the next; `turn` says where it begins. Chunks are multiples of 64 words."""
+
+    def __init__(self, torch: Any, device: str, turn: int) -> None:
+        bits = [(bit + turn) % 64 for bit in range(64)]
+        self.ones = torch.tensor([1 << bit if bit < 63 else -(1 << 63) for bit in bits], dtype=torch.int64, device=device)
+
+    def write(self, chunk: Any, at: int) -> None:
+        """See Same."""
+        chunk.view(-1, 64).copy_(self.ones.unsqueeze(0).expand(len(chunk) // 64, 64))
+
+    def differs(self, chunk: Any, at: int) -> Any:
+        """See Same."""
+        return (chunk.view(-1, 64) != self.ones).view(-1)
+
+
+def patterns(torch: Any, device: str, seed: int, walks: int, turn: int) -> dict[str, Any]:
+    """The patterns of one pass, by name; those with a seed or a turn differ from pass to pass."""
+    made: dict[str, Any] = {"0x55": Same(ALTERNATING), "0xaa": Same(~ALTERNATING), "address": Address(torch, False),
+                            "~address": Address(torch, True), "random": Chance(torch, seed + (turn << 20))}
     for walk in range(min(walks, 64)):
-        # A prime's multiples: all 64 turns come up, and neighbouring passes are far apart.
-        made["walking+%d" % ((walk * 37 + turn) % 64)] = walking(walk * 37 + turn)
+        # 37 and 64 have no common divisor: with 64 walks each bit of each word is once the one, and with fewer they are far apart.
+        step = (walk * 37 + turn) % 64
+        made["walking+%d" % step] = Walking(torch, device, step)
     return made
 
 
@@ -44,20 +99,18 @@ def chunks_of(rank: Any, device: Any) -> list[Any]:
     free, whole = device.free_bytes()
     if not params["bytes"] and not whole:
         raise ValueError("bytes is 0, expected how much memory to go over: there is no GPU")
-    # What a comparison needs beside it: the expected words, what differs, and the generator's.
-    room = max(0, free - 4 * CHUNK * 8) if free else 0
-    left = (params["bytes"] or min(int(free * params["share"]), room)) // 8
-    chunks = []
-    while left >= min(LEAST, left or 1) and left:
+    spare = 4 * CHUNK * 8
+    left = (params["bytes"] or min(int(free * params["share"]), max(0, free - spare))) // 512 * 64
+    chunks: list[Any] = []
+    while left >= (LEAST if chunks else 64):
         size = min(CHUNK, left)
         try:
             chunks.append(torch.empty(size, dtype=torch.int64, device=device.at))
         except RuntimeError:    # torch.cuda.OutOfMemoryError is one: memory is fragmented, or somebody else's
-            if not chunks:
-                raise
             break
         left -= size
-        rank.at("setup")
+    if not chunks:
+        raise MemoryError("no memory could be had: %d of %d bytes are free" % (free, whole))
     covered = 8 * sum(map(len, chunks))
     rank.facts["memory_bytes"] = str(covered)
     if whole:
@@ -67,40 +120,38 @@ def chunks_of(rank: Any, device: Any) -> list[Any]:
 
 def memory_patterns(rank: Any, device: Any) -> None:
     """All patterns over the memory, so often; each word that is not what was written counts, and the first one is told."""
-    torch, params = device.torch, rank.params
+    params = rank.params
     rank.pause(params["ramp_s"] * rank.number / rank.world)
     chunks = chunks_of(rank, device)
-    moved = 0
+    placed = [(sum(map(len, chunks[:number])), chunk) for number, chunk in enumerate(chunks)]
     took = 0.0
     verified = 0
     for turn in range(max(1, params["passes"])):
-        for name, made in patterns(torch, device.at, params["seed"], params["walks"], turn).items():
-            rank.at("compute", rank.iteration + 1)
+        for name, pattern in patterns(device.torch, device.at, params["seed"], params["walks"], turn).items():
             began = time.perf_counter()
-            at = 0
-            for chunk in chunks:
-                chunk.copy_(made(at, len(chunk)))
-                at += len(chunk)
-                rank.at("compute")
+            rank.at("compute", rank.iteration + 1)
+            for start, chunk in placed:
+                pattern.write(chunk, start)
             device.wait()
             took += time.perf_counter() - began
             rank.pause(params["dwell_s"])
-            rank.at("verify")
             began = time.perf_counter()
-            at = 0
-            for chunk in chunks:
-                expected = made(at, len(chunk))
-                differs = chunk != expected
+            for start, chunk in placed:
+                rank.at("verify")
+                differs = pattern.differs(chunk, start)
                 wrong = int(differs.sum())
                 if wrong:
-                    first = int(differs.nonzero()[0])
-                    bits = (int(chunk[first]) ^ int(expected[first])) & ((1 << 64) - 1)
                     rank.found_wrong(rank.iteration, wrong, [rank.number], False)
-                    rank.facts.setdefault("wrong_in", "%s, word %d, bits %#x" % (name, at + first, bits))
-                at += len(chunk)
-                rank.at("verify")
+                    rank.facts.setdefault("wrong_in", "%s, %s" % (name, first_wrong(device.torch, pattern, chunk, start, differs)))
             took += time.perf_counter() - began
-            moved += 2 * 8 * at
             verified += 1
-    rank.figures["memory_gb_s"] = moved / took / 1e9
+    rank.figures["memory_gb_s"] = 16.0 * verified * sum(map(len, chunks)) / took / 1e9
     rank.figures["verified"] = float(verified)
+
+
+def first_wrong(torch: Any, pattern: Any, chunk: Any, start: int, differs: Any) -> str:
+    """The first wrong word, and which bits of it are."""
+    first = int(differs.nonzero()[0])
+    expected = torch.empty_like(chunk)
+    pattern.write(expected, start)
+    return "word %d, bits %#x" % (start + first, (int(chunk[first]) ^ int(expected[first])) & WORD_MASK)

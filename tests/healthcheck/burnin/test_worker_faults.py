@@ -80,7 +80,6 @@ def test_a_killed_rank_is_told_at_once_with_its_signal_and_the_others_report_wha
     assert {came.reports[rank]["end"] for rank in (0, 1, 3)} == {"raised"}
     assert all(came.reports[rank]["error"] and "\n" not in came.reports[rank]["error"] for rank in (0, 1, 3))
     assert "gloo:all_reduce" in came.reports[0]["facts"]["flight"]
-    assert next(iter(came.ended)) == BAD
     assert {(report["last"]["iteration"], report["last"]["phase"]) for report in came.reports.values()} == {(3, "send")}
     assert [(row["iteration"], row["phase"]) for row in came.rows if row["rank"] == BAD][-1] == (3, "compute")
 

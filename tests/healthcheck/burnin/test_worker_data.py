@@ -1,0 +1,200 @@
+"""Owner-coded data and known products, checked in a Python that has PyTorch; and the sampler of clocks, on the demo's NVML library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from provisioning.demo.build import build
+from tests.testbed import torches
+from tests.testbed.require import require_fleet
+
+ROOT = Path(__file__).resolve().parents[3]
+
+OWNERS = """
+import json, random, torch
+from healthcheck.burnin.onnode.data import OwnerCoded
+random.seed(7)
+cases = 0
+for _ in range(40):
+    world = random.choice([1, 2, 3, 5, 7, 8, 13, 19, 64, 100, 5000])
+    dtype = random.choice([torch.float32, torch.bfloat16, torch.float16])
+    iteration = random.randrange(1 << 20)
+    elements = random.choice([1, 10, 4096, 70000])
+    some = sorted({0, world - 1, *random.sample(range(world), min(world, 6))}) if world > 64 else list(range(world))
+    ranks = {rank: OwnerCoded(world, rank, elements, "cpu", dtype) for rank in some}
+    one = ranks[0]
+    assert one.count % one.tile == 0 == one.tile % world and one.count >= min(elements * 0.998, elements - world)
+    parts = {}
+    for rank, data in ranks.items():
+        parts[rank] = torch.full((data.count,), float("nan"), dtype=dtype)
+        data.fill(parts[rank], iteration)
+        assert not data.wrong_input(parts[rank], iteration)
+        owners = data.owners(iteration).repeat(data.rows)
+        assert torch.equal(parts[rank] != 0, owners == rank)
+        assert float(parts[rank].abs().max()) <= 247
+    whole = torch.mul(one.values(iteration).unsqueeze(0), one.factors(iteration)).reshape(-1)
+    if len(ranks) == world:
+        total = sum(parts.values())
+        assert torch.equal(total, whole)
+    for data in ranks.values():
+        assert data.wrong(whole.clone(), iteration) == (0, [])
+    # One wrong element, whatever it is, names its owner.
+    at = random.randrange(one.count)
+    owner = (at % one.tile + iteration) % world
+    for value in (0.0, float("nan"), float(whole[at]) + 1, -float(whole[at])):
+        bad = whole.clone()
+        bad[at] = value
+        assert one.wrong(bad, iteration) == (1, [owner]), (world, dtype, iteration, at, value)
+    # Another iteration's data, and rows in the wrong place, are wrong.
+    assert one.wrong(whole, iteration + 1)[0] > 0
+    if one.rows > 1:
+        assert one.wrong(whole.view(one.rows, -1).flip(0).reshape(-1), iteration)[0] > 0
+    cases += 1
+big = OwnerCoded(3, 0, 40000, "cpu", torch.float32)
+big.step = 1        # compared in more than one piece
+whole = torch.mul(big.values(5).unsqueeze(0), big.factors(5)).reshape(-1)
+whole[0] = whole[-1] = whole[20000] = 0
+assert big.wrong(whole, 5)[0] == 3
+print(json.dumps(cases))
+"""
+
+PRODUCTS = """
+import json, torch
+from healthcheck.burnin.onnode.gemm import checksum, known_factors
+for n in (64, 128, 192, 512):
+    for seed in range(1, 6):
+        a, b, block = known_factors(torch, n, seed)
+        assert int(a.abs().max()) == 2 and int(b.abs().max()) == 2
+        exact = a.to(torch.int64) @ b.to(torch.int64)
+        assert torch.equal(exact, block.repeat(n // 64, n // 64))
+        for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+            assert torch.equal(exact.to(dtype).to(torch.int64), exact), (n, seed, dtype)
+            assert torch.equal((a.to(dtype) @ b.to(dtype)).to(torch.int64), exact), (n, seed, dtype)
+        if hasattr(torch, "float8_e4m3fn"):
+            assert torch.equal(a.to(torch.float8_e4m3fn).to(torch.int8), a)
+# Every bit counts, and so does every place.
+plain = torch.randn(32, 32)
+sums = checksum(torch, plain)
+for bit in range(32):
+    bad = plain.clone()
+    bad.view(torch.int32)[5, 7] ^= (1 << bit) if bit < 31 else -(1 << 31)
+    assert checksum(torch, bad) != sums, bit
+swapped = plain.clone()
+swapped[3, 4], swapped[4, 3] = plain[4, 3].clone(), plain[3, 4].clone()
+assert checksum(torch, swapped)[0] == sums[0] and checksum(torch, swapped)[1] != sums[1]
+moved = plain.clone()
+moved[3, 4], moved[9, 9] = plain[9, 9].clone(), plain[3, 4].clone()
+assert checksum(torch, moved) != sums
+print(json.dumps("fine"))
+"""
+
+MEMORY = """
+import json, random, torch
+from healthcheck.burnin.onnode.memory import patterns
+random.seed(3)
+wrong = 0
+bits = torch.zeros(64, dtype=torch.int64)
+for turn in range(3):
+    seen = {}
+    for name, pattern in patterns(torch, "cpu", 1, 64, turn).items():
+        chunks = [torch.empty(128, dtype=torch.int64), torch.empty(64, dtype=torch.int64)]
+        for start, chunk in zip((0, 128), chunks):
+            pattern.write(chunk, start)
+        for start, chunk in zip((0, 128), chunks):
+            assert not pattern.differs(chunk, start).any(), name
+            for bit in random.sample(range(64), 8):
+                at = random.randrange(len(chunk))
+                chunk[at] ^= (1 << bit) if bit < 63 else -(1 << 63)
+                assert pattern.differs(chunk, start).nonzero().tolist() == [[at]], (name, bit)
+                chunk[at] ^= (1 << bit) if bit < 63 else -(1 << 63)
+        seen[name] = chunks
+    assert len(seen) == 5 + 64
+    walked = torch.stack([chunks[0] for name, chunks in seen.items() if name.startswith("walking")])
+    assert all(len(set(column)) == 64 for column in walked.t().tolist())    # each word has had each bit
+    assert torch.equal(seen["address"][1], torch.arange(128, 192)) and torch.equal(seen["~address"][1], ~torch.arange(128, 192))
+    assert len(set(seen["random"][0].tolist())) == 128
+print(json.dumps("fine"))
+"""
+
+SAMPLES = """
+import json, sys, time
+from healthcheck.burnin.onnode.sample import Sampler
+sampler = Sampler(sys.argv[1], sys.argv[2])
+sampler.start()
+end = time.monotonic() + 20
+while not (sampler.bits_seen or sampler.facts.get("sampling")) and time.monotonic() < end:
+    time.sleep(0.01)
+print(json.dumps([sampler.figures(), sampler.facts]))
+"""
+
+
+def ran(python: str, script: str, *words: str, **environment: str) -> Any:
+    done = subprocess.run([python, "-W", "ignore", "-c", script, *words], cwd=ROOT, env={"PATH": "/usr/bin:/bin", **environment},
+                          capture_output=True, text=True, check=False, timeout=110)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def test_every_element_has_one_owner_its_sum_is_exact_and_a_wrong_one_names_it() -> None:
+    assert ran(torches.python(), OWNERS) == 40
+
+
+def test_a_known_product_is_exact_in_every_type_and_its_checksum_sees_every_bit() -> None:
+    assert ran(torches.python(), PRODUCTS) == "fine"
+
+
+def test_each_pattern_of_memory_sees_every_bit_of_every_word() -> None:
+    assert ran(torches.python(), MEMORY) == "fine"
+
+
+UUID = "GPU-00000000-0000-4000-8000-000000000003"
+
+
+def sampled(tmp_path: Path, uuid: str, *lines: str) -> tuple[dict[str, float], dict[str, str]]:
+    require_fleet()
+    (tmp_path / "scenario").write_text("".join(line + "\n" for line in lines))
+    figures, facts = ran(sys.executable, SAMPLES, uuid, str(build().nvml), MUSTER_NVML_SCENARIO=str(tmp_path / "scenario"))
+    return figures, facts
+
+
+def test_clock_power_temperature_and_throttle_reasons_are_sampled_through_nvml(tmp_path: Path) -> None:
+    figures, facts = sampled(tmp_path, UUID, "gpu.3.clocks.reasons = 72", "gpu.2.clocks.reasons = 1", "gpu.3.power.usage = 691000")
+    assert (figures["clock_mhz"], figures["power_w"], figures["throttle_bits"]) == (1980, 691, 72)
+    assert 10 < figures["temperature_c"] < 110
+    assert facts["driver"] and facts["serial"] == "1650000000003" and facts["power_limit_w"] == "700"
+
+
+def test_what_a_gpu_does_not_tell_is_not_made_up(tmp_path: Path) -> None:
+    figures, facts = sampled(tmp_path, UUID, "gpu.3.power.usage = unsupported", "gpu.3.power.limit.enforced = unsupported")
+    assert set(figures) == {"clock_mhz", "temperature_c", "throttle_bits"}
+    assert "power_limit_w" not in facts
+
+
+def test_a_gpu_that_nvml_does_not_know_is_not_sampled_and_that_is_told(tmp_path: Path) -> None:
+    figures, facts = sampled(tmp_path, "GPU-none")
+    assert figures == {}
+    assert facts["sampling"].startswith("not sampled: NVML error")
+
+
+def test_without_nvml_nothing_is_sampled_and_that_is_told() -> None:
+    figures, facts = ran(sys.executable, SAMPLES, UUID, "libnvidia-ml-missing.so.1")
+    assert figures == {}
+    assert facts["sampling"].startswith("not sampled: ")
+
+
+@pytest.mark.parametrize(("entries", "said"), [
+    ([], ""), ([{"collective_seq_id": 7, "profiling_name": "nccl:all_reduce", "state": "started"}], "7 nccl:all_reduce started"),
+])
+def test_the_flight_recorder_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, entries: list[Any], said: str) -> None:
+    from types import SimpleNamespace
+
+    from healthcheck.burnin.onnode.flight import flight
+    dump = SimpleNamespace(_dump_fr_trace_json=lambda: json.dumps({"entries": entries}))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=SimpleNamespace(_distributed_c10d=dump)))
+    assert flight() == said
