@@ -89,6 +89,8 @@ class Trouble:
 
 def trouble(task: Task, ranks: Sequence[Seen], sent: float, went: float | None, now: float, patience: Patience) -> Trouble | None:
     """What is wrong with a task that was handed out at `sent` and told to go at `went` (None: not yet); None while all may be well."""
+    if all(seen.done for seen in ranks):
+        return None
     failures = [seen.failed for seen in ranks if seen.failed is not None]
     if failures:
         first = min(failures)
