@@ -29,6 +29,10 @@ class Same:
         """Which words of the chunk are not what was written."""
         return chunk != self.value
 
+    def word(self, chunk: Any, at: int, index: int) -> int:
+        """What belongs in one word of the chunk."""
+        return self.value
+
 
 class Address:
     """Each word's own number, or its complement: what is written to one place and found in another, too, is wrong."""
@@ -46,6 +50,10 @@ class Address:
         expected = self.torch.empty_like(chunk)
         self.write(expected, at)
         return chunk != expected
+
+    def word(self, chunk: Any, at: int, index: int) -> int:
+        """See Same."""
+        return ~(at + index) if self.complement else at + index
 
 
 class Chance:
@@ -65,6 +73,12 @@ class Chance:
         self.write(expected, at)
         return chunk != expected
 
+    def word(self, chunk: Any, at: int, index: int) -> int:
+        """See Same."""
+        expected = self.torch.empty_like(chunk)
+        self.write(expected, at)
+        return int(expected[index])
+
 
 class Walking:
     """A single one in each word, a bit further in the next; `turn` says where it begins. Chunks are multiples of 64 words."""
@@ -80,6 +94,10 @@ class Walking:
     def differs(self, chunk: Any, at: int) -> Any:
         """See Same."""
         return (chunk.view(-1, 64) != self.ones).view(-1)
+
+    def word(self, chunk: Any, at: int, index: int) -> int:
+        """See Same."""
+        return int(self.ones[index % 64])
 
 
 def patterns(torch: Any, device: str, seed: int, walks: int, turn: int) -> dict[str, Any]:
@@ -142,16 +160,14 @@ def memory_patterns(rank: Any, device: Any) -> None:
                 wrong = int(differs.sum())
                 if wrong:
                     rank.found_wrong(rank.iteration, wrong, [rank.number], False)
-                    rank.facts.setdefault("wrong_in", "%s, %s" % (name, first_wrong(device.torch, pattern, chunk, start, differs)))
+                    rank.facts.setdefault("wrong_in", "%s, %s" % (name, first_wrong(pattern, chunk, start, differs)))
             took += time.perf_counter() - began
             verified += 1
     rank.figures["memory_gb_s"] = 16.0 * verified * sum(map(len, chunks)) / took / 1e9
     rank.figures["verified"] = float(verified)
 
 
-def first_wrong(torch: Any, pattern: Any, chunk: Any, start: int, differs: Any) -> str:
+def first_wrong(pattern: Any, chunk: Any, start: int, differs: Any) -> str:
     """The first wrong word, and which bits of it are."""
     first = int(differs.nonzero()[0])
-    expected = torch.empty_like(chunk)
-    pattern.write(expected, start)
-    return "word %d, bits %#x" % (start + first, (int(chunk[first]) ^ int(expected[first])) & WORD_MASK)
+    return "word %d, bits %#x" % (start + first, (int(chunk[first]) ^ pattern.word(chunk, start, first)) & WORD_MASK)

@@ -108,6 +108,7 @@ for turn in range(3):
             pattern.write(chunk, start)
         for start, chunk in zip((0, 128), chunks):
             assert not pattern.differs(chunk, start).any(), name
+            assert [pattern.word(chunk, start, at) for at in (0, 17, 63)] == chunk[[0, 17, 63]].tolist(), name
             for bit in random.sample(range(64), 8):
                 at = random.randrange(len(chunk))
                 chunk[at] ^= (1 << bit) if bit < 63 else -(1 << 63)
