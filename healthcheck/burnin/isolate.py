@@ -3,7 +3,7 @@
 Two rounds in the leaf with different partners; who failed, once more with a proven node; four rounds across leaves without the guilty; and
 again whoever failed there: a node in its leaf with a proven one, a pair with itself, a leaf with one that is proven. A suspect is tried
 again only while the outcome could still change the answer: a node that fails always is named after three rounds, one that fails at times
-takes some more. With `repeats` above 1 there are more rounds in the leaf and more tries, which finds what fails seldom.
+takes some more. `repeats` are more rounds in the leaf, which find what fails seldom.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from healthcheck.burnin.rounds import Pair, Round, Sites, between, inside, pair,
 from healthcheck.burnin.weigh import ENOUGH, FAIL, PASS, Cause, Evidence, Outcome, Tested, Weighed
 
 ACROSS = 4          # rounds across leaves
+TRIES = 3           # of one node with proven ones, at most
+TRIES_OF_PATHS = 2  # of one pair with itself
 _SURE = 8.0         # the gain from which a leaf is sure: it has hundreds of tests, and one more round would not change it
 _LEAF_TRIES = 2
 
@@ -44,13 +46,14 @@ def tested(result: TaskResult, slow: bool | None, rails: Mapping[int, Outcome] =
 class Isolation:
     """Give it the nodes, run what `next` says, tell it what came of that, until `next` is None; then read who is accused."""
 
-    def __init__(self, places: Iterable[Place], *, repeats: int = 1, across: int = ACROSS, seed: int = 0) -> None:
-        if repeats < 1 or across < 0:
-            raise ValueError("at least one repeat, and no negative number of rounds")
+    def __init__(self, places: Iterable[Place], *, repeats: int = 1, tries: int = TRIES, paths: int = TRIES_OF_PATHS,
+                 across: int = ACROSS, seed: int = 0) -> None:
+        if repeats < 1 or tries < 1 or paths < 0 or across < 0:
+            raise ValueError("at least one repeat and one try, and no negative number of rounds")
         self.sites = Sites(places, seed)
         self.evidence = Evidence(self.sites)
         self.notes: list[str] = []      # what people should know of how it went: too few proven nodes, and for whom
-        self._repeats, self._across = repeats, across
+        self._repeats, self._tries, self._paths, self._across = repeats, tries, paths, across
         self._met: set[Pair] = set()
         self._tried: Counter[Cause] = Counter()
         self._with_proven: set[tuple[str, int]] = set()     # a node, and a test in which it was tried with a proven one
@@ -140,7 +143,7 @@ class Isolation:
     def _confirm(self) -> Iterator[Round]:
         """Rounds for suspects, until none is left whom another test could convict or clear."""
         without: list[str] = []
-        for _ in range(3 * self._repeats + 4):
+        for _ in range(self._tries + self._paths + _LEAF_TRIES):
             pairs, without = self._again()
             yield from self._round(Stage.LEAF_CONFIRM, pairs)
             self._trying = set()
@@ -173,14 +176,16 @@ class Isolation:
 
     def _left(self, cause: Cause) -> int:
         """How many more times a node is tried with a proven one, a pair with itself."""
-        most = {"node": 1 + 2 * self._repeats, "pair": 1 + self._repeats}
+        most = {"node": self._tries, "pair": self._paths}
         return max(0, most.get(cause.kind, 0) - self._tried[cause])
 
     def _sure(self, cause: Cause, gain: float) -> bool:
-        """Whether an accused cause would stay so if all tries that it has left passed, and it had one."""
+        """Whether an accused cause needs no more tests: a node or path was tried again, and stays accused though the next one passed."""
         if cause.kind in ("node", "pair"):
-            return self._tried[cause] > 0 and gain - self._left(cause) * PASS >= ENOUGH
-        if cause.kind == "between" or self._tried[cause] >= _LEAF_TRIES:
+            return self._tried[cause] > 0 and gain - min(1, self._left(cause)) * PASS >= ENOUGH
+        if cause.kind == "between":
+            return not self._ends(cause)
+        if self._tried[cause] >= _LEAF_TRIES:
             return True
         return gain >= _SURE and not self._only_with_accused(cause)
 
@@ -188,6 +193,13 @@ class Isolation:
         """Whether this group was measured with groups only that are accused themselves, so that it may be guilty or not."""
         others = {other for at in self.evidence.of[cause] for other in self.evidence.causes[at] if other.kind == cause.kind}
         return not others - {cause} - set(self.weighed.accused)
+
+    def _ends(self, cause: Cause) -> list[Cause]:
+        """What may be guilty in place of the path between two groups: either one's uplinks, where these can still be tried elsewhere."""
+        found = dict.fromkeys(other for at in self.evidence.of[cause] for other in self.evidence.causes[at]
+                              if other.kind == "uplinks" and str(other.group) in (cause.name, cause.other))
+        number = len({group for by in (self.sites.leaf, self.sites.near) for group in by.values()})
+        return [other for other in found if number > 2 and not self._tried[other]]
 
     def _open(self, sure: set[Cause]) -> set[str]:
         """The nodes that have failed with somebody, and nobody sure explains it."""
@@ -205,9 +217,11 @@ class Isolation:
         groups: dict[Cause, None] = {}
         for at in self.weighed.unexplained(sure):
             causes = self.evidence.causes[at]
-            accused = [cause for cause in causes if cause in self.weighed.accused and cause.kind in ("uplinks", "inside")]
-            if accused:
-                groups.update(dict.fromkeys(accused))
+            likely = [each for cause in causes if cause.kind == "between" and cause in self.weighed.accused for each in self._ends(cause)]
+            likely += [cause for cause in causes if cause.kind in ("uplinks", "inside") and self._tried[cause] < _LEAF_TRIES
+                       and self.weighed.gain(cause) >= ENOUGH]
+            if likely:
+                groups.update(dict.fromkeys(likely))
                 continue
             each = self.evidence.tests[at].pair
             # Only whom as many failures as it has tries left would convict.

@@ -136,8 +136,7 @@ class Weighed:
         self._by = Counter[int]()           # how many of the accused touch it
         self._shows = {cause: self._chance(cause) for at in self._base for cause in evidence.causes[at]}
         for _ in range(5):
-            self._accuse()
-            if not self._drop():
+            if not (self._accuse() | self._drop()):
                 break
         self.accused = {cause: self._without(cause) for cause in self.accused}
 
@@ -183,8 +182,10 @@ class Weighed:
                 self._by[at] += sign
                 self._log[at] = self._log[at] + sign * log if self._by[at] else self._base[at]
 
-    def _accuse(self) -> None:
-        """Takes the most probable cause again and again. Gains only fall as others are accused, so an old one is an upper bound."""
+    def _accuse(self) -> bool:
+        """Takes the most probable cause again and again; whether there was one. Gains only fall as others are accused, so an old one is
+        an upper bound."""
+        before = len(self.accused)
         heap = [(-self._gain(cause), cause) for cause in self._shows if cause not in self.accused]
         heapq.heapify(heap)
         while heap and -heap[0][0] >= ENOUGH:
@@ -195,6 +196,7 @@ class Weighed:
             elif gain >= ENOUGH and self._enough(cause):
                 self.accused[cause] = gain
                 self._mark(cause, 1)
+        return len(self.accused) > before
 
     def _drop(self) -> bool:
         """Takes back what the others explain without it; whether there was any."""
@@ -212,7 +214,7 @@ class Weighed:
         """Whether enough different tests failed that nobody accused explains: nobody is guilty by one sample, or by one partner's word."""
         pairs = [self.evidence.tests[at].pair for at in self.evidence.of[cause] if at in self._base and not self._by[at]]
         if cause.kind == "pair":
-            return len(pairs) > 1
+            return len(pairs) > 1 and not any(self._fails_elsewhere(node, pairs[0]) for node in (cause.name, cause.other))
         if cause.kind == "node":
             return len(set(pairs)) > 1
         leaf, near = self.evidence.sites.leaf, self.evidence.sites.near
@@ -226,3 +228,8 @@ class Weighed:
         if cause.kind == "inside":
             return len(own) > 2 and len(pairs) > 1
         return len(own) > 1 and len(pairs) > 2 and len({where[node] for node in where} - {cause.group}) > 1
+
+    def _fails_elsewhere(self, node: str, each: Pair) -> bool:
+        """Whether a node fails with another partner, too, so that more than the path to this one is wrong."""
+        return any(at in self._base and not self._by[at] and self.evidence.tests[at].pair != each
+                   for at in self.evidence.of[Cause("node", node)])
