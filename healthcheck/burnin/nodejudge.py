@@ -19,6 +19,8 @@ _STAGES = tuple(Stage)
 _MOST_WHY = 12
 # Stages in which each GPU of a node has to have its turn.
 _EACH_GPU = (Stage.NODE,)
+# Who has nobody left to meet there is measured with a proven node instead.
+_PAIRS = (Stage.LEAF_PAIRS, Stage.CROSS_PAIRS)
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kin
 
     One task of several is enough: who had a partner that died in the first round is measured in the second.
     """
-    there = [part for part in own if part.task.stage is stage]
+    there = [part for part in own if part.task.stage is stage or (stage in _PAIRS and part.task.stage is Stage.LEAF_CONFIRM)]
     if not there:
         return StageDone(stage, False, f"not run: {missing.get(stage, 'no task of it came to this node')}")
     for kind in kinds:
