@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from inventory.model import Node
-from inventory.transport.base import Failure, Limits, Reply, Stage
+from inventory.transport.base import Failure, Halt, Limits, Reply, Stage
 from inventory.transport.watch import Expired, Job, Refused, Task, Watch, fan_out
 from tests.testbed.sshd import wait_until
 
@@ -167,3 +167,35 @@ def test_all_threads_end_with_the_sweep() -> None:
     before = set(threading.enumerate())     # other tests leave some behind that wait for what hangs
     replies(10, lambda _: b"")
     wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("muster-") and thread not in before])
+
+
+def test_a_halt_from_another_thread_answers_for_those_at_work_and_those_who_wait(never: threading.Event) -> None:
+    halt = Halt()
+    began = threading.Semaphore(0)
+
+    def work(job: Job) -> bytes:
+        if job.node.name == "n0":
+            return b"done"
+        job.task.step(50, lambda seconds: Failure(Stage.REPLY, "it was at work"))
+        began.release()
+        never.wait(60)
+        return b""
+
+    def call() -> None:
+        for _ in range(2):
+            began.acquire(timeout=20)
+        halt.call()
+
+    threading.Thread(target=call, daemon=True).start()
+    found = {reply.node: reply for reply in fan_out(nodes(6), Limits(fanout=2, halt=halt), work, Watch())}
+    assert found["n0"].body == b"done"
+    assert {name: reply.failure and (reply.failure.stage, reply.failure.reason[:27]) for name, reply in found.items() if name != "n0"} == {
+        "n1": (Stage.DEADLINE, "it was called off while: it"), "n2": (Stage.DEADLINE, "it was called off while: it"),
+        **dict.fromkeys(("n3", "n4", "n5"), (Stage.TURN, "it was called off before it"))}
+
+
+def test_a_halt_that_was_called_before_is_followed_at_once() -> None:
+    halt = Halt()
+    halt.call()
+    found = list(fan_out(nodes(3), Limits(halt=halt), lambda _: b"", Watch()))
+    assert [reply.failure and reply.failure.stage for reply in found] == [Stage.TURN] * 3
