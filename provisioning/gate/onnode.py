@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from healthcheck.certify.pair import replace_synced
 from healthcheck.gate.fetch import SOURCE, keep
-from healthcheck.gate.snapshot import FOLDER, TRUSTED, Refused
+from healthcheck.gate.snapshot import FOLDER, SEEN, TRUSTED, Refused
 
 
 def do_push(asked: dict[str, str | None]) -> str:
@@ -24,6 +24,9 @@ def do_push(asked: dict[str, str | None]) -> str:
         if text:
             replace_synced(root + path, text.encode(), 0o644)
             said.append(path)
+    if asked["keys"] and os.path.exists(seen := os.path.join(root + FOLDER, SEEN)):
+        # Whoever says whom to trust says which cluster this is. What a trusted key has signed and is kept here is no older still.
+        os.unlink(seen)
     if asked["data"] is not None and asked["signature"] is not None:
         said.append(keep(asked["data"].encode(), asked["signature"].encode(), root + FOLDER, root + TRUSTED))
     return ", ".join(said) or "nothing to do"

@@ -1,0 +1,121 @@
+"""When a certificate is to be shown again: another component, other firmware, a reboot, age; and who is asked first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from healthcheck.certify.certificate import Certificate, Manifest, Revoked, numbered
+from healthcheck.certify.policyload import load_certificate_policy
+from healthcheck.certify.requalify import Cause, Kind, Now, Stand, differences, due_at, queue, stand
+from healthcheck.rulesfolder import packaged
+from inventory.errors import RulesError
+from tests.healthcheck.certify.world import HARDWARE, NOW
+
+POLICY = load_certificate_policy([packaged()])
+DAY = 86400
+ALL = frozenset({"gpu", "nic"})
+HELD = numbered("n1", Certificate("standard", NOW, (), {}, {}, HARDWARE, "b1", "d"))
+
+
+def seen(boot: str = "b1", whole: frozenset[str] = ALL, **changed: dict[str, str] | None) -> Now:
+    parts = {name: part for name, part in {**HARDWARE, **{name.replace("_", " "): part for name, part in changed.items()}}.items() if part}
+    return Now(parts, whole, boot, {})
+
+
+def standing(now: Now | None, at: float = NOW + DAY, held: Certificate = HELD, **policy: str) -> Stand:
+    return stand("n1", held, Manifest("alpha", 1, NOW, {"n1": held}), now, replace(POLICY, **policy), at)  # type: ignore[arg-type]
+
+
+GPU, NIC = "gpu 0000:18:00.0", "nic 0000:1a:00.0"
+
+
+def test_what_is_as_it_was_proven_stands() -> None:
+    assert standing(seen()) == Stand(Kind.OK)
+    assert standing(None) == Stand(Kind.OK)
+
+
+@pytest.mark.parametrize(("name", "key"), [(GPU, "serial"), (GPU, "uuid"), (NIC, "uuid"), ("board", "serial")])
+def test_another_component_asks_for_the_standard_stage(name: str, key: str) -> None:
+    found = standing(seen(**{name: {**HARDWARE[name], key: "another"}}))
+    assert (found.kind, found.cause, found.asks) == (Kind.REQUALIFY, Cause.CHANGED, "standard")
+    assert f"{name} had {key} {HARDWARE[name][key]}, has another" in found.why
+
+
+def test_other_firmware_asks_for_what_policy_says() -> None:
+    other = seen(**{GPU: {**HARDWARE[GPU], "firmware": "97"}})
+    assert (standing(other).cause, standing(other).asks) == (Cause.CHANGED, "standard")
+    assert standing(other, firmware="quick").asks == "quick"
+    assert standing(other, firmware="none").kind is Kind.OK
+
+
+def test_a_component_that_is_gone_is_told_only_where_all_of_its_kind_were_read() -> None:
+    assert standing(seen(**{GPU: None})).why == f"another component than was proven: {GPU} was there"
+    assert standing(seen(whole=frozenset(), **{GPU: None})).kind is Kind.OK
+    assert standing(seen(**{"gpu 0000:99:00.0": {"serial": "7"}})).why.endswith("gpu 0000:99:00.0 was not there")
+
+
+def test_what_either_look_could_not_read_is_no_change() -> None:
+    assert differences(HARDWARE, {GPU: {"firmware": HARDWARE[GPU]["firmware"]}}) == []
+    assert differences({}, HARDWARE, whole=ALL) == []
+
+
+def test_a_reboot_asks_for_the_quick_stage_until_something_was_shown_in_it() -> None:
+    found = standing(seen(boot="b2"))
+    assert (found.kind, found.cause, found.asks) == (Kind.REQUALIFY, Cause.REBOOTED, "quick")
+    assert standing(seen(boot="b2"), held=replace(HELD, boot="b2", renewed=NOW + 5)).kind is Kind.OK
+    assert standing(seen(boot="b2"), rebooted="none").kind is Kind.OK
+    assert standing(seen(boot="b2", **{GPU: {**HARDWARE[GPU], "serial": "9"}})).cause is Cause.CHANGED     # the graver of both
+
+
+def test_age_warns_and_asks_on_a_day_of_the_nodes_own() -> None:
+    days = [(due_at(f"n{number}", HELD, POLICY) - NOW) / DAY for number in range(300)]
+    assert 20 <= min(days) < 21.5 and 28.5 < max(days) <= 30
+    assert len({round(day) for day in days}) == 11
+    assert standing(seen(), NOW + 19.9 * DAY).kind is Kind.OK
+    found = standing(seen(), NOW + 45 * DAY)
+    assert (found.kind, found.cause, found.asks) == (Kind.REQUALIFY, Cause.AGE, "quick")
+    assert found.why.endswith("45 days ago")
+    assert standing(seen(), NOW + 45 * DAY, replace(HELD, renewed=NOW + 40 * DAY)).kind is Kind.OK
+    assert standing(seen(), NOW + 45 * DAY, age="none").kind is Kind.OK
+
+
+def test_a_revoked_one_is_revoked_whatever_else_holds() -> None:
+    manifest = Manifest("alpha", 1, NOW, {"n1": HELD}, (Revoked(HELD.id, "n1", NOW, "a leak\x1b[2J", "anna"),))
+    found = stand("n1", HELD, manifest, seen(boot="b2"), POLICY, NOW)
+    assert found.kind is Kind.REVOKED and found.asks is None
+    assert "a leak\\x1b[2J (anna" in found.why
+
+
+def test_the_gravest_and_the_longest_unproven_are_asked_first_and_the_old_ones_a_few_at_a_time() -> None:
+    stands = {f"old{number}": (replace(HELD, at=NOW + number), Stand(Kind.REQUALIFY, Cause.AGE, "quick", "old")) for number in range(9)}
+    stands["boot"] = (HELD, Stand(Kind.REQUALIFY, Cause.REBOOTED, "quick", "booted"))
+    stands["part"] = (HELD, Stand(Kind.REQUALIFY, Cause.CHANGED, "standard", "other"))
+    stands["well"] = (HELD, Stand(Kind.OK))
+    found = queue(stands, None, POLICY)
+    assert [one.node for one in found] == ["part", "boot", "old0", "old1", "old2", "old3"]
+    assert [one.node for one in queue(stands, {"old7", "boot", "well"}, POLICY)] == ["boot", "old7"]
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("age: {days: 0}", "1:13: age: days: expected a number from 1 to 3660, got 0"),
+    ("age: {jitter_days: 30}", "1:20: age: jitter_days: expected less than days, which is 30"),
+    ("rebooted: {stage: long}", "1:19: rebooted: stage: expected one of quick, standard, soak, none, got 'long'"),
+    ("reboot: {stage: quick}", "1:1: unknown key 'reboot'; did you mean 'rebooted'?"),
+    ("changed: {component: quick, nic: quick}", "1:29: changed: unknown key 'nic'"),
+    ("age: 30", "1:6: age: expected a map of days, jitter_days, at_once, stage; got 30"), ("- 1", "1:1: expected a map of age, rebooted, changed"),
+])
+def test_a_mistake_in_the_policy_is_one_line_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "certificate.yaml").write_text(f"{text}\n")
+    with pytest.raises(RulesError) as caught:
+        load_certificate_policy([packaged(), tmp_path])
+    assert str(caught.value).startswith(f"{tmp_path}/certificate.yaml:{said}")
+
+
+def test_a_site_lays_its_own_over_the_packaged_policy_key_by_key(tmp_path: Path) -> None:
+    (tmp_path / "certificate.yaml").write_text("rebooted: {stage: none}\n")
+    assert load_certificate_policy([packaged(), tmp_path]) == replace(POLICY, rebooted="none")
+    with pytest.raises(RulesError, match="age: days is missing"):
+        load_certificate_policy([tmp_path])
