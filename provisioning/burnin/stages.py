@@ -141,8 +141,9 @@ def isolated(places: Sequence[Place], wanted: Collection[Stage]) -> Isolation:
 
 
 def asked(steps: Iterable[Step]) -> tuple[tuple[Stage, Kind], ...]:
-    """What each node is to do, by the plan: each kind of work in each stage."""
-    return tuple(dict.fromkeys((step.stage, task.kind) for step in steps for task in step.tasks))
+    """What each node is to do, by the plan: each kind of work in each stage. Who is confirmed, or parted, is not asked of all."""
+    return tuple(dict.fromkeys((step.stage, task.kind) for step in steps for task in step.tasks
+                               if step.stage not in (Stage.LEAF_CONFIRM, Stage.BISECT)))
 
 
 def local(task: Task, work: Work) -> Task:

@@ -1,0 +1,98 @@
+"""A site of CPU nodes that all are this machine, for whole burn-ins: an inventory, what keeps jobs away, and rules that judge no speed.
+
+Ranks of gloo share two cores with whatever runs there, so how fast they are says nothing; everything else of a burn-in is real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.command import MUSTER, environment
+from tests.testbed import badgpu
+from tests.testbed.collector import MARK
+
+# A program of the site's own: no job runs anywhere, and it keeps what it is told in a JSON file.
+_CORDON = """#!{python} -IS
+import json, sys
+asked = json.load(sys.stdin)
+site = json.load(open({path!r}))
+answer = {{"schema": "muster.action/1", "done": True}}
+if asked["action"] == "held":
+    answer["nodes"] = {{node: {{"holder": "nobody", "busy": False}} if site.get(node) is None else
+                       {{"holder": "us", "reason": site[node], "busy": False}} for node in asked["nodes"]}}
+else:
+    site.update(dict.fromkeys(asked["nodes"], asked["reason"] if asked["action"] == "isolate" else None))
+    json.dump(site, open({path!r}, "w"))
+print(json.dumps(answer))
+"""
+SMALL = {
+    "known.n": 64, "known.run_s": 0, "known.precisions": "fp32", "random.n": 64, "random.run_s": 0, "random.precisions": "fp32",
+    "memory.bytes": 65536, "memory.dwell_s": 0, "memory.walks": 1, "rate.n": 64, "rate.run_s": 0.02, "rate.warm_s": 0,
+    "rate.precisions": "fp32", "copy.bytes": 65536, "copy.repeats": 3, "allreduce.bytes": 65536, "allreduce.iterations": 10,
+}
+RULES = "relative: {nccl: 0.97, gloo: null}\n"
+
+
+class Site:
+    """In `home`: muster.yaml with nodes n1, n2 ... in leaves of two, and a Python whose ranks have the planted faults."""
+
+    def __init__(self, home: Path, python: str, nodes: int = 4, ranks: int = 1, *, cordon: str | None = None, marked: str = "",
+                 small: dict[str, Any] | None = None) -> None:
+        self.home = home
+        self.names = [f"n{number}" for number in range(1, nodes + 1)]
+        self.marked = marked
+        self.held = home / "held.json"
+        self.held.write_text("{}")
+        program = home / "site-cordon"
+        program.write_text(_CORDON.format(python=sys.executable, path=str(self.held)))
+        program.chmod(0o755)
+        self.faults = home / "faults.json"
+        self.plant()
+        (home / "rules").mkdir()
+        (home / "rules/burnin.yaml").write_text(RULES)
+        words = [python, str(Path(badgpu.__file__).resolve()), str(self.faults)]
+        entries = {name: {"leaf": f"leaf{(at // 2) + 1}", "address": f"127.0.0.{at + 2}", "power": name} for at, name in enumerate(self.names)}
+        (home / "muster.yaml").write_text(json.dumps({
+            "version": 1, "cordon": cordon or {"command": [str(program)]},
+            "burnin": {"params": {**SMALL, **(small or {})}, "head": "127.0.0.1"},
+            "defaults": {"sku": "cpu-only", "python": sys.executable, "burnin": {"python": words, "ranks": ranks}}, "nodes": entries}))
+
+    def plant(self, *faults: dict[str, Any]) -> None:
+        """From now on ranks have these faults (tests.testbed.badgpu)."""
+        self.faults.write_text(json.dumps(faults))
+
+    def words(self, *more: str, launcher: str = "local") -> list[str]:
+        return [str(MUSTER), "burnin", "run", f"n[1-{len(self.names)}]", "--launcher", launcher, "--rules", "rules", "--json", "doc.json", *more]
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return environment(self.home, **{MARK: self.marked} if self.marked else {}, **more)
+
+    def run(self, *more: str, launcher: str = "local", **variables: str) -> subprocess.CompletedProcess[str]:
+        """A burn-in of all nodes, to its end."""
+        return subprocess.run(self.words(*more, launcher=launcher), cwd=self.home, env=self.environment(**variables), text=True,
+                              capture_output=True, timeout=110, check=False, stdin=subprocess.DEVNULL)
+
+    def muster(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(MUSTER), *words], cwd=self.home, env=self.environment(**variables), text=True, capture_output=True,
+                              timeout=60, check=False, stdin=subprocess.DEVNULL)
+
+    def document(self) -> dict[str, Any]:
+        """What the last run wrote."""
+        found: dict[str, Any] = json.loads((self.home / "doc.json").read_text())
+        return found
+
+    def cordoned(self) -> Sequence[str]:
+        """The nodes that somebody holds."""
+        return [node for node, reason in json.loads(self.held.read_text()).items() if reason is not None]
+
+
+def kept(state: Path) -> list[Path]:
+    """The documents in a state folder, the oldest first."""
+    folder = state / "burnin"
+    return sorted(folder.glob("*.burnin.json"), key=os.path.getmtime) if folder.is_dir() else []

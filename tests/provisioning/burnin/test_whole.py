@@ -1,0 +1,145 @@
+"""`muster burnin run` as it is typed, with real ranks: well, with a bad GPU, with a head that is killed, and through a real Slurm."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.provisioning.burnin.site import Site, kept
+from tests.testbed import torches
+from tests.testbed.collector import await_none_with, processes_with
+from tests.testbed.require import require
+from tests.testbed.slurm import WHY_NOT, can_run
+from tests.testbed.slurm import slurm as cluster
+from tests.testbed.sshd import wait_until
+
+
+def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_and_a_picture(tmp_path: Path) -> None:
+    site = Site(tmp_path, torches.python())
+    done = site.run("--svg", "pairs.svg")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert done.stdout.startswith("PASS  burn-in 2") and "4 nodes" in done.stdout and "n[1-4]" in done.stdout
+    found = site.document()
+    stages = Counter(task["stage"] for task in found["tasks"])
+    assert stages == {"node": 24, "leaf-pairs": 2, "cross-pairs": 4, "all": 1}
+    assert found["verdict"] == "pass" and found["options"]["finished"] is True and not found["accusations"]
+    assert [path.read_bytes() for path in kept(tmp_path / "state")] == [(tmp_path / "doc.json").read_bytes()]
+    assert "1 - 2" not in done.stdout and len(list(ElementTree.parse(tmp_path / "pairs.svg").iter())) > 20  # noqa: S314  (ours)
+    assert site.cordoned() == [] and "burnin: leaf-pairs round 1: 2 tasks on 4 nodes" in done.stderr
+    again = site.muster("burnin", "show")
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    assert site.muster("burnin", "show", "--list").stdout.startswith(f"{found['run']}  pass  ")
+
+
+def test_a_bad_gpu_is_named_leaves_the_later_stages_and_the_others_go_on(tmp_path: Path) -> None:
+    site = Site(tmp_path, torches.python(), ranks=2)
+    site.plant({"fault": "product", "node": "n3", "gpu": 1})
+    done = site.run()
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    found = site.document()
+    assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [("gpu", "n3:1", "wrong data")], done.stdout
+    assert {one["node"]: one["outcome"] for one in found["nodes"]}["n3"] == "fail"
+    later = [task for task in found["tasks"] if task["stage"] != "node"]
+    assert later and not any("n3:" in seat for task in later for seat in task["seats"])
+    assert {one["node"]: one["outcome"] for one in found["nodes"] if one["node"] in ("n1", "n2")} == {"n1": "pass", "n2": "pass"}
+    assert "gpu n3:1: wrong data" in done.stdout and site.cordoned() == []
+
+
+def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_without_its_node(tmp_path: Path) -> None:
+    site = Site(tmp_path, torches.python())
+    site.plant({"fault": "killed", "node": "n2", "least_world": 4, "iteration": 3})
+    done = site.run("--stages", "leaf-pairs,cross-pairs,all")
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    found = site.document()
+    assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [("gpu", "n2:0", "dead")], done.stdout
+    worlds = [len(task["seats"]) for task in found["tasks"] if task["stage"] == "all"]
+    assert worlds == [4, 3] and {one["node"]: one["outcome"] for one in found["nodes"]} == {"n1": "pass", "n2": "fail", "n3": "pass", "n4": "pass"}
+
+
+def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_path: Path) -> None:
+    mark = secrets.token_hex(8)
+    site = Site(tmp_path, torches.python(), nodes=2, marked=mark)
+    words = ("--stages", "node,leaf-pairs")
+    head = subprocess.Popen(site.words(*words), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True)
+    assert head.stderr is not None
+    for line in head.stderr:
+        if "leaf-pairs" in line:
+            break
+    assert len(processes_with(mark)) > 4 and site.cordoned() == site.names
+    head.send_signal(signal.SIGKILL)
+    head.wait()
+    head.stderr.close()
+    await_none_with(mark, 15)
+    left = site.muster("burnin", "show", "--json", "-")
+    half = json.loads(left.stdout)
+    assert left.returncode == 3 and half["options"]["finished"] is False and half["verdict"] == "unknown"
+    assert [task["kind"] for task in half["tasks"] if task["stage"] == "node"].count("copy") == 2
+    assert all("the burn-in was not finished" in one["why"] for one in half["nodes"])
+    assert "holder dead" in site.muster("lease", "list").stdout
+    done = site.run(*words)
+    assert done.returncode == 0 and "given back: the process that held it is gone" in done.stderr, (done.stdout, done.stderr)
+    assert site.cordoned() == [] and len(kept(tmp_path / "state")) == 2
+    await_none_with(mark, 15)
+
+
+def test_told_to_end_it_ends_with_what_it_has_and_gives_back(tmp_path: Path) -> None:
+    mark = secrets.token_hex(8)
+    site = Site(tmp_path, torches.python(), nodes=2, marked=mark, small={"allreduce.run_s": 300})
+    head = subprocess.Popen(site.words("--stages", "leaf-pairs"), cwd=tmp_path, env=site.environment(), stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert head.stderr is not None
+    for line in head.stderr:
+        if "leaf-pairs" in line:
+            break
+    head.send_signal(signal.SIGTERM)
+    out, err = head.communicate(timeout=60)
+    assert head.returncode == 130 and "the burn-in was not finished" in out, (out, err)
+    assert site.cordoned() == []
+    await_none_with(mark, 15)
+
+
+def test_a_node_without_pytorch_does_not_pass_and_is_told_why(tmp_path: Path) -> None:
+    site = Site(tmp_path, torches.python(), nodes=3)
+    text = json.loads((tmp_path / "muster.yaml").read_text())
+    text["nodes"]["n3"]["burnin"] = {"python": ["/no/such/python"]}
+    (tmp_path / "muster.yaml").write_text(json.dumps(text))
+    done = site.run("--stages", "leaf-pairs")
+    assert done.returncode == 3, (done.stdout, done.stderr)
+    found = {one["node"]: one for one in site.document()["nodes"]}
+    assert {node: one["outcome"] for node, one in found.items()} == {"n1": "pass", "n2": "pass", "n3": "unknown"}
+    assert "/no/such/python" in found["n3"]["why"][0] and site.document()["accusations"] == []
+
+
+def test_through_a_real_slurm_ranks_run_within_the_lease_s_reservation(tmp_path: Path) -> None:
+    require(can_run(), WHY_NOT)
+    (tmp_path / "slurm").mkdir()
+    site = Site(tmp_path, torches.python(), nodes=2, cordon="slurm")
+    with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
+        done = site.run("--stages", "leaf-pairs", launcher="slurm", **bed.environment)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        # Two looks and the ranks, and one look more at whether the nodes are idle.
+        assert bed.ask("scontrol", "--oneliner", "show", "job").count("JobName=muster-") == 8
+        assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
+        wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+    assert {one["outcome"] for one in site.document()["nodes"]} == {"pass"}
+
+
+@pytest.mark.parametrize(("more", "said"), [
+    (("--launcher", "slurm"), "muster: --launcher slurm starts programs within the lease's reservation: it needs Slurm as what keeps jobs away"),
+    (("--stages", "nodes"), "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, all, soak"),
+    (("--max-kw", "3"), "muster: what n1 and 1 more draws at most is not known, and power is bounded: say it in the inventory"),
+    (("--sku", "cray"), "muster: --sku cray: no such SKU; there are "),
+])
+def test_what_cannot_be_meant_is_told_before_anything_is_held(tmp_path: Path, more: tuple[str, ...], said: str) -> None:
+    site = Site(tmp_path, "/no/such/python", nodes=2)
+    done = site.run(*more)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith(said), done
+    assert not (tmp_path / "state").exists()
