@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from typing import Any
 
 FAULTS = {
@@ -147,6 +148,7 @@ def main() -> None:
     """What `python -I -c BOOT` would be, with faults planted."""
     path, boot = sys.argv[1], sys.argv[-1]
     sys.path.pop(0)     # this folder is none of the worker's
+    warnings.simplefilter("ignore")     # PyTorch's, of what it could not find
     import torch
     import torch.distributed
     plant(torch, Faults(path))

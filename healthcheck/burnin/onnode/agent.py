@@ -25,7 +25,12 @@ BOOT = ('import sys;i=sys.stdin.buffer;g={"__name__":"muster"};'
         'exec(compile(i.read(int(i.readline())),"muster","exec"),g);g["nursery"](i)')
 NO_ANSWER_S = 30.0      # for which the head's machine may acknowledge nothing
 END_S = 3.0             # for the nursery to end its ranks
-IMPORT_S = 180.0        # PyTorch from a cold network file system takes its time
+
+
+def last_line(file: int) -> str:
+    """The last line that says something of what was printed to it."""
+    text = os.pread(file, 4096, max(0, os.fstat(file).st_size - 4096)).decode("utf-8", "replace")
+    return next((line.strip()[:300] for line in reversed(text.split("\n")) if line.strip()), "")
 
 
 class Agent:
@@ -57,13 +62,18 @@ class Agent:
         words = [*self.document["python"], "-I", "-c", BOOT]
         here: dict[str, Any] = {"node": self.node, "python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename, "gpus": 0,
                                 "torch": None, "facts": {}}
+        said = os.memfd_create("nursery")
         try:
-            process = self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-            source = self.document["nursery"].encode()
-            self.write(b"%d\n%b" % (len(source), source))
+            process = self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
+                                                      start_new_session=True)
         except OSError as error:
             self.link.send({"here": {**here, "why": "%s: %s" % (words[0], error.strerror)}})
             return
+        source = self.document["nursery"].encode()
+        try:
+            self.write(b"%d\n%b" % (len(source), source))
+        except OSError:
+            pass    # it has ended, which its output's end will tell
         frames = Frames()
         while True:
             data = os.read(process.stdout.fileno() if process.stdout else -1, 1 << 16)
@@ -80,10 +90,11 @@ class Agent:
                 elif message.get("ranks") != []:
                     self.link.send(message)
         code = process.wait()
+        why = "%s ended with %d, and printed %s" % (words[0], code, last_line(said) or "nothing")
         if here["torch"] is None and "why" not in here:
-            self.link.send({"here": {**here, "why": "%s ended with %s before it said anything" % (words[0], code)}})
+            self.link.send({"here": {**here, "why": why}})
         else:
-            self.finish("the nursery ended: %s" % code)
+            self.finish(why)
 
     def pass_down(self, message: dict[str, Any]) -> None:
         """To the nursery; where there is none, ranks end before they begin."""

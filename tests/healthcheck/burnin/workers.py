@@ -29,7 +29,8 @@ class Came:
 class Nodes:
     """So many agents, each with its nursery, from __enter__ to __exit__."""
 
-    def __init__(self, names: Sequence[str], python: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], python: Sequence[str], agent: str = sys.executable) -> None:
+        self.agent = agent
         self.names = names
         self.token, self.run = secrets.token_hex(32), "run-" + secrets.token_hex(4)
         self.python = python
@@ -45,7 +46,7 @@ class Nodes:
         program = build(run=self.run, token=self.token, hosts=["127.0.0.1"], port=self.server.port, python=self.python)
         for name in self.names:
             self.agents[name] = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", program.loader, program.nonce, f"node={name}"],
+                [self.agent, "-I", "-S", "-c", program.loader, program.nonce, f"node={name}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             pipe = self.agents[name].stdin
             assert pipe is not None

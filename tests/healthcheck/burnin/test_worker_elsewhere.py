@@ -1,0 +1,101 @@
+"""Where the agent's Python and PyTorch's are not the same, or not in one container; and where there is no PyTorch at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.healthcheck.burnin.workers import Nodes
+from tests.testbed import torches
+from tests.testbed.require import require
+
+OLD = "3.8"
+
+
+def old_python() -> str | None:
+    """A Python 3.8 of this machine, if it has one."""
+    named = [shutil.which("python3.8"), *map(str, Path.home().glob(f".pyenv/versions/{OLD}.*/bin/python3.8"))]
+    for path in filter(None, named):
+        if subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+            return path
+    return None
+
+
+@pytest.mark.root
+def test_ranks_with_process_numbers_of_their_own_as_in_a_container_are_watched_alike() -> None:
+    require(os.geteuid() == 0 and shutil.which("unshare"), "needs root, and unshare(1) of util-linux")
+    python = ["unshare", "--pid", "--mount", "--fork", "--mount-proc", torches.python()]
+    with Nodes(["x"], python) as nodes:
+        came = nodes.task("allreduce", [("x", 0), ("x", 1)], bytes=4096, run_s=1.5)
+        assert [came.reports[rank]["end"] for rank in (0, 1)] == ["done", "done"]
+        assert {row["state"] for row in came.rows} & {"R", "S"}
+        assert [came.ended[rank]["code"] for rank in (0, 1)] == [0, 0]
+
+
+def test_an_agent_of_python_3_8_serves_ranks_of_another_python() -> None:
+    python = old_python()
+    if python is None:
+        pytest.skip("no Python 3.8 on this machine: pyenv install 3.8")
+    with Nodes(["x"], [torches.python()], agent=python) as nodes:
+        came = nodes.task("allreduce", [("x", 0), ("x", 1)], bytes=4096)
+        assert {report["end"] for report in came.reports.values()} == {"done"}
+
+
+@pytest.mark.parametrize(("python", "why"), [
+    (["/no/such/python"], "/no/such/python: No such file or directory"),
+    ([sys.executable, "-S"], "ModuleNotFoundError: No module named 'torch'"),
+    (["sh", "-c", "exit 3"], "sh ended with 3, and printed nothing"),
+    (["sh", "-c", "echo No such container: torch >&2; exit 1"], "sh ended with 1, and printed No such container: torch"),
+])
+def test_without_pytorch_the_node_says_why_and_a_task_ends_at_once(python: list[str], why: str) -> None:
+    with Nodes(["x"], python) as nodes:
+        assert (nodes.here["x"]["torch"], nodes.here["x"]["why"]) == (None, why)
+        came = nodes.task("copy", [("x", 0)])
+        assert came.ended[0]["code"] != 0
+        assert "torch" in (came.ended[0]["said"] + came.reports.get(0, {}).get("error", "")).lower()
+
+
+def test_what_was_inherited_is_scrubbed_and_told_and_a_wrong_task_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_P2P_DISABLE", "1")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "no-such-interface")
+    with Nodes(["x"], [torches.python()]) as nodes:
+        seats = [("x", 0), ("x", 1)]
+        came = nodes.task("allreduce", seats, bytes=4096, environment={"NCCL_ALGO": "Ring"})
+        facts = came.reports[0]["facts"]
+        assert facts["scrubbed"] == "GLOO_SOCKET_IFNAME NCCL_P2P_DISABLE"
+        assert "NCCL_ALGO=Ring" in facts["environment"] and "GLOO_SOCKET_IFNAME=lo" in facts["environment"]
+        assert (facts["backend"], facts["device"]) == ("gloo", "cpu")
+        for environment, params, said in (
+            ({"LD_PRELOAD": "/tmp/x.so"}, {}, "ValueError: a task may not set 'LD_PRELOAD'"),
+            ({}, {"bites": 3}, "ValueError: 'bites' is no parameter of allreduce, expected one of bytes"),
+            ({}, {"dtype": "int8"}, "ValueError: dtype 'int8', expected fp32, bf16 or fp16"),
+        ):
+            came = nodes.task("allreduce", seats, environment=environment, **params)
+            assert {report["end"] for report in came.reports.values()} == {"raised"}
+            assert came.reports[0]["error"].startswith(said)
+
+
+def test_every_kind_of_work_has_the_figures_that_it_promises() -> None:
+    with Nodes(["x"], [torches.python()]) as nodes:
+        seats = [("x", 0), ("x", 1)]
+        promised = {
+            "known": {"verified"}, "random": {"verified"}, "memory": {"memory_gb_s", "verified"},
+            "rate": {"tflops_fp64", "tflops_fp32", "tflops_bf16"}, "copy": {"copy_to_gb_s", "copy_from_gb_s", "verified"},
+            "allreduce": {"size_bytes", "iterations", "verified", "seconds_p50", "seconds_p99", "seconds_max", "compute_p50", "algbw_gb_s",
+                          "busbw_gb_s", "overhead_share"},
+        }
+        small: dict[str, dict[str, Any]] = {"known": {"n": 64}, "random": {"n": 64}, "rate": {"n": 64, "run_s": 0.01}, "copy": {"bytes": 4096}, "memory": {"bytes": 65536},
+                 "allreduce": {"bytes": 65536, "ramp_s": 0.2, "dtype": "bf16"}}
+        for kind, names in promised.items():
+            came = nodes.task(kind, seats, **small[kind])
+            assert [came.reports[rank]["end"] for rank in (0, 1)] == ["done", "done"], came.reports[0]["error"]
+            assert set(came.reports[0]["figures"]) == names, kind
+            assert all(value > 0 for value in came.reports[0]["figures"].values()), kind
+        came = nodes.task("allreduce", [("x", 0)], bytes=4096)
+        assert came.reports[0]["figures"]["busbw_gb_s"] == 0
