@@ -1,0 +1,99 @@
+"""A slow NIC and a bad path, shaped in network namespaces: no rank's times name them, and the pairs do. Real gloo, real TCP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.conduct import Conductor
+from healthcheck.burnin.isolate import Isolation
+from healthcheck.burnin.late import slow
+from healthcheck.burnin.model import Accusation, Kind, Object, Place, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.pairjudge import PairJudge
+from healthcheck.burnin.rounds import tasks
+from inventory.transport.local import LocalTransport
+from tests.testbed import torches
+from tests.testbed.namespaces import MBIT, Net, namespaces
+
+PARAMS = {"bytes": 262144, "iterations": 8, "warmup": 1}
+LINK = MBIT / 8e3       # GB/s
+
+
+class Bed:
+    def __init__(self, conductor: Conductor, net: Net) -> None:
+        self.conductor, self.net = conductor, net
+        self.places = {name: Place(name, 1, leaf="leaf01") for name in net.spaces}
+        self.count = 0
+
+    def all(self) -> TaskResult:
+        """An all-reduce among all."""
+        self.count += 1
+        task = Task(f"all{self.count}", Stage.ALL, Kind.ALLREDUCE, tuple(Seat(name, 0) for name in self.places), 60, PARAMS)
+        (result,) = self.conductor.run([task])
+        assert result.whole, result
+        print(f"all: {result.reports[0].figures['busbw_gb_s'] / LINK:.0%} of a link")
+        return result
+
+    def isolated(self) -> tuple[Accusation, ...]:
+        """Whom the pairs accuse."""
+        isolation = Isolation(self.places.values())
+        judge = PairJudge(self.places.values(), lambda _: 0.7 * LINK)
+        began, rounds = time.monotonic(), 0
+        while (round_ := isolation.next()) is not None:
+            results = list(self.conductor.run(tasks(round_, self.places, 60, PARAMS)))
+            for result in results:
+                print(f"{round_.stage.value} {result.task.nodes}: {result.reports[0].figures.get('busbw_gb_s', 0) / LINK:.0%} of a link")
+            isolation.told(judge.tests(results))
+            rounds += 1
+        print(f"{rounds} rounds in {time.monotonic() - began:.1f} s: {isolation.accusations()}")
+        return isolation.accusations()
+
+
+def beds(folder: Path, count: int) -> Iterator[Bed]:
+    with namespaces(folder, count) as net, Conductor(LocalTransport(), net.nodes((torches.python(),)), hosts=[net.head]) as conductor:
+        crew = conductor.ready(100)
+        assert crew.whole, crew.missing
+        yield Bed(conductor, net)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Bed]:
+    yield from beds(tmp_path, 4)
+
+
+@pytest.fixture
+def six(tmp_path: Path) -> Iterator[Bed]:
+    yield from beds(tmp_path, 6)
+
+
+@pytest.mark.root
+def test_a_slow_nic_makes_everyone_alike_slow_and_pairs_name_its_node(small: Bed) -> None:
+    small.net.nic("n2", MBIT // 4)
+    result = small.all()
+    assert not result.accusations
+    (found,) = slow(result.task, result.reports)
+    assert (found.object, found.fault) == (Object.UNEXPLAINED, faults.SLOW_LINK)
+    accused = small.isolated()
+    small.net.nic("n2", MBIT)
+    assert [(each.object, each.name) for each in accused] == [(Object.NODE, "n2")]
+    assert small.isolated() == ()
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_of_six_nodes_the_slow_nic_is_named_and_so_is_the_bad_path(six: Bed) -> None:
+    six.net.nic("n4", MBIT // 3)
+    six.all()
+    assert [(each.object, each.name) for each in six.isolated()] == [(Object.NODE, "n4")]
+    six.net.nic("n4", MBIT)
+    assert six.isolated() == ()
+    first = Isolation(six.places.values()).next()
+    assert first is not None
+    met = first.pairs[0]
+    six.net.path(*met, MBIT // 6)
+    six.all()
+    assert [(each.object, each.name) for each in six.isolated()] == [(Object.PAIR, str(met))]
