@@ -23,11 +23,11 @@ def allreduce(rank: Any, device: Any) -> None:
     """See the module's first line; leaves its figures with the rank."""
     import torch.distributed as dist
     params = rank.params
+    rounds = Rounds(rank, device, params)
     link = rank.link()
     keys = Keys(link, rank.task["id"])
     dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds), rank=rank.number,
                             world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
-    rounds = Rounds(rank, device, params)
     rank.at("warm")
     pace = rounds.agreed(rounds.run(max(1, params["warmup"]), timed=False))
     steps = [(step + 1) / RAMP_STEPS for step in range(RAMP_STEPS)] if params["ramp_s"] else []
