@@ -82,7 +82,7 @@ class _View:
         facts, passive = (names | {PCI_BUS} if "gpus" in facts else names for names in (facts, passive))
         simple = tuple(rule for rule in judged if not rule.disruptive and not rule.checked.fleet)
         return cls(
-            rules, judged, simple, tuple(rule for rule in judged if rule not in simple),
+            rules, judged, simple, tuple(rule for rule in judged if rule.disruptive or rule.checked.fleet),
             {rule.id: result_of(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
             frozenset(facts), frozenset(passive), frozenset(probe.id for rule in judged for probe in rule.disruptive),
             frozenset(name.removeprefix(PREVIOUS) for rule in judged for name in rule.checked.facts if name.startswith(PREVIOUS)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from healthcheck.facts.counter import TABLE
@@ -78,20 +79,28 @@ def nvlinks(links: int = 18, **changes: list[Any]) -> dict[str, Any]:
     return reading([changes.get(f"link{n}", [1, 7, 26562, 2, f"0000:{5 + n % 4:02x}:00.0", 0, 0, 0, 0, 0]) for n in range(links)])
 
 
+def _gpu(index: int) -> dict[str, Any]:
+    return {
+        "index": index, "name": reading("NVIDIA H100 80GB HBM3"), "uuid": reading(f"GPU-{index}"), "serial": reading(f"16{index}"),
+        "pci": reading(f"0000:{0x18 + index:02x}:00.0"), "memory_bytes": reading(85520809984), "ecc_mode": reading(1),
+        "ecc_uncorrected": reading(0), "ecc_corrected": reading(0), **{key: reading(value) for key, value in HEALTHY_GPU.items()},
+        "minor": reading(index), **{key: {"na": True} for key in UNSUPPORTED_HERE},
+        "nvlinks": nvlinks(), "processes": reading([]), "p2p": reading([[0] * 6 for _ in range(index)]),
+    }
+
+
+@cache
+def _gpu_line(index: int) -> str:
+    return json.dumps(_gpu(index))
+
+
 def nvml(gpus: int = 8, **changes: dict[str, Any]) -> Capture:
     """NVML's answer; `changes` by "gpuN" replace readings of one GPU."""
-    lines: list[dict[str, Any]] = [{"driver": reading("550.54.15"), "nvml": reading("12.550.54.15"), "count": reading(gpus)}]
+    lines = [json.dumps({"driver": reading("550.54.15"), "nvml": reading("12.550.54.15"), "count": reading(gpus)})]
     for index in range(gpus):
-        line: dict[str, Any] = {
-            "index": index, "name": reading("NVIDIA H100 80GB HBM3"), "uuid": reading(f"GPU-{index}"), "serial": reading(f"16{index}"),
-            "pci": reading(f"0000:{0x18 + index:02x}:00.0"), "memory_bytes": reading(85520809984), "ecc_mode": reading(1),
-            "ecc_uncorrected": reading(0), "ecc_corrected": reading(0), **{key: reading(value) for key, value in HEALTHY_GPU.items()},
-            "minor": reading(index), **{key: {"na": True} for key in UNSUPPORTED_HERE},
-            "nvlinks": nvlinks(), "processes": reading([]), "p2p": reading([[0] * 6 for _ in range(index)]),
-        }
-        line.update(changes.get(f"gpu{index}", {}))
-        lines.append(line)
-    return Capture(Outcome.DONE, seconds=0.3, bytes=1, text="\n".join(json.dumps(line) for line in lines) + "\n")
+        change = changes.get(f"gpu{index}")
+        lines.append(json.dumps({**_gpu(index), **change}) if change else _gpu_line(index))
+    return Capture(Outcome.DONE, seconds=0.3, bytes=1, text="\n".join(lines) + "\n")
 
 
 def ports(count: int = 8, **changes: str) -> Capture:
@@ -363,6 +372,12 @@ def disks(count: int = 8, **changes: str) -> dict[str, Capture]:
 
 
 def captures() -> dict[str, Capture]:
+    """What a healthy node's probes bring. A dictionary of its own for each caller; what it holds is frozen and made once."""
+    return dict(_healthy())
+
+
+@cache
+def _healthy() -> dict[str, Capture]:
     return {
         **host_captures(),
         **network.captures(),
