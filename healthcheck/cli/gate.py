@@ -14,13 +14,14 @@ from healthcheck.gate.decide import Answer, Gate, Why, answer
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from healthcheck.gate.reading import Snapshot
     from healthcheck.gate.spares import Filled
 
 PLACES = {
     "publish": ("healthcheck.cli.gatepublish:publish", "Make and sign the snapshot, on the head."),
+    "push": ("provisioning.cli.gatepush:push", "Bring nodes the snapshot, and what lets them trust it."),
     "fetch": ("healthcheck.cli.gatepublish:fetch", "Get the newest snapshot and keep it, on a node."),
 }
 
@@ -58,11 +59,12 @@ class _Gate(click.Command):
 @click.option("--keys", metavar="FILE", help="Trusted keys, as OpenSSH's allowed_signers. Default: MUSTER_GATE_KEYS, /etc/muster/gate.pub.")
 @click.option("--inventory", "-i", metavar="FILE", help="With --quick: as for muster check.")
 @click.option("--rules", metavar="DIR", help="With --quick: as for muster check.")
+@click.option("--sku", metavar="NAME", help="With --quick: as for muster check; this machine has no inventory to say it.")
 @click.option("--print", "hook", type=click.Choice(("slurm", "kubernetes")), help="Print what puts the gate in front of jobs, and end.")
 def gate(
     nodes: str | None, nodelist: str | None, hostfile: str | None, group: str | None, slurm_prolog: bool, quick: bool,
     write_hostfile: str | None, need: int | None, spares: str | None, as_json: bool, folder: str | None, keys: str | None,
-    inventory: str | None, rules: str | None, hook: str | None,
+    inventory: str | None, rules: str | None, sku: str | None, hook: str | None,
 ) -> int:
     """Say whether NODES may start a job, by the signed snapshot that is kept on this machine; the head may be away.
 
@@ -86,6 +88,8 @@ def gate(
                          else "no node is named: muster gate 'gpu[001-064]', or --nodelist, --hostfile, --group, --slurm-prolog")
     if write_hostfile is None and (need is not None or spares is not None):
         raise UsageError("--need and --spares go with --write-hostfile")
+    if not quick and any((inventory, rules, sku)):
+        raise UsageError("--inventory, --rules and --sku go with --quick; the snapshot brings its own policy")
     if write_hostfile is not None and slurm_prolog:
         raise UsageError("--slurm-prolog is of one node; there is no file of hosts to write")
     rests: dict[str, str] = {}
@@ -109,12 +113,18 @@ def gate(
         said = _barred(Gate.UNSURE, trouble)
     except locate.Forged as trouble:
         said = _barred(Gate.CLOSED, trouble)
-    if quick and said.gate is Gate.OPEN:
-        said = _looked_at(said, names, slurm_prolog, inventory, rules)
+    look: Callable[[Sequence[str]], Answer] | None = None
+    if quick:
+        from healthcheck.gate.quick import Quick
+
+        look = Quick(slurm_prolog, inventory, rules, sku)
+        if said.gate is Gate.OPEN:
+            shown = look(names)
+            said = Answer(shown.gate, shown.whys, (*said.notices, *shown.notices))
     if write_hostfile is not None and held is not None and all(why.node for why in said.whys):
         from healthcheck.gate.filling import filling
 
-        said, filled = filling(held, said, names, _expanded(spares or "", held), need or len(names), now)
+        said, filled = filling(held, said, names, _expanded(spares or "", held), need or len(names), now, look)
         if said.gate is Gate.OPEN:
             from pathlib import Path
 
@@ -140,14 +150,6 @@ def _expanded(text: str, held: Snapshot) -> tuple[str, ...]:
 
 def _barred(gate: Gate, trouble: Exception) -> Answer:
     return Answer(gate, (Why("", gate, str(trouble), ""),))
-
-
-def _looked_at(said: Answer, names: Sequence[str], local: bool, inventory: str | None, rules: str | None) -> Answer:
-    from healthcheck.gate.quick import look
-
-    whys = look(names, local=local, inventory=inventory, rules=rules, timeout=30.0)
-    gate = Gate.OPEN if not whys else Gate.CLOSED if any(why.gate is Gate.CLOSED for why in whys) else Gate.UNSURE
-    return Answer(gate, tuple(whys), said.notices)
 
 
 def _show(said: Answer, number: int, held: Snapshot | None, now: float, filled: Filled | None, as_json: bool) -> None:

@@ -88,8 +88,13 @@ def answer(snapshot: Snapshot, names: Sequence[str], now: float) -> Answer:
         for note in each.notes:
             noted.setdefault(note, []).append(each.standing.name if each.standing is not None else "")
     notices += [Notice(tuple(nodes), note) for note, nodes in noted.items()]
-    gate = Gate.OPEN if not whys else Gate.CLOSED if any(why.gate is Gate.CLOSED for why in whys) else Gate.UNSURE
-    return Answer(gate, tuple(whys), tuple(notices))
+    return Answer(worst(whys), tuple(whys), tuple(notices))
+
+
+def worst(whys: Iterable[Why]) -> Gate:
+    """CLOSED before UNSURE before OPEN."""
+    gates = {why.gate for why in whys}
+    return Gate.CLOSED if Gate.CLOSED in gates else Gate.UNSURE if gates else Gate.OPEN
 
 
 def span(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from healthcheck.gate.decide import Answer, Gate, Why, answer
 from healthcheck.gate.reading import Snapshot
@@ -10,13 +10,20 @@ from healthcheck.gate.spares import Filled, fill
 from healthcheck.gate.standing import Standing, standing_of
 
 
-def filling(snapshot: Snapshot, said: Answer, wanted: Sequence[str], spares: Sequence[str], need: int, now: float) -> tuple[Answer, Filled]:
+def filling(
+    snapshot: Snapshot, said: Answer, wanted: Sequence[str], spares: Sequence[str], need: int, now: float,
+    look: Callable[[Sequence[str]], Answer] | None = None,
+) -> tuple[Answer, Filled]:
     """`need` nodes on which the gate opens as a whole, as near to the wanted ones as spares are; or why there are not so many.
 
-    `said` is the gate's answer for the wanted ones. A spare that is open alone but unequal to the others is left out.
+    `said` is the gate's answer for the wanted ones. A spare that is open alone but unequal to the others is left out, and so is one that
+    `look` finds closed, where the nodes themselves are to be asked, too.
     """
-    closed = said.closed()
+    closed = {why.node: why.why for why in reversed(said.whys) if why.node}
     open_ = [name for name in dict.fromkeys(spares) if name not in wanted and answer(snapshot, [name], now).gate is Gate.OPEN]
+    if look is not None and open_:
+        barred = look(open_).closed()
+        open_ = [name for name in open_ if name not in barred]
     known = {name: standing for name in (*wanted, *open_) if (standing := _standing(snapshot, name)) is not None}
     while True:
         filled = fill(wanted, closed, open_, need, known)
@@ -25,12 +32,12 @@ def filling(snapshot: Snapshot, said: Answer, wanted: Sequence[str], spares: Seq
                         "name more --spares, or --need fewer")
             return Answer(Gate.CLOSED, (short, *said.whys), said.notices), filled
         whole = answer(snapshot, filled.nodes, now)
-        barred = whole.closed()
-        if whole.gate is Gate.OPEN or not barred:
+        found = {why.node: why.why for why in whole.whys if why.node}
+        if not found:
             return whole, filled
         # Each turn takes at least one node out of the running, so this ends.
-        closed = closed | (barred & set(wanted))
-        open_ = [name for name in open_ if name not in barred]
+        closed = {**closed, **{name: why for name, why in found.items() if name in wanted}}
+        open_ = [name for name in open_ if name not in found]
 
 
 def _standing(snapshot: Snapshot, name: str) -> Standing | None:

@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from healthcheck.gate.decide import Gate, Why
+from healthcheck.gate.decide import Answer, Gate, Notice, Why, worst
 from healthcheck.outcome import NodeReport, Severity, Status, exit_code, unknowns
+from inventory.errors import UsageError
 
 PROFILE = "gate"
+_TIMEOUT_S = 30.0     # of the whole look: somebody waits for it
 
 
-def look(names: Sequence[str], *, local: bool, inventory: str | None, rules: str | None, timeout: float) -> list[Why]:
-    """Why not, by what the nodes show now; nothing where all of them pass. An UNKNOWN is worth what the profile says."""
+@dataclass(frozen=True)
+class Quick:
+    """How to look: at this machine alone (`local`), or over SSH; the others as `muster check` has them."""
+
+    local: bool
+    inventory: str | None
+    rules: str | None
+    sku: str | None
+
+    def __call__(self, names: Sequence[str]) -> Answer:
+        """The answer by what these nodes show now; raises UsageError."""
+        return _look(names, self.local, self.inventory, self.rules, self.sku)
+
+
+def _look(names: Sequence[str], local: bool, inventory: str | None, rules: str | None, sku: str | None) -> Answer:
+    """An UNKNOWN is worth what the profile says, and where it allows one that is told."""
     from healthcheck import rulesfolder, sweep
     from healthcheck.cli.check import Live, choose
     from healthcheck.ruleset import load_ruleset
 
     ruleset = load_ruleset(rulesfolder.folders(rules))
     ruleset.named(PROFILE)
+    if sku is not None and sku not in ruleset.skus:
+        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     chosen = choose(None if local else ",".join(names), inventory, local, False, ruleset)
-    plan = sweep.Plan(chosen, ruleset, None, chosen.source, (), (), (PROFILE,))
-    live = Live(local, timeout, 256, None, None, None, quiet=True)
-    found: list[Why] = []
+    plan = sweep.Plan(chosen, ruleset, sku, chosen.source, (), (), (PROFILE,))
+    live = Live(local, _TIMEOUT_S, 256, None, None, None, quiet=True)
+    whys: list[Why] = []
+    notices: list[Notice] = []
     for report in live(plan).assessed.reports:
+        name = names[0] if local else report.node
         code = exit_code([replace(report, in_service=True)], lambda result: ruleset.allows(result, plan.profiles))
         if code:
-            name = names[0] if local else report.node
-            found.append(Why(name, Gate.CLOSED if code == 1 else Gate.UNSURE, _said(report), f"muster check {{}} --profile {PROFILE}"))
-    return found
+            whys.append(Why(name, Gate.CLOSED if code == 1 else Gate.UNSURE, _said(report), f"muster check {{}} --profile {PROFILE}"))
+        elif passed := unknowns(report):
+            first = f"{passed[0].rule}: {passed[0].reason}"
+            told = f"looked at now: {len(passed)} rules could not be judged, which profile {PROFILE} allows; {first}"
+            notices.append(Notice((name,), told))
+    return Answer(worst(whys), tuple(whys), tuple(notices))
 
 
 def _said(report: NodeReport) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from healthcheck.gate.standing import Standing
 
 
 class Move(NamedTuple):
-    """A node that was replaced, by what, and how near the two are."""
+    """A node that was replaced and why, by what, and how near the two are; where none was, a further one."""
 
     away: str
     instead: str
     where: str
+    why: str = ""
 
 
 class Filled(NamedTuple):
@@ -25,10 +26,10 @@ class Filled(NamedTuple):
     short: int
 
 
-def fill(wanted: Sequence[str], closed: Collection[str], spares: Sequence[str], need: int, known: Mapping[str, Standing]) -> Filled:
+def fill(wanted: Sequence[str], closed: Mapping[str, str], spares: Sequence[str], need: int, known: Mapping[str, Standing]) -> Filled:
     """`need` open nodes: those wanted, in order; each closed one replaced in its place by a spare, of the same NVLink domain before the
-    same leaf before any other; further spares at the end where these are fewer. `spares` are open and not wanted; `known` is what the
-    snapshot says of nodes."""
+    same leaf before any other; further spares at the end where these are fewer. `closed` are nodes and why; `spares` are open and not
+    wanted; `known` is what the snapshot says of nodes."""
     room = need - sum(name not in closed for name in wanted)
     left = list(spares)
     nodes: list[str] = []
@@ -40,7 +41,7 @@ def fill(wanted: Sequence[str], closed: Collection[str], spares: Sequence[str], 
             found = min(left, key=lambda spare: (_distance(known.get(name), known.get(spare)), left.index(spare)))
             left.remove(found)
             nodes.append(found)
-            moves.append(Move(name, found, _WHERE[_distance(known.get(name), known.get(found))]))
+            moves.append(Move(name, found, _WHERE[_distance(known.get(name), known.get(found))], closed[name]))
             room -= 1
     more = left[: max(0, need - len(nodes))]
     moves += [Move("", name, "one more") for name in more]

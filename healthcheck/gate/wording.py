@@ -59,13 +59,13 @@ def document(answer: Answer, number: int, snapshot: Snapshot | None, filled: Fil
         "notices": [{"nodes": list(notice.nodes), "text": notice.text} for notice in answer.notices],
     }
     if filled is not None:
-        made |= {"hosts": list(filled.nodes), "short": filled.short, "left": list(filled.left),
-                 "moved": [{"away": move.away or None, "instead": move.instead, "where": move.where} for move in filled.moves]}
+        moves = [{"away": move.away or None, "instead": move.instead, "where": move.where, "why": move.why} for move in filled.moves]
+        made |= {"hosts": list(filled.nodes), "short": filled.short, "left": list(filled.left), "moved": moves}
     return made
 
 
 def _moved(move: Move) -> str:
-    return f"{move.away} -> {move.instead} ({move.where})" if move.away else f"+ {move.instead} ({move.where})"
+    return f"{move.away} -> {move.instead} ({move.where}): {clean(move.why, 200)}" if move.away else f"+ {move.instead} ({move.where})"
 
 
 def _fold(names: Iterable[str]) -> str:

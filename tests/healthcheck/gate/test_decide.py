@@ -138,7 +138,7 @@ def test_a_node_that_was_bad_when_the_head_went_away_stays_closed() -> None:
 
 def test_a_locked_store_closes_nothing_within_the_grace() -> None:
     odd = {"state": "unknown", "origin": "muster", "why": "the store is locked", "looked": NOW - 5 * HOUR}
-    said = asked(fleet(4, **{name: odd for name in names(4)}))
+    said = asked(fleet(4, **dict.fromkeys(names(4), odd)))
     assert said.gate is Gate.OPEN
     assert said.notices[0].nodes == tuple(names(4))
     later = {**odd, "looked": NOW - 30 * HOUR, "certificate": certificate(at=NOW - 40 * HOUR)}
