@@ -18,7 +18,7 @@ COUNTED = "counted errors"
 
 MEANING = {
     WRONG_DATA: "a result was not what arithmetic says",
-    SLOW: "slower than its equals and below the floor",
+    SLOW: "slower than its equals, or than the floor",
     SLOW_COMPUTE: "its own work takes longer, and the others wait for it",
     SLOW_LINK: "what it sends or receives takes longer",
     JITTER: "some iterations take far longer than most",

@@ -23,12 +23,10 @@ from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage
 from healthcheck.burnin.nodejudge import outcomes
 from healthcheck.burnin.published import Setting
 from healthcheck.burnin.setting import Hardware, Measure, backend_of, measures, subject
-from healthcheck.burnin.stats import LEAST_EQUALS, slow
+from healthcheck.burnin.stats import slow
 
 # Pairs are judged against each other by whoever isolates, and few runs of all nodes are no equals.
 _BY_EQUALS = (Stage.NODE.value, Stage.RAIL.value)
-_EQUALS = (*_BY_EQUALS, Stage.LEAF_PAIRS.value, Stage.LEAF_CONFIRM.value, Stage.CROSS_PAIRS.value)
-_LINK = (Object.NODE, Object.RAIL, Object.PAIR, Object.UNEXPLAINED)
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def _figure(one: Measure) -> str:
 
 
 def _slow(object_: Object) -> str:
-    return faults.SLOW_LINK if object_ in _LINK and object_ is not Object.NODE else faults.SLOW
+    return faults.SLOW if object_ in (Object.GPU, Object.NODE) else faults.SLOW_LINK
 
 
 def _wrong(results: Iterable[TaskResult]) -> Iterator[Accusation]:
@@ -187,7 +185,7 @@ def _remarks(held: Iterable[Held]) -> Iterator[str]:
     stages: dict[tuple[str, bool], list[str]] = {}
     for of in held:
         if of.floor is None:
-            stages.setdefault((of.setting.figure, of.setting.stage in _EQUALS and of.n >= LEAST_EQUALS), []).append(of.setting.stage)
+            stages.setdefault((of.setting.figure, of.has_equals), []).append(of.setting.stage)
     for (figure, equals), where in stages.items():
         how = "judged by equals alone" if equals else "and there are no equals: not judged"
         yield f"{figure} in {', '.join(dict.fromkeys(where))}: no floor was learned or published for it, {how}"

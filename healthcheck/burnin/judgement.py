@@ -10,6 +10,7 @@ from types import MappingProxyType
 from healthcheck.burnin.floors import Floor
 from healthcheck.burnin.model import Accusation, Stage
 from healthcheck.burnin.published import Setting
+from healthcheck.burnin.stats import LEAST_EQUALS
 
 
 class Outcome(Enum):
@@ -49,6 +50,11 @@ class Held:
     median: float
     least: float
     floor: Floor | None = None
+
+    @property
+    def has_equals(self) -> bool:
+        """Whether they were judged by each other: there are enough of them, and they are of nodes or pairs."""
+        return self.n >= LEAST_EQUALS and self.setting.stage not in (Stage.ALL.value, Stage.BISECT.value, Stage.SOAK.value)
 
 
 @dataclass(frozen=True)

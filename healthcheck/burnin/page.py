@@ -133,7 +133,8 @@ def _figures(line: Line, held: Sequence[Held]) -> None:
     for one in sorted(held, key=lambda one: (order.index(one.setting.stage), one.setting)):
         at = one.setting
         on = f"{at.nodes} x {at.gpus}" + (f", {at.size / GIB:.3g} GiB {at.algo}" if at.size else "")
-        floor, origin = (f"{one.floor.least:.4g}", one.floor.origin) if one.floor is not None else ("-", "equals alone")
+        alone = "equals alone" if one.has_equals else "not judged"
+        floor, origin = (f"{one.floor.least:.4g}", one.floor.origin) if one.floor is not None else ("-", alone)
         rows.append((at.stage, at.figure, on, str(one.n), f"{one.median:.4g}", f"{one.least:.4g}", floor, origin))
     _table(line, _FIGURES, rows, left=3)
 
@@ -152,11 +153,11 @@ def _table(line: Line, head: Sequence[str], rows: Sequence[Sequence[str]], left:
 
 def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
     """What no pass covers: why nodes are unknown, and what was not judged."""
-    reasons: dict[str, list[str]] = defaultdict(list)
+    reasons: dict[str, dict[str, str]] = defaultdict(dict)
     for one in burnin.judgement.outcomes:
         for why in one.why if one.outcome is Outcome.UNKNOWN else ():
-            reasons[_alike(why, one.node)].append(one.node)
-    said: list[str] = [f"{fold(sorted(set(nodes)))}: {clean(why, 300)}" for why, nodes in reasons.items()]
+            reasons[_alike(why, one.node)][one.node] = why
+    said = [f"{fold(of)}: {clean(why if len(of) > 1 else next(iter(of.values())), 300)}" for why, of in reasons.items()]
     said += [clean(remark, 300) for remark in burnin.judgement.remarks]
     if said:
         line("")
@@ -169,7 +170,7 @@ def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
 
 def _alike(why: str, node: str) -> str:
     """A reason without the node's own name, so that equal ones are one line."""
-    return re.sub(rf"(?<![\w.-]){re.escape(node)}(?![\w.])", "NODE", why)
+    return re.sub(rf"(?<![\w.]){re.escape(node)}(?![\w.-])", "NODE", why)
 
 
 def fields(burnin: Burnin) -> Mapping[str, str]:

@@ -65,7 +65,7 @@ def test_where_values_scatter_the_floor_is_further_down() -> None:
 def test_a_floor_far_below_what_is_published_warns() -> None:
     results = sound(EIGHT)
     for number in range(8):
-        results = changed(results, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 440.0 + number})
+        results = changed(results, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 438.0 + 6 * number})
     learning = learn([burnin(EIGHT, results)], RULES, 0)
     (warning,) = learning.warnings
     assert "of the 476 that h100-node gives" in warning and "is this site well?" in warning
