@@ -14,6 +14,7 @@ from healthcheck.burnin.wire import PHASES
 from inventory.text import clean
 
 MOST_ENTRIES = 64
+MOST_RANKS = 1024
 MOST_ITERATIONS = 64
 MOST_OWNERS = 16
 MOST_TEXT = 400
@@ -65,6 +66,13 @@ def here(node: str, message: Mapping[str, Any]) -> Here | None:
                 None if torch is None else _text(torch), _text(said.get("why")), _texts(said.get("facts"), MOST_FACT))
 
 
+def tasks(message: Mapping[str, Any]) -> set[str]:
+    """The names of the tasks that a message speaks of."""
+    rows = message.get("ranks")
+    said = [message.get("joined"), message.get("report"), message.get("ended"), *(rows[:MOST_RANKS] if isinstance(rows, list) else ())]
+    return {each["task"] for each in said if isinstance(each, dict) and isinstance(each.get("task"), str)}
+
+
 def joined(message: Mapping[str, Any]) -> tuple[str, int] | None:
     """The task and rank of {"joined": ...}."""
     return _place(message.get("joined"))
@@ -74,7 +82,7 @@ def positions(message: Mapping[str, Any], at: float) -> list[At]:
     """Where ranks are, of {"ranks": [...]} that came at `at`."""
     said = message.get("ranks")
     found = []
-    for each in said[:1024] if isinstance(said, list) else ():
+    for each in said[:MOST_RANKS] if isinstance(said, list) else ():
         place = _place(each)
         if place is None:
             continue
