@@ -16,13 +16,12 @@ from healthcheck.burnin import faults
 from healthcheck.burnin.accuse import accusations, doubts
 from healthcheck.burnin.model import Accusation, Place, Stage, TaskResult
 from healthcheck.burnin.rounds import Pair, Round, Sites, between, inside, pair, with_proven
-from healthcheck.burnin.weigh import ENOUGH, FAIL, PASS, Cause, Evidence, Outcome, Tested, Weighed
+from healthcheck.burnin.suspects import LEAF_TRIES, Suspects, clean
+from healthcheck.burnin.weigh import Cause, Evidence, Outcome, Tested, Weighed
 
 ACROSS = 4          # rounds across leaves
 TRIES = 3           # of one node with proven ones, at most
 TRIES_OF_PATHS = 2  # of one pair with itself
-_SURE = 8.0         # the gain from which a leaf is sure: it has hundreds of tests, and one more round would not change it
-_LEAF_TRIES = 2
 
 
 def tested(result: TaskResult, slow: bool | None, rails: Mapping[int, Outcome] = MappingProxyType({})) -> Tested:
@@ -105,7 +104,7 @@ class Isolation:
 
     def proven(self) -> tuple[str, ...]:
         """The nodes that have passed with somebody and failed with nobody but the guilty."""
-        return tuple(self._proven(self._open(set(self.weighed.accused))))
+        return tuple(clean(self.weighed, self.weighed.accused))
 
     def unmeasured(self) -> tuple[str, ...]:
         """The nodes of which no test has said anything: neither clean nor guilty, and never a pass."""
@@ -143,7 +142,7 @@ class Isolation:
     def _confirm(self) -> Iterator[Round]:
         """Rounds for suspects, until none is left whom another test could convict or clear."""
         without: list[str] = []
-        for _ in range(self._tries + self._paths + _LEAF_TRIES):
+        for _ in range(self._tries + self._paths + LEAF_TRIES):
             pairs, without = self._again()
             yield from self._round(Stage.LEAF_CONFIRM, pairs)
             self._trying = set()
@@ -155,14 +154,18 @@ class Isolation:
             note = f"too few proven nodes: none was left to try {named} with"
             self.notes += [note] if note not in self.notes else []
 
+    def _suspects(self) -> Suspects:
+        return Suspects(self.weighed, self._tried, self._tries, self._paths)
+
     def _again(self) -> tuple[list[Pair], list[str]]:
         """The pairs of one such round, and the suspects for whom there was no partner."""
-        sure = {cause for cause, gain in self.weighed.accused.items() if self._sure(cause, gain)}
-        unsure = self._open(sure)
-        nodes, same, groups = self._suspects(sure)
-        proven = self._proven(unsure) or self._proven(self._open(set(self.weighed.accused)))
-        proven = [node for node in proven if node not in nodes]
+        suspects = self._suspects()
+        nodes, same, groups = suspects.found()
+        proven = [node for node in suspects.proven() if node not in nodes]
         pairs = self._leaf_pairs(groups, proven)
+        if groups and not pairs:
+            nodes, same, _ = suspects.found(groups_too=False)
+            proven = [node for node in suspects.proven() if node not in nodes]
         used = {node for each in pairs for node in each}
         found, without = self._node_pairs([node for node in nodes if node not in used], [node for node in proven if node not in used])
         used.update(node for each in found for node in each)
@@ -174,84 +177,24 @@ class Isolation:
                 self._tried[Cause("pair", *each)] += 1
         return pairs, without
 
-    def _left(self, cause: Cause) -> int:
-        """How many more times a node is tried with a proven one, a pair with itself."""
-        most = {"node": self._tries, "pair": self._paths}
-        return max(0, most.get(cause.kind, 0) - self._tried[cause])
-
-    def _sure(self, cause: Cause, gain: float) -> bool:
-        """Whether an accused cause needs no more tests: a node or path was tried again, and stays accused though the next one passed."""
-        if cause.kind in ("node", "pair"):
-            return self._tried[cause] > 0 and gain - min(1, self._left(cause)) * PASS >= ENOUGH
-        if cause.kind == "between":
-            return not self._ends(cause)
-        if self._tried[cause] >= _LEAF_TRIES:
-            return True
-        return gain >= _SURE and not self._only_with_accused(cause)
-
-    def _only_with_accused(self, cause: Cause) -> bool:
-        """Whether this group was measured with groups only that are accused themselves, so that it may be guilty or not."""
-        others = {other for at in self.evidence.of[cause] for other in self.evidence.causes[at] if other.kind == cause.kind}
-        return not others - {cause} - set(self.weighed.accused)
-
-    def _ends(self, cause: Cause) -> list[Cause]:
-        """What may be guilty in place of the path between two groups: either one's uplinks, where these can still be tried elsewhere."""
-        found = dict.fromkeys(other for at in self.evidence.of[cause] for other in self.evidence.causes[at]
-                              if other.kind == "uplinks" and str(other.group) in (cause.name, cause.other))
-        number = len({group for by in (self.sites.leaf, self.sites.near) for group in by.values()})
-        return [other for other in found if number > 2 and not self._tried[other]]
-
-    def _open(self, sure: set[Cause]) -> set[str]:
-        """The nodes that have failed with somebody, and nobody sure explains it."""
-        return {node for at in self.weighed.unexplained(sure) for node in self.evidence.tests[at].pair}
-
-    def _proven(self, unsure: set[str]) -> list[str]:
-        accused = self.weighed.accused
-        return [node for node in self.sites.order
-                if node not in unsure and (cause := Cause("node", node)) not in accused and self.evidence.passed(cause)]
-
-    def _suspects(self, sure: set[Cause]) -> tuple[list[str], list[Pair], list[Cause]]:
-        """Whom to try again: nodes with a proven one, the worst first; pairs with themselves; groups with proven groups."""
-        nodes: dict[str, float] = {node: 0.0 for node in self.unmeasured() if self._tried[Cause("node", node)] < _LEAF_TRIES}
-        same: dict[Pair, None] = {}
-        groups: dict[Cause, None] = {}
-        for at in self.weighed.unexplained(sure):
-            causes = self.evidence.causes[at]
-            likely = [each for cause in causes if cause.kind == "between" and cause in self.weighed.accused for each in self._ends(cause)]
-            likely += [cause for cause in causes if cause.kind in ("uplinks", "inside") and self._tried[cause] < _LEAF_TRIES
-                       and self.weighed.gain(cause) >= ENOUGH]
-            if likely:
-                groups.update(dict.fromkeys(likely))
-                continue
-            each = self.evidence.tests[at].pair
-            # Only whom as many failures as it has tries left would convict.
-            gain = {cause: value for cause in causes if (left := self._left(cause))
-                    and (value := self.weighed.gain(cause)) + left * FAIL >= ENOUGH}
-            path = gain.pop(Cause("pair", *each), None)
-            worse = {cause.name: value for cause, value in gain.items() if path is None or value >= path + PASS}
-            nodes.update(worse)
-            if not worse and path is not None:
-                same[each] = None
-        for cause in self.evidence.of:
-            if cause.kind == "uplinks" and self.evidence.failed(cause) and self._only_with_accused(cause):
-                groups[cause] = None
-        return sorted(nodes, key=lambda node: -nodes[node]), list(same), [each for each in groups if self._tried[each] < _LEAF_TRIES]
-
     def _node_pairs(self, suspects: list[str], proven: list[str]) -> tuple[list[Pair], list[str]]:
-        """Each suspect with a proven node, better with a new one; without any, suspects with each other as far as they have not met."""
+        """Each suspect with a proven node, better with a new one; without any, suspects with each other, better with new ones."""
         pairs, without = with_proven(suspects, proven, self.sites, self._met)
         used = {node for each in pairs for node in each}
         more, without = with_proven(without, [node for node in proven if node not in used], self.sites)
         pairs += more
         tried = [node for node in suspects if node not in without]
         self._trying.update(tried)
+        left = self._suspects().left
         if not pairs:
             while without:
                 node = without.pop()
-                partner = next((each for each in without if pair(node, each) not in self._met), None)
+                partner = next((each for each in without if pair(node, each) not in self._met), None) or next(
+                    (each for each in without if left(Cause("pair", *pair(node, each)))), None)
                 if partner is not None:
                     without.remove(partner)
                     pairs.append(pair(node, partner))
+                    self._tried[Cause("pair", *pairs[-1])] += 1
             without = [node for node in suspects if not any(node in each for each in pairs)]
             tried = []
         for node in tried:
