@@ -10,9 +10,12 @@ from healthcheck.burnin import faults
 from healthcheck.burnin.model import Accusation, Object, Place
 from healthcheck.burnin.published import BurninRules
 from healthcheck.burnin.setting import Hardware
+from healthcheck.facts.counter import BY_NAME
 from inventory.text import clean
 
 _PART = re.compile(r"(gpu|rail)(\d{1,4})")
+# A port's counters are narrow, and stay at their largest value: from there on they say nothing.
+_FULL = {name: counter.full for name, counter in BY_NAME.items() if counter.bits} | {"link_downed": 255}
 TEST = "counters"       # what stands among the tests of an accusation
 
 
@@ -52,7 +55,7 @@ class Counted:
 def counted(
     counters: Iterable[Counter], rules: BurninRules, places: Mapping[str, Place], hardware: Mapping[str, Hardware],
 ) -> Counted:
-    """Judges them all. One that was not read, or went down, says nothing, and that is unknown."""
+    """Judges them all. One that was not read, went down, or was full before, says nothing, and that is unknown."""
     accusations, unknown, unjudged = [], dict[str, list[str]](), set[str]()
     for one in counters:
         limit = rules.limit(one.name)
@@ -68,6 +71,8 @@ def counted(
             unknown.setdefault(one.node, []).append(f"{said}: not read {'before' if one.before is None else 'after'}")
         elif one.after < one.before:
             unknown.setdefault(one.node, []).append(f"{said}: went back from {one.before} to {one.after}: it was reset meanwhile")
+        elif one.before == _FULL.get(one.name):
+            unknown.setdefault(one.node, []).append(f"{said}: stands at {one.before}, the most that it can hold: reset it")
         elif (rise := one.after - one.before) > (allowed := limit.allowed(one.seconds)):
             why = f"{limit.why}: {clean(one.name, 60)} rose by {rise}, allowed {allowed:g}"
             accusations.append(Accusation(*one.accused, faults.COUNTED, why, (TEST,)))

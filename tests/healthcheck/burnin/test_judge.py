@@ -173,6 +173,14 @@ def test_a_pair_below_the_floor_keeps_both_nodes_from_passing_and_accuses_neithe
     assert of.verdict is Outcome.FAIL
 
 
+def test_a_pair_that_was_slow_in_one_of_three_tests_is_not_accused_in_one_of_two_it_is() -> None:
+    again = [result(pair(f"again-{number}", "gpu003", "gpu004"), collective(370, ranks=16)) for number in (1, 2)]
+    results = changed(sound(EIGHT), "leaf1-gpu003-gpu004", "*", figures={BUSBW: 180.0})
+    assert judged([*results, *again]).verdict is Outcome.PASS
+    (one,) = judged([*results, again[0]]).accusations
+    assert "in 1 of 2 tests" in one.why and one.tests_against == ("again-1",)
+
+
 def test_a_node_that_isolation_named_answers_for_its_pairs() -> None:
     found = (Accusation(Object.NODE, "gpu003", faults.SLOW_LINK, "slow with two partners", ("leaf1-gpu003-gpu004", "leaf2-gpu002-gpu003")),)
     results = changed(changed(sound(EIGHT), "leaf1-gpu003-gpu004", "*", figures={BUSBW: 180.0}), "leaf2-gpu002-gpu003", "*", figures={BUSBW: 180.0})
@@ -289,10 +297,17 @@ def test_symbol_errors_count_on_links_that_have_none_by_nature() -> None:
     assert "gpu003/rail2" in accused(judge(slower, FLOORS))
 
 
-@pytest.mark.parametrize(("before", "after", "said"), [(None, 3, "not read before"), (3, None, "not read after"), (9, 3, "went back from 9 to 3")])
+@pytest.mark.parametrize(("before", "after", "said"), [(None, 3, "not read before"), (3, None, "not read after"), (9, 3, "went back from 9 to 3"),
+                                                     (255, 255, "the most that it can hold")])
 def test_a_counter_that_says_nothing_is_unknown(before: int | None, after: int | None, said: str) -> None:
-    of = judged(sound(EIGHT), counters=(Counter("gpu003", "gpu5", "ecc_uncorrected", before, after),))
+    of = judged(sound(EIGHT), counters=(Counter("gpu003", "rail5", "link_downed", before, after),))
     assert not of.accusations and outcome(of, "gpu003") is Outcome.UNKNOWN and said in why(of, "gpu003")
+
+
+def test_every_counter_of_a_port_whose_growth_is_a_fault_has_a_limit() -> None:
+    from healthcheck.facts.counter import TABLE, Means
+
+    assert not [one.name for one in TABLE if one.means in (Means.FATAL, Means.RATE) and RULES.limit(one.name) is None]
 
 
 def test_a_counter_that_nobody_has_a_limit_for_is_told_of() -> None:
