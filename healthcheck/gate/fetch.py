@@ -27,7 +27,6 @@ from healthcheck.gate.snapshot import (
     NoSnapshot,
     Refused,
     checked,
-    current,
     keys_in,
     not_older,
     seen,
@@ -51,7 +50,8 @@ def fetch(source: str, folder: str = FOLDER, trusted: str = TRUSTED) -> str:
         known = seen(folder)
     except Refused:
         known = None
-    body = _asked(f"{source}{'&' if '?' in source else '?'}after={known[1] if known is not None and _holds(folder, trusted) else 0}")
+    after = known[1] if known is not None and _kept(folder, trusted) == known[1] else 0
+    body = _asked(f"{source}{'&' if '?' in source else '?'}after={after}")
     return "nothing newer" if body is None else keep(*parted(body), folder, trusted)
 
 
@@ -92,14 +92,16 @@ def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRU
         known = _known(folder, trusted)
         not_older(snapshot, known)
         said = f"snapshot {snapshot.serial} of {ascii(snapshot.cluster)[1:-1][:60]}"
-        if known is not None and snapshot.serial == known[1] and _holds(folder, trusted):
+        if known is not None and snapshot.serial == known[1] and _kept(folder, trusted) == snapshot.serial:
+            # One that was killed in between may have left these two undone.
+            _remember(folder, snapshot)
             _trust(trusted, announced)
             return f"nothing newer: {said}"
         # The old keys stand until the new snapshot does, and the new ones before it comes.
         if announced:
             _trust(trusted, [*keys, *(key for key in announced if key.raw not in {old.raw for old in keys})])
         write_pair(folder, NAME, snapshot.serial, data, signature)
-        replace_synced(os.path.join(folder, SEEN), _memory(snapshot), 0o644)
+        _remember(folder, snapshot)
         _trust(trusted, announced)
         return said
 
@@ -130,17 +132,22 @@ def _known(folder: str, trusted: str) -> tuple[str, int] | None:
     return (kept.cluster, max(kept.serial, found[1] if found is not None else 0))
 
 
-def _holds(folder: str, trusted: str) -> bool:
+def _kept(folder: str, trusted: str) -> int | None:
+    """The number of what is kept here, if that holds."""
     try:
-        current(folder, trusted)
+        return checked(*read_pair(folder, NAME), keys_in(trusted))[0].serial
+    except (Refused, NoPair):
+        return None
+
+
+def _remember(folder: str, snapshot: Snapshot) -> None:
+    try:
+        if seen(folder) == (snapshot.cluster, snapshot.serial):
+            return
     except Refused:
-        return False
-    return True
-
-
-def _memory(snapshot: Snapshot) -> bytes:
+        pass
     found = {"at": int(time.time()), "cluster": snapshot.cluster, "serial": snapshot.serial}
-    return json.dumps(found, sort_keys=True).encode() + b"\n"
+    replace_synced(os.path.join(folder, SEEN), json.dumps(found, sort_keys=True).encode() + b"\n", 0o644)
 
 
 def _announced(snapshot: Snapshot, signer: PublicKey) -> list[PublicKey]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,5 @@ def dying(after: int) -> Iterator[Callable[[], bool]]:
     with pytest.MonkeyPatch.context() as patch:
         for name in _STEPS:
             patch.setattr(os, name, step(getattr(os, name)))
-        try:
+        with suppress(Killed):
             yield lambda: dead
-        except Killed:
-            pass

@@ -48,10 +48,10 @@ def test_what_was_kept_is_read_and_verified_anew(made: Head, node: Place) -> Non
 
 
 def test_without_any_there_is_none_and_without_keys_none_is_trusted(made: Head, node: Place, tmp_path: Path) -> None:
-    with pytest.raises(NoSnapshot, match="no such folder|No such file"):
+    with pytest.raises(NoSnapshot, match=r"no such folder|No such file"):
         current(node.folder, node.trusted)
     kept(made, node)
-    with pytest.raises(Refused, match="no trusted key.*muster gate push"):
+    with pytest.raises(Refused, match=r"no trusted key.*muster gate push"):
         current(node.folder, str(tmp_path / "nothing"))
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(Refused, match="holds no ed25519 key"):
@@ -93,6 +93,7 @@ def test_a_snapshot_of_another_cluster_is_refused_though_its_key_is_trusted(made
     beta = head(tmp_path / "beta", "beta")
     node = place(tmp_path / "both", made, beta)
     kept(made, node)
+    Path(node.trusted).write_bytes(made.trusted() + beta.trusted())
     other = beta.publish(now=beta.now + 500)
     with pytest.raises(Refused, match="of another cluster, 'beta'; this node is of 'alpha'"):
         keep(other.data, other.signature, node.folder, node.trusted)
@@ -150,7 +151,8 @@ def test_a_pair_is_never_half_of_one_and_half_of_another(made: Head, tmp_path: P
     """A reader that has found its folder reads both of it, though a writer switches in between."""
     one, two = made.publish(), made.publish()
     write_pair(str(tmp_path), "gate.json", one.serial, one.data, one.signature)
-    real, switched = os.open, []
+    real = os.open
+    switched: list[object] = []
 
     def switching(path: object, flags: int, *more: object, **named: object) -> int:
         if path == "gate.json.sig" and not switched:
@@ -170,7 +172,7 @@ def test_a_pipe_in_the_place_of_a_snapshot_keeps_nobody_waiting(tmp_path: Path) 
     os.mkfifo(tmp_path / "gate.json")
     (tmp_path / "gate.json.sig").write_bytes(b"")
     assert read_pair(str(tmp_path), "gate.json") == (b"", b"")
-    with pytest.raises(NoPair, match="no such folder|No such file"):
+    with pytest.raises(NoPair, match=r"no such folder|No such file"):
         read_pair(str(tmp_path / "nowhere"), "gate.json")
 
 
