@@ -50,7 +50,7 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
         "dtype": ("fp32", "fp32", "fp32, bf16 or fp16"),
         "iterations": (50, 20, "how many are timed and verified, where run_s is 0"),
         "run_s": (0.0, 0.0, "for how long instead"),
-        "warmup": (5, 2, "iterations before, verified and not timed"),
+        "warmup": (5, 2, "iterations before, at least 2, verified and not timed"),
         "compute_n": (2048, 64, "rows and columns of the product between two collectives, that a late rank is late with; 0: none"),
         "rail": (-1, -1, "which rail alone carries it, as a label: the environment says by which device; -1: all of them may"),
         "ramp_s": (0.0, 0.0, "of rising load before and falling load after: pauses between iterations, verified and not timed"),

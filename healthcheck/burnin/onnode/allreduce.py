@@ -29,7 +29,8 @@ def allreduce(rank: Any, device: Any) -> None:
     dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds), rank=rank.number,
                             world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
     rank.at("warm")
-    pace = rounds.agreed(rounds.run(max(1, params["warmup"]), timed=False))
+    rounds.run(1, timed=False)      # which opens connections, and says nothing of those that follow
+    pace = rounds.agreed(rounds.run(max(1, params["warmup"] - 1), timed=False))
     steps = [(step + 1) / RAMP_STEPS for step in range(RAMP_STEPS)] if params["ramp_s"] else []
     for duty in steps:
         rounds.step(duty, params["ramp_s"] / RAMP_STEPS, pace)
