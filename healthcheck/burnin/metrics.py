@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,9 @@ FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, ACCUSED, FINISHED, WRONG, UNEXPLAIN
 Sample = tuple[Family, str]
 # So many documents are looked through for a node's newest one.
 _MOST = 16
+# No text of a document can hold that: its quotes would be escaped.
+_UNFINISHED = re.compile(rb'"finished": ?false')
+_BEGINNING = 65536
 _GEMM, _PAIRS_OF = "tflops_", f"{BUSBW} "
 
 
@@ -80,7 +84,9 @@ class Burnins:
                 found = path.stat()
             except OSError:
                 continue        # taken away meanwhile
-            stamps.append((str(path), found.st_mtime_ns, found.st_size))
+            stamp = (str(path), found.st_mtime_ns, found.st_size)
+            if stamp in self._held or not _under_way(path):
+                stamps.append(stamp)
         if self._seen and list(self._held) == stamps:
             return False
         self._held = {stamp: self._held[stamp] if stamp in self._held else _read(Path(stamp[0])) for stamp in stamps}
@@ -96,6 +102,15 @@ def here(state: Path) -> Burnins:
     except MusterError:
         days = None
     return Burnins(state, days)
+
+
+def _under_way(path: Path) -> bool:
+    """Whether it says at its beginning that its burn-in is not finished: it changes every few seconds, and says nothing of nodes yet."""
+    try:
+        with path.open("rb") as file:
+            return _UNFINISHED.search(file.read(_BEGINNING)) is not None
+    except OSError:
+        return False
 
 
 def _read(path: Path) -> Told | None:

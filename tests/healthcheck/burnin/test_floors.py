@@ -121,7 +121,7 @@ def test_the_same_setting_twice_is_a_mistake(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.builds(
     Learned, st.builds(Setting, st.sampled_from(sorted(FIGURES)), st.sampled_from(["node", "rail", "all"]), st.text(max_size=40),
                        st.integers(1, 1024), st.just(3), st.integers(0, 64), st.integers(0, 800), st.integers(0, 2**40),

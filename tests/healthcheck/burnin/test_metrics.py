@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,17 @@ def test_a_document_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert burnins.again() and not burnins.again()
     write(tmp_path, burnin(run="second"))
     assert burnins.again() and len(read) == 2
+
+
+def test_a_burn_in_that_is_under_way_hides_no_result(tmp_path: Path) -> None:
+    burnins = Burnins(tmp_path, DAYS)
+    write(tmp_path, faulty())
+    write(tmp_path, replace(burnin(run="later", began=1795400000.0), options={"finished": False, "nodes": '"finished":true'}))
+    assert burnins.again() and not burnins.again()
+    found = series(text_of(burnins.samples))
+    assert found["muster_burnin_finished_timestamp_seconds", "gpu003"] == 1795317000
+    write(tmp_path, replace(burnin(run="later", began=1795400000.0), options={"finished": True, "nodes": '"finished":false'}))
+    assert burnins.again() and series(text_of(burnins.samples))["muster_burnin_finished_timestamp_seconds", "gpu003"] == 1795400600
 
 
 def test_without_burn_ins_there_is_no_series() -> None:

@@ -116,7 +116,7 @@ def test_a_folder_without_it_is_fine_and_none_at_all_is_not(tmp_path: Path) -> N
         load_burnin([tmp_path])
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
     st.sampled_from(["id", "value", "published", "counters", "floors", "share", "nodes"]), inner, max_size=4), max_leaves=20))
 def test_whatever_a_site_writes_is_read_or_refused_in_one_line(tmp_path_factory: pytest.TempPathFactory, thing: object) -> None:
