@@ -121,7 +121,7 @@ def _leave(record: Record, course: Course, node: str, why: str) -> None:
 def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, tells: Telling) -> None:
     by_name = {one.node: one for one in course.places}
     with Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
-                   limits=Limits(fanout=asked.fanout)) as conductor:
+                   limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course)) as conductor:
         crew = conductor.ready(asked.ready_s)
         for node, why in sorted(crew.missing.items()):
             _leave(record, course, node, why)
@@ -141,6 +141,13 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
 
         course.do = do
         course.go()
+
+
+def _longest(asked: Asked, course: Course) -> float:
+    """How long agents may stay at most: twice what all steps may take at worst, for there are confirmations, and an hour."""
+    by_name = {one.node: one for one in course.places}
+    worst = sum(len(ramp.waves(step.tasks, by_name, asked.power).waves) * max(task.seconds for task in step.tasks) for step in course.steps)
+    return asked.ready_s + 2 * worst + 3600.0
 
 
 def _ports(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: Mapping[str, Seen]) -> dict[str, ports.Ports]:

@@ -87,7 +87,7 @@ def rails(places: Sequence[Place], work: Work) -> list[Step]:
             ports = work.ports.get(place.node)
             if place.gpus < 2 or ports is None or rail.number not in ports.rails:
                 continue
-            first = min(at * place.gpus // len(place.rails) // 2 * 2, place.gpus - 2)
+            first = min(at * place.gpus // len(place.rails), place.gpus - 2) // 2 * 2
             turn = turns[first] = turns.get(first, -1) + 1
             seats = (Seat(place.node, first), Seat(place.node, first + 1))
             task = _task(f"rail-{rail.number}-{place.node}", Stage.RAIL, Kind.ALLREDUCE, seats, {**params, "rail": rail.number})
@@ -111,7 +111,7 @@ def together(stage: Stage, number: int, orders: Sequence[Sequence[str]], places:
     steps = []
     for at, order in enumerate(orders):
         task = _task(f"{stage.value}-{number + at}", stage, Kind.ALLREDUCE, rounds.seats(order, places), params)
-        steps.append(_step(stage, f"order {number + at}" if len(orders) > 1 else f"{len(order)} nodes", [local(task, work)]))
+        steps.append(_step(stage, f"order {number + at}", [local(task, work)]))
     return steps
 
 

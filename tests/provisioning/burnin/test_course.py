@@ -1,0 +1,171 @@
+"""The course of a burn-in on a made-up cluster: who leaves when, who goes on, and what is told of what could not be run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.judge import judge
+from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Report, Stage, Task, TaskResult
+from provisioning.burnin.course import Course
+from provisioning.burnin.planpage import presumed
+from provisioning.burnin.record import Record, doubted
+from provisioning.burnin.stages import Step, Work
+from tests.healthcheck.burnin.made import FLOORS, GIB, HARDWARE, NCCL, collective, places, spread
+
+EVERY = frozenset(Stage) - {Stage.SOAK}
+Speed = Callable[[Task], float]
+
+
+class Cluster:
+    """Runs steps in no time. `speed` is the share of its bandwidth that a task reaches, `dead` the ranks that end by a signal, by task's node."""
+
+    def __init__(self, *, speed: Speed = lambda task: 1.0, dead: Callable[[Task], str | None] = lambda task: None,
+                 wrong: Callable[[Task], str | None] = lambda task: None) -> None:
+        self.speed, self.dead, self.wrong = speed, dead, wrong
+        self.steps: list[Step] = []
+
+    def do(self, step: Step) -> Iterator[TaskResult]:
+        self.steps.append(step)
+        for number, task in enumerate(step.tasks):
+            yield self._result(task, number)
+
+    def _result(self, task: Task, number: int) -> TaskResult:
+        if (node := self.dead(task)) is not None:
+            accusation = Accusation(Object.GPU, f"{node}:0", faults.DEAD, "its process was ended by signal 9", (task.id,))
+            reports = tuple(Report(seat, End.SIGNAL if str(seat) == f"{node}:0" else End.CALLED_OFF, facts=NCCL) for seat in task.seats)
+            return TaskResult(task, reports, (accusation,), 0.0, 1.0, 0.1)
+        figures = self._figures(task, number)
+        bad = self.wrong(task)
+        return TaskResult(task, tuple(Report(seat, End.DONE, figures, wrong_total=int(str(seat) == bad), facts={**NCCL, "uuid": f"GPU-{seat}"})
+                                      for seat in task.seats), began=0.0, ended=1.0)
+
+    def _figures(self, task: Task, number: int) -> Mapping[str, float]:
+        share = spread(number) * self.speed(task)
+        figures = {"verified": 50.0, "memory_share": 0.95}
+        if task.kind is Kind.ALLREDUCE:
+            best = 477.0 if len(task.nodes) == 1 and task.stage is Stage.NODE else 370.0 if task.stage is not Stage.RAIL else 24.0
+            return {**figures, **collective(best * share, ranks=len(task.seats), size=int(task.params.get("bytes", 4 * GIB)))}
+        if task.kind is Kind.RATE:
+            return {**figures, "tflops_bf16": 700.0 * share}
+        return figures
+
+
+def course(
+    cluster: Cluster, count: int = 16, wanted: frozenset[Stage] = EVERY, *, there: tuple[Place, ...] | None = None, **params: int,
+) -> Course:
+    there = places(count, per_leaf=4) if there is None else there
+    given = {name.replace("__", "."): value for name, value in params.items()}
+    made = Course(there, Work("quick", MappingProxyType(given), presumed(there)), wanted, FLOORS, HARDWARE, cluster.do)
+    made.go()
+    return made
+
+
+def outcomes(of: Course) -> Counter[Outcome]:
+    return Counter(one.outcome for one in judge(of.burnt, FLOORS).outcomes)
+
+
+def test_a_sound_cluster_passes_with_the_steps_that_were_planned() -> None:
+    cluster = Cluster()
+    found = course(cluster)
+    assert outcomes(found) == {Outcome.PASS: 16} and found.out == {} and found.found == []
+    assert [(step.stage, step.name) for step in cluster.steps] == [(step.stage, step.name) for step in found.steps]
+
+
+def test_who_is_wrong_alone_leaves_before_pairs_and_the_others_go_on() -> None:
+    cluster = Cluster(wrong=lambda task: "gpu003:2" if task.kind is Kind.KNOWN else None)
+    found = course(cluster)
+    assert list(found.out) == ["gpu003"] and outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
+    assert {step.stage for step in cluster.steps if "gpu003" in step.nodes} == {Stage.NODE}
+    assert {task.kind for step in cluster.steps for task in step.tasks if "gpu003" in task.nodes} == {Kind.KNOWN}
+
+
+def test_a_slow_node_is_found_among_pairs_with_a_proven_one_and_takes_no_part_in_all() -> None:
+    cluster = Cluster(speed=lambda task: 0.6 if "gpu006" in task.nodes and len(task.nodes) > 1 else 1.0)
+    found = course(cluster)
+    [accused] = found.found
+    assert (accused.object, accused.name, accused.confirmed) == (Object.NODE, "gpu006", True)
+    assert outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
+    assert Stage.LEAF_CONFIRM in {step.stage for step in cluster.steps}
+    assert not any("gpu006" in step.nodes for step in cluster.steps if step.stage in (Stage.CROSS_PAIRS, Stage.ALL))
+
+
+def test_a_leaf_whose_uplinks_are_slow_is_named_and_its_nodes_are_not() -> None:
+    def speed(task: Task) -> float:
+        leaves = {(int(node[3:]) - 1) // 4 for node in task.nodes}
+        return 0.5 if 2 in leaves and len(leaves) > 1 else 1.0
+
+    found = course(Cluster(speed=speed))
+    assert [(one.object, one.name) for one in found.found] == [(Object.LEAF, "leaf03")], found.found
+    assert outcomes(found) == {Outcome.PASS: 12, Outcome.UNKNOWN: 4}
+
+
+def test_whom_watching_names_among_all_nodes_leaves_and_the_others_are_tried_again() -> None:
+    cluster = Cluster(dead=lambda task: "gpu009" if len(task.nodes) > 2 and "gpu009" in task.nodes else None)
+    found = course(cluster)
+    sizes = [len(step.nodes) for step in cluster.steps if step.stage is Stage.ALL]
+    assert sizes == [16, 15, 15] and list(found.out) == ["gpu009"] and outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
+
+
+def test_a_failure_that_only_scale_shows_is_parted_by_leaf_until_one_is_named() -> None:
+    cluster = Cluster(speed=lambda task: 0.5 if len(task.nodes) > 2 and "gpu014" in task.nodes else 1.0)
+    found = course(cluster, allreduce__bytes=8 * GIB)     # of which a figure is published for so many nodes
+    assert Stage.BISECT in {step.stage for step in cluster.steps}
+    assert [(one.object, one.name) for one in found.found] == [(Object.LEAF, "leaf04")]
+
+
+def test_a_few_nodes_without_a_floor_are_not_called_slow_and_it_is_said() -> None:
+    there = places(4, per_leaf=2, sku="cpu-only", rails=0)
+    found = course(Cluster(speed=lambda task: 0.3 if "gpu002" in task.nodes else 1.0), there=there, wanted=frozenset({Stage.LEAF_PAIRS}))
+    assert found.found == [] and any("too few to be compared" in remark for remark in found.remarks)
+
+
+def test_one_node_alone_is_asked_what_one_node_can_do() -> None:
+    found = course(Cluster(), 1)
+    assert {stage for stage, _ in found.burnt.asked} == {Stage.NODE, Stage.RAIL} and outcomes(found) == {Outcome.PASS: 1}
+
+
+def test_when_all_are_accused_the_later_stages_say_why_they_were_not_run() -> None:
+    found = course(Cluster(wrong=lambda task: f"{task.nodes[0]}:0" if task.kind is Kind.KNOWN else None), 4)
+    assert found.missing[Stage.ALL] == "fewer than two nodes were left" and found.missing[Stage.NODE] == "all nodes had left before it"
+    assert outcomes(found) == {Outcome.FAIL: 4}
+
+
+def test_what_came_before_it_was_cut_short_is_kept_and_passes_nobody(tmp_path: Path) -> None:
+    class Cut(Exception):
+        pass
+
+    cluster = Cluster()
+    there = places(4, per_leaf=2)
+    record = Record(tmp_path, "quick", FLOORS, {}, run="cut")
+
+    def do(step: Step) -> Iterator[TaskResult]:
+        for at, result in enumerate(cluster.do(step)):
+            if step.stage is Stage.CROSS_PAIRS and at:
+                raise Cut
+            yield result
+
+    made = Course(there, Work("quick", MappingProxyType({}), presumed(there)), EVERY, FLOORS, HARDWARE, do)
+    with pytest.raises(Cut):
+        made.go()
+    assert [result.task.stage for result in made.results].count(Stage.CROSS_PAIRS) == 1
+    burnin = record.made(made, finished=False)
+    assert {one.outcome for one in burnin.judgement.outcomes} == {Outcome.UNKNOWN} and burnin.options["finished"] is False
+    assert burnin.judgement.outcomes[0].why[0] == "the burn-in was not finished"
+    assert burnin.burnt.missing[Stage.ALL] == "the burn-in was not finished"
+
+
+def test_of_a_node_whose_lease_was_lost_nothing_is_believed() -> None:
+    cluster = Cluster(wrong=lambda task: "gpu003:2" if task.kind is Kind.KNOWN else None)
+    whole = judge(course(cluster, 4).burnt, FLOORS)
+    withheld = {"gpu003": "its lease was lost: ended by somebody else", "gpu001": "its lease was lost: ended by somebody else"}
+    found = doubted(whole, withheld, withheld)
+    assert {one.node: one.outcome for one in found.outcomes} == {
+        "gpu001": Outcome.UNKNOWN, "gpu002": Outcome.PASS, "gpu003": Outcome.UNKNOWN, "gpu004": Outcome.PASS}
+    assert found.accusations == () and found.verdict is Outcome.UNKNOWN

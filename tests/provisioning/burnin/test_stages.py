@@ -1,0 +1,130 @@
+"""The stages of a burn-in: what runs in which order with which environment, and how long it may take."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck.burnin.model import Kind, Place, Rail, Stage
+from inventory.errors import UsageError
+from provisioning.burnin import stages
+from provisioning.burnin.planpage import lines, presumed
+from provisioning.burnin.ports import Ports
+from provisioning.burnin.ramp import Power
+from provisioning.burnin.stages import Work
+
+EVERY = frozenset(Stage) - {Stage.SOAK}
+
+
+def places(count: int, per_leaf: int = 4, rails: int = 8, gpus: int = 8) -> tuple[Place, ...]:
+    return tuple(Place(f"gpu{n:03}", gpus, "hgx-h100", f"leaf{n // per_leaf}", None, None, 10_000.0,
+                       tuple(Rail(at, f"0000:{0x40 + at:02x}:00.0") for at in range(rails))) for n in range(count))
+
+
+def work(there: tuple[Place, ...], length: str = "quick", **params: int | float | str) -> Work:
+    return Work(length, {name.replace("__", "."): value for name, value in params.items()}, presumed(there))
+
+
+def test_stages_come_in_their_order_and_nodes_alone_do_every_kind_of_work() -> None:
+    there = places(8)
+    steps = stages.planned(there, work(there), EVERY)
+    order = [step.stage for step in steps]
+    assert order == sorted(order, key=list(Stage).index)
+    assert [step.tasks[0].kind for step in steps if step.stage is Stage.NODE] == list(stages.ALONE)
+    assert Counter(order) == {Stage.NODE: 6, Stage.RAIL: 2, Stage.LEAF_PAIRS: 2, Stage.CROSS_PAIRS: 4, Stage.ALL: 2}
+    assert [len(step.tasks) for step in steps if step.stage in (Stage.LEAF_PAIRS, Stage.CROSS_PAIRS)] == [4] * 6
+
+
+@settings(deadline=None)
+@given(count=st.integers(1, 9), per_leaf=st.integers(1, 4), rails=st.integers(0, 8), gpus=st.integers(1, 8), length=st.sampled_from(["quick", "standard", "soak"]))
+def test_whatever_the_cluster_no_seat_is_taken_twice_in_a_step_and_names_are_unique(
+    count: int, per_leaf: int, rails: int, gpus: int, length: str,
+) -> None:
+    there = places(count, per_leaf, rails, gpus)
+    steps = stages.planned(there, work(there, length), frozenset(Stage))
+    names = [task.id for step in steps for task in step.tasks]
+    assert len(set(names)) == len(names)
+    for step in steps:
+        seats = [seat for task in step.tasks for seat in task.seats]
+        assert len(set(seats)) == len(seats) and all(seat.gpu < gpus for seat in seats)
+        assert all(task.seconds > step.seconds for task in step.tasks)
+
+
+def test_each_rail_is_measured_alone_by_two_gpus_beside_it_through_the_nic() -> None:
+    there = places(1)
+    ports = {"gpu000": Ports({"NCCL_IB_HCA": "=all"}, {at: {"NCCL_IB_HCA": f"=mlx5_{at}", "NCCL_NET": "IB"} for at in range(8)})}
+    steps = stages.rails(there, Work(ports=ports))
+    assert [len(step.tasks) for step in steps] == [4, 4]
+    of = {task.params["rail"]: task for step in steps for task in step.tasks}
+    assert sorted(of) == list(range(8))
+    assert of[3].environment == {"NCCL_IB_HCA": "=mlx5_3", "NCCL_NET": "IB", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_ALGO": "RING"}
+    assert [seat.gpu for seat in of[3].seats] == [2, 3] and of[3].params["bytes"] == 1024**3
+
+
+def test_a_rail_of_which_a_look_saw_nothing_has_no_task() -> None:
+    there = places(1)
+    steps = stages.rails(there, Work(ports={"gpu000": Ports({}, {0: {}})}))
+    assert [task.id for step in steps for task in step.tasks] == ["rail-0-gpu000"]
+    assert stages.rails(there, Work()) == [] and stages.rails(places(1, gpus=1), work(places(1))) == []
+
+
+def test_nodes_whose_devices_are_called_otherwise_have_an_environment_of_their_own() -> None:
+    there = places(2)
+    alike = {place.node: Ports({"NCCL_IB_HCA": "=mlx5_0"}) for place in there}
+    [step] = stages.together(Stage.ALL, 1, [[place.node for place in there]], {place.node: place for place in there}, Work(ports=alike))
+    assert step.tasks[0].environment == {"NCCL_IB_HCA": "=mlx5_0"} and step.tasks[0].local == {}
+    other = {**alike, "gpu001": Ports({"NCCL_IB_HCA": "=mlx5_9"})}
+    [step] = stages.together(Stage.ALL, 1, [[place.node for place in there]], {place.node: place for place in there}, Work(ports=other))
+    assert step.tasks[0].environment == {} and step.tasks[0].on("gpu001") == {"NCCL_IB_HCA": "=mlx5_9"}
+
+
+def test_pairs_go_by_ring_and_nodes_alone_need_no_port() -> None:
+    there = places(4)
+    ports = {place.node: Ports({"NCCL_IB_HCA": "=mlx5_0"}) for place in there}
+    steps = stages.planned(there, Work(ports=ports), EVERY)
+    assert all(task.environment.get("NCCL_ALGO") == "RING" and task.environment["NCCL_IB_HCA"] for step in steps
+               for task in step.tasks if step.stage is Stage.LEAF_PAIRS)
+    assert all(not task.environment for step in steps for task in step.tasks if step.stage is Stage.NODE)
+
+
+def test_lengths_take_what_they_say() -> None:
+    there = places(4)
+    minutes = {length: sum(step.seconds for step in stages.planned(there, work(there, length), EVERY)) / 60 for length in ("quick", "standard")}
+    assert 3 < minutes["quick"] < 8 and 30 < minutes["standard"] < 50
+    soak = stages.planned(there, work(there, "soak"), frozenset(Stage))
+    [last] = [step for step in soak if step.stage is Stage.SOAK]
+    assert 4 * 3600 < last.seconds < last.tasks[0].seconds < 6 * 3600
+    assert max(step.seconds for step in soak if step.stage not in (Stage.SOAK, Stage.NODE)) < 600
+
+
+def test_a_site_s_parameters_replace_those_of_the_length_and_unknown_ones_are_refused() -> None:
+    there = places(2)
+    steps = stages.planned(there, work(there, allreduce__bytes=4096, rate__run_s=1), EVERY)
+    assert {task.params["bytes"] for step in steps for task in step.tasks if task.kind is Kind.ALLREDUCE} == {4096}
+    for params, said in (({"rates.n": 1}, "rates.n: no such kind of work"), ({"rate.m": 1}, "'m' is no parameter of rate"),
+                         ({"copy.bytes": -1}, "bytes of copy is -1, expected a number of at least 0")):
+        with pytest.raises(UsageError, match=said):
+            stages.check(Work(params=params))
+    with pytest.raises(UsageError, match="--length long: expected one of quick, standard, soak"):
+        stages.check(Work("long"))
+
+
+def test_who_confirms_is_not_asked_of_everybody() -> None:
+    there = places(5)       # one is alone in its leaf
+    steps = stages.planned(there, work(there), EVERY)
+    assert Stage.LEAF_CONFIRM in {step.stage for step in steps}
+    assert Stage.LEAF_CONFIRM not in {stage for stage, _ in stages.asked(steps)}
+
+
+def test_the_plan_says_what_each_step_takes_and_draws_and_what_cannot_be() -> None:
+    there = places(8)
+    said = list(lines(there, work(there), EVERY, Power(30)))
+    assert said[0].split() == ["STAGE", "STEP", "TASKS", "NODES", "WAVES", "MINUTES", "KW"]
+    assert said[1].split()[:5] == ["node", "known", "8", "8", "3"] and said[1].split()[-1] == "30.0"
+    assert "note: all order 1 cannot be run: its nodes draw up to 80.0 kW, and 30 kW are allowed (max_kw)" in said
+    bare = list(lines((Place("n1", 2),), Work(), EVERY, Power()))
+    assert any("power is not known" in line for line in bare)
+    assert {line.split(":")[1].strip() for line in bare if line.startswith("note: no ")} == {"no rail", "no leaf-pairs", "no cross-pairs", "no all"}
