@@ -11,8 +11,10 @@ from healthcheck.certify.keys import load_keys, signer_of
 from healthcheck.certify.pair import lock_folder, write_pair
 from healthcheck.certify.serial import newest_written, next_serial, written_serial
 from healthcheck.files import make_folder
+from healthcheck.gate.policy import read
 from healthcheck.gate.reading import SCHEMA, bytes_of, snapshot_of
 from healthcheck.gate.snapshot import NAME, NAMESPACE
+from healthcheck.gate.standing import standing_of
 from inventory.errors import CertificateError
 
 OURS = "gate"       # in the state folder
@@ -47,7 +49,7 @@ def publish(
                 "schema": SCHEMA, "cluster": keys.cluster, "serial": serial, "made": int(now), "policy": dict(policy), "nodes": nodes,
                 "keys": [f"{key.public.text} {key.public.comment}" for key in keys.trusted],
             })
-            snapshot_of(data)       # what no gate could read is not written
+            _readable(data)
             made = Published(serial, data, signer.signed(data, NAMESPACE), signer.public.fingerprint)
             write_pair(str(folder), NAME, serial, data, made.signature)
             written_serial(folder, serial)
@@ -59,3 +61,11 @@ def publish(
     except ValueError as error:
         raise CertificateError(f"the snapshot cannot be written: {error}") from None
     return made
+
+
+def _readable(data: bytes) -> None:
+    """Raises ValueError for what no gate could understand: it is not written."""
+    found = snapshot_of(data)
+    read(found.policy)
+    for name in found.names():
+        standing_of(name, found.entry(name))

@@ -100,7 +100,7 @@ def bytes_of(document: Mapping[str, Any]) -> bytes:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _lines(data: bytes) -> dict[str, bytes] | None:

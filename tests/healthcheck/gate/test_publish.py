@@ -1,0 +1,274 @@
+"""What the head puts into the snapshot, from a real store and inventory; that it is signed, numbered and whole; and the commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from healthcheck.burnin.document import write as write_burnin
+from healthcheck.certify.certificate import Manifest
+from healthcheck.certify.manifest import load_manifest, revoke
+from healthcheck.certify.policyload import load_certificate_policy
+from healthcheck.gate.entries import entries
+from healthcheck.gate.publish import publish
+from healthcheck.gate.reading import snapshot_of
+from healthcheck.gate.snapshot import Refused, current
+from healthcheck.gate.standing import standing_of
+from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status, state_of
+from healthcheck.rulesfolder import packaged
+from healthcheck.store import rmas
+from healthcheck.store.cordons import mean
+from healthcheck.store.file import Store, opened
+from healthcheck.store.readings import readings
+from healthcheck.store.sweeps import Sweep, record
+from inventory.errors import CertificateError
+from inventory.load import load_inventory
+from inventory.model import Inventory
+from inventory.transport.base import Stage
+from tests.command import muster
+from tests.healthcheck import machine
+from tests.healthcheck.burnin.made import burnin, places, sound
+from tests.healthcheck.certify.world import NOW, POLICY, Head, Place, dying, entry, head, place
+
+ASKED = load_certificate_policy([packaged()])
+INVENTORY = """version: 1
+nodes:
+  n1: {leaf: [leaf1], nvlink_domain: d1}
+  n2: {leaf: [leaf1, leaf2]}
+  n3: {lifecycle: maintenance}
+groups: {train: "n[1-2]", every: "n[1-3]"}
+"""
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Inventory:
+    (tmp_path / "muster.yaml").write_text(INVENTORY)
+    return load_inventory(tmp_path / "muster.yaml")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Head:
+    return head(tmp_path / "state")
+
+
+def report(node: str, *results: Result, stage: Stage | None = None) -> NodeReport:
+    if stage is not None:
+        return NodeReport(node, NodeState.UNKNOWN, f"{stage.value}: it is so", (), stage=stage.value)
+    found = results or (Result("r", "c", Status.PASS, Severity.CRITICAL, ()),)
+    return NodeReport(node, state_of(found), "why it is", found)
+
+
+def swept(store: Store, *reports: NodeReport, at: float = NOW, boot: str = "b1", **changed: Any) -> None:
+    found = {}
+    for one in reports:
+        if one.results:
+            seen = machine.recording(one.node, **changed)
+            assert seen.host is not None
+            found[one.node] = readings(dataclasses.replace(seen, host=dataclasses.replace(seen.host, boot_id=boot)))
+    record(store, Sweep(at, at + 1, False, "test", "d"), reports, found)
+
+
+def told(made: Head, inventory: Inventory, now: float = NOW + 60) -> dict[str, dict[str, Any]]:
+    with opened(made.state, make=True) as store:
+        return entries(store, inventory, load_manifest(made.state), ASKED, now)
+
+
+def unknown(rule: str, origin: Origin) -> Result:
+    return Result(rule, "c", Status.UNKNOWN, Severity.CRITICAL, (), "no word", origin)
+
+
+def test_an_entry_says_all_that_a_gate_asks_for(made: Head, inventory: Inventory) -> None:
+    with opened(made.state, make=True) as store:
+        swept(store, report("n1"), report("n2"))
+    found = told(made, inventory)
+    assert found["n1"] == {
+        "lifecycle": "service", "state": "healthy", "origin": None, "unknown": [], "isolation": "none", "why": "why it is", "cordoned": None,
+        "groups": ["every", "train"], "leaf": ["leaf1"], "domain": "d1", "looked": NOW, "certificate": None,
+        "versions": {"driver": "550.54.15", "kernel": "6.5.0-1019", "firmware": "96.00.74.00.01"}}
+    assert found["n3"]["lifecycle"] == "maintenance" and found["n2"]["leaf"] == ["leaf1", "leaf2"]
+    assert (found["n3"]["state"], found["n3"]["origin"], found["n3"]["looked"]) == ("unknown", "muster", None)
+    for name, held in found.items():
+        assert standing_of(name, json.loads(json.dumps(held))).name == name
+
+
+def test_an_unknown_tells_whose_doing_it_is_and_which_rules_it_is_of(made: Head, inventory: Inventory) -> None:
+    with opened(made.state, make=True) as store:
+        swept(store, report("n1"), report("n2"), at=NOW - 500)
+        swept(store, report("n1", unknown("a", Origin.NODE), unknown("b", Origin.MUSTER)), report("n2", unknown("b", Origin.MUSTER)))
+        found = told(made, inventory)
+        assert (found["n1"]["state"], found["n1"]["origin"], found["n1"]["unknown"]) == ("unknown", "node", ["a", "b"])
+        assert (found["n2"]["origin"], found["n2"]["unknown"]) == ("muster", ["b"])
+        swept(store, report("n1", stage=Stage.CONNECT), report("n2", stage=Stage.TURN), at=NOW + 30)
+        found = told(made, inventory)
+        assert (found["n1"]["origin"], found["n2"]["origin"]) == ("node", "muster")
+        # A look that did not reach it is none.
+        assert (found["n1"]["looked"], found["n2"]["looked"]) == (NOW, NOW)
+        with store.writing() as db:
+            db.execute("INSERT INTO incident (kind, cause, nodes, why, owner, began, seen) VALUES ('unreached', 'network', '[\"n1\"]', '', "
+                       "'operator', 1, 2)")
+        assert told(made, inventory)["n1"]["origin"] == "muster"
+
+
+def test_a_look_of_a_time_that_is_still_to_come_is_none(made: Head, inventory: Inventory) -> None:
+    with opened(made.state, make=True) as store:
+        swept(store, report("n1"), at=NOW + 7200)
+    assert told(made, inventory)["n1"]["looked"] is None
+
+
+def test_isolation_cordons_and_returns_to_the_vendor_are_told(made: Head, inventory: Inventory) -> None:
+    with opened(made.state, make=True) as store:
+        swept(store, report("n1"), report("n2"))
+        assert mean(store, "n1", "slurm", "new cables", "anna", NOW) is not None
+        with store.writing() as db:
+            number = db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) SELECT id, 'gpu-lost', "
+                                "'evict', 'reboot', 'operator', 'GPU 3 is gone', '[]', 1, 2 FROM node WHERE name = 'n2'").lastrowid
+        assert mean(store, "n2", "slurm", "gpu-lost", "triage", NOW, number) is not None
+        found = told(made, inventory)
+        assert found["n1"]["cordoned"] == "anna: new cables (muster#1)" and found["n1"]["isolation"] == "none"
+        assert (found["n2"]["isolation"], found["n2"]["why"], found["n2"]["cordoned"]) == ("evict", "GPU 3 is gone", None)
+        rmas.begin(store, "n1", "", "chassis", "C1", "dead", "anna", "", "", NOW)
+        assert told(made, inventory)["n1"]["lifecycle"] == "rma"
+
+
+def test_a_certificate_is_told_as_it_stands(made: Head, inventory: Inventory) -> None:
+    with opened(made.state, make=True) as store:
+        swept(store, report("n1"), report("n2"))
+        made.certify("n1", "n2", hardware=_hardware(store))
+        found = told(made, inventory)
+        held = load_manifest(made.state).nodes["n1"]
+        assert found["n1"]["certificate"] == {
+            "id": held.id, "stage": "standard", "at": NOW + 1, "hardware": found["n1"]["certificate"]["hardware"], "boot": "b1", "kind": "ok",
+            "cause": None, "asks": None, "why": ""}
+        swept(store, report("n1"), at=NOW + 10, boot="b2")
+        swept(store, report("n2"), at=NOW + 10, gpu_nvml=machine.nvml(gpu2={"uuid": machine.reading("GPU-new")}))
+        found = told(made, inventory)
+        assert [found["n1"]["certificate"][key] for key in ("kind", "cause", "asks")] == ["requalify", "rebooted", "quick"]
+        assert [found["n2"]["certificate"][key] for key in ("kind", "cause", "asks")] == ["requalify", "changed", "standard"]
+        revoke(made.state, ["n1"], "a leak", "anna", NOW)
+        assert told(made, inventory)["n1"]["certificate"]["kind"] == "revoked"
+
+
+def _hardware(store: Store) -> Any:
+    from healthcheck.store.hardware import newest_hardware
+
+    return newest_hardware(store)["n1"][1].hardware
+
+
+def test_each_snapshot_has_a_higher_number_than_all_before_it_however_the_clock_is_set(made: Head) -> None:
+    serials = [made.publish(now=now).serial for now in (NOW, NOW, NOW - 86400, 0, NOW + 1000, NOW - 7, 12)]
+    assert serials == sorted(set(serials))
+    (made.state / "gate/serial.json").unlink()      # the folder was put back without it
+    assert made.publish(now=NOW + 1100).serial > serials[-1]
+
+
+def test_killed_anywhere_publishing_leaves_the_old_snapshot_or_the_new_one_and_no_number_twice(made: Head, tmp_path: Path) -> None:
+    node = place(tmp_path / "node", made)
+    given = [made.publish().serial]
+    for after in range(300):
+        with dying(after) as dead:
+            made.publish(now=NOW)
+        found = current(str(made.state / "gate"), node.trusted).serial
+        assert found >= given[-1]
+        given.append(found)
+        if not dead():
+            break
+    whole = [made.publish(now=NOW) for _ in range(2)]
+    assert given[-1] < whole[0].serial < whole[1].serial
+    assert len({one.data for one in whole}) == 2
+
+
+def test_what_the_head_cannot_sign_leaves_the_snapshot_before(made: Head, tmp_path: Path) -> None:
+    node, before = place(tmp_path / "node", made), made.publish()
+    for odd, policy in (({"looked": float("nan")}, POLICY), ({"lifecycle": "service"}, POLICY), (entry(), {})):
+        with pytest.raises(CertificateError, match="the snapshot cannot be written"):
+            publish(made.state, {"n1": odd}, policy, NOW)
+    assert current(str(made.state / "gate"), node.trusted).serial == before.serial
+
+
+def test_a_thousand_nodes_are_one_document_that_a_gate_reads_by_lines(made: Head) -> None:
+    snapshot = made.publish(*(f"gpu{number:04d}" for number in range(1000)))
+    found = snapshot_of(snapshot.data)
+    assert len(found.names()) == 1000 and found.entry("gpu0999")["state"] == "healthy"
+    assert json.loads(snapshot.data)["serial"] == snapshot.serial
+
+
+def test_a_cluster_without_certificates_has_an_empty_manifest(made: Head) -> None:
+    assert load_manifest(made.state) == Manifest("alpha")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A head that has swept and burnt in eight nodes, of which all have passed."""
+    folder = tmp_path_factory.mktemp("home")
+    nodes = [place.node for place in places(8)]
+    (folder / "muster.yaml").write_text("version: 1\nnodes:\n" + "".join(f"  {node}: {{}}\n" for node in nodes))
+    now = time.time()
+    with opened(folder / "state", make=True) as store:
+        swept(store, *(report(node) for node in nodes[:-1]), at=now - 700)
+    write_burnin(folder / "state", burnin(places(8), sound(places(8)), began=now - 900))
+    return folder
+
+
+def said(home: Path, *words: str, code: int = 0) -> str:
+    done = muster(*words, home=home)
+    assert done.returncode == code, (words, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def test_from_a_burn_in_to_a_gate_by_commands_alone(home: Path, tmp_path: Path) -> None:
+    assert "there is no key yet; muster certificate key new" in said(home, "gate", "publish", code=2)
+    private = said(home, "certificate", "key", "new", "--cluster", "alpha")
+    assert "PRIVATE" not in private and "key1 of alpha: SHA256:" in private
+    (result,) = (home / "state/burnin").glob("*.burnin.json")
+    out = said(home, "certificate", "issue", str(result), code=3)
+    assert out.count(": certified, quick of ") == 7 and "no look has read its hardware: muster check gpu008 --store" in out
+    assert said(home, "certificate", "verify").startswith("holds: number ")
+    assert said(home, "certificate", "show", "gpu001").startswith("gpu001: stands: quick of ")
+    assert said(home, "certificate", "show", "gpu008", code=1) == "gpu008: none\n"
+    assert said(home, "certificate", "due", code=1) == "nothing is due\n"
+    assert "8 nodes, 7 certified" in said(home, "gate", "publish")
+    trust = said(home, "certificate", "key", "show", "--trusted")
+    (tmp_path / "gate.pub").write_text(trust)
+    checked = subprocess.run(["ssh-keygen", "-Y", "verify", "-f", tmp_path / "gate.pub", "-I", "muster", "-n", "muster-gate", "-s",
+                              home / "state/gate/gate.json.sig"], input=(home / "state/gate/gate.json").read_bytes(), capture_output=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+    where = ("--folder", str(tmp_path / "gate"), "--keys", str(tmp_path / "gate.pub"))
+    assert said(home, "gate", "fetch", str(home / "state/gate"), *where).startswith("snapshot ")
+    said(home, "gate", "gpu[001-007]", *where)
+    assert "no certificate" in said(home, "gate", "gpu008", *where, code=1)
+    assert "gpu001: revoked" in said(home, "certificate", "revoke", "gpu001", "--reason", "a leak")
+    assert "REVOKED" in said(home, "certificate", "show", "gpu001", code=1)
+    said(home, "gate", "publish")
+    said(home, "gate", "fetch", str(home / "state/gate"), *where)
+    assert "its certificate was revoked: a leak" in said(home, "gate", "gpu[001-002]", *where, code=1)
+    document = json.loads(said(home, "certificate", "show", "--json", code=1))
+    assert [one["kind"] for one in document["nodes"]] == ["revoked", *["ok"] * 6]
+
+
+def test_no_command_ever_prints_a_private_key(home: Path) -> None:
+    state = home / "never"
+    for words in (("key", "new"), ("key", "new"), ("key", "show"), ("key", "show", "--trusted"), ("key", "use", "key2"), ("key", "retire", "key1"),
+                  ("show",), ("verify",)):
+        out = said(home, "certificate", *words, "--state", str(state))
+        secret = b"".join((state / "keys/key2.key").read_bytes().split(b"\n")[1:-2]) if (state / "keys/key2.key").exists() else b"-"
+        assert "PRIVATE" not in out and secret.decode() not in out.replace("\n", "-" if secret == b"-" else "").replace("-", "")
+
+
+def test_a_fetch_that_is_refused_is_one_line_and_leaves_what_was_kept(home: Path, made: Head, tmp_path: Path) -> None:
+    node: Place = place(tmp_path / "node", made)
+    made.publish()
+    other = head(tmp_path / "other")
+    other.publish()
+    where = ("--folder", node.folder, "--keys", node.trusted)
+    said(home, "gate", "fetch", str(made.state / "gate"), *where)
+    assert "no key that is trusted here" in said(home, "gate", "fetch", str(other.state / "gate"), *where, code=2)
+    assert "where from: muster gate fetch SOURCE" in said(home, "gate", "fetch", *where, code=2)
+    assert current(node.folder, node.trusted).cluster == "alpha"
+    with pytest.raises(Refused):
+        current(str(tmp_path / "nowhere"), node.trusted)
