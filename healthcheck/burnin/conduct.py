@@ -63,7 +63,7 @@ class Conductor:
         self._nodes = {node.name: node for node in nodes}
         self._hosts = [*hosts, *addresses(self._nodes.values())]
         self._halt = Halt()
-        self._limits = replace(limits or Limits(), sweep_s=seconds, node_s=seconds, fanout=max(1, len(self._nodes)), halt=self._halt)
+        self._limits = _all_at_once(limits or Limits(), len(self._nodes), seconds, self._halt)
         self._patience = patience or Patience()
         self._clock = clock
         self._token = secrets.token_hex(32)
@@ -197,6 +197,13 @@ class Conductor:
         except Exception as error:  # noqa: BLE001  (a configuration that cannot be read, say: every node that is missing says it)
             for name in self._nodes:
                 self._server.events.put(_Left(_failed(name, error)))
+
+
+def _all_at_once(limits: Limits, nodes: int, seconds: float, halt: Halt) -> Limits:
+    """Agents stay, so nobody can wait for another's turn: all log in at once, and each may take as long as its turn would have come."""
+    turns = max(1.0, nodes / limits.fanout)
+    return replace(limits, sweep_s=seconds, node_s=seconds, fanout=max(1, nodes), halt=halt, connect_s=limits.connect_s * turns,
+                   auth_s=limits.auth_s * turns, login_s=limits.login_s * turns)
 
 
 def addresses(nodes: Iterable[Node]) -> list[str]:

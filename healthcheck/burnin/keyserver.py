@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import hmac
 import queue
-import resource
-import secrets
 import selectors
 import socket
 import threading
@@ -22,14 +20,13 @@ from types import TracebackType
 from typing import Any
 
 from healthcheck.burnin.keys import Answer, Asked, Store
-from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Frames, Garbled, packed, proof
-from inventory.errors import UsageError
+from healthcheck.burnin.peer import Peer, listening, room_for_files
+from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Garbled, packed, proof
 from inventory.text import clean
 
 GREET_S = 10.0
 SILENT_S = 15.0             # an agent says something every second; a node under load may be late with it
 MOST_UNREAD = 20_000        # of one agent's messages, that nobody has taken yet
-_GREETING = 4096
 _CHUNK = 256 * 1024
 _MOST_UNSENT = 4 * 1024 * 1024
 _TICK_S = 0.25
@@ -62,8 +59,8 @@ class Gone:
 
 
 class KeyServer:
-    """The server. As a context manager it serves meanwhile; `events` is what agents do, as Came,
-    Said and Gone in the order of its happening; others may put theirs there, too.
+    """The server. As a context manager it serves meanwhile; `events` is what agents do, as Came, Said and Gone in the order of
+    its happening; others may put theirs there, too.
 
     `nodes` are the names that an agent or rank may have, `host` and `port` where to listen: "" is every address, 0 a free port. What it
     does not prevent: who can read the traffic can read keys and figures, and who can change it can end the burn-in.
@@ -71,7 +68,7 @@ class KeyServer:
 
     def __init__(self, token: str, run: str, nodes: Collection[str], *, host: str = "", port: int = 0, silent_s: float = SILENT_S,
                  clock: Callable[[], float] = time.monotonic) -> None:
-        self._listener = _listening(host, port)
+        self._listener = listening(host, port)
         self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.refused = 0
         self.store = Store()
@@ -80,8 +77,8 @@ class KeyServer:
         self._nodes = frozenset(nodes)
         self._silent_s = silent_s
         self._clock = clock
-        self._agents: dict[str, _Peer] = {}
-        self._peers: set[_Peer] = set()
+        self._agents: dict[str, Peer] = {}
+        self._peers: set[Peer] = set()
         self._deeds: deque[Callable[[], None]] = deque()
         self._selector = selectors.DefaultSelector()
         self._awake, self._alarm = socket.socketpair()
@@ -98,7 +95,7 @@ class KeyServer:
         return int(self._listener.getsockname()[1])
 
     def __enter__(self) -> KeyServer:
-        _room_for_files()
+        room_for_files()
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._selector.register(self._awake, selectors.EVENT_READ, None)
         self._thread.start()
@@ -188,12 +185,12 @@ class KeyServer:
             sock.setblocking(False)
             with contextlib.suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            peer = _Peer(sock, str(address[0]), self._clock())
+            peer = Peer(sock, str(address[0]), self._clock())
             self._peers.add(peer)
             self._selector.register(sock, selectors.EVENT_READ, peer)
             self._send(peer, packed({"challenge": peer.challenge}))
 
-    def _move(self, peer: _Peer, events: int) -> None:
+    def _move(self, peer: Peer, events: int) -> None:
         if events & selectors.EVENT_WRITE:
             self._flush(peer)
         if events & selectors.EVENT_READ and peer in self._peers:
@@ -215,7 +212,7 @@ class KeyServer:
                 return
         self._go_on(peer)
 
-    def _go_on(self, peer: _Peer) -> None:
+    def _go_on(self, peer: Peer) -> None:
         """Takes what the peer has said, until it has to wait for an answer, or to read those it has."""
         while peer in self._peers and peer.waiting and peer.asked is None and len(peer.unsent) < _MOST_UNSENT:
             try:
@@ -225,7 +222,7 @@ class KeyServer:
         if peer in self._peers:
             self._watch(peer)
 
-    def _take(self, peer: _Peer, message: dict[str, Any]) -> None:
+    def _take(self, peer: Peer, message: dict[str, Any]) -> None:
         if peer.role is None:
             self._greet(peer, message)
         elif "op" in message:
@@ -243,7 +240,7 @@ class KeyServer:
                 return
             self.events.put(Said(peer.node, message, peer.heard))
 
-    def _greet(self, peer: _Peer, message: dict[str, Any]) -> None:
+    def _greet(self, peer: Peer, message: dict[str, Any]) -> None:
         role, node, given, challenge = (message.get(word) for word in ("as", "node", "proof", "challenge"))
         if not (isinstance(role, str) and isinstance(node, str) and isinstance(given, str)):
             raise Garbled("no greeting")
@@ -264,7 +261,7 @@ class KeyServer:
     def _answer(self, answers: list[Answer]) -> None:
         for answer in answers:
             peer = answer.who
-            if isinstance(peer, _Peer) and peer in self._peers:
+            if isinstance(peer, Peer) and peer in self._peers:
                 self._send(peer, packed(answer.message))
                 if peer.asked is not None:
                     peer.asked = None
@@ -274,11 +271,11 @@ class KeyServer:
         if (peer := self._agents.get(node)) is not None:
             self._send(peer, frame)
 
-    def _send(self, peer: _Peer, data: bytes) -> None:
+    def _send(self, peer: Peer, data: bytes) -> None:
         peer.unsent += data
         self._flush(peer)
 
-    def _flush(self, peer: _Peer) -> None:
+    def _flush(self, peer: Peer) -> None:
         try:
             while peer.unsent:
                 del peer.unsent[:peer.sock.send(peer.unsent[:_CHUNK])]
@@ -289,7 +286,7 @@ class KeyServer:
             return
         self._watch(peer)
 
-    def _watch(self, peer: _Peer) -> None:
+    def _watch(self, peer: Peer) -> None:
         """What to be woken for. A peer of whom enough waits is not read: it can fill its own buffers, not ours."""
         wanted = selectors.EVENT_WRITE if peer.unsent else 0
         if not peer.waiting:
@@ -304,14 +301,14 @@ class KeyServer:
             self._selector.modify(peer.sock, wanted, peer)
         peer.watched = wanted
 
-    def _refuse(self, peer: _Peer, why: str) -> None:
+    def _refuse(self, peer: Peer, why: str) -> None:
         """Hangs up on it, and says why as far as that can be said at once."""
         self.refused += 1
         with contextlib.suppress(OSError):
             peer.sock.send(packed({"error": why}))
         self._drop(peer, f"what it said was not understood: {clean(why)}")
 
-    def _drop(self, peer: _Peer, why: str) -> None:
+    def _drop(self, peer: Peer, why: str) -> None:
         if peer not in self._peers:
             return
         self._peers.discard(peer)
@@ -322,45 +319,3 @@ class KeyServer:
         if self._agents.get(peer.node) is peer:
             del self._agents[peer.node]
             self.events.put(Gone(peer.node, why, self._clock()))
-
-
-class _Peer:
-    """One connection; `asked` is the question of it that waits for its answer."""
-
-    def __init__(self, sock: socket.socket, address: str, now: float) -> None:
-        self.sock = sock
-        self.address = address
-        self.heard = now
-        self.role: str | None = None
-        self.node = ""
-        self.challenge = secrets.token_hex(16)
-        self.frames = Frames(_GREETING)
-        self.waiting: deque[dict[str, Any]] = deque()
-        self.unsent = bytearray()
-        self.asked: Asked | None = None
-        self.said = 0       # counted by the server's thread
-        self.read = 0       # counted by whoever takes the events
-        self.watched = selectors.EVENT_READ
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        if host:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            server = socket.create_server((host, port), family=family, backlog=4096)
-        elif socket.has_dualstack_ipv6():
-            server = socket.create_server(("", port), family=socket.AF_INET6, backlog=4096, dualstack_ipv6=True)
-        else:
-            server = socket.create_server(("", port), backlog=4096)
-    except OSError as error:
-        where = f"{clean(host) or 'any address'}, port {port}"
-        raise UsageError(f"cannot listen on {where}: {error.strerror or error}; give another address or port") from None
-    server.setblocking(False)
-    return server
-
-
-def _room_for_files() -> None:
-    """As many descriptors as this process may have: every rank has a connection."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -80,8 +80,9 @@ def _strongest(blamed: dict[tuple[int, str], set[int]]) -> Iterator[tuple[tuple[
 
 
 def _gpu(task: Task, rank: int, why: str, iterations: set[int]) -> Accusation:
-    name = str(task.seats[rank])
-    return Accusation(Object.GPU, name, WRONG_DATA, f"{why}, in {_times(iterations)}", tests_for=(task.id,))
+    # Once, it may have been the one that made the sum: the owner's turn to be tried again all the same.
+    doubt = "; or once where its part was summed up" if why == _OWNED and len(iterations) == 1 else ""
+    return Accusation(Object.GPU, str(task.seats[rank]), WRONG_DATA, f"{why}, in {_times(iterations)}{doubt}", tests_for=(task.id,))
 
 
 def _unexplained(task: Task, iterations: set[int], seen: dict[int, tuple[Wrong, ...]], verified: int) -> Iterator[Accusation]:

@@ -324,8 +324,11 @@ def test_one_that_asks_and_does_not_read_is_waited_for_and_nobody_else_is(server
             break
         sent += 50
     assert rank(server).count() == 1
-    (peer,) = [peer for peer in server._peers if peer.unsent]
-    assert len(peer.unsent) < 8 * 1024 * 1024
+    most = 0
+    for _ in range(20):
+        most = max(most, *(len(peer.unsent) for peer in list(server._peers)))
+        assert rank(server).count() == 1
+    assert MOST_VALUE < most < 8 * 1024 * 1024
 
 
 def test_where_it_cannot_listen_is_said_in_one_line(server: KeyServer) -> None:
