@@ -117,13 +117,13 @@ class Isolation:
         for turn in range(1 + self._repeats):
             yield from self._round(Stage.LEAF_PAIRS, inside(near.values(), turn))
         yield from self._confirm()
+        leaves = self.sites.grouped(self._alive(), self.sites.leaf).values()
+        parts = [tuple(self.sites.grouped(nodes, self.sites.near).values()) for nodes in leaves]
         for turn in range(1 + self._repeats):
-            leaves = self.sites.grouped(self._alive(), self.sites.leaf).values()
-            parts = (tuple(self.sites.grouped(nodes, self.sites.near).values()) for nodes in leaves)
             yield from self._round(Stage.LEAF_PAIRS, [each for part in parts for each in between(part, turn, self._met)])
         yield from self._confirm()
+        groups = tuple(self.sites.grouped(self._alive(), self.sites.leaf).values())
         for turn in range(self._across):
-            groups = tuple(self.sites.grouped(self._alive(), self.sites.leaf).values())
             yield from self._round(Stage.CROSS_PAIRS, between(groups, turn, self._met))
         yield from self._confirm()
 
@@ -211,10 +211,15 @@ class Isolation:
         queues = {cause: [node for node in alive if cause.group in (self.sites.leaf[node], self.sites.near[node])] for cause in groups}
         pairs: list[Pair] = []
         took: set[Cause] = set()
+        used: set[str] = set()
         while free and any(queues.values()):
             for cause, queue in queues.items():
+                # A domain's nodes are their leaf's as well, and both may be suspected.
+                while queue and queue[-1] in used:
+                    queue.pop()
                 if queue and free:
                     pairs.append(pair(queue.pop(), free.pop()))
+                    used.update(pairs[-1])
                     took.add(cause)
         self._tried.update(took)
         return pairs

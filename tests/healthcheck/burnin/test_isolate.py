@@ -1,0 +1,369 @@
+"""Isolation by pairs: whoever is guilty is named with the tests for and against, nobody innocent is, and what is unknown stays so."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.isolate import Isolation
+from healthcheck.burnin.isolate import tested as as_test
+from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Rail, Report, Seat, Stage, Task, TaskResult, Wrong
+from healthcheck.burnin.rounds import Pair, Round, pair
+from healthcheck.burnin.weigh import Outcome
+from healthcheck.burnin.weigh import Tested as Sample
+
+PASS, FAIL, UNKNOWN = Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN
+Answer = Callable[[Pair, Round], Outcome]
+
+
+def node(at: int) -> str:
+    return f"n{at:04d}"
+
+
+def cluster(leaves: int, size: int, domain: int = 0) -> list[Place]:
+    return [Place(node(leaf * size + at), 8, leaf=f"leaf{leaf:02d}", domain=f"d{(leaf * size + at) // domain:02d}" if domain else None)
+            for leaf in range(leaves) for at in range(size)]
+
+
+def played(isolation: Isolation, answer: Answer, most: int = 40, fault: str = faults.SLOW,
+           rails: Callable[[Pair], Mapping[int, Outcome]] = lambda _: {}) -> list[Round]:
+    rounds = []
+    while (the := isolation.next()) is not None:
+        nodes = [each for some in the.pairs for each in some]
+        assert len(set(nodes)) == len(nodes)
+        rounds.append(the)
+        assert len(rounds) <= most
+        isolation.told([Sample(each, f"{the.stage.value}-{the.number}-{at}", answer(each, the), fault, rails(each))
+                        for at, each in enumerate(the.pairs)])
+    return rounds
+
+
+def bad(*nodes: int) -> Answer:
+    names = {node(at) for at in nodes}
+    return lambda each, _: FAIL if names & set(each) else PASS
+
+
+def named(accusations: Iterable[Accusation]) -> set[tuple[Object, str]]:
+    return {(accused.object, accused.name) for accused in accusations}
+
+
+def leaf_of(places: Iterable[Place]) -> dict[str, str]:
+    return {place.node: place.leaf or "" for place in places}
+
+
+@pytest.mark.parametrize("guilty", [(5,), (0, 1), (3, 17, 40), (0, 2, 5, 9, 33, 34, 62, 63)])
+def test_nodes_that_fail_always_are_named_after_three_rounds_and_confirmed_with_a_proven_one(guilty: tuple[int, ...]) -> None:
+    isolation = Isolation(cluster(4, 16), across=0)
+    rounds = played(isolation, bad(*guilty))
+    assert [the.stage for the in rounds] == [Stage.LEAF_PAIRS, Stage.LEAF_PAIRS, Stage.LEAF_CONFIRM]
+    found = isolation.accusations()
+    assert named(found) == {(Object.NODE, node(at)) for at in guilty}
+    for accused in found:
+        assert accused.confirmed and accused.fault == faults.SLOW and len(accused.tests_for) >= 2 and accused.tests_against == ()
+        assert all(accused.name in line and "slow" in line for line in accused.tests_for)
+    assert set(isolation.proven()) == {place.node for place in cluster(4, 16)} - {node(at) for at in guilty}
+
+
+def test_the_accused_take_no_part_in_the_rounds_across() -> None:
+    rounds = played(Isolation(cluster(4, 16)), bad(5))
+    cross = [the for the in rounds if the.stage is Stage.CROSS_PAIRS]
+    assert len(cross) == 4 and all(node(5) not in each for the in cross for each in the.pairs)
+
+
+def test_where_nothing_fails_there_are_six_rounds_and_nobody_is_accused() -> None:
+    isolation = Isolation(cluster(6, 8))
+    rounds = played(isolation, lambda *_: PASS)
+    assert [the.stage for the in rounds] == [Stage.LEAF_PAIRS] * 2 + [Stage.CROSS_PAIRS] * 4
+    assert isolation.accusations() == () and isolation.notes == [] and len(isolation.proven()) == 48
+    assert [the.number for the in rounds] == [1, 2, 3, 4, 5, 6]
+
+
+def test_one_failure_that_does_not_come_again_accuses_nobody_and_is_told_as_a_doubt() -> None:
+    isolation = Isolation(cluster(4, 8))
+    once: list[Pair] = []
+
+    def answer(each: Pair, the: Round) -> Outcome:
+        if the.number == 1 and node(3) in each:
+            once.append(each)
+            return FAIL
+        return PASS
+
+    rounds = played(isolation, answer)
+    assert any(the.stage is Stage.LEAF_CONFIRM for the in rounds)
+    assert isolation.accusations() == ()
+    assert len(isolation.doubts()) == 1 and str(once[0]) in isolation.doubts()[0]
+
+
+def test_wrong_data_once_is_never_a_mere_doubt() -> None:
+    isolation = Isolation(cluster(4, 8))
+    played(isolation, lambda each, the: FAIL if the.number == 1 and node(3) in each else PASS, fault=faults.WRONG_DATA)
+    (accused,) = isolation.accusations()
+    assert accused.object is Object.UNEXPLAINED and accused.fault == faults.WRONG_DATA and node(3) in accused.name
+
+
+def test_a_path_between_two_nodes_is_named_where_both_pass_with_others() -> None:
+    places = cluster(4, 16)
+    met = Isolation(places).next()
+    assert met is not None
+    path = met.pairs[4]
+    isolation = Isolation(places)
+    played(isolation, lambda each, _: FAIL if each == path else PASS)
+    (accused,) = isolation.accusations()
+    assert (accused.object, accused.name, accused.confirmed) == (Object.PAIR, str(path), True)
+    assert len(accused.tests_for) == 3
+
+
+def test_the_rail_is_named_where_each_rail_was_measured_alone() -> None:
+    isolation = Isolation(cluster(2, 16))
+    guilty = node(7)
+    played(isolation, bad(7), rails=lambda each: {rail: FAIL if rail == 2 and guilty in each else PASS for rail in range(4)})
+    assert named(isolation.accusations()) == {(Object.RAIL, f"{guilty}/rail2")}
+
+
+def test_where_all_rails_fail_the_node_is_named() -> None:
+    isolation = Isolation(cluster(2, 16))
+    played(isolation, bad(7), rails=lambda each: dict.fromkeys(range(4), FAIL if node(7) in each else PASS))
+    assert named(isolation.accusations()) == {(Object.NODE, node(7))}
+
+
+def uplinks(places: list[Place], share: float, guilty: set[str], seed: int = 1) -> Answer:
+    leaf, chance = leaf_of(places), random.Random(seed)
+    return lambda each, _: FAIL if leaf[each.first] != leaf[each.second] and any(
+        leaf[name] in guilty and chance.random() < share for name in each) else PASS
+
+
+@pytest.mark.parametrize("guilty", [{"leaf03"}, {"leaf00", "leaf07"}, {"leaf01", "leaf02", "leaf03"}])
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_leaves_whose_uplinks_are_bad_are_named_and_no_node_or_other_leaf_is(guilty: set[str], share: float) -> None:
+    places = cluster(8, 32)
+    isolation = Isolation(places)
+    rounds = played(isolation, uplinks(places, share, guilty))
+    found = isolation.accusations()
+    assert named(found) == {(Object.LEAF, leaf) for leaf in guilty}
+    assert len(rounds) <= 8
+    assert all(len(accused.tests_for) <= 17 and accused.confirmed for accused in found)
+
+
+def test_a_leaf_that_met_only_guilty_ones_is_cleared_by_one_more_round_with_proven_leaves() -> None:
+    places = cluster(8, 32)
+    leaf = leaf_of(places)
+    isolation = Isolation(places)
+    met: dict[str, set[str]] = {}
+    while (the := isolation.next()) is not None:
+        for one, two in the.pairs:
+            for name in (one, two):
+                met.setdefault(leaf[name], set()).update((leaf[one], leaf[two]))
+        isolation.told(Sample(each, "t", PASS) for each in the.pairs)
+    guilty = met["leaf05"] - {"leaf05"}
+    assert len(guilty) == 4
+    for seed in range(6):
+        isolation = Isolation(places)
+        rounds = played(isolation, uplinks(places, 0.25, guilty, seed))
+        assert rounds[-1].stage is Stage.LEAF_CONFIRM and len(rounds) == 7
+        assert named(isolation.accusations()) == {(Object.LEAF, leaf) for leaf in guilty}
+
+
+def test_a_leaf_in_which_everything_fails_is_named_instead_of_its_nodes() -> None:
+    places = cluster(4, 16)
+    leaf = leaf_of(places)
+    isolation = Isolation(places)
+    played(isolation, lambda each, _: FAIL if "leaf02" in {leaf[name] for name in each} else PASS)
+    assert named(isolation.accusations()) == {(Object.LEAF, "leaf02")}
+
+
+def test_with_two_leaves_the_path_between_them_is_named_because_no_third_tells_which() -> None:
+    places = cluster(2, 16)
+    leaf = leaf_of(places)
+    isolation = Isolation(places)
+    played(isolation, lambda each, _: FAIL if leaf[each.first] != leaf[each.second] else PASS)
+    assert named(isolation.accusations()) == {(Object.PAIR, "leaf00 - leaf01")}
+
+
+def test_the_switch_of_one_rail_is_named_where_only_that_rail_fails_across() -> None:
+    def place(leaf: int, at: int) -> Place:
+        rails = tuple(Rail(number, f"0000:{number}0:00.0", f"sw{leaf}-{number}") for number in range(2))
+        return Place(f"{leaf}n{at:02d}", 8, leaf="+".join(rail.leaf or "" for rail in rails), rails=rails)
+
+    places = [place(leaf, at) for leaf in range(5) for at in range(16)]
+    isolation = Isolation(places)
+
+    def crosses(each: Pair) -> bool:
+        return each.first[0] != each.second[0] and "3" in (each.first[0], each.second[0])
+
+    played(isolation, lambda each, _: FAIL if crosses(each) else PASS,
+           rails=lambda each: {0: PASS, 1: FAIL if crosses(each) else PASS})
+    assert named(isolation.accusations()) == {(Object.LEAF, "sw3-1")}
+
+
+def test_bad_nodes_and_bad_uplinks_at_once_are_told_apart() -> None:
+    places = cluster(8, 32)
+    across = uplinks(places, 0.25, {"leaf01", "leaf06"})
+    nodes = bad(3, 40, 100)
+    isolation = Isolation(places)
+    played(isolation, lambda each, the: FAIL if FAIL in (nodes(each, the), across(each, the)) else PASS)
+    assert named(isolation.accusations()) == {(Object.LEAF, "leaf01"), (Object.LEAF, "leaf06"),
+                                              *((Object.NODE, node(at)) for at in (3, 40, 100))}
+
+
+def test_a_node_that_fails_only_across_leaves_is_named_with_its_passes_against() -> None:
+    places = cluster(6, 16)
+    leaf = leaf_of(places)
+    isolation = Isolation(places)
+    played(isolation, lambda each, _: FAIL if node(20) in each and leaf[each.first] != leaf[each.second] else PASS)
+    (accused,) = isolation.accusations()
+    assert (accused.object, accused.name) == (Object.NODE, node(20))
+    assert len(accused.tests_for) == 4 and len(accused.tests_against) >= 2 and "outside its leaf" in accused.why
+
+
+def test_nvlink_domains_are_measured_inside_and_then_with_each_other_before_other_leaves() -> None:
+    places = cluster(2, 16, domain=4)
+    domain = {place.node: place.domain for place in places}
+    isolation = Isolation(places)
+    rounds = played(isolation, lambda *_: PASS)
+    assert [the.stage for the in rounds] == [Stage.LEAF_PAIRS] * 4 + [Stage.CROSS_PAIRS] * 4
+    assert all(domain[one] == domain[two] for the in rounds[:2] for one, two in the.pairs)
+    assert all(domain[one] != domain[two] for the in rounds[2:] for one, two in the.pairs)
+
+
+def test_a_domain_that_is_slow_only_out_of_it_is_named_as_such() -> None:
+    places = cluster(1, 48, domain=8)
+    domain = {place.node: place.domain for place in places}
+    isolation = Isolation(places, repeats=3)
+    played(isolation, lambda each, _: FAIL if domain[each.first] != domain[each.second] and "d02" in (
+        domain[each.first], domain[each.second]) else PASS)
+    assert named(isolation.accusations()) == {(Object.LEAF, "NVLink domain d02")}
+
+
+def test_where_no_pair_passes_one_thing_is_unexplained_and_nobody_accused() -> None:
+    for places in (cluster(1, 2), cluster(1, 16), cluster(4, 8)):
+        isolation = Isolation(places)
+        played(isolation, lambda *_: FAIL)
+        (accused,) = isolation.accusations()
+        assert accused.object is Object.UNEXPLAINED and "nobody to compare with" in accused.why
+        assert isolation.proven() == ()
+
+
+def test_too_few_proven_nodes_are_said() -> None:
+    isolation = Isolation(cluster(1, 2))
+    played(isolation, lambda *_: UNKNOWN)
+    assert isolation.notes and "too few proven nodes" in isolation.notes[0] and node(0) in isolation.notes[0]
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_in_a_handful_of_nodes_the_bad_one_is_named(count: int) -> None:
+    isolation = Isolation(cluster(1, count))
+    played(isolation, bad(1))
+    assert named(isolation.accusations()) == {(Object.NODE, node(1))}
+
+
+def test_a_node_without_any_result_is_unmeasured_and_never_proven() -> None:
+    isolation = Isolation(cluster(4, 8))
+    rounds = played(isolation, lambda each, _: UNKNOWN if node(9) in each else PASS)
+    assert isolation.unmeasured() == (node(9),) and node(9) not in isolation.proven()
+    assert isolation.accusations() == ()
+    assert sum(node(9) in each for the in rounds for each in the.pairs) >= 3
+    assert not any(node(9) in each for the in rounds if the.stage is Stage.CROSS_PAIRS for each in the.pairs)
+
+
+def test_what_is_not_told_is_unknown_and_passes_nobody() -> None:
+    isolation = Isolation(cluster(2, 8))
+    while isolation.next() is not None:
+        isolation.told([])
+    assert isolation.proven() == () and len(isolation.unmeasured()) == 16 and isolation.accusations() == ()
+
+
+def test_a_round_is_the_same_until_it_is_told_and_takes_only_its_own_pairs_once() -> None:
+    isolation = Isolation(cluster(2, 8))
+    the = isolation.next()
+    assert the is not None and isolation.next() is the
+    for wrong in ([Sample(pair("x", "y"), "t", PASS)], [Sample(the.pairs[0], "t", PASS)] * 2):
+        with pytest.raises(ValueError, match="not in the round"):
+            isolation.told(wrong)
+    assert isolation.next() is the
+    isolation.told([])
+    with pytest.raises(ValueError, match="no round"):
+        isolation.told([])
+
+
+@pytest.mark.parametrize("wrong", [{"repeats": 0}, {"tries": 0}, {"across": -1}, {"paths": -1}])
+def test_a_plan_without_sense_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        Isolation(cluster(1, 4), **wrong)  # type: ignore[arg-type]
+
+
+SHAPES = st.lists(st.integers(1, 9), min_size=1, max_size=6)
+
+
+@settings(max_examples=80, deadline=None)
+@given(SHAPES, st.integers(0, 3), st.booleans(), st.integers(0, 2**32), st.floats(0, 1), st.floats(0, 0.5))
+def test_whatever_is_answered_it_ends_and_everything_adds_up(
+    sizes: list[int], domain: int, named_leaf: bool, seed: int, fails: float, silent: float,
+) -> None:
+    chance = random.Random(seed)
+    places = [Place(f"{leaf}n{at}", 8, leaf=f"leaf{leaf}" if named_leaf else None, domain=f"{leaf}d{at // domain}" if domain else None)
+              for leaf, size in enumerate(sizes) for at in range(size)]
+    isolation = Isolation(places, seed=seed % 3)
+    heard: set[str] = set()
+
+    def answer(each: Pair, the: Round) -> Outcome:
+        found = UNKNOWN if chance.random() < silent else FAIL if chance.random() < fails else PASS
+        heard.update(() if found is UNKNOWN else each)
+        return found
+
+    played(isolation, answer, most=60)
+    assert isolation.next() is None
+    assert set(isolation.unmeasured()) == {place.node for place in places} - heard
+    accusations = isolation.accusations()
+    accused = {each.name for each in accusations if each.object is Object.NODE}
+    assert not accused & set(isolation.proven()) and not set(isolation.unmeasured()) & (accused | set(isolation.proven()))
+    assert all(each.tests_for and each.why for each in accusations)
+    assert len(named(accusations)) == len(accusations)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 6), st.integers(6, 16), st.data())
+def test_of_a_few_nodes_that_fail_always_each_is_named_and_nobody_else_whatever_the_shape(leaves: int, size: int, data: st.DataObject) -> None:
+    guilty = data.draw(st.sets(st.integers(0, leaves * size - 1), max_size=2))
+    isolation = Isolation(cluster(leaves, size), seed=data.draw(st.integers(0, 5)))
+    played(isolation, bad(*guilty))
+    assert named(isolation.accusations()) == {(Object.NODE, node(at)) for at in guilty}
+
+
+def result(*ends: End, wrong: int = 0, accused: tuple[Accusation, ...] = ()) -> TaskResult:
+    seats = tuple(Seat(name, 0) for name in ("a", "b"))
+    task = Task("leaf-pairs-1-0", Stage.LEAF_PAIRS, Kind.ALLREDUCE, seats, 60)
+    reports = tuple(Report(seat, end, wrong=(Wrong(1, wrong),) if wrong else (), wrong_total=wrong)
+                    for seat, end in zip(seats, ends, strict=False))
+    return TaskResult(task, reports, accused)
+
+
+def test_a_task_is_a_test_whose_outcome_is_unknown_unless_it_is_whole_and_judged() -> None:
+    done = result(End.DONE, End.DONE)
+    assert as_test(done, False) == Sample(pair("a", "b"), "leaf-pairs-1-0", PASS)
+    assert (as_test(done, True).outcome, as_test(done, None).outcome) == (FAIL, UNKNOWN)
+    for broken in (result(End.DONE), result(), result(End.DONE, End.CALLED_OFF)):
+        assert as_test(broken, False).outcome is UNKNOWN
+
+
+def test_wrong_data_a_blamed_rank_or_a_slow_rail_is_a_failure_of_that_fault() -> None:
+    wrong = as_test(result(End.DONE, End.DONE, wrong=3), False)
+    assert (wrong.outcome, wrong.fault, wrong.hard) == (FAIL, faults.WRONG_DATA, True)
+    blamed = as_test(result(End.DONE, End.SIGNAL, accused=(Accusation(Object.GPU, "b:0", faults.DEAD, "died"),)), None)
+    assert (blamed.outcome, blamed.fault) == (FAIL, faults.DEAD)
+    rail = as_test(result(End.DONE, End.DONE), False, {0: PASS, 1: FAIL})
+    assert (rail.outcome, rail.fault) == (FAIL, faults.SLOW_LINK)
+
+
+@pytest.mark.parametrize("answer", [lambda *_: PASS, bad(5, 100, 2000), lambda each, _: FAIL if hash(each) % 200 == 0 else PASS])
+def test_4096_nodes_are_planned_and_weighed_in_well_under_a_second_a_round(answer: Answer) -> None:
+    isolation = Isolation(cluster(128, 32))
+    began = time.process_time()
+    rounds = played(isolation, answer)
+    isolation.accusations()
+    assert (time.process_time() - began) / len(rounds) < 0.5
