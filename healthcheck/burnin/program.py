@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 _WIRE = (_HERE / "wire.py",)
 _AGENT = ("agent",)
 # Each after those that it needs.
-_NURSERY = ("slots", "environment", "store", "device", "times", "data", "flight", "ncclog", "sample", "gemm", "memory", "copy",
+_NURSERY = ("slots", "environment", "store", "device", "times", "data", "flight", "ncclog", "ras", "sample", "gemm", "memory", "copy",
             "allreduce", "work", "rank", "nursery")
 
 

@@ -19,6 +19,7 @@ from healthcheck.burnin.onnode.device import Device
 from healthcheck.burnin.onnode.environment import conf_files, interface_of, set_for
 from healthcheck.burnin.onnode.flight import flight
 from healthcheck.burnin.onnode.ncclog import NcclLog
+from healthcheck.burnin.onnode.ras import ras
 from healthcheck.burnin.onnode.sample import Sampler
 from healthcheck.burnin.onnode.slots import Slot
 from healthcheck.burnin.onnode.work import WORK
@@ -118,6 +119,8 @@ class Rank:
                 os._exit(1)
             if called is not None or time.monotonic() > end:
                 self.facts["flight"] = flight()
+                if self.facts.get("backend") == "nccl" and self.task["seats"][0][0] == self.number:
+                    self.facts["ras"] = ras()
                 self.report("called off", "" if called is not None else "not done after %g s" % (self.seconds + OVERTIME_S))
                 os._exit(128 + signal.SIGTERM)
 

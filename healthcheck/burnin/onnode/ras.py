@@ -1,0 +1,40 @@
+"""What NCCL's own RAS threads know of ranks that are missing or do not answer, asked of a process of this node. Python 3.8.
+
+The service is NCCL's since 2.24, on localhost:28028 unless NCCL_RAS_ADDR says otherwise; commands are lines (NCCL's src/ras/client.cc
+and its user guide, "RAS"). What is told is text for people and differs from version to version: it is kept, and decides nothing. It was
+not run against NCCL.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+RAS_PORT = 28028
+RAS_S = 1.2             # for all of it: a rank that is called off has two seconds
+MOST_RAS = 1 << 16
+TELLING = ("error", "warning", "missing", "dead", "unresponsive", "incomplete", "mismatch", "rank")
+
+
+def ras(seconds: float = RAS_S) -> str:
+    """The lines that tell something, in one; "" where nobody answers. Never raises: this is told in trouble."""
+    host, _, port = os.environ.get("NCCL_RAS_ADDR", "").rpartition(":")
+    end = time.monotonic() + seconds
+    text = b""
+    try:
+        with socket.create_connection((host.strip("[]") or "127.0.0.1", int(port or RAS_PORT)), timeout=seconds) as sock:
+            # How long it waits for other processes, in whole seconds; it says "OK".
+            sock.sendall(b"TIMEOUT 1\n")
+            sock.recv(64)
+            sock.sendall(b"STATUS\n")
+            while len(text) < MOST_RAS:
+                sock.settimeout(max(0.01, end - time.monotonic()))
+                data = sock.recv(1 << 16)
+                if not data:
+                    break
+                text += data
+    except (OSError, ValueError):
+        pass
+    lines = (" ".join(line.split()) for line in text.decode("utf-8", "replace").split("\n"))
+    return "; ".join(line for line in lines if any(word in line.lower() for word in TELLING))[:1500]
