@@ -92,13 +92,13 @@ def test_the_reader_alone_makes_of_a_cut_or_altered_snapshot_an_error_or_a_snaps
 
 
 @given(JSON)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_entry_but_a_whole_one_opens(held: Any) -> None:
     assert answer(snapshot_of(bytes_of(document({"gpu001": held}))), ["gpu001"], NOW).gate is not Gate.OPEN
 
 
 @given(st.sampled_from(sorted(entry())), JSON)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_one_key_that_is_anything_is_never_a_traceback(key: str, held: Any) -> None:
     said = answer(snapshot_of(bytes_of(document({"gpu001": entry(**{key: held}), "gpu002": entry()}))), ["gpu001", "gpu002"], NOW)
     if key in ("lifecycle", "isolation", "certificate"):
@@ -106,7 +106,7 @@ def test_one_key_that_is_anything_is_never_a_traceback(key: str, held: Any) -> N
 
 
 @given(st.sampled_from(sorted(certificate())), JSON)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_one_key_of_a_certificate_that_is_anything_is_never_a_traceback(key: str, held: Any) -> None:
     said = answer(snapshot_of(bytes_of(document({"gpu001": entry(certificate=certificate(**{key: held}))}))), ["gpu001"], NOW)
     if key in ("stage", "kind"):
@@ -114,7 +114,7 @@ def test_one_key_of_a_certificate_that_is_anything_is_never_a_traceback(key: str
 
 
 @given(st.sampled_from(sorted(document({}))), JSON)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_one_key_of_the_snapshot_that_is_anything_is_an_error_or_never_opens(key: str, held: Any) -> None:
     whole = {**document(fleet(1)), key: held}
     try:
@@ -127,7 +127,7 @@ def test_one_key_of_the_snapshot_that_is_anything_is_an_error_or_never_opens(key
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_bytes_at_all_are_an_error(data: bytes) -> None:
     with pytest.raises(SnapshotError):
         snapshot_of(data)

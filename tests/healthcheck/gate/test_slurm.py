@@ -89,13 +89,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield found
 
 
-def test_a_job_starts_on_an_open_gate(cluster: Gated) -> None:
-    cluster.publish()
-    job = cluster.submit()
-    wait_until(lambda: cluster.ran(job), 60, "the job")
-
-
-def test_a_job_is_held_on_a_closed_gate_and_goes_on_when_it_opens_and_no_node_is_drained(cluster: Gated) -> None:
+def test_a_job_is_held_on_a_closed_gate_and_starts_when_it_opens_and_no_node_is_drained(cluster: Gated) -> None:
     cluster.publish(gpu002={"lifecycle": "rma"})
     job = cluster.submit()
     wait_until(lambda: cluster.held(job), 60, "the hold")
