@@ -146,7 +146,8 @@ def _outcome(one: NodeOutcome) -> dict[str, Any]:
 def _held(one: Held) -> dict[str, Any]:
     floor = None if one.floor is None else {"least": _number(one.floor.least), "origin": one.floor.origin, "why": clean(one.floor.why)}
     setting = {**vars(one.setting), "gbps": _number(one.setting.gbps)}
-    return {"setting": setting, "n": one.n, "median": _number(one.median), "least": _number(one.least), "floor": floor}
+    return {"setting": setting, "n": one.n, "median": _number(one.median), "least": _number(one.least), "floor": floor,
+            "equals": one.equals}
 
 
 def _result(result: TaskResult) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def _held(of: _Map) -> Held:
     if of.held.get("floor") is not None:
         told = of.map("floor")
         floor = Floor(told.number("least"), told.text("origin"), told.text("why"))
-    return Held(setting, of.whole("n"), of.number("median"), of.number("least"), floor)
+    return Held(setting, of.whole("n"), of.number("median"), of.number("least"), floor, of.get("equals", bool))
 
 
 def _seat(text: str, at: str) -> Seat:

@@ -23,10 +23,11 @@ from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage
 from healthcheck.burnin.nodejudge import outcomes
 from healthcheck.burnin.published import Setting
 from healthcheck.burnin.setting import Hardware, Measure, backend_of, measures, subject
-from healthcheck.burnin.stats import slow
+from healthcheck.burnin.stats import LEAST_EQUALS, slow
 
 # Pairs are judged against each other by whoever isolates, and few runs of all nodes are no equals.
 _BY_EQUALS = (Stage.NODE.value, Stage.RAIL.value)
+_ALONE = (Stage.ALL.value, Stage.BISECT.value, Stage.SOAK.value)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
 
 def _held(setting: Setting, group: Sequence[Measure], floors: Floors) -> Held:
     values = [one.value for one in group]
-    return Held(setting, len(values), statistics.median(values), min(values), floors.of(setting))
+    equals = len(values) >= LEAST_EQUALS and setting.stage not in _ALONE and floors.rules.relative.get(setting.backend) is not None
+    return Held(setting, len(values), statistics.median(values), min(values), floors.of(setting), equals)
 
 
 def _below(of: Held, group: Iterable[Measure]) -> Iterator[Accusation]:
@@ -192,7 +194,7 @@ def _remarks(held: Iterable[Held]) -> Iterator[str]:
     stages: dict[tuple[str, bool], list[str]] = {}
     for of in held:
         if of.floor is None:
-            stages.setdefault((of.setting.figure, of.has_equals), []).append(of.setting.stage)
+            stages.setdefault((of.setting.figure, of.equals), []).append(of.setting.stage)
     for (figure, equals), where in stages.items():
-        how = "judged by equals alone" if equals else "and there are no equals: not judged"
+        how = "judged by equals alone" if equals else "and it was not compared with equals: not judged"
         yield f"{figure} in {', '.join(dict.fromkeys(where))}: no floor was learned or published for it, {how}"

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from healthcheck.burnin.floors import Floor
 from healthcheck.burnin.model import Accusation, Stage
 from healthcheck.burnin.published import Setting
-from healthcheck.burnin.stats import LEAST_EQUALS
 
 
 class Outcome(Enum):
@@ -43,18 +42,16 @@ class NodeOutcome:
 
 @dataclass(frozen=True)
 class Held:
-    """A group of equal measures: how many, their median and least, the floor that they were held against (None: judged by equals alone)."""
+    """A group of equal measures: how many, their median and least, the floor that they were held against (None: there is none), and
+    whether they were held against each other.
+    """
 
     setting: Setting
     n: int
     median: float
     least: float
     floor: Floor | None = None
-
-    @property
-    def has_equals(self) -> bool:
-        """Whether they were judged by each other: there are enough of them, and they are of nodes or pairs."""
-        return self.n >= LEAST_EQUALS and self.setting.stage not in (Stage.ALL.value, Stage.BISECT.value, Stage.SOAK.value)
+    equals: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from healthcheck.burnin.document import Burnin, iso
 from healthcheck.burnin.judgement import Held, NodeOutcome, Outcome
 from healthcheck.burnin.merged import behind, node_of
 from healthcheck.burnin.model import Accusation, Object, Stage, TaskResult
-from healthcheck.burnin.published import GIB
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _STYLE = {Outcome.PASS: "bold green", Outcome.FAIL: "bold red", Outcome.UNKNOWN:
 _WORDS = {Outcome.PASS: "pass", Outcome.FAIL: "fail", Outcome.UNKNOWN: "unknown"}
 _MOST, _MOST_TESTS, _MOST_REASONS = 20, 6, 12
 _KEY = 9
-_HEAD = ("STAGE", "WORK", "TASKS", "WHOLE", "MINUTES")
+_HEAD = ("STAGE", "WORK", "TASKS", "WHOLE", "TIME")
 _FIGURES = ("STAGE", "FIGURE", "ON", "MEASURED", "MEDIAN", "LEAST", "FLOOR", "FROM")
 
 
@@ -51,9 +50,9 @@ def verdict_line(burnin: Burnin) -> str:
     more = ""
     if burnin.judgement.accusations and not counts[Outcome.FAIL]:
         more = "; something failed, and no node is named for it"
-    minutes = max(0.0, burnin.ended - burnin.began) / 60
     nodes = len(burnin.judgement.outcomes)
-    return (f"burn-in {clean(burnin.run, 80)} ({clean(burnin.length, 20)}), {nodes} node{'s' * (nodes != 1)}, {minutes:.0f} min from "
+    span = _span(burnin.ended - burnin.began)
+    return (f"burn-in {clean(burnin.run, 80)} ({clean(burnin.length, 20)}), {nodes} node{'s' * (nodes != 1)}, {span} from "
             f"{iso(burnin.began)[:16].replace('T', ' ')} UTC: {', '.join(said) or 'no node'}{more}")
 
 
@@ -122,9 +121,20 @@ def _stages(line: Line, results: Sequence[TaskResult]) -> None:
     rows = []
     order = [stage.value for stage in Stage]
     for (stage, kind), group in sorted(of.items(), key=lambda item: order.index(item[0][0])):
-        minutes = (max(one.ended for one in group) - min(one.began for one in group)) / 60
-        rows.append((stage, kind, str(len(group)), str(sum(one.whole for one in group)), f"{max(0.0, minutes):.1f}"))
+        seconds = max(one.ended for one in group) - min(one.began for one in group)
+        rows.append((stage, kind, str(len(group)), str(sum(one.whole for one in group)), _span(seconds)))
     _table(line, _HEAD, rows, left=2)
+
+
+def _span(seconds: float) -> str:
+    return f"{max(0.0, seconds):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _size(size: int) -> str:
+    for unit, of in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= of:
+            return f"{size / of:.3g} {unit}"
+    return f"{size} B"
 
 
 def _figures(line: Line, held: Sequence[Held]) -> None:
@@ -132,8 +142,8 @@ def _figures(line: Line, held: Sequence[Held]) -> None:
     order = [stage.value for stage in Stage]
     for one in sorted(held, key=lambda one: (order.index(one.setting.stage), one.setting)):
         at = one.setting
-        on = f"{at.nodes} x {at.gpus}" + (f", {at.size / GIB:.3g} GiB {at.algo}" if at.size else "")
-        alone = "equals alone" if one.has_equals else "not judged"
+        on = f"{at.nodes} x {at.gpus}" + (f", {_size(at.size)} {at.algo}" if at.size else "")
+        alone = "equals alone" if one.equals else "not judged"
         floor, origin = (f"{one.floor.least:.4g}", one.floor.origin) if one.floor is not None else ("-", alone)
         rows.append((at.stage, at.figure, on, str(one.n), f"{one.median:.4g}", f"{one.least:.4g}", floor, origin))
     _table(line, _FIGURES, rows, left=3)

@@ -145,6 +145,13 @@ def test_without_a_floor_it_is_said_that_equals_alone_judged() -> None:
     assert accused(judged(changed(results, "node-rate-gpu003", "gpu003:5", figures={"tflops_bf16": 600.0}))) == {"gpu003:5": faults.SLOW}
 
 
+def test_where_equals_are_not_compared_nobody_says_that_they_were() -> None:
+    alone = Floors(replace(RULES, relative={"nccl": None}))
+    of = judged(changed(sound(EIGHT), "node-copy-gpu003", "*", figures={"copy_to_gb_s": 1.0}), floors=alone)
+    assert not of.accusations and not any(one.equals for one in of.held)
+    assert "copy_to_gb_s in node: no floor was learned or published for it, and it was not compared with equals: not judged" in of.remarks
+
+
 def test_boards_under_another_power_limit_are_no_equals() -> None:
     results = sound(EIGHT)
     for node in ("gpu001", "gpu002"):
@@ -266,7 +273,7 @@ def test_one_gpu_alone_has_nothing_to_be_compared_with_and_that_is_said() -> Non
     there = (place("gpu001", gpus=1),)
     of = judged(sound(there, pairs=False), there, asked=[each for each in ASKED if each[1] is not Kind.ALLREDUCE])
     assert of.verdict is Outcome.PASS and any("had no equal to be compared with" in one for one in of.remarks)
-    assert any("there are no equals: not judged" in one for one in of.remarks)
+    assert any("it was not compared with equals: not judged" in one for one in of.remarks)
 
 
 def test_jitter_is_accused_where_it_shows() -> None:
