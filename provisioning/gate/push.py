@@ -49,10 +49,10 @@ def push(
         if reply.failure is not None:
             yield Pushed(reply.node, False, f"{reply.failure.stage.value}: {reply.failure.reason}")
         else:
-            yield _read(reply.node, reply.body or b"")
+            yield answered(reply.node, reply.body or b"")
 
 
-def _read(node: str, body: bytes) -> Pushed:
+def answered(node: str, body: bytes) -> Pushed:
     """What a node answered, which may be anything."""
     try:
         told = json.loads(zlib.decompressobj().decompress(body, _MOST))
