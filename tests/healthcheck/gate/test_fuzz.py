@@ -17,7 +17,7 @@ from healthcheck.gate.locate import Forged, Missing, load
 from healthcheck.gate.reading import SnapshotError, bytes_of, snapshot_of
 from tests.healthcheck.gate.fleet import NOW, Place, certificate, document, entry, fleet
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
                     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=8)
 
 
