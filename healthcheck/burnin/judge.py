@@ -18,7 +18,7 @@ from healthcheck.burnin.clocks import clocks, said
 from healthcheck.burnin.counters import Counter, counted
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judgement import Held, Judgement
-from healthcheck.burnin.merged import merged
+from healthcheck.burnin.merged import merged, task_of
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage, TaskResult
 from healthcheck.burnin.nodejudge import outcomes
 from healthcheck.burnin.published import Setting
@@ -74,7 +74,7 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     jitter, unjudged = _jitter(burnt.results, rules.jitter)
     named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations, *errors.accusations,
              *_wrong(burnt.results), *slows, *jitter]
-    blamed = {test for one in named for test in one.tests_for}
+    blamed = {task_of(test) for one in named for test in one.tests_for}
     named += (one for one in _unexplained(burnt.results) if one.name not in blamed)
     accusations = merged(named, places)
     _uncovered(burnt.results, rules.coverage, doubts)

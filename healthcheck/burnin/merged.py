@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from healthcheck.burnin import faults
@@ -16,6 +16,11 @@ _ORDER = tuple(Object)
 # Only a whole node can do that; no part of it explains it.
 _OF_NODES = (faults.LOST, faults.ABSENT)
 _MOST_WHY = 600
+
+
+def task_of(test: str) -> str:
+    """The id of the task that a test of an accusation names, before what it showed ("leaf-1-0: gpu1 - gpu2 slow")."""
+    return test.partition(": ")[0]
 
 
 def node_of(accusation: Accusation) -> str | None:
@@ -45,7 +50,7 @@ def merged(accusations: Iterable[Accusation], places: Mapping[str, Place]) -> tu
     kept = _into_parts(one_each, parts)
     guilty = {node for one in kept if (node := node_of(one)) is not None}
     crossing = frozenset[str]().union(*(behind(one.name, places) for one in kept if one.object is Object.LEAF))
-    explained = {test for one in kept if one.object is not Object.UNEXPLAINED for test in one.tests_for}
+    explained = {task_of(test) for one in kept if one.object is not Object.UNEXPLAINED for test in one.tests_for}
     left = []
     for one in kept:
         if one.object is Object.PAIR and set(one.name.split(" - ")) & (guilty | crossing):
@@ -69,9 +74,19 @@ def unite(one: Accusation, other: Accusation) -> Accusation:
     """Both as one: the graver fault, what is said of each, all tests. A test that both have for and against speaks for."""
     first, second = sorted((one, other), key=lambda each: _weight(each.fault))
     why = first.why if second.why in first.why else f"{first.why}; {second.why}"
-    in_favour = tuple(dict.fromkeys((*first.tests_for, *second.tests_for)))
-    against = tuple(test for test in dict.fromkeys((*first.tests_against, *second.tests_against)) if test not in in_favour)
+    in_favour = _tests((*first.tests_for, *second.tests_for))
+    against = _tests((*first.tests_against, *second.tests_against), {task_of(test) for test in in_favour})
     return replace(first, why=why[:_MOST_WHY], tests_for=in_favour, tests_against=against, confirmed=first.confirmed or second.confirmed)
+
+
+def _tests(tests: Iterable[str], but: Collection[str] = ()) -> tuple[str, ...]:
+    """Each task once, with what it showed where somebody says so."""
+    found: dict[str, str] = {}
+    for test in tests:
+        id_ = task_of(test)
+        if id_ not in but and len(test) > len(found.get(id_, "")):
+            found[id_] = test
+    return tuple(found.values())
 
 
 def _into_parts(all_: Sequence[Accusation], parts: Sequence[Accusation]) -> list[Accusation]:

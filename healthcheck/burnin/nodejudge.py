@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from healthcheck.burnin.judgement import NodeOutcome, Outcome, StageDone
-from healthcheck.burnin.merged import behind, node_of
+from healthcheck.burnin.merged import behind, node_of, task_of
 from healthcheck.burnin.model import Accusation, Kind, Object, Place, Report, Stage, Task, TaskResult
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.setting import OF_RANK
@@ -71,7 +71,7 @@ def _sort_in(
     elif one.object is Object.PAIR:
         nodes, why = frozenset(one.name.split(" - ")), f"{one.fault} between {clean(one.name, 120)}: which of them is not known"
     else:
-        tests = {one.name, *one.tests_for}
+        tests = {one.name, *map(task_of, one.tests_for)}
         nodes = doubtful.get(one.name) or frozenset(
             name for result in results if result.task.id in tests for name in result.task.nodes) or frozenset(there)
         why = f"{one.fault} in {clean(one.name, 120)} is unexplained"

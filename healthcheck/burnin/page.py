@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from healthcheck.burnin import faults
 from healthcheck.burnin.document import Burnin, iso
 from healthcheck.burnin.judgement import Held, NodeOutcome, Outcome
-from healthcheck.burnin.merged import behind, node_of
+from healthcheck.burnin.merged import behind, node_of, task_of
 from healthcheck.burnin.model import Accusation, Object, Stage, TaskResult
 from inventory.text import clean
 
@@ -68,7 +68,7 @@ def next_step(one: Accusation, burnin: Burnin, fold: Fold) -> str:
         return f"muster check {_word(fold(nodes))} --only 'port-*'" if nodes else "muster check --only 'port-*'"
     if one.object is Object.PAIR:
         return f"muster burnin run {_word(fold(one.name.split(' - ')))}"
-    tests = {one.name, *one.tests_for}
+    tests = {one.name, *map(task_of, one.tests_for)}
     nodes = frozenset(name for result in burnin.burnt.results if result.task.id in tests for name in result.task.nodes)
     return f"muster burnin run {_word(fold(nodes))}" if nodes else "muster burnin run NODES"
 

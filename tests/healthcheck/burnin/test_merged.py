@@ -23,6 +23,12 @@ def test_the_same_object_is_accused_once_with_all_tests_and_the_graver_fault() -
     assert one.why == "why gpu001:0 wrong data; why gpu001:0 slow"
 
 
+def test_a_test_is_a_task_whatever_is_said_of_what_it_showed() -> None:
+    (one,) = merged([of(Object.GPU, "gpu001:0", tests=("a", "b")), of(Object.NODE, "gpu001", tests=("a: gpu001 - gpu002 slow",), against=("b: well",))], PLACES)
+    assert one.tests_for == ("a: gpu001 - gpu002 slow", "b") and one.tests_against == ()
+    assert [one.name for one in merged([of(Object.UNEXPLAINED, "a", tests=("a",)), one], PLACES)] == ["gpu001:0"]
+
+
 def test_a_gpu_or_rail_outranks_its_node_and_takes_its_tests() -> None:
     found = merged([of(Object.NODE, "gpu001", tests=("n",)), of(Object.GPU, "gpu001:3"), of(Object.NODE, "gpu002"), of(Object.RAIL, "gpu002/rail1")], PLACES)
     assert {one.name for one in found} == {"gpu001:3", "gpu002/rail1"}
