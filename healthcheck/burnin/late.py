@@ -13,6 +13,7 @@ from healthcheck.burnin.faults import SLOW_COMPUTE, SLOW_LINK
 from healthcheck.burnin.model import Accusation, Kind, Object, Report, Task
 
 SHARE = 0.05        # of an iteration: less is not worth a name
+LEAST_S = 0.001     # what a busy scheduler makes of nothing
 SHARE_OF_FEW = 0.15     # where there are too few ranks for a median of them to say much
 FEW = 4
 Z = 3.5
@@ -32,7 +33,7 @@ def late(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
             continue
         usual, others_waited = median(_without(computes, rank)), median(_without(collectives, rank))
         extra, spared = own - usual, others_waited - waited
-        if extra < share * (usual + others_waited) or own < RATIO * usual or spared < AGREES * extra:
+        if extra < max(LEAST_S, share * (usual + others_waited)) or own < RATIO * usual or spared < AGREES * extra:
             continue
         # Where more than half are equal there is no MAD, and the ratio decides; of a few no median says much.
         if not few and spread > 0 and (own - middle) / spread <= Z:

@@ -43,15 +43,21 @@ def listening(host: str, port: int) -> socket.socket:
         if host:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
             server = socket.create_server((host, port), family=family, backlog=4096)
-        elif socket.has_dualstack_ipv6():
-            server = socket.create_server(("", port), family=socket.AF_INET6, backlog=4096, dualstack_ipv6=True)
         else:
-            server = socket.create_server(("", port), backlog=4096)
+            server = _everywhere(port)
     except OSError as error:
         where = f"{clean(host) or 'any address'}, port {port}"
         raise UsageError(f"cannot listen on {where}: {error.strerror or error}; give another address or port") from None
     server.setblocking(False)
     return server
+
+
+def _everywhere(port: int) -> socket.socket:
+    if socket.has_dualstack_ipv6():
+        # A machine may have the protocol and no such address (ipv6.disable).
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", port), family=socket.AF_INET6, backlog=4096, dualstack_ipv6=True)
+    return socket.create_server(("", port), backlog=4096)
 
 
 def room_for_files() -> None:

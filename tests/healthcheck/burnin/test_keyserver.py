@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -373,4 +374,20 @@ def test_a_flood_of_strangers_leaves_room_for_those_who_belong(server: KeyServer
     with ExitStack() as stack:
         for _ in range(300):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        assert rank(server).count() == 0
+
+
+@pytest.mark.parametrize("ipv6", [True, False])
+def test_it_listens_at_every_address_also_where_there_is_no_ipv6(ipv6: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = socket.create_server
+
+    def only_ipv4(*words: Any, **named: Any) -> socket.socket:
+        if named.get("family") == socket.AF_INET6:
+            raise OSError(97, "Address family not supported by protocol")
+        return create(*words, **named)
+
+    if not ipv6:
+        monkeypatch.setattr(socket, "create_server", only_ipv4)
+    with KeyServer(TOKEN, "run", {"n1"}) as server:
+        server.open("t")
         assert rank(server).count() == 0

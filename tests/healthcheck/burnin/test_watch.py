@@ -251,6 +251,7 @@ def test_two_late_ranks_are_both_named() -> None:
     ([2.0] * 8, [300.0] * 8),                                                           # a slow link
     ([2.0] * 4 + [2.6] + [2.0] * 3, [100.0] * 8),                                       # slower, and nobody notices
     ([2.0] * 4 + [40.0] + [2.0] * 3, [100.0] * 8),                                      # slower, and the others do not wait for it
+    ([0.1] * 4 + [0.4] + [0.1] * 3, [0.4] * 4 + [0.1] + [0.4] * 3),                     # what a busy scheduler does
 ])
 def test_nobody_is_late_where_nobody_waits(own: list[float], waited: list[float]) -> None:
     assert late(TASK, figures(ms(own), ms(waited))) == ()
