@@ -304,12 +304,26 @@ def test_whatever_the_secrets_are_none_is_left(secrets: dict[str, str]) -> None:
     assert from_json(to_json(made.recording)) == made.recording
 
 
+def said_by(text: str, path: str, outcome: Outcome) -> Recording:
+    """A look in which a command, a listing and a file hold this text."""
+    return machine.recording("qx7", docker_info=Capture(outcome, exit=0, text=text, stderr=text, note=text),
+                             filesystem_mounts=machine.done(**{"/proc/self/mountinfo": text, f"/{path}": text}))
+
+
 @settings(deadline=None, max_examples=150)
 @given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
 def test_whatever_a_node_says_the_recording_stays_one(text: str, path: str, outcome: Outcome) -> None:
-    look = machine.recording("qx7", docker_info=Capture(outcome, exit=0, text=text, stderr=text, note=text),
-                             filesystem_mounts=machine.done(**{"/proc/self/mountinfo": text, f"/{path}": text}))
+    look = said_by(text, path, outcome)
+    # What is the same in every example is scrubbed with the text in the next test; it takes most of the time.
+    look = replace(look, captures={name: look.captures[name] for name in ("docker.info", "filesystem.mounts", "host.own-name")})
     made = scrub(look, Node(name="qx7"), key=KEY).recording
+    assert from_json(json.loads(json.dumps(to_json(made)))) == made
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.text(max_size=300), st.text(max_size=60), st.sampled_from(list(Outcome)))
+def test_whatever_is_said_beside_all_the_rest_the_recording_stays_one(text: str, path: str, outcome: Outcome) -> None:
+    made = scrub(said_by(text, path, outcome), Node(name="qx7"), key=KEY).recording
     assert from_json(json.loads(json.dumps(to_json(made)))) == made
 
 
@@ -497,10 +511,10 @@ def test_a_long_log_takes_seconds_and_not_minutes() -> None:
     import time
 
     line = "6,{0},{0},-;mlx5_core 0000:18:00.0: 10.1.{1}.{2} {0:012x} host zorba{2} serial S64FNE{0} GPU-98dfe477-21a7-4896-9296-{0:012x}\n"
-    text = "".join(line.format(n, n // 250 % 250, n % 250) for n in range(20_000))
+    text = "".join(line.format(n, n // 250 % 250, n % 250) for n in range(8_000))
     began = time.process_time()
     scrub(machine.recording("qx7", kernel_log=machine.done(**{"/dev/kmsg": text})), Node(name="qx7"), key=KEY)
-    assert time.process_time() - began < 60
+    assert time.process_time() - began < 20
 
 
 @pytest.mark.parametrize("text", ["a" * 300_000, "0:" * 150_000, "1." * 150_000, "Aa1" * 100_000, "/home/" * 50_000, "=\"" * 100_000, "-" * 300_000])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from provisioning.cordon import cordon, uncordon
 from tests.command import muster
 from tests.provisioning.test_triage_stateful import policy
 from tests.provisioning.triageworld import HOUR, NODES, RULES, Machine, Memory
+from tests.testbed.memory import in_memory
 
 BEGIN = 1_800_000_000.0
 EVERY = 600.0
@@ -120,7 +120,7 @@ ROUNDS = st.lists(st.tuples(st.lists(EVENTS, max_size=3), st.booleans(), st.samp
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(ROUNDS)
 def test_the_policy_that_was_in_force_does_again_what_it_did(rounds: list[tuple[list[tuple[str, str]], bool, float]]) -> None:
-    with tempfile.TemporaryDirectory() as folder, opened(Path(folder), make=True) as store:
+    with in_memory() as folder, opened(Path(folder), make=True) as store:
         world = World(store)
         for events, bringup, hours in rounds:
             world.round(events, bringup=bringup, hours=hours)

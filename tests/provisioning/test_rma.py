@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +31,7 @@ from inventory.model import LifecycleState
 from provisioning.cli.rma import rma as command
 from provisioning.rma import Part, chosen, may_return, opening, part_at, returning, shipping
 from tests.command import muster
+from tests.testbed.memory import in_memory
 
 HOUR = 3600.0
 INVENTORY = "version: 1\nnodes:\n  gpu[001-003]: {rack: r01}   # by the door\n"
@@ -315,7 +315,7 @@ class Hands(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = in_memory()
         self.file = "service"
         self.now = 0.0
 

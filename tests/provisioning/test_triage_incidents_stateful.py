@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from healthcheck.triage.plan import Act
 from healthcheck.triage.policy import BreakerPolicy
 from provisioning.cordon import cordon
 from tests.provisioning.test_triage_incidents import POLICY, World
+from tests.testbed.memory import in_memory
 
 NUMBER, IN_RACK, AS_ONE = 4, 2, 5
 LIMITS = replace(POLICY, breaker=BreakerPolicy(number=NUMBER, percent=50, hours=1, reserve=0, least=1, domains={"rack": IN_RACK}, close_hours=3.0),
@@ -32,7 +32,7 @@ class Incidents(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = in_memory()
         self.world = World(Path(self.folder.name), LIMITS)
         self.theirs: set[str] = set()
         self.made: list[tuple[float, str, str, int]] = []       # when, which node, of which rack, for which incident

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -32,6 +31,7 @@ from provisioning import triage as doing
 from provisioning.actions.base import ActionError, Holder, number_of
 from provisioning.cordon import cordon, uncordon
 from tests.provisioning.triageworld import HOUR, NODES, RACKS, RESERVED, RULES, Death, Flaky, Machine, Memory, Trouble, back_end, serious
+from tests.testbed.memory import in_memory
 
 NAMES = st.sampled_from(NODES)
 NUMBER, PERCENT, HOURS, RESERVE, IN_RACK, CLOSES = 3, 50, 1.0, 1, 2, 6.0
@@ -54,7 +54,7 @@ class Triage(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = in_memory()
         self.path = Path(self.folder.name)
         self.nodes = {name: Machine(name) for name in NODES}
         self.now, self.order = 1_800_000_000.0, 0

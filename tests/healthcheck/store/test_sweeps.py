@@ -15,6 +15,7 @@ from healthcheck.store import history
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import Component, Reading, Readings
 from healthcheck.store.sweeps import Sweep, record
+from tests.testbed.memory import in_memory
 
 HOUR = 3600.0
 
@@ -179,9 +180,8 @@ class Sweeping(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        import tempfile
 
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = in_memory()
         self.context = opened(Path(self.folder.name), make=True)
         self.store = self.context.__enter__()
         self.time = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from provisioning.actions.base import ActionError, Holder, marked, number_of
 from provisioning.actions.hostfile import HostFile
 from provisioning.cordon import cordon, uncordon
 from tests.command import muster
+from tests.testbed.memory import in_memory
 
 NODES = ("gpu001", "gpu002", "gpu003")
 
@@ -101,7 +101,7 @@ class Hands(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = in_memory()
         self.file = HostFile(Path(self.folder.name) / "bad")
         self.theirs: list[str] = []
         self.now = 0.0

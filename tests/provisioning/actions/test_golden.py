@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from provisioning.actions.base import ActionError, Holder, marked, number_of
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.lines import names_of
 from tests.command import muster
+from tests.testbed.memory import in_memory
 
 
 def golden(folder: Path, text: str) -> GoldenSet:
@@ -158,7 +158,7 @@ def test_whatever_goes_out_in_any_order_comes_back_in_any_other_to_the_byte(
     lines: list[str], order: list[str], back: list[str], number: int, reason: str,
 ) -> None:
     before = "".join(f"{line}\n" for line in lines)
-    with tempfile.TemporaryDirectory() as folder:
+    with in_memory() as folder:
         file = golden(Path(folder), before)
         inside = {name for line in lines for name in expand(line.partition("#")[0].strip().replace(" ", ",") or "none")}
         gone = [node for node in order[:number] if node in inside]

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -45,6 +44,7 @@ from provisioning.lease.reservation import parse
 from provisioning.lease.take import Taken, give_back
 from provisioning.lease.watch import Watch
 from tests.command import muster
+from tests.testbed.memory import in_memory
 
 NODES = ("gpu001", "gpu002", "gpu003")
 
@@ -133,7 +133,7 @@ class Hands(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         # In memory where there is such a place: each deed waits for the disk several times.
-        self.folder = tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
+        self.folder = in_memory()
         self.cluster = Cluster()
         self.dead: set[str] = set()
         self.boot = 0
