@@ -51,9 +51,8 @@ class Agent:
         self.link: Link = greeted(sock, AGENT, node, document["run"], document["token"])
 
     def finish(self, why: str) -> None:
-        """From now on it is over; the first reason counts."""
-        with self.writing:
-            self.why = self.why or why
+        """From now on it is over; the first reason counts. Waits for nobody: whoever holds a lock may be what hangs."""
+        self.why = self.why or why
         self.over.set()
         os.write(self.telling, b"x")
 
@@ -64,7 +63,7 @@ class Agent:
                                 "torch": None, "facts": {}}
         said = os.memfd_create("nursery")
         try:
-            process = self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
+            process = self.process = subprocess.Popen(words, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
                                                       start_new_session=True)
         except OSError as error:
             self.link.send({"here": {**here, "why": "%s: %s" % (words[0], error.strerror)}})
@@ -110,8 +109,8 @@ class Agent:
         """To the nursery, whole."""
         if self.process is not None and self.process.stdin is not None:
             with self.writing:
-                self.process.stdin.write(data)
-                self.process.stdin.flush()
+                while data:
+                    data = data[self.process.stdin.write(data):]
 
     def listen(self) -> None:
         """Passes on what the head says. Runs in a thread."""

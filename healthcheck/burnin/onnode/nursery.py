@@ -12,12 +12,10 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import time
-import warnings
 from typing import Any, BinaryIO, NoReturn
 
-from healthcheck.burnin.onnode.environment import scrubbed
+from healthcheck.burnin.onnode.look import look
 from healthcheck.burnin.onnode.rank import Rank, die_with_parent, one_line, rank_process
 from healthcheck.burnin.onnode.slots import MOST_SLOTS, Slot, shared_words
 from healthcheck.burnin.wire import Frames, packed
@@ -43,39 +41,6 @@ def process_state(pid: int) -> str:
             return file.read(512).rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return ""
-
-
-def look() -> dict[str, Any]:
-    """What PyTorch says of this node, found in a child of its own."""
-    scrubbed_names = scrubbed(os.environ)
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    os.environ.setdefault("OMP_NUM_THREADS", "1")   # a thread pool would not survive the fork
-    found: dict[str, Any] = {"python": "%d.%d.%d" % sys.version_info[:3], "host": os.uname().nodename, "gpus": 0, "torch": None,
-                             "facts": {}, "scrubbed": scrubbed_names}
-    warnings.simplefilter("ignore")     # PyTorch's, of what it could not find
-    try:
-        import torch
-        import torch.distributed
-    except Exception as error:
-        found["why"] = one_line("%s: %s" % (type(error).__name__, error))
-        return found
-    found["torch"] = str(torch.__version__)
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-            names = sorted({torch.cuda.get_device_name(at) for at in range(count)})
-            os.write(writing, ("%d %s" % (count, ", ".join(names))).encode()[:4000])
-        finally:
-            os._exit(0)
-    os.close(writing)
-    told, _, devices = os.read(reading, 4096).decode("utf-8", "replace").partition(" ")
-    os.close(reading)
-    os.waitpid(pid, 0)
-    found["gpus"] = int(told or 0)
-    found["facts"] = {"torch": str(torch.__version__), "cuda": str(torch.version.cuda or ""), "devices": devices}
-    return found
 
 
 class Nursery:

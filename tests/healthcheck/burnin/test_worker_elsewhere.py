@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from tests.testbed import torches
 from tests.testbed.require import require
 
 OLD = "3.8"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def old_python() -> str | None:
@@ -59,6 +61,26 @@ def test_without_pytorch_the_node_says_why_and_a_task_ends_at_once(python: list[
         came = nodes.task("copy", [("x", 0)])
         assert came.ended[0]["code"] != 0
         assert "torch" in (came.ended[0]["said"] + came.reports.get(0, {}).get("error", "")).lower()
+
+
+@pytest.mark.parametrize(("child", "why"), [
+    ("None", "PyTorch 9.9 sees 0 of this node's 8 NVIDIA GPUs"), ("os.kill(os.getpid(), 9)", "CUDA did not say which GPUs there are"),
+    ("time.sleep(60)", "CUDA did not say which GPUs there are"),
+])
+def test_a_node_whose_gpus_pytorch_does_not_see_is_not_measured_on_its_cpu_instead(tmp_path: Path, child: str, why: str) -> None:
+    for gpu in range(8):
+        (tmp_path / str(gpu)).touch()
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "import os, time, types\n__version__ = '9.9'\nversion = types.SimpleNamespace(cuda='13.0')\n"
+        f"def available():\n    {child}\n    return False\ncuda = types.SimpleNamespace(is_available=available)\n")
+    (tmp_path / "torch" / "distributed.py").touch()
+    script = ("import json\nfrom healthcheck.burnin.onnode import look\n"
+              f"look.DRIVERS_GPUS = {str(tmp_path / '[0-9]')!r}\nlook.CUDA_S = 1\nprint(json.dumps(look.look()))")
+    done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": f"{tmp_path}:{ROOT}"}, capture_output=True, text=True,
+                          check=False, timeout=60)
+    found = json.loads(done.stdout)
+    assert (found["torch"], found["why"]) == (None, why)
 
 
 def test_what_was_inherited_is_scrubbed_and_told_and_a_wrong_task_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,13 @@ def lifeline_cut(nodes: Nodes) -> None:
     pipe.close()
 
 
+def lifeline_cut_with_the_nursery_stopped(nodes: Nodes) -> None:
+    os.kill(family(nodes.agents["x"].pid)[0], signal.SIGSTOP)
+    for _ in range(2000):       # more than a pipe holds
+        nodes.tell_all({"go": "no such task" + 100 * "."})
+    lifeline_cut(nodes)
+
+
 def agent_killed(nodes: Nodes) -> None:
     nodes.agents["x"].kill()
 
@@ -79,7 +86,7 @@ def told_to_leave(nodes: Nodes) -> None:
     nodes.tell_all({"leave": True})
 
 
-@pytest.mark.parametrize("end", [head_gone, lifeline_cut, agent_killed, told_to_leave])
+@pytest.mark.parametrize("end", [head_gone, lifeline_cut, lifeline_cut_with_the_nursery_stopped, agent_killed, told_to_leave])
 def test_nothing_is_left(busy: tuple[Nodes, list[int]], end: Callable[[Nodes], None]) -> None:
     nodes, pids = busy
     end(nodes)
