@@ -38,6 +38,7 @@ def outcomes(
 ) -> tuple[NodeOutcome, ...]:
     """One for each place. `doubts` are by node what was not measured, `doubtful` the nodes of accusations that no task's name tells."""
     of_node = _parts(results)
+    leaves = {place.node: place.leaf for place in places}
     guilty: dict[str, list[str]] = defaultdict(list)
     open_: dict[str, list[str]] = defaultdict(list)
     for one in accusations:
@@ -45,7 +46,7 @@ def outcomes(
     found = []
     for place in places:
         own = of_node.get(place.node, [])
-        stages = tuple(_stage(stage, place, own, [kind for each, kind in asked if each is stage], missing)
+        stages = tuple(_stage(stage, place, own, [kind for each, kind in asked if each is stage], missing, leaves)
                        for stage in _STAGES if any(each is stage for each, _ in asked))
         not_done = [f"{one.stage.value}: {one.why}" for one in stages if not one.done]
         why = [*guilty[place.node], *open_[place.node], *doubts.get(place.node, ()), *not_done]
@@ -93,12 +94,13 @@ def _parts(results: Iterable[TaskResult]) -> Mapping[str, list[_Part]]:
     return found
 
 
-def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kind], missing: Mapping[Stage, str]) -> StageDone:
+def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kind], missing: Mapping[Stage, str],
+           leaves: Mapping[str, str | None]) -> StageDone:
     """Whether a node did what was asked of it there: each kind of work in a task that was whole, on each GPU where that is due.
 
     One task of several is enough: who had a partner that died in the first round is measured in the second.
     """
-    there = [part for part in own if part.task.stage is stage or (stage in _PAIRS and part.task.stage is Stage.LEAF_CONFIRM)]
+    there = [part for part in own if part.task.stage is stage or (stage in _PAIRS and _stands_in(part.task, stage, leaves))]
     if not there:
         return StageDone(stage, False, f"not run: {missing.get(stage, 'no task of it came to this node')}")
     for kind in kinds:
@@ -114,6 +116,11 @@ def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kin
         if stage in _EACH_GPU and len(measured & set(range(place.gpus))) < place.gpus:
             return StageDone(stage, False, f"{kind.value} was measured on {len(measured)} of {place.gpus} GPUs")
     return StageDone(stage, True)
+
+
+def _stands_in(task: Task, stage: Stage, leaves: Mapping[str, str | None]) -> bool:
+    """Whether a pair with a proven node is as good as one of that stage: across leaves only where they hang on two."""
+    return task.stage is Stage.LEAF_CONFIRM and (stage is Stage.LEAF_PAIRS or len({leaves.get(node) for node in task.nodes}) > 1)
 
 
 def _measured(figures: Mapping[str, float], kind: Kind) -> bool:

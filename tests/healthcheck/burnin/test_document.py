@@ -75,6 +75,11 @@ def test_sizes_are_exact_and_figures_have_six_digits() -> None:
     assert figures["size_bytes"] == 8 * GIB and figures["seconds_p50"] == 0.0320083
 
 
+def test_a_report_takes_a_hundred_bytes_for_what_is_alike_is_written_once() -> None:
+    reports = sum(len(one.reports) for one in burnin().burnt.results)
+    assert len(SOUND) / reports < 120
+
+
 def test_what_is_no_number_is_left_out() -> None:
     whole = burnin()
     first, *rest = whole.burnt.results

@@ -217,6 +217,14 @@ def test_who_died_is_accused_and_the_partner_that_was_measured_in_another_round_
     assert accused(of) == {"gpu003:1": faults.DEAD} and counted(of) == {Outcome.PASS: 7, Outcome.FAIL: 1}
 
 
+@pytest.mark.parametrize(("partner", "done"), [("gpu002", {Stage.LEAF_PAIRS}), ("gpu005", {Stage.LEAF_PAIRS, Stage.CROSS_PAIRS})])
+def test_a_pair_with_a_proven_node_stands_in_for_a_pair_across_leaves_only_where_it_is_one(partner: str, done: set[Stage]) -> None:
+    there = places(8, per_leaf=4)
+    asked = ((Stage.LEAF_PAIRS, Kind.ALLREDUCE), (Stage.CROSS_PAIRS, Kind.ALLREDUCE))
+    of = judged([result(pair("confirm", "gpu001", partner, stage=Stage.LEAF_CONFIRM), collective(370, ranks=16))], there, asked=asked)
+    assert {stage.stage for stage in of.outcomes[0].stages if stage.done} == done
+
+
 def test_a_task_that_was_not_whole_and_for_which_nobody_is_named_is_unexplained() -> None:
     of = judged(changed(sound(EIGHT), "leaf1-gpu003-gpu004", "gpu003:1", end=End.RAISED))
     (one,) = of.accusations
