@@ -21,7 +21,7 @@ from healthcheck.burnin.judgement import Held, Judgement
 from healthcheck.burnin.merged import merged, task_of
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage, TaskResult
 from healthcheck.burnin.nodejudge import outcomes
-from healthcheck.burnin.published import Setting
+from healthcheck.burnin.published import GLOO, Setting
 from healthcheck.burnin.setting import Hardware, Measure, backend_of, measures, subject
 from healthcheck.burnin.stats import LEAST_EQUALS, slow
 
@@ -85,7 +85,8 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
 
 def _held(setting: Setting, group: Sequence[Measure], floors: Floors) -> Held:
     values = [one.value for one in group]
-    equals = len(values) >= LEAST_EQUALS and setting.stage not in _ALONE and floors.rules.relative.get(setting.backend) is not None
+    few = len(values) < LEAST_EQUALS or setting.stage in _ALONE
+    equals = not few and not _of_cpus(setting) and floors.rules.relative.get(setting.backend) is not None
     return Held(setting, len(values), statistics.median(values), min(values), floors.of(setting), equals)
 
 
@@ -108,7 +109,7 @@ def _below(of: Held, group: Iterable[Measure]) -> Iterator[Accusation]:
 
 def _behind(of: Held, group: Sequence[Measure], least: float | None) -> Iterator[Accusation]:
     """Who is behind its equals by both rules, of several measures by their median."""
-    if of.setting.stage not in _BY_EQUALS or least is None:
+    if of.setting.stage not in _BY_EQUALS or _of_cpus(of.setting) or least is None:
         return
     each: dict[str, list[Measure]] = defaultdict(list)
     for one in group:
@@ -121,6 +122,11 @@ def _behind(of: Held, group: Sequence[Measure], least: float | None) -> Iterator
             why = (f"{_figure(replace(own[0], value=beside.value))}, {beside.ratio or 0:.0%} of the median of {beside.equals} equals "
                    f"({beside.median or 0:.4g}{far})")
             yield Accusation(own[0].object, name, _slow(own[0].object), why, tuple(dict.fromkeys(one.task for one in own)))
+
+
+def _of_cpus(setting: Setting) -> bool:
+    """Whether it is what CPUs do within a node: they do other work, too, and are not what is burnt in; paths between nodes are."""
+    return setting.backend == GLOO and setting.stage in _BY_EQUALS
 
 
 def _figure(one: Measure) -> str:

@@ -294,6 +294,12 @@ def test_on_cpus_jitter_is_not_judged_and_that_is_said() -> None:
     assert not of.accusations and "jitter of gloo is not judged" in of.remarks
 
 
+def test_what_cpus_do_within_a_node_is_not_compared_and_that_is_said() -> None:
+    of = judged(changed(sound(EIGHT, facts=GLOO), "node-rate-gpu003", "*", figures={"tflops_bf16": 1.0}))
+    assert not of.accusations and "not compared with equals" in next(one for one in of.remarks if one.startswith("tflops_bf16 in node"))
+    assert any(one.equals for one in of.held if one.setting.stage == "leaf-pairs")
+
+
 @pytest.mark.parametrize(("subject", "name", "before", "after", "expected"), [
     ("gpu5", "ecc_uncorrected", 0, 1, "gpu003:5"), ("rail2", "link_error_recovery", 7, 9, "gpu003/rail2"), ("nvswitch", "link_downed", 0, 1, "gpu003"),
     ("gpu5", "pcie_replays", 0, 100, None), ("gpu5", "ecc_uncorrected", 4, 4, None), ("rail2", "symbol_error", 0, 10**6, None),
