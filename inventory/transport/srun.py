@@ -32,6 +32,7 @@ SINFO = ("sinfo", "--all", "--noheader", "--Node", "--format=%N|%P")
 _NOT_OURS = ("SLURM_", "SALLOC_", "SBATCH_", "NCCL_", "TORCH_")
 _OURS = ("SLURM_CONF", "SLURM_CONF_SERVER")
 _KEPT_ERRORS = 4096
+_TURNS = 6
 _END_S = 5.0        # for a program whose lifeline was closed
 _CANCEL_S = 15.0    # for one that was told to end
 
@@ -39,7 +40,7 @@ _CANCEL_S = 15.0    # for one that was told to end
 class SrunTransport:
     """`Transport` through the cluster that this machine belongs to; `reservation` is the one in which nodes are taken, if any.
 
-    A node has to be free: a job of others on it is waited for `Limits.connect_s`. The job's name is told by `name`.
+    A node has to be free: what is on it is waited for six times `Limits.connect_s`, for the epilog of the last job of ours may last.
     """
 
     def __init__(self, reservation: str | None = None, run: Run | None = None) -> None:
@@ -65,6 +66,7 @@ class _Sweep:
         self._partitions = partitions
         self._name = f"muster-{program.nonce}"
         self._environment = {key: value for key, value in os.environ.items() if key in _OURS or not key.startswith(_NOT_OURS)}
+        self._wait_s = max(1.0, _TURNS * limits.connect_s)
         self._lock = threading.Lock()
         self._started: list[subprocess.Popen[bytes]] = []
 
@@ -78,7 +80,7 @@ class _Sweep:
             raise Refused(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
         dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become)
         ears = _Ears(dialogue)
-        job.task.step(self._limits.connect_s + self._limits.login_s, ears.overdue)
+        job.task.step(self._wait_s + self._limits.login_s, ears.overdue)
         try:
             process = spawn(self.argv(node), self._environment)
         except OSError as error:
@@ -102,7 +104,7 @@ class _Sweep:
         command = shell_command(self._program, node.python, become=node.become, words=self._program.told(node))
         return [
             "salloc", "--quiet", f"--job-name={self._name}", *within, f"--partition={self._partitions[node.name]}", "--nodes=1",
-            f"--nodelist={node.name}", "--exclusive", "--mem=0", f"--immediate={max(1, math.ceil(self._limits.connect_s))}",
+            f"--nodelist={node.name}", "--exclusive", "--mem=0", f"--immediate={math.ceil(self._wait_s)}",
             f"--time={math.ceil((self._limits.node_s + self._limits.login_s) / 60) + 1}", "--chdir=/",
             "srun", "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all", "--error=all", "--mpi=none",
             "--cpu-bind=quiet,none", "--propagate=NONE", "--kill-on-bad-exit=0", "/bin/sh", "-c", command,

@@ -113,7 +113,7 @@ def test_a_node_that_slurm_does_not_have_or_that_is_taken_is_said_so_in_time(bed
     bed.ask("scontrol", "update", "nodename=gpu002", "state=drain", "reason=bad DIMM")
     try:
         began = time.monotonic()
-        found = sweep("gpu001", "gpu002", "gpu009", connect_s=2)
+        found = sweep("gpu001", "gpu002", "gpu009", connect_s=0.5)
         assert found["gpu001"].body == b"well"
         assert "Slurm did not start our program: salloc: error:" in refusal(found["gpu002"], Stage.CONNECT)
         assert "sinfo lists it in no partition" in refusal(found["gpu009"], Stage.RESOLVE) and time.monotonic() - began < 20
@@ -127,7 +127,7 @@ def test_within_a_reservation_of_ours_nodes_are_to_be_had(bed: Slurm) -> None:
     try:
         found = sweep("gpu001", "gpu002", reservation="muster-7-x", program=speaker("import subprocess; answer(subprocess.check_output(['squeue', '-h', '-o', '%v']))"))
         assert found["gpu001"].body is not None and set(found["gpu001"].body.split()) == {b"muster-7-x"}, found
-        assert "salloc: error" in refusal(sweep("gpu001", connect_s=2)["gpu001"], Stage.CONNECT)
+        assert "salloc: error" in refusal(sweep("gpu001", connect_s=0.5)["gpu001"], Stage.CONNECT)
     finally:
         bed.ask("scontrol", "delete", "ReservationName=muster-7-x")     # is refused while a job is in it
 

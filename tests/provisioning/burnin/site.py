@@ -68,7 +68,7 @@ class Site:
         self.faults.write_text(json.dumps(faults))
 
     def words(self, *more: str, launcher: str = "local") -> list[str]:
-        return [str(MUSTER), "burnin", "run", f"n[1-{len(self.names)}]", "--launcher", launcher, "--rules", "rules", "--json", "doc.json", *more]
+        return [str(MUSTER), "burnin", "run", "@all", "--launcher", launcher, "--rules", "rules", "--json", "doc.json", *more]
 
     def environment(self, **more: str) -> dict[str, str]:
         return environment(self.home, **{MARK: self.marked} if self.marked else {}, **more)

@@ -18,7 +18,7 @@ from tests.testbed.collector import await_none_with, processes_with
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, can_run
 from tests.testbed.slurm import slurm as cluster
-from tests.testbed.sshd import wait_until
+from tests.testbed.sshd import Sshd, wait_until
 
 
 def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_and_a_picture(tmp_path: Path) -> None:
@@ -130,6 +130,18 @@ def test_through_a_real_slurm_ranks_run_within_the_lease_s_reservation(tmp_path:
         assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
         wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
     assert {one["outcome"] for one in site.document()["nodes"]} == {"pass"}
+
+
+def test_over_ssh_the_head_is_found_by_what_sshd_says_of_the_connection(tmp_path: Path, plain_sshd: Sshd) -> None:
+    site = Site(tmp_path, torches.python(), nodes=1)
+    text = json.loads((tmp_path / "muster.yaml").read_text())
+    del text["burnin"]["head"]
+    text["nodes"]["n1"].update(address="127.0.0.1", port=plain_sshd.port, user=plain_sshd.user, identity_file=str(plain_sshd.user_key),
+                               known_hosts_file=str(plain_sshd.known_hosts))
+    (tmp_path / "muster.yaml").write_text(json.dumps(text))
+    done = site.run("--stages", "node", launcher="ssh")
+    assert done.returncode == 0 and site.cordoned() == [], (done.stdout, done.stderr)
+    assert {task["kind"] for task in site.document()["tasks"]} == {"known", "random", "memory", "rate", "copy", "allreduce"}
 
 
 @pytest.mark.parametrize(("more", "said"), [
