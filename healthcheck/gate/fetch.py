@@ -10,7 +10,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import time
 import urllib.error
 import urllib.request
 import zlib
@@ -80,8 +79,7 @@ def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRU
     """
     make_gate_folder(folder)
     with lock_folder(folder):
-        keys = keys_in(trusted)
-        snapshot, signer = checked(data, signature, keys)
+        snapshot, signer = checked(data, signature, keys_in(trusted))
         try:
             for name in snapshot.names():
                 if not isinstance(snapshot.entry(name), dict):
@@ -97,9 +95,7 @@ def keep(data: bytes, signature: bytes, folder: str = FOLDER, trusted: str = TRU
             _remember(folder, snapshot)
             _trust(trusted, announced)
             return f"nothing newer: {said}"
-        # The old keys stand until the new snapshot does, and the new ones before it comes.
-        if announced:
-            _trust(trusted, [*keys, *(key for key in announced if key.raw not in {old.raw for old in keys})])
+        # Its own key is trusted already; what it says of keys holds once it stands.
         write_pair(folder, NAME, snapshot.serial, data, signature)
         _remember(folder, snapshot)
         _trust(trusted, announced)
@@ -146,7 +142,7 @@ def _remember(folder: str, snapshot: Snapshot) -> None:
             return
     except Refused:
         pass
-    found = {"at": int(time.time()), "cluster": snapshot.cluster, "serial": snapshot.serial}
+    found = {"cluster": snapshot.cluster, "serial": snapshot.serial}
     replace_synced(os.path.join(folder, SEEN), json.dumps(found, sort_keys=True).encode() + b"\n", 0o644)
 
 

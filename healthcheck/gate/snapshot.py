@@ -2,7 +2,7 @@
 
     /etc/muster/gate.pub            trusted keys, as lines of allowed_signers (ssh-keygen(1)); two while one takes over from another
     /var/lib/muster/gate/           gate.json and gate.json.sig (see healthcheck.certify.pair)
-    /var/lib/muster/gate/seen.json  of which cluster, the highest serial number that this node has seen, and when
+    /var/lib/muster/gate/seen.json  of which cluster, and the highest serial number that this node has seen
 """
 
 from __future__ import annotations

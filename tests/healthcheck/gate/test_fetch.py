@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import http.server
+import json
 import os
 import stat
 import threading
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.certify.keys import retire_key, use_key
+from healthcheck.certify.keys import load_keys, retire_key, signer_of, use_key
 from healthcheck.certify.sshsig import trusted_keys
 from healthcheck.exporter.board import Board
 from healthcheck.exporter.gatepage import GatePage
@@ -23,9 +24,12 @@ from healthcheck.exporter.server import Server, serve
 from healthcheck.exporter.source import Fleet
 from healthcheck.gate.fetch import fetch, keep, source_in
 from healthcheck.gate.publish import Published
+from healthcheck.gate.reading import bytes_of
 from healthcheck.gate.snapshot import Refused, current, seen
 from tests.healthcheck.certify.world import Head, Place, dying, head, place
 from tests.healthcheck.exporter import made as exported
+
+LINE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOw36bRb5BRkBAUrW7R/Yw8dgQL7ClpsmuwOjaSGueva x"
 
 
 @pytest.fixture
@@ -118,6 +122,23 @@ def test_a_key_that_nobody_announced_signs_nothing_here(made: Head, node: Place)
     use_key(made.state, "key2")
     with pytest.raises(Refused, match="no key that is trusted here"):
         took(node, made.publish())
+    assert Path(node.trusted).read_bytes() == before
+
+
+@pytest.mark.parametrize("keys", [[LINE], ["nothing"], [7], {"a": 1}, "key", ["ssh-ed25519 AAAA"], [LINE] * 40])
+def test_a_snapshot_that_would_lock_its_own_key_out_or_names_none_is_refused(made: Head, node: Place, keys: object) -> None:
+    before = Path(node.trusted).read_bytes()
+    held = load_keys(made.state)
+    data = bytes_of({**json.loads(made.publish().data), "keys": keys})
+    with pytest.raises(Refused, match="the snapshot does not hold"):
+        keep(data, signer_of(made.state, held).signed(data, "muster-gate"), node.folder, node.trusted)
+    assert Path(node.trusted).read_bytes() == before and not Path(node.folder, "gate.json").exists()
+
+
+def test_a_snapshot_that_says_nothing_of_keys_changes_none(made: Head, node: Place) -> None:
+    before = Path(node.trusted).read_bytes()
+    data = bytes_of({**json.loads(made.publish().data), "keys": []})
+    keep(data, signer_of(made.state, load_keys(made.state)).signed(data, "muster-gate"), node.folder, node.trusted)
     assert Path(node.trusted).read_bytes() == before
 
 

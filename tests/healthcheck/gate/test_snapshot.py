@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from pathlib import Path
@@ -174,8 +173,3 @@ def test_a_pipe_in_the_place_of_a_snapshot_keeps_nobody_waiting(tmp_path: Path) 
     assert read_pair(str(tmp_path), "gate.json") == (b"", b"")
     with pytest.raises(NoPair, match=r"no such folder|No such file"):
         read_pair(str(tmp_path / "nowhere"), "gate.json")
-
-
-def test_the_memory_says_when_for_who_sees_a_clock_that_was_set_back(made: Head, node: Place) -> None:
-    kept(made, node)
-    assert set(json.loads(Path(node.folder, "seen.json").read_bytes())) == {"at", "cluster", "serial"}
