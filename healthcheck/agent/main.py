@@ -1,4 +1,5 @@
-"""`muster.pyz run`: one look at this machine, judged where Python is new enough, and kept whole; `exporter` serves it. Python 3.8.
+"""`muster.pyz run`: one look at this machine, judged where Python is new enough, and kept whole; `exporter` serves it; `gate` says whether
+this node may start a job. Python 3.8.
 
 Only the standard library, and of ours only what Python 3.8 can read, until it is known that this Python can read the rest.
 """
@@ -44,6 +45,10 @@ def main(words: list[str], installed: Callable[[str], Installed]) -> int:
     """The command; `installed` reads what is installed in a folder, of which "" is where the code is. Returns the exit code."""
     if words[:1] == ["exporter"]:
         return _exporter(words[1:])
+    if words[:1] == ["gate"]:
+        from healthcheck.gate.onnode import main as gate
+
+        return gate(words[1:])
     options = _options(words)
     quiet = OK if options.slurm else UNKNOWN
     os.umask(0o077)
@@ -73,7 +78,8 @@ def _options(words: list[str]) -> argparse.Namespace:
         prog="muster.pyz", description="Look at this machine, judge it, and keep the result.",
         epilog=f"Example: python3 muster.pyz run --nagios. The newest result is {STATE}/{RESULT}. Exit: 0 fine, 1 something failed, "
                "2 usage, 3 something unknown.")
-    parser.add_argument("command", choices=("run", "exporter"), help="run: look once; exporter: serve Prometheus the result")
+    parser.add_argument("command", choices=("run", "exporter", "gate"),
+                        help="run: look once; exporter: serve Prometheus the result; gate: whether this node may start a job")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--nagios", action="store_true", help="one line with numbers; exit 0 1 2 3 in Nagios' sense")
     form.add_argument("--slurm", action="store_true", help="for HealthCheckProgram: exit 0 always; only the head's triage drains")

@@ -144,10 +144,7 @@ def _node(snapshot: Snapshot, name: str, policy: GatePolicy, now: float) -> _Of:
     return _Of(node, tuple(whys), tuple(notes), lacks)
 
 
-_Said = Iterator[tuple[Gate, str, str]]
-
-
-def _place(node: Standing, policy: GatePolicy) -> _Said:
+def _place(node: Standing, policy: GatePolicy) -> Iterator[tuple[Gate, str, str]]:
     if node.lifecycle != "service":
         yield Gate.CLOSED, f"not in service: {node.lifecycle}", "muster inventory lifecycle {}"
     if node.isolation != "none":
@@ -156,9 +153,9 @@ def _place(node: Standing, policy: GatePolicy) -> _Said:
         yield _by(policy.cordoned), f"cordoned: {node.cordoned}", "ask whoever cordoned it"
 
 
-def _certified(node: Standing, policy: GatePolicy) -> _Said:
+def _certified(node: Standing, policy: GatePolicy) -> Iterator[tuple[Gate, str, str]]:
     held = node.certificate
-    burnin = "muster burnin {}"
+    burnin = "muster burnin run {}"
     if held is None:
         yield Gate.CLOSED, "no certificate: no burn-in has proven it", burnin
     elif held.kind == "revoked":
@@ -166,7 +163,8 @@ def _certified(node: Standing, policy: GatePolicy) -> _Said:
     elif held.stage not in STAGES or STAGES.index(held.stage) < STAGES.index(policy.stage):
         yield Gate.CLOSED, f"certified by {held.stage} burn-in; policy asks for {policy.stage}", f"{burnin} --length {policy.stage}"
     elif held.kind == "requalify":
-        yield _due(held, policy), f"to be qualified again: {held.why or held.cause or 'no reason given'}", burnin
+        length = f" --length {held.asks}" if held.asks else ""
+        yield _due(held, policy), f"to be qualified again: {held.why or held.cause or 'no reason given'}", f"{burnin}{length}"
 
 
 def _due(held: Certificate, policy: GatePolicy) -> Gate:
@@ -176,7 +174,7 @@ def _due(held: Certificate, policy: GatePolicy) -> Gate:
     return _by(policy.rebooted if held.cause == "rebooted" else policy.changed)
 
 
-def _state(node: Standing, policy: GatePolicy, now: float) -> _Said:
+def _state(node: Standing, policy: GatePolicy, now: float) -> Iterator[tuple[Gate, str, str]]:
     said = f": {node.why}" if node.why else ""
     history = "muster history {}"
     if node.state == "unhealthy":

@@ -26,15 +26,29 @@ _SLURM = """\
 # start the job over and over. So this one ends with 0: a job that may not start is requeued and held, its comment says why, and
 # `scontrol release JOB` lets it try again. One that cannot be requeued (srun, salloc, --no-requeue) is cancelled. Where the gate cannot
 # tell (no snapshot, or one past its grace) or is not there at all, the job starts, and the system's log says so; or UNSURE=hold.
+# Only jobs of these partitions are asked for, such as 'train gpu-*': a node that the inventory does not name is a closed one.
 UNSURE=start
+PARTITIONS='*'
 
 # Slurm gives its hooks no search path, and to this one no SLURM_CONF.
 PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 export PATH@CONF@
-if [ "$SLURM_SCRIPT_CONTEXT" = prolog_slurmctld ]; then
-    said=$(timeout 20 @MUSTER@ gate --nodelist "$SLURM_JOB_NODELIST" 2>&1)
+set -f
+asked=no
+for each in $PARTITIONS; do
+    case "$SLURM_JOB_PARTITION" in $each) asked=yes ;; esac
+done
+[ "$asked" = no ] && exit 0
+# A node may have the agent alone, which judges the node that it is on.
+if [ -x @MUSTER@ ]; then
+    set -- @MUSTER@
 else
-    said=$(timeout 20 @MUSTER@ gate --slurm-prolog 2>&1)
+    set -- python3 -I -S /opt/muster/current/muster.pyz
+fi
+if [ "$SLURM_SCRIPT_CONTEXT" = prolog_slurmctld ]; then
+    said=$(timeout 20 "$@" gate --nodelist "$SLURM_JOB_NODELIST" 2>&1)
+else
+    said=$(timeout 20 "$@" gate --slurm-prolog 2>&1)
 fi
 code=$?
 [ "$code" -eq 0 ] && exit 0

@@ -16,6 +16,7 @@ class Certificate(NamedTuple):
     at: int
     kind: str
     cause: str
+    asks: str       # the stage that is due
     why: str
 
 
@@ -66,7 +67,7 @@ def _certificate(entry: Any) -> Certificate | None:
     if kind not in _KINDS:
         raise ValueError("certificate: kind")
     id_, stage, at = _text(entry, "id"), _text(entry, "stage"), _time(entry, "at")
-    return Certificate(id_, stage, at, kind, _text(entry, "cause", ""), _text(entry, "why", ""))
+    return Certificate(id_, stage, at, kind, _text(entry, "cause", ""), _text(entry, "asks", ""), _text(entry, "why", ""))
 
 
 def _time(entry: dict[str, Any], key: str) -> int:

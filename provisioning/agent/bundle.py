@@ -26,7 +26,8 @@ from inventory.model import Node
 from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, digest
 
 # What is loaded by need: the first and the last by every Python, the others by one that judges.
-_ROOTS = ("healthcheck.agent.main", "healthcheck.agent.judging", "healthcheck.agent.exporting", "healthcheck.gate.fetch")
+_ROOTS = ("healthcheck.agent.main", "healthcheck.agent.judging", "healthcheck.agent.exporting", "healthcheck.gate.fetch",
+          "healthcheck.gate.onnode")
 _OURS = ("healthcheck", "inventory")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MAIN = """import sys

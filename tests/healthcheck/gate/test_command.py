@@ -53,7 +53,7 @@ def test_it_closes_with_node_why_and_what_to_do(place: Place) -> None:
     first, *rest = done.stdout.splitlines()
     assert first.startswith("muster gate: closed: 3 of 4 nodes")
     assert rest == ["  gpu002: not in service: rma", "      muster inventory lifecycle gpu002",
-                    "  gpu[003-004]: no certificate: no burn-in has proven it", "      muster burnin gpu[003-004]"]
+                    "  gpu[003-004]: no certificate: no burn-in has proven it", "      muster burnin run gpu[003-004]"]
 
 
 def test_the_same_as_json(place: Place) -> None:

@@ -35,7 +35,7 @@ def ran(script: Path, context: str = "prolog_slurmctld", **ends: int) -> tuple[i
     folder = script.parent
     for name, code in ends.items():
         (folder / f"{name}.ends").write_text(str(code))
-    environment = {"SLURM_SCRIPT_CONTEXT": context, "SLURM_JOB_ID": "41", "SLURM_JOB_NODELIST": "gpu[001-002]"}
+    environment = {"SLURM_SCRIPT_CONTEXT": context, "SLURM_JOB_ID": "41", "SLURM_JOB_NODELIST": "gpu[001-002]", "SLURM_JOB_PARTITION": "main"}
     done = subprocess.run([str(script)], env=environment, capture_output=True, check=False)
     return done.returncode, (folder / "calls").read_text().splitlines()
 
@@ -83,9 +83,22 @@ def test_a_gate_that_cannot_tell_is_logged_and_holds_only_where_the_site_wants_t
     assert ran(hooked, muster=code)[1][-1] == "scontrol requeuehold 41"
 
 
+@pytest.mark.parametrize(("globs", "asked"), [("*", True), ("train main", True), ("ma*", True), ("train gpu-*", False), ("", False)])
+def test_only_jobs_of_the_partitions_named_are_asked_for(hooked: Path, globs: str, asked: bool) -> None:
+    hooked.write_text(hooked.read_text().replace("PARTITIONS='*'", f"PARTITIONS='{globs}'"))
+    (hooked.parent / "calls").touch()
+    assert bool(ran(hooked)[1]) is asked
+
+
+def test_a_node_that_has_the_agent_alone_asks_that(hooked: Path) -> None:
+    bin_ = hooked.parent / "bin"
+    (bin_ / "muster").rename(bin_ / "python3")
+    assert ran(hooked, "prolog_slurmd") == (0, ["muster -I -S /opt/muster/current/muster.pyz gate --slurm-prolog"])
+
+
 def test_a_path_with_spaces_is_quoted_and_slurm_conf_is_named_where_it_is_elsewhere(tmp_path: Path) -> None:
     text = hook("slurm", "/opt/my muster/muster", "/srv/slurm conf")
-    assert "'/opt/my muster/muster' gate" in text and "SLURM_CONF='/srv/slurm conf'\nexport SLURM_CONF\n" in text
+    assert "set -- '/opt/my muster/muster'\n" in text and "SLURM_CONF='/srv/slurm conf'\nexport SLURM_CONF\n" in text
     assert "export SLURM_CONF" not in hook("slurm", "/opt/muster")
     for each in (text, hook("slurm", "/opt/muster")):
         assert subprocess.run(["sh", "-n"], input=each, text=True, check=False).returncode == 0
