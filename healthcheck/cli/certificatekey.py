@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from inventory.cli.chosen import who
-from inventory.errors import UsageError
+from inventory.errors import CertificateError, UsageError
 from inventory.text import clean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from healthcheck.certify.keys import Key
 
 _STATE = click.option("--state", metavar="DIR", help="Where the keys are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 
@@ -54,14 +60,18 @@ def new(cluster: str | None, state: str | None) -> None:
 
 @key.command(short_help="Have a key sign from now on.")
 @click.argument("name")
+@click.option("--unannounced", is_flag=True, help="Though no snapshot names it: nodes then want muster gate push NODES --trust.")
 @_STATE
-def use(name: str, state: str | None) -> None:
+def use(name: str, unannounced: bool, state: str | None) -> None:
     """Have this key sign from now on, once nodes have a snapshot that announces it; the one before stays trusted until it is retired."""
-    from healthcheck.certify.keys import use_key
+    from healthcheck.certify.keys import load_keys, use_key
     from healthcheck.certify.manifest import sign_again
     from inventory.locate import state_dir
 
     folder = state_dir(state)
+    if not unannounced and not _announced(folder, load_keys(folder).named(name)):
+        raise CertificateError(f"the newest snapshot does not name {name}, and nodes would refuse what it signs: muster gate publish, wait "
+                               "until nodes have fetched that, and try again; or --unannounced")
     made = use_key(folder, name)
     sign_again(folder, time.time())
     click.echo(f"{made.id} signs from now on: {made.public.fingerprint}; next: muster gate publish")
@@ -101,6 +111,22 @@ def show(trusted: bool, state: str | None) -> None:
     for one in keys.keys:
         how = "signs" if one.id == keys.signing else "trusted" if one.retired is None else f"retired {_day(one.retired)}"
         click.echo(f"{one.id}  {how}  {one.public.fingerprint}  made {_day(one.made)} by {clean(one.who, 60)}")
+
+
+def _announced(folder: Path, key: Key) -> bool:
+    """Whether the newest snapshot names the key; where none was made nobody has to be told."""
+    from healthcheck.certify.pair import NoPair, read_pair
+    from healthcheck.gate.publish import OURS
+    from healthcheck.gate.reading import SnapshotError, snapshot_of
+    from healthcheck.gate.snapshot import NAME
+
+    try:
+        named = snapshot_of(read_pair(str(folder / OURS), NAME)[0]).keys
+    except NoPair:
+        return True
+    except SnapshotError:
+        return False
+    return isinstance(named, list) and any(isinstance(line, str) and line.startswith(key.public.text) for line in named)
 
 
 def _day(seconds: float) -> str:

@@ -251,6 +251,19 @@ def test_from_a_burn_in_to_a_gate_by_commands_alone(home: Path, tmp_path: Path) 
     assert [one["kind"] for one in document["nodes"]] == ["revoked", *["ok"] * 6]
 
 
+def test_a_key_that_no_snapshot_has_announced_is_not_used_unless_that_is_meant(home: Path, made: Head) -> None:
+    where = ("--state", str(made.state))
+    made.publish()
+    said(home, "certificate", "key", "new", *where)
+    out = said(home, "certificate", "key", "use", "key2", *where, code=2)
+    assert "does not name key2, and nodes would refuse what it signs: muster gate publish" in out
+    made.publish()
+    assert "key2 signs from now on" in said(home, "certificate", "key", "use", "key2", *where)
+    said(home, "certificate", "key", "new", *where)
+    said(home, "certificate", "key", "use", "key3", "--unannounced", *where)
+    assert "'key7': no such key" in said(home, "certificate", "key", "use", "key7", *where, code=2)
+
+
 def test_no_command_ever_prints_a_private_key(home: Path) -> None:
     state = home / "never"
     for words in (("key", "new"), ("key", "new"), ("key", "show"), ("key", "show", "--trusted"), ("key", "use", "key2"), ("key", "retire", "key1"),
