@@ -63,16 +63,21 @@ def as_text(sums: tuple[int, int]) -> str:
     return "%016x:%016x" % sums
 
 
-def known_factors(torch: Any, n: int, seed: int) -> tuple[Any, Any, Any]:
-    """A and B (n x n, on the CPU, int8) and the block that C = A.B repeats (int64)."""
+def known_blocks(torch: Any, times: int, seed: int) -> tuple[Any, Any, Any, Any]:
+    """Signs of the blocks of A, the blocks of A and B (int8), and the block that C = A.B repeats (int64); `times` blocks in a row."""
     maker = torch.Generator().manual_seed(seed)
     a, b = (torch.randint(-2, 3, (BLOCK, BLOCK), generator=maker, dtype=torch.int64) for _ in range(2))
-    times = n // BLOCK
     # One more plus than minus for an odd number of blocks, two more for an even one: what remains is exact in bf16, too.
     signs = torch.ones(times, dtype=torch.int64)
     signs[torch.randperm(times, generator=maker)[:(times - 1) // 2]] = -1
-    whole = (signs.repeat_interleave(BLOCK).unsqueeze(0) * a.repeat(times, times)).to(torch.int8)
-    return whole, b.repeat(times, times).to(torch.int8), int(signs.sum()) * (a @ b)
+    return signs.to(torch.int8), a.to(torch.int8), b.to(torch.int8), int(signs.sum()) * (a @ b)
+
+
+def known_factors(signs: Any, a: Any, b: Any, device: str) -> tuple[Any, Any]:
+    """A and B (int8), spread out where they are needed: the CPU would take longer for that than a GPU for their product."""
+    times = len(signs)
+    signs, a, b = (part.to(device) for part in (signs, a, b))
+    return signs.repeat_interleave(BLOCK).unsqueeze(0) * a.repeat(times, times), b.repeat(times, times)
 
 
 def each_precision(rank: Any, device: Any) -> Any:
@@ -100,8 +105,8 @@ def gemm_known(rank: Any, device: Any) -> None:
         done = 0
         while done < max(1, rank.params["repeats"]) or time.monotonic() < end:
             if done % 16 == 0:
-                left, right, block = known_factors(torch, n, done // 16 + 1)
-                left, right = gemm.ready(left, right)
+                signs, a, b, block = known_blocks(torch, n // BLOCK, done // 16 + 1)
+                left, right = gemm.ready(*known_factors(signs, a, b, device.at))
                 expected, out = block.to(device.at).to(gemm.result), gemm.room(n)
             rank.at("compute", rank.iteration + 1)
             result = gemm.product(left, right, out)
@@ -158,9 +163,8 @@ def gemm_random(rank: Any, device: Any) -> None:
 def gemm_rate(rank: Any, device: Any) -> None:
     """Operations a second in each precision: 2 n^3 a product."""
     torch, n = device.torch, rank.params["n"]
-    maker = torch.Generator().manual_seed(1)
-    factors = [torch.randn((n, n), generator=maker, dtype=torch.float32) for _ in range(2)]
     precisions = each_precision(rank, device)
+    factors = [torch.randn((n, n), dtype=torch.float32, device=device.at) for _ in range(2)]
     for position, precision in enumerate(precisions):
         gemm = Gemm(device, precision)
         left, right = gemm.ready(*factors)

@@ -70,10 +70,11 @@ print(json.dumps(cases))
 
 PRODUCTS = """
 import json, torch
-from healthcheck.burnin.onnode.gemm import checksum, known_factors
+from healthcheck.burnin.onnode.gemm import checksum, known_blocks, known_factors
 for n in (64, 128, 192, 256):
     for seed in range(1, 4):
-        a, b, block = known_factors(torch, n, seed)
+        *blocks, block = known_blocks(torch, n // 64, seed)
+        a, b = known_factors(*blocks, "cpu")
         assert int(a.abs().max()) == 2 and int(b.abs().max()) == 2
         exact = a.to(torch.int64) @ b.to(torch.int64)
         assert torch.equal(exact, block.repeat(n // 64, n // 64))
