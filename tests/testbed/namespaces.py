@@ -48,6 +48,10 @@ class Net:
         _shape(self.spaces[name], "eth0", mbit)
         _shape(None, f"{self.tag}{at}", mbit)
 
+    def cut(self, name: str) -> None:
+        """From now on nothing reaches this node or comes from it, and nobody is told."""
+        _run("ip", "link", "set", f"{self.tag}{list(self.spaces).index(name)}", "down")
+
     def path(self, one: str, other: str, mbit: int) -> None:
         """From now on so much goes between these two, each way, and all else as before."""
         for source, target in ((one, other), (other, one)):
@@ -77,6 +81,7 @@ def namespaces(folder: Path, count: int) -> Iterator[Net]:
             _run("ip", "netns", "add", space)
             stack.callback(_run, "ip", "netns", "delete", space)
             _run("ip", "link", "add", f"{tag}{at}", "type", "veth", "peer", "name", "eth0", "netns", space)
+            stack.callback(_run, "ip", "link", "delete", f"{tag}{at}")
             _run("ip", "link", "set", f"{tag}{at}", "master", tag, "up")
             _run("ip", "address", "add", f"{net.address(name)}/24", "dev", "eth0", space=space)
             for link in ("lo", "eth0"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,3 +98,16 @@ def test_of_six_nodes_the_slow_nic_is_named_and_so_is_the_bad_path(six: Bed) -> 
     six.net.path(*met, MBIT // 6)
     six.all()
     assert [(each.object, each.name) for each in six.isolated()] == [(Object.PAIR, str(met))]
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_node_that_is_cut_off_without_a_word_is_named_when_the_others_have_waited(six: Bed) -> None:
+    task = Task("cut", Stage.SOAK, Kind.ALLREDUCE, tuple(Seat(name, 0) for name in six.places), 100, {"bytes": 65536, "run_s": 60.0})
+    cut = threading.Timer(3, six.net.cut, ["n3"])
+    cut.start()
+    (result,) = six.conductor.run([task])
+    cut.join()
+    print(f"named after {result.named_after}: {result.accusations}")
+    assert [(each.object, each.name, each.fault) for each in result.accusations] == [(Object.NODE, "n3", faults.LOST)]
+    assert result.named_after is not None and result.named_after < 15
