@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from healthcheck.burnin import faults
@@ -181,8 +181,3 @@ def _not_measured(line: Line, burnin: Burnin, fold: Fold) -> None:
 def _alike(why: str, node: str) -> str:
     """A reason without the node's own name, so that equal ones are one line."""
     return re.sub(rf"(?<![\w.]){re.escape(node)}(?![\w.-])", "NODE", why)
-
-
-def fields(burnin: Burnin) -> Mapping[str, str]:
-    """What a line in a log says of a burn-in, by name."""
-    return {"run": burnin.run, "verdict": burnin.judgement.verdict.value, "said": verdict_line(burnin)}
