@@ -23,7 +23,8 @@ def inventory() -> None:
     \b
     version: 1
     cordon: slurm       # or kubernetes, {hostfile: FILE}, {golden: FILE}, {command: [PROGRAM, ...], seconds: 30}
-    defaults: {user: muster, identity_file: ~/.ssh/id_ed25519, sku: hgx-h100}
+    burnin: {max_kw: 400}
+    defaults: {user: muster, identity_file: ~/.ssh/id_ed25519, sku: hgx-h100, burnin: {python: [/opt/torch/bin/python3]}}
     groups: {train: "gpu[001-512]"}
     nodes:
       gpu[001-512]: {rack: r01, leaf: [leaf01, leaf02]}

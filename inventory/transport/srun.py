@@ -64,7 +64,8 @@ class _Sweep:
         self._limits = limits
         self._reservation = reservation
         self._partitions = partitions
-        self._name = f"muster-{program.nonce}"
+        # Whoever looks whether a job is on a node of a lease knows our own by the lease's name, which is that of its reservation.
+        self._name = reservation if reservation is not None else f"muster-{program.nonce}"
         self._environment = {key: value for key, value in os.environ.items() if key in _OURS or not key.startswith(_NOT_OURS)}
         self._wait_s = max(1.0, _TURNS * limits.connect_s)
         self._lock = threading.Lock()

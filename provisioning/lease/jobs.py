@@ -32,7 +32,8 @@ class Jobs:
 
 
 def jobs(base: Backend, nodes: Collection[str], run: Run | None = None, ours: str = "") -> Jobs:
-    """What the back end says of jobs on these nodes now; raises ActionError. `ours` names a reservation, whose jobs are our own."""
+    """What the back end says of jobs on these nodes now; raises ActionError. `ours` is a lease's name: a job of that name in a
+    reservation of that name is our own."""
     if isinstance(base, Runs):
         return Jobs(dict(base.running(nodes)), frozenset())
     held = base.held(nodes)
@@ -47,26 +48,26 @@ def jobs(base: Backend, nodes: Collection[str], run: Run | None = None, ours: st
 def by_node(run: Run | None = None, ours: str = "", own: set[str] | None = None) -> dict[str, str]:
     """The nodes that jobs have, each with the number and state of one of them; raises ActionError.
 
-    Nodes of jobs in the reservation `ours` are put into `own` instead.
+    Nodes of jobs that are called `ours`, in a reservation that is called so, are put into `own` instead.
     """
     try:
-        text = output((*SQUEUE[:-1], f"{SQUEUE[-1]}|%v") if ours else SQUEUE, run).decode("utf-8", "backslashreplace")
+        text = output((*SQUEUE[:-1], f"{SQUEUE[-1]}|%v|%j") if ours else SQUEUE, run).decode("utf-8", "backslashreplace")
     except MusterError as error:
         raise ActionError(str(error)) from None
     found: dict[str, str] = {}
     for line in text.splitlines():
         number, _, rest = line.strip().partition("|")
         state, bar, nodes = rest.partition("|")
-        reservation = ""
+        called = ""
         if ours:
-            nodes, _, reservation = nodes.partition("|")
+            nodes, _, called = nodes.partition("|")
         if not line.strip() or state in _OVER or (bar and not nodes):
             continue
         try:
             if not number.isdigit() or not bar:
                 raise InventoryError("three fields were asked for")
             for node in expand(nodes):
-                if ours and own is not None and reservation == ours:
+                if ours and own is not None and called == f"{ours}|{ours}":
                     own.add(node)
                 else:
                     found.setdefault(node, f"{number} ({clean(state, 40)})")

@@ -125,8 +125,8 @@ def test_within_a_reservation_of_ours_nodes_are_to_be_had(bed: Slurm) -> None:
     bed.ask("scontrol", "create", "reservation", "ReservationName=muster-7-x", "StartTime=now", "EndTime=now+600", "Nodes=gpu[001-002]",
             "Users=root", "Flags=IGNORE_JOBS")
     try:
-        found = sweep("gpu001", "gpu002", reservation="muster-7-x", program=speaker("import subprocess; answer(subprocess.check_output(['squeue', '-h', '-o', '%v']))"))
-        assert found["gpu001"].body is not None and set(found["gpu001"].body.split()) == {b"muster-7-x"}, found
+        found = sweep("gpu001", "gpu002", reservation="muster-7-x", program=speaker("import subprocess; answer(subprocess.check_output(['squeue', '-h', '-o', '%v|%j']))"))
+        assert found["gpu001"].body is not None and set(found["gpu001"].body.split()) == {b"muster-7-x|muster-7-x"}, found
         assert "salloc: error" in refusal(sweep("gpu001", connect_s=0.5)["gpu001"], Stage.CONNECT)
     finally:
         bed.ask("scontrol", "delete", "ReservationName=muster-7-x")     # is refused while a job is in it

@@ -424,6 +424,16 @@ def test_what_squeue_prints_is_read_and_a_state_that_nobody_knows_holds_its_node
     assert by_node(lambda argv: Answer(0, printed.encode(), b"")) == found
 
 
+@pytest.mark.parametrize(("line", "ours"), [
+    ("12|RUNNING|gpu001|muster-7-ab|muster-7-ab", True), ("12|RUNNING|gpu001||muster-7-ab", False), ("12|RUNNING|gpu001|muster-7-ab|train", False),
+    ("12|RUNNING|gpu001|muster-8-cd|muster-7-ab", False), ("12|RUNNING|gpu001|muster-7-ab|muster-7-ab|x", False), ("12|PENDING||muster-7-ab|muster-7-ab", None),
+])
+def test_a_job_is_ours_by_its_reservation_and_its_name_together(line: str, ours: bool | None) -> None:
+    own: set[str] = set()
+    found = by_node(lambda argv: Answer(0, line.encode(), b""), "muster-7-ab", own)
+    assert (own, found) == ((set(), {}) if ours is None else ({"gpu001"}, {}) if ours else (set(), {"gpu001": "12 (RUNNING)"}))
+
+
 @pytest.mark.parametrize("printed", ["12\n", "12|RUNNING\n", "x|RUNNING|gpu001\n", "12|RUNNING|gpu[001\n"])
 def test_what_squeue_does_not_print_is_refused(printed: str) -> None:
     with pytest.raises(ActionError, match="squeue printed"):
