@@ -24,8 +24,9 @@ _SLURM = """\
 #
 # A Prolog that fails makes Slurm drain the node, with the reason "Prolog error", and hold the job; a PrologSlurmctld that fails makes it
 # start the job over and over. So this one ends with 0: a job that may not start is requeued and held, its comment says why, and
-# `scontrol release JOB` lets it try again. One that cannot be requeued (srun, salloc, --no-requeue) is cancelled. Where the gate cannot
-# tell (no snapshot, or one past its grace) or is not there at all, the job starts, and the system's log says so; or UNSURE=hold.
+# `scontrol release JOB` lets it try again; Slurm starts no requeued job in the first two minutes (AuthInfo: cred_expire). One that cannot
+# be requeued (srun, salloc, --no-requeue) is cancelled. Where the gate cannot tell (no snapshot, or one past its grace) or is not there at
+# all, the job starts, and the system's log says so; or UNSURE=hold.
 # Only jobs of these partitions are asked for, such as 'train gpu-*': a node that the inventory does not name is a closed one.
 UNSURE=start
 PARTITIONS='*'
@@ -57,8 +58,8 @@ logger -t muster-gate "job $SLURM_JOB_ID: exit $code: $said"
 [ "$code" -ne 1 ] && [ "$UNSURE" = start ] && exit 0
 scontrol update JobId="$SLURM_JOB_ID" Comment="$said"
 scontrol requeuehold "$SLURM_JOB_ID" && exit 0
-# Priority 0: it is held already, for another of its nodes. Else it is none that can be requeued.
-[ "$(squeue -h -j "$SLURM_JOB_ID" -o %Q)" = 0 ] && exit 0
+# Priority 0: it is held already, for another of its nodes, or was and waits again. Else it is none that can be requeued.
+case "$(squeue -h -j "$SLURM_JOB_ID" -o '%Q %T')" in '0 '* | *' PENDING') exit 0 ;; esac
 scancel "$SLURM_JOB_ID" || [ "$SLURM_SCRIPT_CONTEXT" != prolog_slurmctld ]
 """
 

@@ -57,8 +57,11 @@ class Slurm:
 
 @contextlib.contextmanager
 def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | None = None, gres: str = "gpu:h100:8",
-          extra: str = "") -> Iterator[Slurm]:
-    """A cluster whose `nodes` are idle when it is handed over; `extra` goes into slurm.conf, before the partitions."""
+          extra: str = "", cred_expire: int = 120) -> Iterator[Slurm]:
+    """A cluster whose `nodes` are idle when it is handed over; `extra` goes into slurm.conf, before the partitions.
+
+    For `cred_expire` seconds, and one, a job that was requeued is not started again.
+    """
     controller, *listening = _ports(len(nodes) + 1)
     ports = dict(zip(nodes, listening, strict=True))
     socket_ = folder / "munge.socket"
@@ -75,7 +78,7 @@ def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | 
     conf = folder / "slurm.conf"
     conf.write_text("\n".join([
         "ClusterName=testbed", "SlurmctldHost=localhost(127.0.0.1)", f"SlurmctldPort={controller}", "SlurmUser=root", "SlurmdUser=root",
-        f"AuthInfo=socket={socket_}", f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool/%n",
+        f"AuthInfo=socket={socket_},cred_expire={cred_expire}", f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool/%n",
         f"SlurmctldPidFile={folder}/slurmctld.pid", f"SlurmdPidFile={folder}/%n.pid",
         "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny", "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none",
         "JobAcctGatherType=jobacct_gather/none", "SwitchType=switch/none", "MpiDefault=none", "SelectType=select/cons_tres",

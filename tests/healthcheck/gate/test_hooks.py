@@ -57,9 +57,9 @@ def test_a_closed_gate_requeues_and_holds_and_says_why_in_one_line(hooked: Path)
     assert len(calls[2]) < 400 and calls[3] == "scontrol requeuehold 41"
 
 
-def test_a_job_that_is_held_already_is_not_cancelled(hooked: Path) -> None:
-    (hooked.parent / "squeue.says").write_text("0\n")
-    (hooked.parent / "scontrol.ends").write_text("1")
+@pytest.mark.parametrize("said", ["0 COMPLETING\n", "0 PENDING\n", "4294901757 PENDING\n"])
+def test_a_job_that_is_held_already_or_let_go_again_is_not_cancelled(hooked: Path, said: str) -> None:
+    (hooked.parent / "squeue.says").write_text(said)
     code, calls = ran(hooked, "prolog_slurmd", muster=1, scontrol=1)
     assert code == 0 and not [call for call in calls if call.startswith("scancel")]
 

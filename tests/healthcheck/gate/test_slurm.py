@@ -53,11 +53,6 @@ class Gated:
         found = self.job(job)
         return (found["JobState"], found["Priority"], found["Reason"]) == ("PENDING", "0", "job_requeued_in_held_state")
 
-    def let_go(self, job: str) -> None:
-        """Slurm starts a requeued job only some time later (cred_expire, 120 s), unless told otherwise."""
-        self.bed.ask("scontrol", "release", job)
-        self.bed.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
-
     def undrained(self) -> bool:
         return all("drain" not in state and "down" not in state for state in self.bed.states().values())
 
@@ -75,7 +70,7 @@ def gated(folder: Path, lines: str, hook: str | None = None) -> Iterator[Gated]:
     for each in (wrapped, script):
         each.chmod(0o755)
     (folder / "slurm").mkdir()
-    with slurm(folder / "slurm", NODES, extra=f"SchedulerParameters=batch_sched_delay=0\n{lines}".replace("HOOK", str(script))) as bed:
+    with slurm(folder / "slurm", NODES, cred_expire=5, extra=f"SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1\n{lines}".replace("HOOK", str(script))) as bed:
         yield Gated(bed, place, folder)
 
 
@@ -97,7 +92,7 @@ def test_a_job_is_held_on_a_closed_gate_and_starts_when_it_opens_and_no_node_is_
     wait_until(lambda: set(cluster.bed.states().values()) == {"idle"}, what="idle nodes")
     assert not cluster.ran(job)
     cluster.publish()
-    cluster.let_go(job)
+    cluster.bed.ask("scontrol", "release", job)
     wait_until(lambda: cluster.ran(job), 60, "the job, released")
     assert cluster.undrained()
 
