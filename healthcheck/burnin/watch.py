@@ -128,11 +128,14 @@ def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, 
             return (_unexplained(task, faults.LOST, "every node went away at once: it may be the head, or its network"),)
         whys = {seen.seat.node: seen.lost_why for seen in lost.values()}
         return tuple(_lost(task, node, f"its agent went away: {whys[node]}") for node in task.nodes if node in nodes)
+    # Connections are made in it: they fail at every rank that was to have one with whoever failed first.
+    several = task.kind is Kind.ALLREDUCE and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1
+    shared = (*_SHARED, "setup") if several else _SHARED
     tests: tuple[tuple[str, Callable[[Seen], bool], bool], ...] = (
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal in _FROM_OUTSIDE, True),
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal not in _OF_ITSELF, False),
-        (faults.RAISED, lambda seen: seen.raised is not None and seen.progress.phase not in _SHARED, False),
-        (faults.DEAD, lambda seen: seen.raised is None and seen.progress.phase not in _SHARED, False),
+        (faults.RAISED, lambda seen: seen.raised is not None and seen.progress.phase not in shared, False),
+        (faults.DEAD, lambda seen: seen.raised is None and seen.progress.phase not in shared, False),
     )
     for fault, test, each in tests:
         if found := {rank: seen for rank, seen in failed.items() if test(seen)}:
@@ -144,7 +147,8 @@ def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, 
                 found = together if whole and len(together) > 1 else {rank: seen for rank, seen in found.items() if seen is earliest}
             return _accused(task, {rank: (fault, _end(seen)) for rank, seen in found.items()})
     said = [f"{seen.seat} said: {seen.raised}" for seen in sorted(failed.values(), key=lambda seen: seen.failed or 0.0) if seen.raised]
-    why = f"{len(failed)} of {len(ranks)} ranks failed in the collective, which they share; pairs tell"
+    where = "as the group was set up" if several else "in the collective"
+    why = f"{len(failed)} of {len(ranks)} ranks failed {where}, which they share; pairs tell"
     return (_unexplained(task, faults.RAISED, f"{why}; first, {said[0]}" if said else why),)
 
 

@@ -123,7 +123,9 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
     with Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
                    limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course)) as conductor:
         crew = conductor.ready(asked.ready_s)
-        for node, why in sorted(crew.missing.items()):
+        lacking = {node.name: why for node in held if node.name in crew.here
+                   and (why := lacks(asked.sku(node), crew.here[node.name].gpus, by_name[node.name].gpus))}
+        for node, why in sorted({**crew.missing, **lacking}.items()):
             _leave(record, course, node, why)
 
         def do(step: Step) -> Iterator[TaskResult]:
@@ -141,6 +143,13 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
 
         course.do = do
         course.go()
+
+
+def lacks(sku: Sku | None, seen: int, wanted: int) -> str:
+    """Why a node cannot take part with the GPUs that PyTorch sees there; "" where it can, as can a node of CPUs alone."""
+    if seen >= wanted or ((sku is None or "gpus" in sku.empty) and seen == 0):
+        return ""
+    return f"PyTorch sees {seen} GPUs there, and {wanted} are to be burnt in; look with: muster check"
 
 
 def _longest(asked: Asked, course: Course) -> float:

@@ -95,6 +95,16 @@ def test_errors_that_all_have_in_the_collective_accuse_nobody() -> None:
     assert found is not None and "pairs tell; first, n0:0 said: timed out" in found.accusations[0].why
 
 
+def test_errors_that_several_have_while_connections_are_made_accuse_nobody_and_one_alone_is_its_own() -> None:
+    lost = ranks(reported={1: NOW - 0.8, 6: NOW - 0.7}, raised={1: "closed by peer", 6: "closed by peer"},
+                 progress=dict.fromkeys((1, 6), at(0, "setup")))
+    found = look(lost)
+    assert named(found) == {"?": faults.RAISED}
+    assert found is not None and "2 of 8 ranks failed as the group was set up" in found.accusations[0].why
+    alone = ranks(reported={1: NOW - 0.8}, raised={1: "out of memory"}, progress={1: at(0, "setup")})
+    assert named(look(alone)) == {"n0:1": faults.RAISED}
+
+
 def test_an_end_without_a_report_is_told_with_its_exit_code_and_last_words() -> None:
     found = look(ranks(ended={4: NOW - 0.6}, code={4: 3}, said={4: "out of memory"}, progress={4: at(0, "setup")}))
     assert named(found) == {"n1:0": faults.DEAD}
