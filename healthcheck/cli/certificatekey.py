@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _STATE = click.option("--state", metavar="DIR", help="Where the keys are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 
 
-@click.group()
+@click.group(short_help="Make, use, retire and show the keys that sign.")
 def key() -> None:
     """The keys that sign certificates and the gate's snapshot: one signs, and all that are not retired are trusted.
 

@@ -251,6 +251,26 @@ def test_from_a_burn_in_to_a_gate_by_commands_alone(home: Path, tmp_path: Path) 
     assert [one["kind"] for one in document["nodes"]] == ["revoked", *["ok"] * 6]
 
 
+def test_who_was_rebooted_is_due_where_it_is_idle_and_a_quick_burn_in_renews_it(made: Head, home: Path) -> None:
+    now = time.time()
+    with opened(made.state, make=True) as store:
+        swept(store, report("n1"), report("n2"), at=now - 500)
+        made.now = now - 400
+        parts = _hardware(store)
+        made.certify("n1", "n2", hardware=parts)
+        swept(store, report("n1"), report("n2"), at=now - 300, boot="b2")
+    where = ("--state", str(made.state))
+    out = said(home, "certificate", "due", *where)
+    assert [line.partition(": booted since")[0] for line in out.splitlines()] == ["n1: quick", "n2: quick"]
+    assert said(home, "certificate", "due", "--stage", "quick", *where) == "n[1-2]\n"
+    (home / "names.yaml").write_text("version: 1\nnodes: {n1: {}, n2: {}}\n")
+    assert said(home, "certificate", "due", "--idle", "n2", "--stage", "quick", "-i", str(home / "names.yaml"), *where) == "n2\n"
+    made.certify("n1", stage="quick", boot="b2", hardware=parts)
+    assert said(home, "certificate", "due", "--stage", "quick", *where) == "n2\n"
+    (one,) = json.loads(said(home, "certificate", "due", "--json", *where))["nodes"]
+    assert (one["node"], one["stage"], one["cause"]) == ("n2", "quick", "rebooted")
+
+
 def test_a_key_that_no_snapshot_has_announced_is_not_used_unless_that_is_meant(home: Path, made: Head) -> None:
     where = ("--state", str(made.state))
     made.publish()

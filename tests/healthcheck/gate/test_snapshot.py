@@ -107,7 +107,7 @@ def test_a_snapshot_cut_at_every_byte_or_with_any_bit_flipped_is_never_taken(mad
     for at in range(len(whole.data)):
         wrong = bytearray(whole.data)
         wrong[at] ^= 1 << random.Random(at).randrange(8)
-        for data in (whole.data[:at], bytes(wrong)) if at % 4 else (whole.data[:at],):
+        for data in (whole.data[:at],) if at % 4 else (whole.data[:at], bytes(wrong)):
             plain(node, data, whole.signature)
             with pytest.raises(Refused):
                 current(node.folder, node.trusted)
