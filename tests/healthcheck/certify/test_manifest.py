@@ -55,23 +55,23 @@ def test_a_result_that_is_older_than_the_certificate_changes_nothing(made: Head)
 
 
 def test_a_revoked_certificate_stays_revoked_and_only_a_new_one_counts(made: Head) -> None:
-    (one,) = revoke(made.state, ["n1"], "a leak", "anna", made.now)
+    (one,) = revoke(made.state, ["n1"], "a leak", "root", made.now)
     manifest = load_manifest(made.state)
     assert manifest.revocation("n1") == one and manifest.revocation("n2") is None
-    assert (one.why, one.who) == ("a leak", "anna")
-    assert revoke(made.state, ["n1"], "again", "anna", made.now) == ()
+    assert (one.why, one.who) == ("a leak", "root")
+    assert revoke(made.state, ["n1"], "again", "root", made.now) == ()
     made.now += 86400
     made.certify("n1", stage="quick")
     manifest = load_manifest(made.state)
     assert manifest.revocation("n1") is None and manifest.nodes["n1"].stage == "quick"      # not what it was revoked for
     with pytest.raises(CertificateError, match="n9: has no certificate"):
-        revoke(made.state, ["n9"], "x", "anna", made.now)
+        revoke(made.state, ["n9"], "x", "root", made.now)
 
 
 def test_an_older_manifest_that_is_put_back_does_not_hold(made: Head) -> None:
     folder = str(made.state / "certificates")
     data, signature = read_pair(folder, "certificates.json")
-    revoke(made.state, ["n1"], "a leak", "anna", made.now)
+    revoke(made.state, ["n1"], "a leak", "root", made.now)
     write_pair(folder, "certificates.json", json.loads(data)["serial"], data, signature)
     with pytest.raises(CertificateError, match="an older one was put back"):
         load_manifest(made.state)
@@ -109,7 +109,7 @@ def test_a_manifest_cut_anywhere_or_with_any_bit_flipped_never_holds(made: Head)
 def test_killed_anywhere_revoking_leaves_the_old_manifest_or_the_new_one(made: Head) -> None:
     for after in range(300):
         with dying(after) as dead:
-            revoke(made.state, ["n1"], "a leak", "anna", made.now)
+            revoke(made.state, ["n1"], "a leak", "root", made.now)
         manifest = load_manifest(made.state)
         assert list(manifest.nodes) == ["n1", "n2"]
         if manifest.revoked:

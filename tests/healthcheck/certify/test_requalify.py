@@ -83,10 +83,10 @@ def test_age_warns_and_asks_on_a_day_of_the_nodes_own() -> None:
 
 
 def test_a_revoked_one_is_revoked_whatever_else_holds() -> None:
-    manifest = Manifest("alpha", 1, NOW, {"n1": HELD}, (Revoked(HELD.id, "n1", NOW, "a leak\x1b[2J", "anna"),))
+    manifest = Manifest("alpha", 1, NOW, {"n1": HELD}, (Revoked(HELD.id, "n1", NOW, "a leak\x1b[2J", "root"),))
     found = stand("n1", HELD, manifest, seen(boot="b2"), POLICY, NOW)
     assert found.kind is Kind.REVOKED and found.asks is None
-    assert "a leak\\x1b[2J (anna" in found.why
+    assert "a leak\\x1b[2J (root" in found.why
 
 
 def test_the_gravest_and_the_longest_unproven_are_asked_first_and_the_old_ones_a_few_at_a_time() -> None:

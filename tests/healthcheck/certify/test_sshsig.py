@@ -112,9 +112,9 @@ LINE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOw36bRb5BRkBAUrW7R/Yw8dgQL7ClpsmuwO
 
 @pytest.mark.parametrize(("line", "count"), [
     (f"muster {LINE}", 1), (f"muster {LINE} a comment", 1), (f'muster namespaces="muster-gate" {LINE}', 1),
-    (f'muster namespaces="a,muster-gate" {LINE}\r', 1), (f"anna,muster {LINE}", 1),
+    (f'muster namespaces="a,muster-gate" {LINE}\r', 1), (f"other,muster {LINE}", 1),
     # Of whom, for what, or how long is not what we were asked, or not what we understand: nobody is trusted for it.
-    (f"anna {LINE}", 0), (f'muster namespaces="muster-certificate" {LINE}', 0), (f'muster namespaces="muster-gate {LINE}', 0),
+    (f"other {LINE}", 0), (f'muster namespaces="muster-certificate" {LINE}', 0), (f'muster namespaces="muster-gate {LINE}', 0),
     (f'muster namespaces="muster-gate",valid-before="20200101" {LINE}', 0), (f"muster cert-authority {LINE}", 0), (f"# muster {LINE}", 0),
     ("muster ssh-ed25519 AAAA", 0), ("muster ssh-rsa AAAAB3NzaC1yc2E=", 0), ("muster", 0), ("", 0),
 ])

@@ -124,15 +124,15 @@ def test_a_look_of_a_time_that_is_still_to_come_is_none(made: Head, inventory: I
 def test_isolation_cordons_and_returns_to_the_vendor_are_told(made: Head, inventory: Inventory) -> None:
     with opened(made.state, make=True) as store:
         swept(store, report("n1"), report("n2"))
-        assert mean(store, "n1", "slurm", "new cables", "anna", NOW) is not None
+        assert mean(store, "n1", "slurm", "new cables", "root", NOW) is not None
         with store.writing() as db:
             number = db.execute("INSERT INTO verdict (node, fault, isolation, repair, owner, why, evidence, began, seen) SELECT id, 'gpu-lost', "
                                 "'evict', 'reboot', 'operator', 'GPU 3 is gone', '[]', 1, 2 FROM node WHERE name = 'n2'").lastrowid
         assert mean(store, "n2", "slurm", "gpu-lost", "triage", NOW, number) is not None
         found = told(made, inventory)
-        assert found["n1"]["cordoned"] == "anna: new cables (muster#1)" and found["n1"]["isolation"] == "none"
+        assert found["n1"]["cordoned"] == "root: new cables (muster#1)" and found["n1"]["isolation"] == "none"
         assert (found["n2"]["isolation"], found["n2"]["why"], found["n2"]["cordoned"]) == ("evict", "GPU 3 is gone", None)
-        rmas.begin(store, "n1", "", "chassis", "C1", "dead", "anna", "", "", NOW)
+        rmas.begin(store, "n1", "", "chassis", "C1", "dead", "root", "", "", NOW)
         assert told(made, inventory)["n1"]["lifecycle"] == "rma"
 
 
@@ -150,7 +150,7 @@ def test_a_certificate_is_told_as_it_stands(made: Head, inventory: Inventory) ->
         found = told(made, inventory)
         assert [found["n1"]["certificate"][key] for key in ("kind", "cause", "asks")] == ["requalify", "rebooted", "quick"]
         assert [found["n2"]["certificate"][key] for key in ("kind", "cause", "asks")] == ["requalify", "changed", "standard"]
-        revoke(made.state, ["n1"], "a leak", "anna", NOW)
+        revoke(made.state, ["n1"], "a leak", "root", NOW)
         assert told(made, inventory)["n1"]["certificate"]["kind"] == "revoked"
 
 
