@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Set
+from dataclasses import replace
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.model import Accusation, Object
@@ -19,10 +20,14 @@ def accusations(weighed: Weighed, with_proven: Set[tuple[str, int]]) -> tuple[Ac
     if failed and not any(test.outcome is Outcome.PASS for test in evidence.tests):
         why = "no pair passed, so there is nobody to compare with: what all of them share is at fault, or too many of them"
         return (_accusation(evidence, Object.UNEXPLAINED, "all pairs", why, failed, []),)
-    found: list[Accusation] = []
+    found: dict[tuple[Object, str], Accusation] = {}
     for cause in weighed.accused:
-        found += _OF[cause.kind](weighed, cause, with_proven)
-    return (*found, *_unexplained(weighed))
+        for one in _OF[cause.kind](weighed, cause, with_proven):
+            # A leaf may be guilty inside and in what leads out of it, which is one accusation.
+            known = found.setdefault((one.object, one.name), one)
+            if known is not one:
+                found[one.object, one.name] = replace(known, tests_for=tuple(dict.fromkeys((*known.tests_for, *one.tests_for))))
+    return (*found.values(), *_unexplained(weighed))
 
 
 def doubts(weighed: Weighed) -> tuple[str, ...]:

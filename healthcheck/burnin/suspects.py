@@ -16,7 +16,7 @@ def clean(weighed: Weighed, guilty: Iterable[Cause]) -> list[str]:
     evidence = weighed.evidence
     doubted = {node for at in weighed.unexplained(guilty) for node in evidence.tests[at].pair}
     return [node for node in evidence.sites.order
-            if node not in doubted and (cause := Cause("node", node)) not in weighed.accused and evidence.passed(cause)]
+            if node not in doubted and (cause := Cause("node", node)) not in weighed.accused and evidence.clears(cause)]
 
 
 class Suspects:
@@ -54,6 +54,10 @@ class Suspects:
                 groups.update(dict.fromkeys(likely))
                 continue
             each = self._evidence.tests[at].pair
+            untried = self._untried(Cause("pair", *each)) if Cause("pair", *each) in self._weighed.accused else []
+            if untried:
+                nodes.update(dict.fromkeys(untried, 0.0))
+                continue
             # Only whom as many failures as it has tries left would convict.
             gain = {cause: value for cause in causes if cause.kind in ("node", "pair") and (left := self.left(cause))
                     and (value := self._weighed.gain(cause)) + left * FAIL >= ENOUGH}
@@ -76,11 +80,18 @@ class Suspects:
 
     def _is_sure(self, cause: Cause, gain: float) -> bool:
         """Whether an accused cause needs no more tests: a node or path was tried again, and stays accused though the next one passed."""
+        if self._untried(cause):
+            return False
         if cause.kind in ("node", "pair"):
             return self._tried.get(cause, 0) > 0 and gain - min(1, self.left(cause)) * PASS >= ENOUGH
         if cause.kind == "between":
             return not self._ends(cause)
         return not self.left(cause) or (gain >= _SURE and not (cause.kind == "uplinks" and self._doubtful(cause)))
+
+    def _untried(self, cause: Cause) -> list[str]:
+        """The nodes of an accused path that were never tried with a proven one: a flaky node may have failed each time the path was run."""
+        return [] if cause.kind != "pair" else [
+            node for node in (cause.name, cause.other) if not self._tried.get(each := Cause("node", node), 0) and self.left(each)]
 
     def _doubtful(self, cause: Cause) -> bool:
         """Whether what leads out of a group may be guilty or not: all groups that it met are accused themselves, or all but one, and with

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -74,17 +75,21 @@ _COST = {"node": 4.85, "pair": 8.5, "inside": 6.0, "uplinks": 6.0, "between": 8.
 def causes_of(each: Pair, sites: Sites) -> tuple[Cause, ...]:
     """All that a test of this pair depends on."""
     one, two = each
-    found = [Cause("node", one), Cause("node", two), Cause("pair", one, two)]
-    near, leaf = (sites.near[one], sites.near[two]), (sites.leaf[one], sites.leaf[two])
-    if near[0] == near[1]:
-        return (*found, _group("inside", near[0]))
-    found += [_group("inside", group) for group in dict.fromkeys(leaf)]
-    if leaf[0] != leaf[1]:
-        found += [_group("uplinks", leaf[0]), _group("uplinks", leaf[1]), _between(*leaf)]
-    if near != leaf:
-        found += [_group("uplinks", group) for group in near if group.kind == "domain"]
-        if leaf[0] == leaf[1]:
-            found.append(_between(*near))
+    return (Cause("node", one), Cause("node", two), Cause("pair", one, two),
+            *_on_the_way(sites.near[one], sites.near[two], sites.leaf[one], sites.leaf[two]))
+
+
+@lru_cache(maxsize=1 << 16)
+def _on_the_way(near: Group, other_near: Group, leaf: Group, other_leaf: Group) -> tuple[Cause, ...]:
+    """What of groups lies between two nodes: their nearest ones, and their leaves."""
+    if near == other_near:
+        return (_group("inside", near),)
+    found = [_group("inside", group) for group in dict.fromkeys((leaf, other_leaf))]
+    if leaf != other_leaf:
+        found += [_group("uplinks", leaf), _group("uplinks", other_leaf), _between(leaf, other_leaf)]
+    found += [_group("uplinks", group) for group in (near, other_near) if group.kind == "domain"]
+    if leaf == other_leaf:
+        found.append(_between(near, other_near))
     return tuple(found)
 
 
@@ -122,6 +127,10 @@ class Evidence:
     def passed(self, cause: Cause) -> list[int]:
         """Those that passed."""
         return [at for at in self.of.get(cause, ()) if self.tests[at].outcome is Outcome.PASS]
+
+    def clears(self, cause: Cause) -> bool:
+        """Whether any test of it passed."""
+        return any(self.tests[at].outcome is Outcome.PASS for at in self.of.get(cause, ()))
 
 
 class Weighed:

@@ -53,8 +53,8 @@ def _nodes() -> list[Case]:
     return [Case(f"{count} bad node{'s' * (count > 1)}", {"nodes": count}, (
         Method("muster, without rounds across", lambda world: ours(world, across=0), Bound("3, 10 min, 1.00", 3.0, 1.0, 0.0)),
         Method("muster", ours),
-        Method("two passes", two_passes, Bound("2, 6.7 min"), 200),
-        Method("2 + 1 random, majority", fixed(2, 1), Bound("3, 10 min"), 200),
+        Method("two passes", two_passes, Bound("2, 6.7 min"), 100),
+        Method("2 + 1 random, majority", fixed(2, 1), Bound("3, 10 min"), 100),
         Method("parallel bisection", parallel_bisection, Bound("10, 35 min"), 50),
         Method("bisection", bisection, Bound(said[count][1]), 50),
         Method("round robin", round_robin, Bound(f"511 {said[count][0]}"), 5))) for count in _GUILTY]
@@ -71,12 +71,12 @@ def _flaky() -> list[Case]:
             Method(f"muster, {1 + extra} rounds, {extra} tr{'y' if extra == 1 else 'ies'}, none across",
                    lambda world, extra=extra: ours(world, extra, extra, 0, 0),
                    Bound(f"{more}: {text}, innocents <=.03", None, least, 0.03)),
-            Method(f"{more} random, majority", fixed(1 + extra, extra), Bound(f"{text}, innocents <=.03"), 200)]
+            Method(f"{more} random, majority", fixed(1 + extra, extra), Bound(f"{text}, innocents <=.03"), 100)]
     flaky = [Case(f"{count} flaky node{'s' * (count > 1)} (shows .7, false alarms .005)", {"nodes": count, **worst}, (
         Method("muster", ours, Bound("best: .88-.90", None, 0.9, 0.03)),
         Method("muster, 2 repeats", lambda world: ours(world, 2), Bound("best: .88-.90", None, 0.9, 0.03)),
         *rows,
-        Method("two passes", two_passes, Bound(".50-.52"), 200),
+        Method("two passes", two_passes, Bound(".50-.52"), 100),
         Method("parallel bisection", parallel_bisection, Bound(".04-.13"), 50),
         Method("bisection", bisection, Bound(".04-.13"), 50))) for count in (1, 4)]
     return [*flaky, Case("nothing bad, false alarms .005", {"alarm": 0.005}, (
@@ -90,18 +90,18 @@ def _uplinks(leaves: int) -> list[Case]:
             8: (".88, .36", 0.88, 0.36, "24")}
     found = [Case(f"{count} bad uplink{'s' * (count > 1)} of {leaves} leaves x 32", {"uplinks": count}, (
         Method("muster", ours, Bound(f"6-7, leaf {text}", 7.0, recall, innocents)),
-        Method("two passes", two_passes, Bound(f"2, innocents {wrong}"), 200),
+        Method("two passes", two_passes, Bound(f"2, innocents {wrong}"), 100),
         Method("round robin", round_robin, Bound(""), 2))) for count, (text, recall, innocents, wrong) in said.items()]
     return [*found, Case("4 bad nodes and 4 bad uplinks", {"nodes": 4, "uplinks": 4}, (
         Method("muster", ours, Bound("1.00, 1.00, 0", None, 1.0, 0.0)),
-        Method("two passes", two_passes, Bound("nodes 1.00, innocents 9.1"), 200),
+        Method("two passes", two_passes, Bound("nodes 1.00, innocents 9.1"), 100),
         Method("round robin", round_robin, Bound(""), 2))),
         Case("4 flaky uplinks (shows .7, false alarms .005)", {"uplinks": 4, "detect": 0.7, "alarm": 0.005}, (
-            Method("muster", ours), Method("two passes", two_passes, most=200)))]
+            Method("muster", ours), Method("two passes", two_passes, most=100)))]
 
 
 def _links() -> list[Case]:
     """Bad paths between two nodes: most are never met by so few rounds; of those that are, how many are named."""
     return [Case(f"{count} bad path{'s' * (count > 1)}", {"links": count}, (
-        Method("muster", ours), Method("two passes", two_passes, most=200), Method("bisection", bisection, most=50),
+        Method("muster", ours), Method("two passes", two_passes, most=100), Method("bisection", bisection, most=50),
         Method("round robin", round_robin, most=5))) for count in (1, 8)]
