@@ -32,6 +32,7 @@ from inventory.transport.ssh import SshTransport
 from provisioning.demo.expected import compare
 from provisioning.demo.fleet import Fleet
 from tests.command import MUSTER, environment, muster
+from tests.testbed.memory import base_in_memory
 from tests.testbed.processes import alive
 from tests.testbed.require import require, require_fleet
 from tests.testbed.sshd import sshd, wait_until
@@ -48,7 +49,7 @@ ESCAPE = "\x1b"
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     require_fleet()
-    with Fleet(base=tmp_path_factory.mktemp("base"), planted=PLANTED) as running:
+    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
         yield running
 
 
@@ -75,7 +76,7 @@ def in_time(folder: Path, nodes: int, each: int, timeout: float) -> None:
     require_fleet()
     names = [f"gpu{number:03d}" for number in range(1, nodes + 1)]
     planted = dict(zip(names, [(way,) for way in WAYS for _ in range(each)], strict=False))
-    with Fleet(base=folder, planted={name: planted.get(name, ()) for name in names}) as fleet:
+    with Fleet(base=base_in_memory(folder), planted={name: planted.get(name, ()) for name in names}) as fleet:
         stopped = names[-1]
         python = fleet.nodes[stopped].tree / "usr/bin/python3"
         python.unlink()

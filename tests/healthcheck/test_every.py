@@ -18,6 +18,7 @@ from healthcheck.cli.every import Shown, _shown
 from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
 from provisioning.demo.fleet import Fleet
 from tests.command import MUSTER, environment, muster
+from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 from tests.testbed.sshd import wait_until
 
@@ -29,7 +30,7 @@ PLANTED = {"gpu001": (), "gpu002": ("gpu-missing",), "gpu003": ("refused",)}
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     require_fleet()
-    with Fleet(base=tmp_path, planted=PLANTED) as running:
+    with Fleet(base=base_in_memory(tmp_path), planted=PLANTED) as running:
         yield running
 
 

@@ -37,6 +37,7 @@ from inventory.transport.local import LocalTransport
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.fleet import Fleet
 from tests.command import muster
+from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +51,7 @@ PLANTED = {
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     require_fleet()
-    with Fleet(base=tmp_path_factory.mktemp("base"), planted=PLANTED) as running:
+    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
         yield running
 
 
@@ -326,7 +327,7 @@ def liars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """A fleet in which some nodes lie, each in its way, and gpu001 to gpu004 are healthy."""
     require_fleet()
     names = [f"gpu{number:03d}" for number in range(1, 5)]
-    with Fleet(base=tmp_path_factory.mktemp("base"), planted=dict.fromkeys((*names, *LIES), ())) as running:
+    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys((*names, *LIES), ())) as running:
         for name, (source, _, _) in LIES.items():
             at = running.folder / name
             (at / "liar.py").write_text(LIAR + source + "\n")

@@ -26,6 +26,7 @@ from tests.command import muster
 from tests.healthcheck import machine
 from tests.healthcheck.test_saved import snapshot
 from tests.healthcheck.test_scrub import DEMO, KEY, RULES, assert_judged_alike
+from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
 # Faults that cost a minute each are left out where they say no more than `refused`: nothing was reached.
@@ -35,7 +36,7 @@ PLANTED = {f"gpu{at:03d}": (fault,) for at, fault in enumerate(sorted(set(FAULTS
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     require_fleet()
-    with Fleet(base=tmp_path_factory.mktemp("base"), planted={"gpu000": (), **PLANTED}) as running:
+    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted={"gpu000": (), **PLANTED}) as running:
         yield running
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from provisioning.cli.demo import verdict
+from tests.testbed.memory import in_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,12 +29,13 @@ def run(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[bytes]:
+def whole() -> subprocess.CompletedProcess[bytes]:
     """The demo as it comes: 32 nodes, every fault. Its folder for temporary files is empty afterwards."""
-    folder = tmp_path_factory.mktemp("demo")
-    words, environment = command(folder)
-    done = subprocess.run(words, cwd="/", env=environment, capture_output=True, timeout=110, check=False)
-    assert list(folder.iterdir()) == []
+    with in_memory(512) as name:
+        folder = Path(name)
+        words, environment = command(folder)
+        done = subprocess.run(words, cwd="/", env=environment, capture_output=True, timeout=110, check=False)
+        assert list(folder.iterdir()) == []
     return done
 
 

@@ -19,6 +19,7 @@ from inventory.errors import MusterError
 from inventory.load import load_inventory
 from provisioning.demo import fleet as fleet_module
 from provisioning.demo.fleet import DemoNode, Fleet
+from tests.testbed.memory import base_in_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = {
@@ -30,7 +31,7 @@ END_S = 20.0
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Fleet(base=tmp_path_factory.mktemp("base"), planted=PLANTED) as running:
+    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=PLANTED) as running:
         yield running
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from healthcheck.recording import Recording
 from tests.scenarios import node
+from tests.testbed.memory import in_memory
 from tests.testbed.require import require_fleet
 
 
@@ -25,8 +27,9 @@ class Room:
 
 
 @pytest.fixture(scope="session")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Room:
+def room() -> Iterator[Room]:
     require_fleet()
-    folder = tmp_path_factory.mktemp("room")
-    peers = node.Peers([node.look(node.machine(peer.name), folder) for peer in node.PEERS])
-    return Room(folder, node.look(node.machine(), folder), peers)
+    with in_memory(512) as name:
+        folder = Path(name)
+        peers = node.Peers([node.look(node.machine(peer.name), folder) for peer in node.PEERS])
+        yield Room(folder, node.look(node.machine(), folder), peers)

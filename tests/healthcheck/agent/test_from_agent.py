@@ -29,6 +29,7 @@ from inventory.transport.base import Failure, Stage
 from provisioning.demo.fleet import Fleet
 from tests.command import muster
 from tests.healthcheck.agent.world import bundle, install
+from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
 NOW = 1_795_000_000.0
@@ -210,7 +211,7 @@ RULES = load_ruleset([packaged()])
 def test_over_ssh_home_judges_what_agents_left_and_replays_it_alike(tmp_path: Path) -> None:
     require_fleet()
     made = bundle()
-    with Fleet(3, planted={"gpu001": [], "gpu002": ["ecc-uncorrectable"], "gpu003": []}) as fleet:
+    with Fleet(base=base_in_memory(tmp_path), planted={"gpu001": [], "gpu002": ["ecc-uncorrectable"], "gpu003": []}) as fleet:
         inventory = load_inventory(fleet.inventory)
         for name in ("gpu001", "gpu002"):
             node = fleet.nodes[name]

@@ -20,6 +20,7 @@ from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from provisioning.demo.fleet import Fleet
 from tests.command import muster
+from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet
 
 HEALTHY = (
@@ -188,8 +189,7 @@ def test_it_is_learned_from_a_saved_sweep(tmp_path: Path) -> None:
 
 def test_it_is_learned_from_nodes_over_ssh(tmp_path: Path) -> None:
     require_fleet()
-    (tmp_path / "base").mkdir()
-    with Fleet(base=tmp_path / "base", planted={"gpu001": (), "gpu002": (), "gpu003": ("refused",)}) as fleet:
+    with Fleet(base=base_in_memory(tmp_path), planted={"gpu001": (), "gpu002": (), "gpu003": ("refused",)}) as fleet:
         done = muster("baseline", "learn", "--inventory", str(fleet.inventory), "-o", "b.yaml", home=tmp_path)
     assert done.returncode == 3, done.stderr
     assert "not learned from gpu003: " in done.stderr

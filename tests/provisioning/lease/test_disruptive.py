@@ -19,6 +19,7 @@ from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
 from provisioning.demo.fleet import Fleet
 from tests.command import MUSTER, environment
+from tests.testbed.memory import base_in_memory
 from tests.testbed.processes import alive
 from tests.testbed.require import require, require_fleet
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
@@ -58,7 +59,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     require_fleet()
-    with Fleet(base=tmp_path_factory.mktemp("base"), planted=dict.fromkeys(NODES, ())) as running:
+    with Fleet(base=base_in_memory(tmp_path_factory.mktemp("base")), planted=dict.fromkeys(NODES, ())) as running:
         for node in running.nodes.values():
             for name, script in (("dcgmi", DCGMI), ("timeout", TIMEOUT)):
                 (node.tree / "usr/bin" / name).write_text(script)
