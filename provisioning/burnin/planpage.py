@@ -27,11 +27,11 @@ def lines(places: Sequence[Place], work: Work, wanted: Collection[Stage], power:
     notes = []
     for step in steps:
         parts = ramp.waves(step.tasks, by_name, power)
-        notes += [f"{step.stage.value} {step.name} cannot be run: {why}" for why in dict.fromkeys(parts.refused.values())]
+        notes += [f"{step.stage.value} cannot be run: {why}" for why in parts.refused.values()]
         spread = sum(max(ramp.starts(wave, by_name).values(), default=0.0) for wave in parts.waves)
         took = (len(parts.waves) * step.seconds + spread) / 60
-        kw = max((_kw(ramp.drawn(wave, by_name)) for wave in parts.waves), default=0.0)
-        minutes, most = minutes + took, max(most, kw)
+        kw = max((_kw(ramp.drawn(wave, by_name)) for wave in parts.waves or (step.tasks,)), default=0.0)
+        minutes, most = minutes + took, max(most, kw if parts.waves else 0.0)
         rows.append((step.stage.value, step.name, str(len(step.tasks)), str(len(step.nodes)), str(len(parts.waves)), f"{took:.1f}",
                      f"{kw:.1f}" if kw else "?"))
     widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
@@ -40,7 +40,7 @@ def lines(places: Sequence[Place], work: Work, wanted: Collection[Stage], power:
     yield ""
     drawn = f"at most {most:.1f} kW at once" if most else "power is not known: give the nodes a SKU, or burnin: {watts: ...}"
     yield f"{_count(len(places), 'node')}, {_count(len(steps), 'step')}, about {minutes:.0f} min if nobody is suspected; {drawn}"
-    for note in (*notes, *_unplanned(places, steps, wanted)):
+    for note in (*dict.fromkeys(notes), *_unplanned(places, steps, wanted)):
         yield f"note: {note}"
 
 

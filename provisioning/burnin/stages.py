@@ -21,6 +21,9 @@ from provisioning.burnin.ports import Ports
 # Each node alone does these in turn; the last is among its own GPUs.
 ALONE = (Kind.KNOWN, Kind.RANDOM, Kind.MEMORY, Kind.RATE, Kind.COPY, Kind.ALLREDUCE)
 RING_ORDERS = MappingProxyType({"quick": 2, "standard": 4, "soak": 4})
+# Over how many seconds the ranks of a node begin, or the load of an all-reduce rises and falls again; many nodes take more.
+RAMP_S = 2.0
+RAMP_TOGETHER_S = MappingProxyType({Stage.ALL: 5.0, Stage.BISECT: 5.0, Stage.SOAK: 30.0})
 # A NIC is full with less than what fills an NVLink.
 RAIL_BYTES = 1024**3
 # The environment of a node's rail alone: GPUs of one node talk through its NIC.
@@ -105,9 +108,9 @@ def pairs(the: rounds.Round, places: Mapping[str, Place], work: Work) -> Step:
 
 def together(stage: Stage, number: int, orders: Sequence[Sequence[str]], places: Mapping[str, Place], work: Work) -> list[Step]:
     """All-reduces of many nodes, one for each order; `number` is the first one's. The soak is one that lasts."""
-    params = _params(work, Kind.ALLREDUCE)
-    if stage is Stage.SOAK:
-        params = _soak(work)
+    ramp_s = RAMP_TOGETHER_S[stage]
+    params = (_given(work, Kind.ALLREDUCE, "soak", {"ramp_s": ramp_s}) if stage is Stage.SOAK
+              else _params(work, Kind.ALLREDUCE, ramp_s=ramp_s))
     steps = []
     for at, order in enumerate(orders):
         task = _task(f"{stage.value}-{number + at}", stage, Kind.ALLREDUCE, rounds.seats(order, places), params)
@@ -190,11 +193,7 @@ def _step(stage: Stage, name: str, tasks: Sequence[Task]) -> Step:
 def _params(work: Work, kind: Kind, **more: Any) -> dict[str, Any]:
     """What the length, then `more`, then the site says of this kind. In a soak only the last all-reduce lasts."""
     length = "standard" if work.length == "soak" and kind is Kind.ALLREDUCE else work.length
-    return _given(work, kind, length, more)
-
-
-def _soak(work: Work) -> dict[str, Any]:
-    return _given(work, Kind.ALLREDUCE, "soak", {})
+    return _given(work, kind, length, {"ramp_s": RAMP_S, **more})
 
 
 def _given(work: Work, kind: Kind, length: str, more: Mapping[str, Any]) -> dict[str, Any]:

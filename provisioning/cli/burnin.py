@@ -124,6 +124,8 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     Exit: 0 every node passes, 1 somebody or something is accused, 2 usage, 3 nothing is accused but not all was measured, 130
     interrupted. Nodes count whatever their lifecycle.
     """
+    from healthcheck.burnin.document import as_bytes
+    from healthcheck.burnin.documentread import read
     from inventory.locate import state_dir
     from inventory.nodeset import fold
     from inventory.transport.base import Limits
@@ -168,7 +170,9 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
             close()
     if record.trouble:
         click.echo(f"muster: it could not be kept: {record.trouble}", err=True)
-    _show(burnt, json_file, svg)
+    # As it is kept, so that `muster burnin show` prints this very page.
+    data = as_bytes(burnt)
+    _show(read(data, f"burn-in {record.run}"), data, json_file, svg)
     return 130 if interrupted else 2 if record.trouble else _code(burnt)
 
 
@@ -199,8 +203,9 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
             one = load(path)
             click.echo(f"{one.run}  {one.judgement.verdict.value}  {verdict_line(one)}")
         return 0
-    burnt = load(_document(which, folder))
-    _show(burnt, json_file, svg)
+    path = _document(which, folder)
+    burnt = load(path)
+    _show(burnt, path.read_bytes(), json_file, svg)
     return _code(burnt)
 
 
@@ -340,9 +345,9 @@ def _document(which: str | None, folder: Path) -> Path:
     return found[0]
 
 
-def _show(burnt: Burnin, json_file: str | None, svg: str | None) -> None:
+def _show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> None:
+    """Prints the page of a burn-in, of which `data` is the document, and writes what was asked for besides."""
     from healthcheck.burnin import matrix as matrices
-    from healthcheck.burnin.document import as_bytes
     from inventory.nodeset import fold
 
     matrix = matrices.matrix(burnt.burnt.places, burnt.burnt.results)
@@ -351,11 +356,11 @@ def _show(burnt: Burnin, json_file: str | None, svg: str | None) -> None:
 
         _write(svg, drawn(matrix, f"burn-in {burnt.run}: pairs").encode(), "--svg")
     if json_file is not None and json_file != "-":
-        _write(json_file, as_bytes(burnt), "--json")
+        _write(json_file, data, "--json")
     # A reader that went away (`| head`) does not change what was found.
     with contextlib.suppress(BrokenPipeError, SystemExit):
         if json_file == "-":
-            click.echo(as_bytes(burnt).decode(), nl=False)
+            click.echo(data.decode("utf-8", "replace"), nl=False)
             return
         from rich.console import Console
 
