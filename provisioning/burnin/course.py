@@ -98,11 +98,16 @@ class Course:
             # Who is suspected is tried again, so nobody leaves between two rounds but by the isolation's own word.
             results = self._run(step)
             isolation.told(self._tests(results))
-        accusations = isolation.accusations()
+        accusations = [one for one in isolation.accusations() if not self._explained(one)]
         self.found += accusations
         self.remarks += isolation.notes
         self._accuse(accusations)
         self._accuse(accusation for result in self.results for accusation in result.accusations)
+
+    def _explained(self, one: Accusation) -> bool:
+        """Whether it is said to be unexplained what watching has already put down to somebody, in every test of it."""
+        named = {result.task.id for result in self.results for each in result.accusations if node_of(each) is not None}
+        return one.object is Object.UNEXPLAINED and bool(one.tests_for) and all(test.partition(":")[0] in named for test in one.tests_for)
 
     def _tests(self, results: Sequence[TaskResult]) -> list[Tested]:
         """Each pair as a test: slow by its floor, or beside its equals of all rounds so far."""

@@ -120,6 +120,13 @@ def test_a_failure_that_only_scale_shows_is_parted_by_leaf_until_one_is_named() 
     assert [(one.object, one.name) for one in found.found] == [(Object.LEAF, "leaf04")]
 
 
+def test_of_two_nodes_the_one_whose_rank_died_is_named_and_nothing_is_called_unexplained() -> None:
+    found = course(Cluster(dead=lambda task: "gpu002" if len(task.nodes) > 1 else None), 2)
+    judged = judge(found.burnt, FLOORS)
+    assert [(one.object, one.name) for one in judged.accusations] == [(Object.GPU, "gpu002:0")]
+    assert {one.node: one.outcome for one in judged.outcomes} == {"gpu001": Outcome.UNKNOWN, "gpu002": Outcome.FAIL}
+
+
 def test_a_few_nodes_without_a_floor_are_not_called_slow_and_it_is_said() -> None:
     there = places(4, per_leaf=2, sku="cpu-only", rails=0)
     found = course(Cluster(speed=lambda task: 0.3 if "gpu002" in task.nodes else 1.0), there=there, wanted=frozenset({Stage.LEAF_PAIRS}))
