@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
@@ -11,13 +12,56 @@ from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
 
+# Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at the end, and with short ones
+# between them, the cores have work meanwhile. (Seconds: three workers on two cores.)
+LONGEST = (
+    "tests/healthcheck/burnin/test_guilty.py",
+    "tests/provisioning/burnin/test_whole.py",
+    "tests/healthcheck/burnin/test_worker_faults.py",
+    "tests/provisioning/agent/test_systemd.py",             # 120
+    "tests/provisioning/lease/test_disruptive.py",          # 76
+    "tests/provisioning/test_demo.py",                      # 67
+    "tests/healthcheck/test_docker_live.py",                # 65
+    "tests/healthcheck/test_record.py",                     # 63
+    "tests/inventory/transport/test_both.py",               # 55
+    "tests/test_bundle.py",                                 # 52
+    "tests/healthcheck/test_end_to_end.py",                 # 48
+    "tests/healthcheck/test_invariants_live.py",            # 40
+    "tests/scenarios/test_scenarios.py",                    # 37
+    "tests/provisioning/actions/test_slurm_reboot.py",      # 33
+    "tests/healthcheck/test_evidence.py",                   # 33
+    "tests/healthcheck/test_farm.py",                       # 31
+    "tests/provisioning/agent/test_install.py",             # 30
+    "tests/healthcheck/exporter/test_prometheus.py",        # 30
+    "tests/healthcheck/test_scrub.py",
+    "tests/provisioning/test_triage_stateful.py",
+    "tests/healthcheck/test_every.py",                      # 27
+    "tests/healthcheck/agent/test_agent_run.py",            # 25
+    "tests/provisioning/lease/test_leases_in_slurm.py",     # 23
+    "tests/inventory/transport/test_ssh.py",                # 21
+    "tests/inventory/test_import.py",                       # 20
+    "tests/provisioning/test_triage_slurm.py",              # 18
+)
+_BETWEEN = 6
 
-def pytest_configure() -> None:
+
+def pytest_configure(config: pytest.Config) -> None:
+    # xdist would begin with the files of most tests, and those that take longest have few.
+    config.option.loadscopereorder = False
     # What a shell sends to the background has SIGINT ignored, and under nohup SIGHUP; children inherit that, and tests send both to
     # theirs. A handler of ours, even one that does nothing, is not inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    short = iter([name for name in files if name not in LONGEST])
+    order = [name for longest in LONGEST if longest in files for name in (longest, *islice(short, _BETWEEN))]
+    items[:] = [item for name in (*order, *short) for item in files[name]]
 
 
 @pytest.fixture(scope="session")

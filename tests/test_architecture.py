@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST
+
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
     "inventory": {"inventory"},
@@ -96,3 +98,7 @@ def test_the_collector_is_python_3_8() -> None:
     assert len(paths) > 2
     for path in paths:
         ast.parse(path.read_text(), feature_version=(3, 8))
+
+
+def test_files_of_tests_that_are_begun_early_are_there() -> None:
+    assert not [name for name in LONGEST if not (ROOT / name).is_file()]
