@@ -126,6 +126,27 @@ def test_the_rail_is_named_where_each_rail_was_measured_alone() -> None:
     assert named(isolation.accusations()) == {(Object.RAIL, f"{guilty}/rail2")}
 
 
+def test_a_rail_that_failed_once_is_not_named_beside_the_one_that_always_does() -> None:
+    isolation = Isolation(cluster(2, 16))
+    guilty, seen = node(7), []
+
+    def rails(each: Pair) -> dict[int, Outcome]:
+        seen.append(each)
+        return {0: FAIL if guilty in each and len(seen) <= 16 else PASS, 1: PASS, 2: FAIL if guilty in each else PASS}
+
+    played(isolation, bad(7), rails=rails)
+    assert named(isolation.accusations()) == {(Object.RAIL, f"{guilty}/rail2")}
+
+
+def test_a_path_across_two_leaves_is_named_though_there_is_no_third_to_try_them_with() -> None:
+    places = cluster(2, 16)
+    plan = Isolation(places)
+    across = [each for the in played(plan, lambda *_: PASS) if the.stage is Stage.CROSS_PAIRS for each in the.pairs]
+    isolation = Isolation(places)
+    played(isolation, lambda each, _: FAIL if each == across[5] else PASS)
+    assert named(isolation.accusations()) == {(Object.PAIR, str(across[5]))}
+
+
 def test_where_all_rails_fail_the_node_is_named() -> None:
     isolation = Isolation(cluster(2, 16))
     played(isolation, bad(7), rails=lambda each: dict.fromkeys(range(4), FAIL if node(7) in each else PASS))

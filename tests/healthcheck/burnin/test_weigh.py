@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.model import Place
+from healthcheck.burnin.accuse import accusations
+from healthcheck.burnin.model import Object, Place
 from healthcheck.burnin.rounds import Sites, pair
 from healthcheck.burnin.weigh import ENOUGH, FAIL, PASS, Cause, Evidence, Outcome, Weighed, causes_of
 from healthcheck.burnin.weigh import Tested as Sample
@@ -99,3 +100,21 @@ def test_whoever_is_accused_gains_enough_beside_the_others_and_was_seen_failing(
         assert gain >= ENOUGH - 1e-9 and len(found.evidence.failed(cause)) > 1
     again = Weighed(found.evidence)
     assert again.accused == found.accused and again.unexplained() == found.unexplained()
+
+
+def test_a_path_is_not_accused_where_one_of_its_nodes_fails_elsewhere_as_well() -> None:
+    tests = (("cx0", "cx1", "FFF"), ("cx0", "cx3", "P" * 10), ("cx1", "cx3", "P"))
+    assert [cause.kind for cause in weighed(*tests).accused] == ["pair"]
+    assert weighed(*tests, ("cx0", "cx2", "F")).accused == {}
+
+
+def test_one_node_of_a_leaf_does_not_make_its_leaf_guilty() -> None:
+    out = [("ax0", name, "F") for name in ("bx0", "cx0", "dx0")]
+    assert weighed(*out, ("ax0", "ax1", "P" * 8)).accused == {}
+
+
+def test_a_path_whose_node_passed_with_nobody_else_is_unexplained() -> None:
+    (accused,) = accusations(weighed(("cx0", "cx1", "FFF"), ("cx0", "cx2", "P")), frozenset())
+    assert accused.object is Object.UNEXPLAINED and "cx1 passed with nobody" in accused.why
+    (accused,) = accusations(weighed(("cx0", "cx1", "FFF"), ("cx0", "cx2", "P"), ("cx1", "cx2", "P")), frozenset())
+    assert accused.object is Object.PAIR and accused.name == "cx0 - cx1"
