@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests import check
@@ -43,6 +43,7 @@ def test_a_page_that_speaks_of_64_gpus_shows_figures_of_96() -> None:
     assert check.problems(recorded("2.19-iterations-96.txt"), 64)[-1] == "its figures are of 96 ranks, and 64 were started"
 
 
+@settings(deadline=None)
 @given(st.integers(2, 4096), st.lists(st.floats(40, 900), min_size=1, max_size=4))
 def test_the_ranks_that_ran_are_always_among_those_that_its_figures_allow(ranks: int, rates: list[float]) -> None:
     run = of(ranks, *rates, listed=8)
@@ -51,6 +52,7 @@ def test_the_ranks_that_ran_are_always_among_those_that_its_figures_allow(ranks:
     assert check.slips(run) == ()
 
 
+@settings(deadline=None)
 @given(st.integers(2, 64), st.integers(2, 64), st.floats(100, 900))
 def test_up_to_64_ranks_no_other_number_is_allowed(ran: int, launched: int, rate: float) -> None:
     run = of(ran, rate, listed=launched)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin.nccltests import jsonread, rccl
@@ -81,6 +81,7 @@ def test_a_value_that_was_cut_off_is_not_read_as_a_shorter_one() -> None:
         assert run is not None and all(not row.halves for row in run.rows)
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1))
 def test_wherever_it_is_cut_its_secrets_stay_out(share: float) -> None:
     text = WHOLE[:int(share * len(WHOLE))]
@@ -108,6 +109,7 @@ VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | 
                           inner, max_size=3), max_leaves=12)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(
     ["args", "config", "results", "out_of_bounds", "average_bus_bandwidth", "errors", "nccl_version", "devices"]), VALUES))
 def test_any_document_is_read_without_an_error(document: dict[str, Any]) -> None:

@@ -189,6 +189,7 @@ SIZES = st.lists(st.tuples(st.integers(3, 36).map(lambda power: 1 << power), st.
                  min_size=1, max_size=5)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(SHAPES), SIZES, st.integers(2, 64))
 def test_whatever_is_printed_is_read_back(shape: Shape, sizes: list[tuple[int, float, int]], ranks: int) -> None:
     run = only(output(shape, [row(shape, size, busbw, ranks, wrong) for size, busbw, wrong in sizes], ranks))
@@ -200,7 +201,7 @@ def test_whatever_is_printed_is_read_back(shape: Shape, sizes: list[tuple[int, f
                 assert half.wrong is not None and math.isclose(half.wrong, wrong, rel_tol=1e-5, abs_tol=1)
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(st.sampled_from(sorted(RECORDED)), st.floats(0, 1))
 def test_a_file_cut_anywhere_never_invents_a_row_and_has_an_end_only_with_its_footer(name: str, share: float) -> None:
     text = recorded(name)
@@ -215,6 +216,7 @@ def test_a_file_cut_anywhere_never_invents_a_row_and_has_an_end_only_with_its_fo
             assert "Avg bus bandwidth" in cut and "Out of bounds values" in cut
 
 
+@settings(deadline=None)
 @given(st.text())
 @example("[" * 100_000)
 @example("{" * 100_000)
@@ -231,6 +233,7 @@ WORDS = st.sampled_from([
 ])
 
 
+@settings(deadline=None)
 @given(st.lists(WORDS, max_size=40).map("".join))
 def test_any_order_of_its_own_words_is_read_or_left(text: str) -> None:
     for run in read(text):
