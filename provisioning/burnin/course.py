@@ -92,7 +92,7 @@ class Course:
                     self.leave(each, f"behind {one.name}: {one.fault}")
 
     def _pairs(self) -> None:
-        isolation = stages.isolated(self.left(), self.wanted)
+        isolation = stages.isolated(self.left(), self.work, self.wanted)
         while (the := isolation.next()) is not None:
             step = stages.pairs(the, self._by_name, self.work)
             # Who is suspected is tried again, so nobody leaves between two rounds but by the isolation's own word.
@@ -100,7 +100,7 @@ class Course:
             isolation.told(self._tests(results))
         accusations = [one for one in isolation.accusations() if not self._explained(one)]
         self.found += accusations
-        self.remarks += isolation.notes
+        self.remarks += [*isolation.notes, *isolation.doubts()]
         self._accuse(accusations)
         self._accuse(accusation for result in self.results for accusation in result.accusations)
 

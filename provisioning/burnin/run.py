@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from zlib import crc32
 
 from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.document import Burnin
@@ -77,6 +78,8 @@ def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[i
     held = [node for node in asked.nodes if node.name in granted.lease.nodes]
     bounds = replace(Limits(fanout=asked.fanout), sweep_s=LOOK_S)
     interrupted = finished = False
+    # Told by the run's own id, so that it can be had again.
+    asked = replace(asked, work=replace(asked.work, seed=crc32(record.run.encode())))
     course = _course(asked, asked.work, places_of(asked))
     first: dict[str, counters.Values] = {}
     began = record.clock()

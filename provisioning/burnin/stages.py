@@ -37,11 +37,15 @@ _PATTERNS, _PRECISIONS = 5, 6
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked for: a length, the site's parameters over it by "kind.name", and by node the environment for its ports."""
+    """What is asked for: a length, the site's parameters over it by "kind.name", and by node the environment for its ports.
+
+    Another `seed` has other nodes meet: so few rounds of pairs try few of all paths, and the next burn-in is to try others.
+    """
 
     length: str = "quick"
     params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
     ports: Mapping[str, Ports] = field(default_factory=lambda: MappingProxyType({}))
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ def planned(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> l
     if Stage.RAIL in wanted:
         steps += rails(places, work)
     if Stage.LEAF_PAIRS in wanted or Stage.CROSS_PAIRS in wanted:
-        isolation = isolated(places, wanted)
+        isolation = isolated(places, work, wanted)
         while (the := isolation.next()) is not None:
             steps.append(pairs(the, by_name, work))
             isolation.told(Tested(each, "", Outcome.PASS) for each in the.pairs)
@@ -138,9 +142,9 @@ def planned(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> l
     return steps
 
 
-def isolated(places: Sequence[Place], wanted: Collection[Stage]) -> Isolation:
+def isolated(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> Isolation:
     """The rounds of pairs among these places."""
-    return Isolation(places, across=ACROSS if Stage.CROSS_PAIRS in wanted else 0)
+    return Isolation(places, across=ACROSS if Stage.CROSS_PAIRS in wanted else 0, seed=work.seed)
 
 
 def asked(steps: Iterable[Step]) -> tuple[tuple[Stage, Kind], ...]:

@@ -128,3 +128,12 @@ def test_the_plan_says_what_each_step_takes_and_draws_and_what_cannot_be() -> No
     bare = list(lines((Place("n1", 2),), Work(), EVERY, Power()))
     assert any("power is not known" in line for line in bare)
     assert {line.split(":")[1].strip() for line in bare if line.startswith("note: no ")} == {"no rail", "no leaf-pairs", "no cross-pairs", "no all"}
+
+
+def test_the_next_burn_in_has_other_nodes_meet() -> None:
+    there = places(16)
+
+    def met(seed: int) -> set[tuple[str, ...]]:
+        return {task.nodes for step in stages.planned(there, Work(seed=seed), {Stage.LEAF_PAIRS}) for task in step.tasks}
+
+    assert met(1) == met(1) and met(1) != met(2)
