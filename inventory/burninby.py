@@ -4,6 +4,7 @@
     burnin: {max_kw: 400, domain_kw: 40}            # and of those in one power domain (a node's `power:`)
     burnin: {head: 10.1.0.1}                        # where nodes reach this machine
     burnin: {params: {allreduce.bytes: 1048576}}    # other sizes and times of the work, by its kind and name
+    burnin: {nccl_tests: /opt/nccl-tests/build}     # where nodes have all_reduce_perf; else their PATH leads to it
 
 A node says under the same key how it takes part: {python: [/opt/torch/bin/python3], ranks: 8, watts: 10200}.
 """
@@ -29,10 +30,10 @@ def read_burnin(document: LocatedMap) -> SiteBurnIn:
         return SiteBurnIn()
     found = document["burnin"]
     if not isinstance(found, LocatedMap):
-        raise InventoryError(f"burnin is {described(found)}, expected a map with max_kw, domain_kw, head, params",
+        raise InventoryError(f"burnin is {described(found)}, expected a map with max_kw, domain_kw, head, params, nccl_tests",
                              document.value_marks["burnin"])
-    check_keys(found, ("max_kw", "domain_kw", "head", "params"), "burnin")
-    return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found), MappingProxyType(_params(found)))
+    check_keys(found, ("max_kw", "domain_kw", "head", "params", "nccl_tests"), "burnin")
+    return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found), MappingProxyType(_params(found)), _folder(found))
 
 
 def _kw(found: LocatedMap, key: str) -> float | None:
@@ -51,6 +52,15 @@ def _head(found: LocatedMap) -> str | None:
     if not isinstance(value, str) or (named := host(value)) is None:
         raise _wrong(found, "head", "a host name or an IP address at which nodes reach this machine")
     return named
+
+
+def _folder(found: LocatedMap) -> str | None:
+    if "nccl_tests" not in found:
+        return None
+    value = found["nccl_tests"]
+    if not isinstance(value, str) or not value.startswith("/") or len(value) > 1024 or not value.isprintable():
+        raise _wrong(found, "nccl_tests", "the folder of all_reduce_perf on the nodes, such as /opt/nccl-tests/build")
+    return value.rstrip("/") or "/"
 
 
 def _params(found: LocatedMap) -> dict[str, Any]:

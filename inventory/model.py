@@ -169,13 +169,15 @@ class CordonBy:
 @dataclass(frozen=True)
 class SiteBurnIn:
     """What holds for every burn-in of the site: how much power it may draw in all and per power domain, and at which address nodes reach
-    the head. `params` replace parameters of the work, by "kind.name" (see `healthcheck.burnin.params`).
+    the head. `params` replace parameters of the work, by "kind.name" (see `healthcheck.burnin.params`); `nccl_tests` is the folder in which
+    nodes have all_reduce_perf, None where their PATH leads to it.
     """
 
     max_kw: float | None = None
     domain_kw: float | None = None
     head: str | None = None
     params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
+    nccl_tests: str | None = None
 
 
 @dataclass(frozen=True)

@@ -114,10 +114,11 @@ def _nodes(line: Line, outcomes: Sequence[NodeOutcome], fold: Fold) -> None:
 
 
 def _stages(line: Line, results: Sequence[TaskResult]) -> None:
-    """How many tasks of each stage and kind were run, and how many were whole."""
+    """How many tasks of each stage and kind were run, by which engine where that is not our own, and how many were whole."""
     of: dict[tuple[str, str], list[TaskResult]] = defaultdict(list)
     for result in results:
-        of[result.task.stage.value, result.task.kind.value].append(result)
+        engine = next((clean(said, 60) for report in result.reports if (said := report.facts.get("engine"))), "")
+        of[result.task.stage.value, f"{result.task.kind.value} ({engine})" if engine else result.task.kind.value].append(result)
     rows = []
     order = [stage.value for stage in Stage]
     for (stage, kind), group in sorted(of.items(), key=lambda item: order.index(item[0][0])):

@@ -50,7 +50,7 @@ class SrunTransport:
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         """See `Transport.run`. After it no job of ours is left. Raises UsageError where Slurm cannot be asked for its partitions."""
         nodes = tuple(nodes)
-        partitions = _partitions(self._ask)
+        partitions = partitions_of(self._ask)
         sweep = _Sweep(program, limits, self._reservation, partitions)
         try:
             yield from fan_out(nodes, limits, sweep.visit, Watch())
@@ -154,7 +154,7 @@ class _Ears(Ears):
         return Failure(Stage.CONNECT, f"Slurm has not started our program after {seconds:.3g} s{f': {said}' if said else ''}")
 
 
-def _partitions(run: Run | None) -> dict[str, str]:
+def partitions_of(run: Run | None) -> dict[str, str]:
     """A partition for each node: the cluster's default one, which is marked *, else the first in which it is."""
     found: dict[str, str] = {}
     for line in output(SINFO, run).decode("utf-8", "backslashreplace").splitlines():

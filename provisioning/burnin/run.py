@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from zlib import crc32
@@ -20,7 +20,9 @@ from inventory.model import Node
 from inventory.transport.base import Limits
 from provisioning.burnin import counters, ports, ramp
 from provisioning.burnin.course import Course
+from provisioning.burnin.engines import TORCH, Engines, left_to_torch
 from provisioning.burnin.look import Seen, look
+from provisioning.burnin.nccltests import NcclTests
 from provisioning.burnin.places import hardware, place, planned
 from provisioning.burnin.ramp import Power
 from provisioning.burnin.record import Record
@@ -35,7 +37,11 @@ Open = Callable[[], AbstractContextManager[Granted]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be done: with which nodes, each with the SKU that it is of (None: nobody says), and how."""
+    """What is to be done: with which nodes, each with the SKU that it is of (None: nobody says), and how.
+
+    `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm` whether programs are started
+    by Slurm.
+    """
 
     nodes: tuple[Node, ...]
     skus: Mapping[str, Sku]
@@ -49,6 +55,9 @@ class Asked:
     port: int = 0
     fanout: int = 64
     ready_s: float = READY_S
+    engine: str = TORCH
+    nccl_tests: str | None = None
+    slurm: bool = False
 
     def sku(self, node: Node) -> Sku | None:
         """Of which SKU a node is."""
@@ -123,13 +132,28 @@ def _leave(record: Record, course: Course, node: str, why: str) -> None:
 
 def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, tells: Telling) -> None:
     by_name = {one.node: one for one in course.places}
-    with Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
-                   limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course)) as conductor:
+
+    def conduct() -> Conductor:
+        return Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
+                         limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course))
+
+    def missing(conductor: Conductor) -> dict[str, str]:
+        """By node why PyTorch does nothing there; who has too few GPUs leaves."""
         crew = conductor.ready(asked.ready_s)
         lacking = {node.name: why for node in held if node.name in crew.here
                    and (why := lacks(asked.sku(node), crew.here[node.name].gpus, by_name[node.name].gpus))}
-        for node, why in sorted({**crew.missing, **lacking}.items()):
+        for node, why in sorted(lacking.items()):
             _leave(record, course, node, why)
+        return {**crew.missing, **lacking}
+
+    with ExitStack() as stack:
+        if asked.engine == TORCH:
+            conductor = stack.enter_context(conduct())
+            for node, why in sorted(missing(conductor).items()):
+                _leave(record, course, node, why)
+            run_ = conductor.run
+        else:
+            run_ = stack.enter_context(_engines(asked, granted, held, course, record, conduct, missing)).run
 
         def do(step: Step) -> Iterator[TaskResult]:
             parts = ramp.waves(step.tasks, by_name, asked.power)
@@ -138,7 +162,7 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
                 course.remarks.append(f"{step.stage.value} {step.name} was left out: {why}")
             for wave in parts.waves:
                 tells.step(replace(step, tasks=wave), ramp.drawn(wave, by_name))
-                for result in conductor.run(wave, ramp.starts(wave, by_name)):
+                for result in run_(wave, ramp.starts(wave, by_name)):
                     tells.done(result)
                     yield result
                     record.result(course)
@@ -146,6 +170,24 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
 
         course.do = do
         course.go()
+
+
+def _engines(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, conduct: Callable[[], Conductor],
+             missing: Callable[[Conductor], dict[str, str]]) -> Engines:
+    """Both engines. Who has no nccl-tests takes no part; who has no PyTorch is measured by nccl-tests alone, and does not pass."""
+    perf = NcclTests(asked.nccl_tests, held, {one.node: one.gpus for one in course.places}, granted, asked.fanout,
+                     lambda node, why: _leave(record, course, node, why), course.remarks.append)
+    for node, why in sorted(perf.look().items()):
+        _leave(record, course, node, why)
+    course.remarks += left_to_torch(course.steps, asked.slurm)
+
+    def without(conductor: Conductor) -> dict[str, str]:
+        found = missing(conductor)
+        for node, why in sorted(found.items()):
+            record.doubts.setdefault(node, f"nothing was measured with PyTorch there: {why}")
+        return found
+
+    return Engines(perf, asked.slurm, conduct, without)
 
 
 def lacks(sku: Sku | None, seen: int, wanted: int) -> str:

@@ -97,6 +97,8 @@ def plan(nodes: str, length: str, stages: str | None, max_kw: float | None, doma
 @_pages
 @click.option("--launcher", type=click.Choice(("ssh", "slurm", "local")), default="ssh", show_default=True,
               help="How the program comes to nodes: over SSH, by srun within the lease's reservation, or all on this machine, for a try.")
+@click.option("--engine", type=click.Choice(("torch", "nccl-tests")), default="torch", show_default=True,
+              help="What runs all-reduces: ranks of PyTorch, which tell whose data is wrong, or all_reduce_perf, where nodes have it.")
 @click.option("--head", metavar="ADDRESS", multiple=True, help="Where nodes reach this machine; may be repeated.  [as sshd there sees it]")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Where it listens for them.  [a free port]")
 @click.option("--lease", type=click.Choice(("reservation", "cordon")), help="How nodes are held.  [reservation in Slurm, else cordon]")
@@ -107,19 +109,24 @@ def plan(nodes: str, length: str, stages: str | None, max_kw: float | None, doma
 @click.option("--quiet", is_flag=True, help="Say nothing of progress.")
 @click.option("--state", metavar="DIR", help="Where documents are kept. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None, sku: str | None,
-        rules: str | None, json_file: str | None, svg: str | None, launcher: str, head: tuple[str, ...], port: int, lease: str | None,
-        hostfile: str | None, golden: str | None, fanout: int, wait: float | None, quiet: bool, state: str | None) -> int:
+        rules: str | None, json_file: str | None, svg: str | None, launcher: str, engine: str, head: tuple[str, ...], port: int,
+        lease: str | None, hostfile: str | None, golden: str | None, fanout: int, wait: float | None, quiet: bool,
+        state: str | None) -> int:
     """Lease NODES, measure them, name who is guilty, and give them back. What it may cost is said first.
 
     Needs PyTorch on the nodes: `burnin: {python: [/opt/torch/bin/python3]}` in the inventory says which Python has it, be it in a
     container (`[docker, exec, -i, torch, python3]`). Nodes with a job, and those that others hold, are refused and do not pass. Whoever is
     accused leaves the later stages. What was measured is kept as it comes: `muster burnin show`.
 
+    With --engine nccl-tests all_reduce_perf runs the all-reduces: within nodes, and with --launcher slurm between them (srun --mpi=pmix).
+    `burnin: {nccl_tests: /opt/nccl-tests/build}` says where it is, else PATH does. Everything else is still PyTorch's.
+
     \b
     muster burnin run 'gpu[001-064]'
     muster burnin run @train --length soak --max-kw 400 --svg pairs.svg
     muster burnin run gpu007 --stages node,rail
     muster burnin run @train --launcher slurm
+    muster burnin run @train --launcher slurm --engine nccl-tests
 
     Exit: 0 every node passes, 1 somebody or something is accused, 2 usage, 3 nothing is accused but not all was measured, 130
     interrupted. Nodes count whatever their lifecycle.
@@ -132,6 +139,7 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     from provisioning.actions.choose import Options
     from provisioning.actions.choose import backend as backend_of
     from provisioning.burnin import run as running
+    from provisioning.burnin.engines import NCCL_TESTS, left_to_torch
     from provisioning.burnin.planpage import presumed
     from provisioning.burnin.record import Record
     from provisioning.burnin.stages import planned
@@ -141,7 +149,8 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     asked, found = _asked(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
     site = found.burnin if found is not None else None
     hosts = head or ((site.head,) if site is not None and site.head is not None else ())
-    asked = replace(asked, hosts=tuple(hosts), port=port, fanout=fanout, ready_s=wait if wait is not None else asked.ready_s)
+    asked = replace(asked, hosts=tuple(hosts), port=port, fanout=fanout, ready_s=wait if wait is not None else asked.ready_s,
+                    engine=engine, nccl_tests=site.nccl_tests if site is not None else None, slurm=launcher == "slurm")
     base = backend_of(found, Options(hostfile, golden))
     if launcher == "slurm" and (base.name != "slurm" or lease == "cordon"):
         raise UsageError("--launcher slurm starts programs within the lease's reservation: it needs Slurm as what keeps jobs away "
@@ -150,11 +159,14 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     places = running.places_of(asked)
     steps = planned(places, replace(asked.work, ports=presumed(places)), asked.stages)
     folder = state_dir(state)
-    options = {"nodes": fold(node.name for node in asked.nodes), "stages": stages, "launcher": launcher, "max_kw": asked.power.max_kw,
-               "domain_kw": asked.power.domain_kw, **{f"params.{name}": value for name, value in asked.work.params.items()}}
+    options = {"nodes": fold(node.name for node in asked.nodes), "stages": stages, "launcher": launcher, "engine": engine,
+               "max_kw": asked.power.max_kw, "domain_kw": asked.power.domain_kw,
+               **{f"params.{name}": value for name, value in asked.work.params.items()}}
     record = Record(folder, length, asked.floors, options)
     click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, about "
                f"{sum(step.seconds for step in steps) / 60:.0f} min if nobody is suspected", err=True)
+    for line in left_to_torch(steps, asked.slurm) if engine == NCCL_TESTS else ():
+        click.echo(f"muster: {line}", err=True)
     # Nodes are held no longer than the longest task could last without us: whoever lives renews.
     longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + 600.0
     transport = _transport(launcher, None)

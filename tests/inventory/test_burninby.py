@@ -25,6 +25,7 @@ def read(top: str = "", defaults: str = "{}", entry: str = "{}") -> Inventory:
     ("burnin: {}", SiteBurnIn()),
     ("burnin: {max_kw: 400}", SiteBurnIn(400.0)),
     ("burnin: {max_kw: 400, domain_kw: 38.5, head: 10.1.0.1}", SiteBurnIn(400.0, 38.5, "10.1.0.1")),
+    ("burnin: {nccl_tests: /opt/nccl-tests/build/}", SiteBurnIn(nccl_tests="/opt/nccl-tests/build")),
     ("burnin: {params: {copy.bytes: 1024, memory.share: 0.5, allreduce.dtype: bf16}}",
      SiteBurnIn(params={"copy.bytes": 1024, "memory.share": 0.5, "allreduce.dtype": "bf16"})),
 ])
@@ -46,6 +47,7 @@ def test_what_a_node_says_refines_what_holds_for_all_key_by_key() -> None:
     ("burnin: {max_kw: 0}", "{}", "burnin.max_kw is the number 0, expected a number of kilowatts above 0, such as 400"),
     ("burnin: {domain_kw: true}", "{}", "burnin.domain_kw is true, expected a number of kilowatts"),
     ("burnin: {head: 'a b'}", "{}", "burnin.head is 'a b', expected a host name or an IP address"),
+    ("burnin: {nccl_tests: build}", "{}", "burnin.nccl_tests is 'build', expected the folder of all_reduce_perf on the nodes"),
     ("burnin: {params: 3}", "{}", "burnin.params is the number 3, expected a map"),
     ("burnin: {params: {bytes: 3}}", "{}", "burnin.params: 'bytes' is no parameter, expected one such as allreduce.bytes"),
     ("burnin: {params: {copy.bytes: [1]}}", "{}", "burnin.params.copy.bytes is a list, expected a number or a word"),
@@ -67,7 +69,7 @@ _VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(all
                        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=6)
 
 
-@given(st.dictionaries(st.sampled_from(["max_kw", "domain_kw", "head", "params", "python", "ranks", "watts"]), _VALUES, max_size=4))
+@given(st.dictionaries(st.sampled_from(["max_kw", "domain_kw", "head", "params", "nccl_tests", "python", "ranks", "watts"]), _VALUES, max_size=4))
 def test_whatever_stands_there_is_read_or_refused_in_one_line(found: dict[str, object]) -> None:
     for top, entry in ((f"burnin: {json.dumps(found)}", "{}"), ("", json.dumps({"burnin": found}))):
         try:

@@ -18,13 +18,13 @@ _CUDA = "Test CUDA failure"
 
 
 def result(task: Task, run: Run | None, code: int | None, began: float, ended: float) -> TaskResult:
-    """What came of the task; `run` is None where nothing could be read, `code` None where muster ended it.
+    """What came of the task; `run` is None where nothing could be read, `code` None where its time was over and muster ended it.
 
     Its figures are there only for a run that counts; a rate that cannot be right is none.
     """
     read = run if run is not None else Run()
     untrue = problems(read, len(task.seats))
-    error = untrue[0] if untrue else f"it ended with exit code {code}" if code else ""
+    error = "it did not end in its time" if code is None else untrue[0] if untrue else f"it ended with exit code {code}" if code else ""
     end = End.CALLED_OFF if code is None else End.SIGNAL if code < 0 else End.RAISED if error and not wrong(read) else End.DONE
     counts = not untrue and code == 0
     seen = wrong(read)
@@ -32,7 +32,7 @@ def result(task: Task, run: Run | None, code: int | None, began: float, ended: f
         seat, end, figures(read, len(task.seats)) if counts else {}, {}, (Wrong(0, seen),) if seen else (), seen, _facts(read),
         -code if code is not None and code < 0 else code, error,
     ) for seat in task.seats)
-    return TaskResult(task, reports, _accusations(task, read), began, ended)
+    return TaskResult(task, reports, _accusations(task, read, code), began, ended)
 
 
 def figures(run: Run, ranks: int) -> Mapping[str, float]:
@@ -65,17 +65,20 @@ def _facts(run: Run) -> dict[str, str]:
     facts = {"engine": f"nccl-tests {run.version}".strip()}
     if run.library is not None:
         facts["nccl"] = str(run.library)
+    names = {device.name for device in run.devices}
+    if len(names) == 1:
+        facts["device"] = names.pop()
     return facts
 
 
-def _accusations(task: Task, run: Run) -> tuple[Accusation, ...]:
+def _accusations(task: Task, run: Run, code: int | None) -> tuple[Accusation, ...]:
     made = []
-    if seen := wrong(run):
-        made.append((WRONG_DATA, f"nccl-tests counted {seen} wrong elements, summed over all ranks"))
     timeouts = [said for said in run.failures if _TIMEOUT in said.text]
     if timeouts:
         made.append((HUNG, f"nccl-tests gave up after its timeout; {len(timeouts)} hosts say so, and none says who was late"))
-    accusations = [_of_all(task, fault, why) for fault, why in made]
+    elif code is None:
+        made.append((HUNG, "nccl-tests did not end in its time, and was ended"))
+    accusations = [*_wrong(task, wrong(run)), *(_of_all(task, fault, why) for fault, why in made)]
     # A host whose CUDA failed says so itself; the others only lose their peer. Its name may stand behind half a row, with no space between.
     for said in run.failures:
         host = said.text.partition(f": {_CUDA}")[0] if _CUDA in said.text else ""
@@ -83,6 +86,15 @@ def _accusations(task: Task, run: Run) -> tuple[Accusation, ...]:
         if named is not None:
             accusations.append(Accusation(Object.NODE, named, RAISED, f"{named}{said.text[len(host):]}", (task.id,)))
     return tuple(dict.fromkeys(accusations))
+
+
+def _wrong(task: Task, seen: int) -> list[Accusation]:
+    """Whose the wrong values are is not said, for they are summed over all ranks: only one that ran alone is accused of them."""
+    if not seen:
+        return []
+    alone = len(task.seats) == 1
+    why = f"nccl-tests counted {seen} wrong elements, summed over all ranks{'' if alone else ', and cannot say whose they are: pairs tell'}"
+    return [Accusation(Object.GPU if alone else Object.UNEXPLAINED, str(task.seats[0]) if alone else task.id, WRONG_DATA, why, (task.id,))]
 
 
 def _of_all(task: Task, fault: str, why: str) -> Accusation:

@@ -133,14 +133,23 @@ def test_nothing_that_could_be_read_is_no_run() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "gpus", "object", "name"), [
-    (("a",), 1, Object.GPU, "a:0"), (("a",), 8, Object.NODE, "a"), (("a", "b"), 4, Object.PAIR, "a - b"), (("a", "b", "c", "d"), 2, Object.UNEXPLAINED, "t1"),
-], ids=["gpu", "node", "pair", "many"])
-def test_wrong_data_is_laid_on_no_less_than_what_it_ran_on(nodes: tuple[str, ...], gpus: int, object: Object, name: str) -> None:
+    (("a",), 1, Object.GPU, "a:0"), (("a",), 8, Object.UNEXPLAINED, "t1"), (("a", "b"), 4, Object.UNEXPLAINED, "t1"),
+], ids=["gpu", "node", "pair"])
+def test_wrong_data_of_several_ranks_is_laid_on_nobody_for_whose_they_are_is_not_said(
+    nodes: tuple[str, ...], gpus: int, object: Object, name: str,
+) -> None:
     came_of = came("2.19-wrong-8.txt", task(*nodes, gpus=gpus), 7)
     (accusation,) = came_of.accusations
     assert (accusation.object, accusation.name, accusation.fault) == (object, name, WRONG_DATA)
     assert {report.wrong_total for report in came_of.reports} == {16777216}
     assert all(not wrong.owners for report in came_of.reports for wrong in report.wrong)
+
+
+@pytest.mark.parametrize(("nodes", "object"), [(("a",), Object.NODE), (("a", "b"), Object.PAIR), (("a", "b", "c"), Object.UNEXPLAINED)])
+def test_one_that_had_to_be_ended_hung_on_no_less_than_what_it_ran_on(nodes: tuple[str, ...], object: Object) -> None:
+    came_of = result(task(*nodes), None, None, 0.0, 1.0)
+    assert [(one.object, one.fault) for one in came_of.accusations] == [(object, HUNG)]
+    assert {report.error for report in came_of.reports} == {"it did not end in its time"}
 
 
 def test_a_timeout_that_every_host_prints_accuses_none_of_them() -> None:

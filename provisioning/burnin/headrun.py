@@ -1,0 +1,110 @@
+"""Runs commands on this machine, several at once, each bounded in time and in what it may print; none outlives whoever asked."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+TERM_S = 15.0       # for a salloc that is told to end, which gives its nodes back first
+_CHUNK = 1 << 16
+_TELLS = 2          # with TERM, then with KILL; whatever holds its output open after that is no longer listened to
+
+
+@dataclass(frozen=True)
+class Started:
+    """A command under a name, with its whole environment, and how many seconds it may take."""
+
+    name: str
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of it: its exit code (negative for a signal; None where its time or its room was over), and what it printed."""
+
+    name: str
+    code: int | None
+    output: bytes
+    seconds: float
+
+
+class _Child:
+    def __init__(self, asked: Started) -> None:
+        self.asked = asked
+        self.began = time.monotonic()
+        self.due = self.began + asked.seconds
+        self.output = bytearray()
+        self.over = False   # its output has ended
+        self.told = 0       # how often it was told to end, the last time by SIGKILL
+        # Both outputs in one, as on a terminal: whatever fails says so in its place.
+        self.process = subprocess.Popen(asked.argv, env=dict(asked.environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+
+    def end(self) -> None:
+        """Its time is over: it is told so once, and killed when that does not help."""
+        self._signal(signal.SIGKILL if self.told else signal.SIGTERM)
+        self.told, self.due = self.told + 1, time.monotonic() + TERM_S
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+    def ran(self) -> Ran:
+        """After its output has ended, or nobody reads it any more."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(TERM_S)
+        if self.process.poll() is None:
+            self.told += 1
+            self._signal(signal.SIGKILL)
+            self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return Ran(self.asked.name, None if self.told else self.process.returncode, bytes(self.output), time.monotonic() - self.began)
+
+
+def at_once(commands: Sequence[Started], most_bytes: int) -> Iterator[Ran]:
+    """Starts all of them, and yields what came of each as soon as it has ended. Ending the iteration early ends them."""
+    with selectors.DefaultSelector() as selector:
+        left: list[_Child] = []
+        try:
+            for asked in commands:
+                try:
+                    child = _Child(asked)
+                except OSError as error:
+                    yield Ran(asked.name, 127, f"{asked.argv[0]}: {error.strerror}".encode(), 0.0)
+                    continue
+                left.append(child)
+                selector.register(child.process.stdout or -1, selectors.EVENT_READ, child)
+            while left:
+                for key, _ in selector.select(max(0.0, min(child.due for child in left) - time.monotonic())):
+                    child = key.data
+                    data = os.read(key.fd, _CHUNK)
+                    child.output += data[:max(0, most_bytes - len(child.output))]
+                    if len(child.output) >= most_bytes and not child.told:
+                        child.end()
+                    if not data:
+                        child.due, child.over = 0.0, True
+                for child in [child for child in left if time.monotonic() >= child.due]:
+                    if not child.over and child.told < _TELLS:
+                        child.end()
+                        continue
+                    selector.unregister(child.process.stdout or -1)
+                    left.remove(child)
+                    yield child.ran()
+        finally:
+            _end_all(left)
+
+
+def _end_all(children: Sequence[_Child]) -> None:
+    for child in children:
+        child.end()
+    for child in children:
+        child.ran()
