@@ -1,13 +1,14 @@
 """nccl-tests as the engine of all-reduces, by a stand-in for all_reduce_perf that prints a recorded run: there is no GPU here.
 
-All else is real: what is sent to a node and what comes back, Slurm with its reservations, srun --mpi=pmix, and PyTorch's ranks.
+All else is real: what is sent to a node and what comes back, Slurm with its reservations, and PyTorch's ranks. Slurm here has no PMIx
+library, which the stand-in does not need: where it shall start, a wrapper before srun says --mpi=none.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -180,8 +181,8 @@ def test_commands_here_are_bounded_in_time_and_room_and_what_ignores_the_end_is_
     assert found["well"].output == b"xxxxxxxxxx\n" and len(found["flood"].output) == 5000 and b"No such file" in found["none"].output
 
 
-def _site(tmp_path: Path, fault: str = "", python: str | None = None, **more: Any) -> Site:
-    site = Site(tmp_path, python or torches.python(), ranks=2, **more)
+def _site(tmp_path: Path, fault: str = "", python: str | None = None, ranks: int = 2, **more: Any) -> Site:
+    site = Site(tmp_path, python or torches.python(), ranks=ranks, **more)
     text = json.loads((tmp_path / "muster.yaml").read_text())
     text["burnin"]["nccl_tests"] = str(allreduceperf.install(tmp_path / "build", fault))
     if python is not None:
@@ -223,15 +224,50 @@ def test_a_node_without_it_is_unknown_and_nothing_else_takes_its_place(tmp_path:
     assert site.document()["tasks"] == [] and site.cordoned() == []
 
 
-def test_through_a_real_slurm_srun_starts_one_rank_a_gpu_within_the_lease_s_reservation(tmp_path: Path) -> None:
+def _without_pmix(folder: Path, environment: Mapping[str, str], instead: str = "none") -> dict[str, str]:
+    folder.mkdir()
+    srun = folder / "srun"
+    srun.write_text(f"#!{sys.executable} -IS\nimport os, sys\nwords = [w if w != '--mpi=pmix' else '--mpi={instead}' for w in sys.argv[1:]]\n"
+                    f"os.execv({shutil.which('srun')!r}, ['srun', *words])\n")
+    srun.chmod(0o755)
+    return {**environment, "PATH": f"{folder}:{environment['PATH']}"}
+
+
+def test_through_a_real_slurm_ranks_of_both_nodes_are_one_run_within_the_lease_s_reservation(tmp_path: Path) -> None:
     require(can_run(), WHY_NOT)
     (tmp_path / "slurm").mkdir()
-    site = _site(tmp_path, nodes=2, cordon="slurm", small={"allreduce.bytes": 64 * MIB})
+    site = _site(tmp_path, nodes=2, ranks=1, cordon="slurm", small={"allreduce.bytes": 64 * MIB})
     with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
-        done = site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs,all", launcher="slurm", **bed.environment)
+        done = site.run("--engine", "nccl-tests", "--stages", "node,leaf-pairs,all", launcher="slurm",
+                        **_without_pmix(tmp_path / "bin", bed.environment))
         assert done.returncode == 0, (done.stdout, done.stderr)
         assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
     found = site.document()
-    of = Counter(engine for _, kind, engine in _engines(found) if kind == "allreduce")
-    assert of == {"nccl-tests 2.19.6": 3}
+    assert {(stage, engine) for stage, kind, engine in _engines(found) if kind == "allreduce"} == {
+        (stage, "nccl-tests 2.19.6") for stage in ("node", "leaf-pairs", "all")}
     assert [one["reports"]["figures"]["busbw_gb_s"] for one in found["tasks"] if one["stage"] in ("leaf-pairs", "all")] == [478] * 2
+    of_two = [one["environment"] for one in allreduceperf.started(tmp_path / "build") if one["environment"].get("SLURM_NTASKS") == "2"]
+    assert len(of_two) == 4 and all(one["SLURM_JOB_RESERVATION"].startswith("muster-") for one in of_two)
+
+
+def test_wrong_counts_between_two_nodes_accuse_neither_of_them(tmp_path: Path) -> None:
+    require(can_run(), WHY_NOT)
+    (tmp_path / "slurm").mkdir()
+    site = _site(tmp_path, "wrong", nodes=2, ranks=1, cordon="slurm")
+    with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
+        done = site.run("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm", **_without_pmix(tmp_path / "bin", bed.environment))
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    found = site.document()
+    assert {(one["object"], one["fault"]) for one in found["accusations"]} == {("unexplained", "wrong data")}
+    assert {one["outcome"] for one in found["nodes"]} == {"unknown"}
+
+
+def test_where_srun_does_not_start_it_nothing_was_measured_and_it_is_said(tmp_path: Path) -> None:
+    require(can_run(), WHY_NOT)
+    (tmp_path / "slurm").mkdir()
+    site = _site(tmp_path, nodes=2, ranks=1, cordon="slurm")
+    with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
+        done = site.run("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm",
+                        **_without_pmix(tmp_path / "bin", bed.environment, "pmix_v0"))
+    assert done.returncode == 3 and site.document()["accusations"] == [], (done.stdout, done.stderr)
+    assert "leaf-pairs-1-0 was not measured: Slurm did not start all_reduce_perf: srun: error: Invalid MPI type 'pmix_v0'" in done.stdout
