@@ -23,6 +23,14 @@ def left_to_torch(steps: Iterable[Step], slurm: bool) -> list[str]:
     return [f"all-reduce of {', '.join(stage.value for stage in stages)} is left to PyTorch: {why}" for why, stages in reasons.items()]
 
 
+def unjudged(slurm: bool) -> list[str]:
+    """What a page has to say of all-reduces that nccl-tests ran, a line each."""
+    lines = ["of all-reduces by nccl-tests, who is late and how far single iterations lie apart is not judged"]
+    if slurm:
+        lines.append("srun numbers ranks by the names of their nodes: the orders of nodes among all of them were one and the same")
+    return lines
+
+
 class Engines:
     """`run` gives each task to its engine. `conduct` starts PyTorch's side on all nodes, when first a task needs it and once more after
     nccl-tests has run; `missing` waits for it, and tells on which nodes it is not: what they had to do with it is not run.

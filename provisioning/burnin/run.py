@@ -20,7 +20,7 @@ from inventory.model import Node
 from inventory.transport.base import Limits
 from provisioning.burnin import counters, ports, ramp
 from provisioning.burnin.course import Course
-from provisioning.burnin.engines import TORCH, Engines, left_to_torch
+from provisioning.burnin.engines import TORCH, Engines, left_to_torch, unjudged
 from provisioning.burnin.look import Seen, look
 from provisioning.burnin.nccltests import NcclTests
 from provisioning.burnin.places import hardware, place, planned
@@ -179,7 +179,7 @@ def _engines(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
                      lambda node, why: _leave(record, course, node, why), course.remarks.append)
     for node, why in sorted(perf.look().items()):
         _leave(record, course, node, why)
-    course.remarks += left_to_torch(course.steps, asked.slurm)
+    course.remarks += (*left_to_torch(course.steps, asked.slurm), *unjudged(asked.slurm))
 
     def without(conductor: Conductor) -> dict[str, str]:
         found = missing(conductor)

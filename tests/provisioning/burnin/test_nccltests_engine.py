@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +35,7 @@ from tests.testbed import allreduceperf, torches
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, can_run
 from tests.testbed.slurm import slurm as cluster
+from tests.testbed.sshd import wait_until
 
 MIB = 1 << 20
 
@@ -260,6 +263,27 @@ def test_wrong_counts_between_two_nodes_accuse_neither_of_them(tmp_path: Path) -
     found = site.document()
     assert {(one["object"], one["fault"]) for one in found["accusations"]} == {("unexplained", "wrong data")}
     assert {one["outcome"] for one in found["nodes"]} == {"unknown"}
+
+
+def test_told_to_end_while_srun_is_at_work_it_leaves_no_job_and_no_process(tmp_path: Path) -> None:
+    require(can_run(), WHY_NOT)
+    (tmp_path / "slurm").mkdir()
+    site = _site(tmp_path, "hang", nodes=2, ranks=1, cordon="slurm")
+    with cluster(tmp_path / "slurm", site.names, gres="gpu:h100:8") as bed:
+        environment = site.environment(**_without_pmix(tmp_path / "bin", bed.environment))
+        head = subprocess.Popen(site.words("--engine", "nccl-tests", "--stages", "leaf-pairs", launcher="slurm"), cwd=tmp_path,
+                                env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: len(_starts(tmp_path / "build")) == 2, 30, "the test on both nodes")
+        head.send_signal(signal.SIGTERM)
+        out, err = head.communicate(timeout=60)
+        assert head.returncode == 130 and "the burn-in was not finished" in out, (out, err)
+        wait_until(lambda: set(bed.states().values()) == {"idle"}, what="idle nodes")
+        assert "ReservationName" not in bed.ask("scontrol", "show", "reservation")
+        assert not [pid for pid in _starts(tmp_path / "build") if Path(f"/proc/{pid}").exists()]
+
+
+def _starts(folder: Path) -> list[str]:
+    return [path.stem.partition("-")[2] for path in folder.glob("start-*.json")]
 
 
 def test_where_srun_does_not_start_it_nothing_was_measured_and_it_is_said(tmp_path: Path) -> None:
