@@ -107,7 +107,7 @@ class NcclTests:
         seconds = [task.seconds + OWN_END_S for task in max(of.values(), key=len, default=[])]
         asked = {node: tuple(self._command(node, task) for task in own) for node, own in of.items()}
         for node, found in self._sent(asked, seconds, Effect.DISRUPTIVE):
-            for task, one in zip(of[node], found * len(of[node]) if isinstance(found[0], Failure) else found, strict=False):
+            for task, one in zip(of[node], found, strict=True):
                 if isinstance(one, Failure):
                     yield from self._failed(task, node, one)
                     continue
