@@ -36,8 +36,11 @@ def jobs(base: Backend, nodes: Collection[str], run: Run | None = None, ours: st
     reservation of that name is our own."""
     if isinstance(base, Runs):
         return Jobs(dict(base.running(nodes)), frozenset())
-    held = base.held(nodes)
     own: set[str] = set()
+    if ours and base.name == "slurm":
+        # Before and after: a job of ours may end, or begin, while the state of nodes is asked for.
+        by_node(run, ours, own)
+    held = base.held(nodes)
     running = by_node(run, ours, own) if base.name == "slurm" else {}
     # A node that our own job has is as busy by its state as with another's; then only the list of jobs can tell.
     busy = {node: f"job {running[node]} is on it" if node in running else "a job is on it"

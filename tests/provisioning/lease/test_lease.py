@@ -31,7 +31,7 @@ from inventory.errors import StoreError
 from inventory.model import Node
 from inventory.nodeset import expand
 from inventory.transport.base import Limits, Program, Reply, Stage
-from provisioning.actions.base import ActionError
+from provisioning.actions.base import ActionError, Held, Holder
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.slurm import Slurm
 from provisioning.cordon import cordon
@@ -39,7 +39,7 @@ from provisioning.lease import holder, take
 from provisioning.lease.check import lessor, settle_all
 from provisioning.lease.holder import Life
 from provisioning.lease.idle import _NO_GPU, proof
-from provisioning.lease.jobs import by_node
+from provisioning.lease.jobs import by_node, jobs
 from provisioning.lease.reservation import parse
 from provisioning.lease.take import Taken, give_back
 from provisioning.lease.watch import Watch
@@ -422,6 +422,21 @@ def test_whatever_stands_for_a_reservation_it_is_read_or_refused(line: str) -> N
 ])
 def test_what_squeue_prints_is_read_and_a_state_that_nobody_knows_holds_its_nodes(printed: str, found: dict[str, str]) -> None:
     assert by_node(lambda argv: Answer(0, printed.encode(), b"")) == found
+
+
+@pytest.mark.parametrize(("before", "after", "busy"), [
+    ("7|RUNNING|n1|muster-7-ab|muster-7-ab", "7|CANCELLED|n1|muster-7-ab|muster-7-ab", {}),
+    ("", "7|RUNNING|n1|muster-7-ab|muster-7-ab", {}),
+    ("7|RUNNING|n1|muster-7-ab|muster-7-ab", "8|RUNNING|n1||train", {"n1": "job 8 (RUNNING) is on it"}),
+    ("7|CANCELLED|n1|muster-7-ab|muster-7-ab", "", {"n1": "a job is on it"}),
+])
+def test_a_job_of_ours_that_ends_or_begins_while_slurm_is_asked_is_no_other_s(before: str, after: str, busy: dict[str, str]) -> None:
+    class Busy(Slurm):
+        def held(self, nodes: Any) -> Any:
+            return {node: Held(Holder.OTHERS, busy=True) for node in nodes}
+
+    answers = iter([before, after])
+    assert jobs(Busy(), ["n1"], lambda argv: Answer(0, next(answers).encode(), b""), "muster-7-ab").busy == busy
 
 
 @pytest.mark.parametrize(("line", "ours"), [
