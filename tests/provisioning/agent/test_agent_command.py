@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,9 @@ def server(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped
         with sshd(tmp_path_factory.mktemp("sshd")) as found:
             yield found
         return
-    with throwaway_user() as name:
-        folder = tmp_path_factory.mktemp("sshd")
-        for part in (folder, folder.parent, folder.parent.parent):
-            part.chmod(0o755)
-        with sshd(folder, user=name) as found:
-            yield found
+    # Not under pytest's folder, which only root may enter.
+    with throwaway_user() as name, tempfile.TemporaryDirectory() as folder, sshd(Path(folder), user=name) as found:
+        yield found
 
 
 @pytest.fixture
