@@ -25,7 +25,7 @@ def found() -> str | None:
 def python() -> str:
     """Its path. Without one the test is skipped, or fails in CI."""
     path = found()
-    require(path, "needs PyTorch: pip install torch --index-url https://download.pytorch.org/whl/cpu, "
+    require(path, "needs PyTorch: pip install torch, "
                   "or name a Python that has it in MUSTER_TEST_TORCH")
     assert path is not None
     return path
