@@ -110,7 +110,9 @@ def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kin
             return StageDone(stage, False, f"{kind.value} was not run")
         if not whole:
             return StageDone(stage, False, f"{kind.value} was not finished in {', '.join(part.task.id for part in tasks[:3])}")
-        measured = {report.seat.gpu for part in whole for report in part.reports if _measured(report.figures, kind)}
+        # Of a collective outside its node each of its GPUs is a part: one that tells nothing has not shown that it took part.
+        told = whole if stage in _EACH_GPU else [part for part in whole if all(_measured(one.figures, kind) for one in part.reports)]
+        measured = {report.seat.gpu for part in told for report in part.reports if _measured(report.figures, kind)}
         if not measured:
             return StageDone(stage, False, f"{kind.value} told no figure")
         if stage in _EACH_GPU and len(measured & set(range(place.gpus))) < place.gpus:

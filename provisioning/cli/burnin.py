@@ -68,7 +68,7 @@ def burnin() -> None:
     muster burnin plan @train                    what would be run, for how long, at how many kW; touches nothing
     muster burnin run @train --length standard
     muster burnin show                           the newest one again
-    muster burnin learn -o floors.yaml; muster burnin approve floors.yaml --by 'J. Doe'
+    muster burnin learn -o floors.yaml; muster burnin approve floors.yaml --by "$USER"
     """
 
 
@@ -232,7 +232,7 @@ def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | No
     \b
     muster burnin learn -o floors.yaml
     less floors.yaml
-    muster burnin approve floors.yaml --by 'J. Doe'
+    muster burnin approve floors.yaml --by "$USER"
     """
     from healthcheck.burnin.document import kept
     from healthcheck.burnin.documentread import load
@@ -263,8 +263,8 @@ def approve(file: str, by: str, into: str | None) -> None:
     """Have proposed floors hold from now on, over those that the folder has.
 
     \b
-    muster burnin approve floors.yaml --by 'J. Doe'
-    muster burnin approve floors.yaml --by 'J. Doe' --into site-rules
+    muster burnin approve floors.yaml --by "$USER"
+    muster burnin approve floors.yaml --by "$USER" --into site-rules
     """
     from healthcheck.burnin.document import iso
     from healthcheck.burnin.floors import approve as approved

@@ -40,9 +40,9 @@ def test_below_four_gib_or_where_nothing_is_published_there_is_no_floor() -> Non
 
 
 def test_what_was_learned_and_approved_outranks_what_is_published() -> None:
-    floors = Floors(RULES, (replace(OURS, by="J. Doe", at="2026-11-22"),))
+    floors = Floors(RULES, (replace(OURS, by="the operator", at="2026-11-22"),))
     floor = floors.of(SETTING)
-    assert floor is not None and (floor.least, floor.origin) == (456.9, "learned") and "J. Doe" in floor.why
+    assert floor is not None and (floor.least, floor.origin) == (456.9, "learned") and "the operator" in floor.why
     # Under any other setting it says nothing.
     assert (floors.of(replace(SETTING, algo="ring")) or floor).origin == "published"
     assert (floors.of(replace(SETTING, watts=500)) or floor).origin == "published"
@@ -88,13 +88,13 @@ def test_approving_wants_a_name_and_something_to_approve(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="--by"):
         approve(proposed(tmp_path), tmp_path / "site", " \n ", "now")
     with pytest.raises(UsageError, match="holds no floor"):
-        approve(proposed(tmp_path, replace(PROPOSAL, floors=())), tmp_path / "site", "J. Doe", "now")
+        approve(proposed(tmp_path, replace(PROPOSAL, floors=())), tmp_path / "site", "the operator", "now")
     assert not (tmp_path / "site").exists()
 
 
 def test_the_digest_changes_with_what_is_judged_by(tmp_path: Path) -> None:
     before = load_floors([packaged()]).digest
-    approve(proposed(tmp_path), tmp_path / "site", "J. Doe", "now")
+    approve(proposed(tmp_path), tmp_path / "site", "the operator", "now")
     assert load_floors([packaged(), tmp_path / "site"]).digest != before and len(before) == 64
 
 

@@ -92,6 +92,11 @@ def test_a_rank_that_is_done_without_a_figure_has_measured_nothing() -> None:
     assert outcome(of, "gpu003") is Outcome.UNKNOWN and "known was measured on 7 of 8 GPUs" in why(of, "gpu003")
 
 
+def test_a_rank_that_verified_nothing_among_all_nodes_keeps_its_node_from_passing() -> None:
+    of = judged(changed(sound(EIGHT), "all-1", "gpu003:2", figures={"verified": 0}))
+    assert counted(of) == {Outcome.PASS: 7, Outcome.UNKNOWN: 1} and "all: allreduce told no figure" in why(of, "gpu003")
+
+
 def test_memory_that_was_not_gone_over_is_not_measured() -> None:
     of = judged(changed(sound(EIGHT), "node-memory-gpu003", "gpu003:2", figures={"memory_share": 0.5}))
     assert outcome(of, "gpu003") is Outcome.UNKNOWN and "50% of the memory of gpu003:2 was tested" in why(of, "gpu003")
@@ -131,9 +136,9 @@ def test_where_most_are_slow_the_floor_tells() -> None:
 
 
 def test_a_learned_floor_is_what_counts() -> None:
-    ours = Learned(Setting(BUSBW, "node", H100, 8, 1, 0, 0, 8 * GIB, "auto"), (1, 1), 480, 1, 64, 471.5, by="J. Doe")
+    ours = Learned(Setting(BUSBW, "node", H100, 8, 1, 0, 0, 8 * GIB, "auto"), (1, 1), 480, 1, 64, 471.5, by="the operator")
     of = judged(sound(EIGHT), floors=Floors(RULES, (ours,)))
-    assert of.accusations and all("learned" in one.why and "J. Doe" in one.why for one in of.accusations)
+    assert of.accusations and all("learned" in one.why and "the operator" in one.why for one in of.accusations)
 
 
 def test_without_a_floor_it_is_said_that_equals_alone_judged() -> None:

@@ -79,7 +79,7 @@ def test_from_a_stored_burn_in_to_a_floor_that_judges_the_next(tmp_path: Path) -
     proposed = tmp_path / "proposed.yaml"
     write_floors(proposed, learning.proposal)
     assert read(proposed) == learning.proposal
-    approve(proposed, tmp_path / "site", "J. Doe", "2026-11-22T04:00:00Z")
+    approve(proposed, tmp_path / "site", "the operator", "2026-11-22T04:00:00Z")
     floors = load_floors([packaged(), tmp_path / "site"])
     assert judge(burnt(EIGHT, sound(EIGHT)), floors).verdict is Outcome.PASS
     # 95% of what this site is used to passes what is published, and not what was learned.
@@ -92,5 +92,5 @@ def test_from_a_stored_burn_in_to_a_floor_that_judges_the_next(tmp_path: Path) -
 
 def test_no_learned_floor_accuses_those_that_it_was_learned_from() -> None:
     learning = learn([burnin()], RULES, 0)
-    approved = Floors(RULES, tuple(replace(one, by="J. Doe") for one in learning.proposal.floors))
+    approved = Floors(RULES, tuple(replace(one, by="the operator") for one in learning.proposal.floors))
     assert judge(burnt(EIGHT, sound(EIGHT)), approved).verdict is Outcome.PASS

@@ -50,7 +50,7 @@ def test_what_was_learned_holds_once_somebody_has_approved_it(tmp_path: Path) ->
     write(tmp_path / "state", made.burnin(there, made.sound(there)))
     learned = muster("burnin", "learn", "-o", "floors.yaml", home=tmp_path)
     assert learned.returncode == 0 and "when you have read them: muster burnin approve floors.yaml --by NAME" in learned.stderr, learned
-    done = muster("burnin", "approve", "floors.yaml", "--by", "J. Doe", "--into", "site", home=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "site/burnin-floors.yaml: approved by J. Doe\n"), done
+    done = muster("burnin", "approve", "floors.yaml", "--by", "the operator", "--into", "site", home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "site/burnin-floors.yaml: approved by the operator\n"), done
     floors = load_floors([packaged(), tmp_path / "site"])
-    assert floors.learned and {one.by for one in floors.learned} == {"J. Doe"}
+    assert floors.learned and {one.by for one in floors.learned} == {"the operator"}
