@@ -78,6 +78,7 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     named += (one for one in _unexplained(burnt.results) if one.name not in blamed)
     accusations = merged(named, places)
     _uncovered(burnt.results, rules.coverage, doubts)
+    _on_cpus(burnt, doubts)
     return Judgement(
         outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts, odd.doubtful),
         accusations, held, (*_remarks(held), *unjudged, *odd.remarks, *errors.remarks))
@@ -190,9 +191,19 @@ def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None],
     for result in results:
         for report in result.reports if result.task.kind is Kind.MEMORY else ():
             share, wanted = report.figures.get("memory_share"), least.get(backend_of(report))
-            if wanted is not None and report.end is End.DONE and (share is None or share < wanted):
+            if wanted is not None and report.end is End.DONE and (share is None or not share >= wanted):
                 how = "an unknown part" if share is None else f"{share:.0%}"
                 doubts.setdefault(report.seat.node, []).append(f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
+
+
+def _on_cpus(burnt: Burnt, doubts: dict[str, list[str]]) -> None:
+    """Adds whose ranks worked on CPUs though the node has GPUs, by its SKU: those were not measured."""
+    skus = {name for name, hardware in burnt.hardware.items() if hardware.gpu}
+    with_gpus = {place.node for place in burnt.places if place.sku in skus}
+    seats = {report.seat.node: str(report.seat) for result in burnt.results for report in result.reports
+             if report.end is End.DONE and report.seat.node in with_gpus and backend_of(report) == GLOO}
+    for node, seat in seats.items():
+        doubts.setdefault(node, []).append(f"the rank of {seat} worked on a CPU, and not on its GPU")
 
 
 def _remarks(held: Iterable[Held]) -> Iterator[str]:

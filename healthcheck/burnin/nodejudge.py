@@ -127,7 +127,9 @@ def _stands_in(task: Task, stage: Stage, leaves: Mapping[str, str | None]) -> bo
 
 def _measured(figures: Mapping[str, float], kind: Kind) -> bool:
     """Whether a report shows that the work was done at all."""
-    return any(name.startswith("tflops_") for name in figures) if kind is Kind.RATE else figures.get("verified", 0) > 0
+    if kind is Kind.RATE:
+        return any(name.startswith("tflops_") and value > 0 for name, value in figures.items())
+    return figures.get("verified", 0) > 0
 
 
 def _figures(own: Iterable[_Part]) -> dict[str, float]:

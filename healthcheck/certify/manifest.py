@@ -60,6 +60,10 @@ def checked_manifest(data: bytes, signature: bytes, keys: Keys, where: str) -> M
     return found
 
 
+# Clocks of one site are not further apart.
+_AHEAD_S = 300
+
+
 def issue(
     state: Path, passed: Iterable[Passed], hardware: Mapping[str, Hardware], now: float,
 ) -> dict[str, Certificate]:
@@ -74,6 +78,10 @@ def issue(
         for one in passed:
             if one.stage not in STAGES:
                 raise CertificateError(f"{one.node}: {ascii(one.stage)[:40]} is no stage; there are {', '.join(STAGES)}")
+            if one.at > now + _AHEAD_S:
+                raise CertificateError(f"{one.node}: this result is of the future; whose clock was wrong?")
+            if one.at <= max((each.at for each in held.revoked if each.node == one.node), default=-1):
+                raise CertificateError(f"{one.node}: its certificate was revoked after this result; only a new burn-in brings it back")
             new = Certificate(one.stage, one.at, one.what, one.figures, one.versions, hardware[one.node], one.boot, one.result)
             old = held.nodes.get(one.node)
             if old is not None and held.revocation(one.node) is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from healthcheck.burnin.document import Burnin, document
 from healthcheck.burnin.documentread import load
 from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.model import Kind, Stage
 from healthcheck.certify.certificate import Hardware, Passed
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
@@ -23,16 +24,33 @@ def passed_in(burnin: Burnin, only: Collection[str] | None = None) -> tuple[list
         for node in result.task.nodes:
             kinds.setdefault(f"{result.task.stage.value} {node}", set()).add(result.task.kind.value)
     passed, others = [], {}
+    less = _less(burnin)
     for one in burnin.judgement.outcomes:
         if only is not None and one.node not in only:
             continue
         if one.outcome is not Outcome.PASS or not all(stage.done for stage in one.stages):
             others[one.node] = f"{one.outcome.value}: {one.why[0] if one.why else 'not all of its stages were done'}"
             continue
+        if less:
+            others[one.node] = less
+            continue
         what = tuple({"stage": stage.stage.value, "kinds": sorted(kinds.get(f"{stage.stage.value} {one.node}", ())), "outcome": "pass"}
                      for stage in one.stages)
         passed.append(Passed(one.node, burnin.length, int(burnin.ended), what, dict(one.figures), result=told))
     return passed, others
+
+
+def _less(burnin: Burnin) -> str:
+    """What a burn-in of this length has and this one was not asked for (`--stages`), or ""."""
+    asked = set(burnin.burnt.asked)
+    if lacking := [kind.value for kind in Kind if (Stage.NODE, kind) not in asked]:
+        return f"it was not asked for all that a node does alone: {', '.join(lacking)}"
+    stages = {stage for stage, _ in asked}
+    if len(burnin.burnt.places) > 1 and not stages & {Stage.LEAF_PAIRS, Stage.CROSS_PAIRS, Stage.ALL, Stage.SOAK}:
+        return "it was not asked for anything between nodes"
+    if burnin.length == "soak" and Stage.SOAK not in stages:
+        return "it was not asked for the soak itself"
+    return ""
 
 
 def load_passed(path: Path, only: Collection[str] | None = None) -> tuple[list[Passed], dict[str, str]]:

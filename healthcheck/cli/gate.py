@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.gate import locate
-from healthcheck.gate.decide import Answer, Gate, Why, answer
+from healthcheck.gate.decide import Answer, Gate, Why, answer, worst
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
@@ -118,9 +118,12 @@ def gate(
         from healthcheck.gate.quick import Quick
 
         look = Quick(slurm_prolog, inventory, rules, sku)
-        if said.gate is Gate.OPEN:
-            shown = look(names)
-            said = Answer(shown.gate, shown.whys, (*said.notices, *shown.notices))
+        # Where spares step in for the closed, all that stay are looked at no less.
+        rest = [name for name in names if name not in said.closed()]
+        if said.gate is Gate.OPEN or (write_hostfile is not None and rest and all(why.node for why in said.whys)):
+            shown = look(rest)
+            whys = (*said.whys, *shown.whys)
+            said = Answer(worst(whys) if said.whys else shown.gate, whys, (*said.notices, *shown.notices))
     if write_hostfile is not None and held is not None and all(why.node for why in said.whys):
         from healthcheck.gate.filling import filling
 

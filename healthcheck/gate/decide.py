@@ -139,7 +139,9 @@ def _node(snapshot: Snapshot, name: str, policy: GatePolicy, now: float) -> _Of:
         else:
             whys.append(Why(name, closes, why, do))
     lacks = ""
-    if node.state != "unknown" and (node.looked is None or snapshot.made - node.looked > policy.fresh):
+    # What muster itself cannot say has a grace of its own.
+    ours = node.state == "unknown" and node.origin == "muster"
+    if not ours and (node.looked is None or snapshot.made - node.looked > policy.fresh):
         lacks = "never looked at" if node.looked is None else f"last looked at {span(snapshot.made - node.looked)} before the snapshot"
     return _Of(node, tuple(whys), tuple(notes), lacks)
 

@@ -47,9 +47,9 @@ else
     set -- python3 -I -S /opt/muster/current/muster.pyz
 fi
 if [ "$SLURM_SCRIPT_CONTEXT" = prolog_slurmctld ]; then
-    said=$(timeout 20 "$@" gate --nodelist "$SLURM_JOB_NODELIST" 2>&1)
+    said=$(timeout -k 5 20 "$@" gate --nodelist "$SLURM_JOB_NODELIST" 2>&1)
 else
-    said=$(timeout 20 "$@" gate --slurm-prolog 2>&1)
+    said=$(timeout -k 5 20 "$@" gate --slurm-prolog 2>&1)
 fi
 code=$?
 [ "$code" -eq 0 ] && exit 0

@@ -58,7 +58,10 @@ class Snapshot:
         """The nodes of each group. Every entry is looked into; one that cannot be understood is in none."""
         found: dict[str, list[str]] = {}
         for name in self.names():
-            entry = self.entry(name)
+            try:
+                entry = self.entry(name)
+            except SnapshotError:
+                continue
             groups = entry.get("groups") if isinstance(entry, dict) else None
             for group in groups if isinstance(groups, list) else ():
                 if isinstance(group, str):

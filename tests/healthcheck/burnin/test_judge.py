@@ -97,6 +97,16 @@ def test_a_rank_that_verified_nothing_among_all_nodes_keeps_its_node_from_passin
     assert counted(of) == {Outcome.PASS: 7, Outcome.UNKNOWN: 1} and "all: allreduce told no figure" in why(of, "gpu003")
 
 
+def test_a_rate_of_nothing_is_not_measured() -> None:
+    of = judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:2", figures={"tflops_bf16": 0.0, "tflops_fp8": 0.0}))
+    assert outcome(of, "gpu003") is Outcome.UNKNOWN and "rate was measured on 7 of 8 GPUs" in why(of, "gpu003")
+
+
+def test_a_gpu_whose_rank_worked_on_the_cpu_is_not_measured() -> None:
+    of = judged(changed(sound(EIGHT), "node-known-gpu003", "gpu003:2", facts={"backend": "gloo"}))
+    assert outcome(of, "gpu003") is Outcome.UNKNOWN and "gpu003:2 worked on a CPU" in why(of, "gpu003")
+
+
 def test_memory_that_was_not_gone_over_is_not_measured() -> None:
     of = judged(changed(sound(EIGHT), "node-memory-gpu003", "gpu003:2", figures={"memory_share": 0.5}))
     assert outcome(of, "gpu003") is Outcome.UNKNOWN and "50% of the memory of gpu003:2 was tested" in why(of, "gpu003")

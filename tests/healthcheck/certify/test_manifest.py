@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from healthcheck.certify.certificate import Certificate, Manifest, canonical, from_document, numbered, to_document
 from healthcheck.certify.keys import load_keys
-from healthcheck.certify.manifest import checked_manifest, load_manifest, revoke
+from healthcheck.certify.manifest import checked_manifest, issue, load_manifest, revoke
 from healthcheck.certify.pair import read_pair, write_pair
 from inventory.errors import CertificateError
 from tests.healthcheck.certify.world import HARDWARE, NOW, Head, dying, head, passed
@@ -66,6 +66,23 @@ def test_a_revoked_certificate_stays_revoked_and_only_a_new_one_counts(made: Hea
     assert manifest.revocation("n1") is None and manifest.nodes["n1"].stage == "quick"      # not what it was revoked for
     with pytest.raises(CertificateError, match="n9: has no certificate"):
         revoke(made.state, ["n9"], "x", "root", made.now)
+
+
+def test_a_result_from_before_a_revocation_brings_nothing_back_whatever_it_was(made: Head) -> None:
+    made.certify("n1", stage="soak")
+    before = made.now
+    made.certify("n1", stage="quick")
+    made.now += 1
+    revoke(made.state, ["n1"], "a leak", "root", made.now)
+    for at in (before, made.now):
+        with pytest.raises(CertificateError, match="n1: its certificate was revoked after this result; only a new burn-in brings it back"):
+            issue(made.state, [passed("n1", "soak", int(at), versions={"driver": "2"})], {"n1": HARDWARE}, made.now + 10)
+    assert load_manifest(made.state).revocation("n1") is not None
+
+
+def test_a_result_of_the_future_certifies_nothing(made: Head) -> None:
+    with pytest.raises(CertificateError, match="n1: this result is of the future; whose clock was wrong"):
+        issue(made.state, [passed("n1", at=int(made.now) + 86400)], {"n1": HARDWARE}, made.now)
 
 
 def test_an_older_manifest_that_is_put_back_does_not_hold(made: Head) -> None:

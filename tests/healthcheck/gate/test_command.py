@@ -208,6 +208,15 @@ def test_quick_looks_at_no_node_behind_a_closed_gate(place: Place) -> None:
     assert [why["why"] for why in json.loads(gate(place, "gpu001", "--quick", "--json").stdout)["why"]] == ["not in service: rma"]
 
 
+def test_quick_looks_at_whom_it_writes_down_also_where_others_are_closed(place: Place) -> None:
+    """No node of that name is to be had: a file with one in it that nobody looked at would be a false yes."""
+    place.put(odd(gpu001={"lifecycle": "rma"}))
+    home = place.snapshot.parent.parent
+    (home / "names.yaml").write_text("version: 1\nnodes:\n  gpu001: {address: 127.0.0.1, port: 1}\n  gpu002: {address: 127.0.0.1, port: 2}\n")
+    done = gate(place, "gpu[001-002]", "--quick", "-i", "names.yaml", "--write-hostfile", "open", "--need", "1")
+    assert done.returncode in (1, 3) and not (home / "open").exists(), done
+
+
 def test_nothing_that_is_not_needed_is_imported(place: Place) -> None:
     """The whole way of one node: no reader of YAML, no network, no processes, no file trees, and none of the heavy packages."""
     program = ("import sys; sys.argv = ['muster', 'gate', *sys.argv[1:]]; import os; os._exit = lambda code: None\n"

@@ -217,3 +217,10 @@ def test_an_entry_that_is_not_what_it_should_be_closes(changed: dict[str, Any]) 
 def test_a_policy_that_cannot_be_understood_opens_nothing(held: Any) -> None:
     whole = json.dumps(document(fleet(1), policy=held)).encode()       # no head writes NaN; Python reads it all the same
     assert answer(snapshot_of(whole), ["gpu001"], NOW).gate is Gate.UNSURE
+
+
+def test_what_cannot_be_known_of_a_node_is_to_be_as_fresh_as_what_is_known() -> None:
+    lenient = policy("unknown", node="allow")
+    old = {"state": "unknown", "origin": "node", "looked": NOW - 30 * 86400}
+    assert asked(fleet(4, gpu002=old), policy=lenient).gate is Gate.CLOSED
+    assert asked(fleet(4, gpu002={**old, "looked": NOW}), policy=lenient).gate is Gate.OPEN

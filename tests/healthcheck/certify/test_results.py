@@ -1,0 +1,36 @@
+"""Which nodes a burn-in's document lets be certified: those of whom all that its length stands for was asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from healthcheck.burnin.document import Burnin
+from healthcheck.burnin.model import Kind, Stage
+from healthcheck.certify.results import passed_in
+from tests.healthcheck.burnin.made import ASKED, PAIRED, burnin, places, sound
+
+SOAKED = (*PAIRED, (Stage.SOAK, Kind.ALLREDUCE))
+
+
+def asked(burnt: Burnin, *pairs: tuple[Stage, Kind], length: str = "quick") -> Burnin:
+    return replace(burnt, length=length, burnt=replace(burnt.burnt, asked=pairs))
+
+
+def test_a_burn_in_of_all_that_its_length_has_certifies_its_nodes() -> None:
+    passed, others = passed_in(burnin())
+    assert (len(passed), others) == (8, {})
+    assert len(passed_in(asked(burnin(), *SOAKED, length="soak"))[0]) == 8
+    alone = places(1)
+    assert len(passed_in(burnin(alone, sound(alone, pairs=False), asked=ASKED))[0]) == 1     # who is alone has nobody to meet
+
+
+@pytest.mark.parametrize(("pairs", "length", "why"), [
+    (((Stage.NODE, Kind.KNOWN),), "quick", "it was not asked for all that a node does alone: random, memory, rate, copy, allreduce"),
+    ((), "quick", "it was not asked for all that a node does alone"), (ASKED, "quick", "it was not asked for anything between nodes"),
+    (PAIRED, "soak", "it was not asked for the soak itself"),
+])
+def test_one_that_was_asked_for_less_certifies_nobody(pairs: tuple[tuple[Stage, Kind], ...], length: str, why: str) -> None:
+    passed, others = passed_in(asked(burnin(), *pairs, length=length))
+    assert passed == [] and len(others) == 8 and all(one.startswith(why) for one in others.values())
