@@ -129,7 +129,8 @@ def _measured(figures: Mapping[str, float], kind: Kind) -> bool:
     """Whether a report shows that the work was done at all."""
     if kind is Kind.RATE:
         return any(name.startswith("tflops_") and value > 0 for name, value in figures.items())
-    return figures.get("verified", 0) > 0
+    needs = {Kind.MEMORY: ("memory_gb_s",), Kind.COPY: ("copy_to_gb_s", "copy_from_gb_s")}.get(kind, ())
+    return all(figures.get(name, 0) > 0 for name in ("verified", *needs))
 
 
 def _figures(own: Iterable[_Part]) -> dict[str, float]:

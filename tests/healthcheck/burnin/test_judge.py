@@ -97,6 +97,12 @@ def test_a_rank_that_verified_nothing_among_all_nodes_keeps_its_node_from_passin
     assert counted(of) == {Outcome.PASS: 7, Outcome.UNKNOWN: 1} and "all: allreduce told no figure" in why(of, "gpu003")
 
 
+@pytest.mark.parametrize(("kind", "figure"), [("copy", "copy_to_gb_s"), ("copy", "copy_from_gb_s"), ("memory", "memory_gb_s")])
+def test_what_was_done_in_no_time_at_all_is_not_measured(kind: str, figure: str) -> None:
+    of = judged(changed(sound(EIGHT), f"node-{kind}-gpu003", "gpu003:2", figures={figure: 0.0}))
+    assert outcome(of, "gpu003") is Outcome.UNKNOWN and f"{kind} was measured on 7 of 8 GPUs" in why(of, "gpu003")
+
+
 def test_a_rate_of_nothing_is_not_measured() -> None:
     of = judged(changed(sound(EIGHT), "node-rate-gpu003", "gpu003:2", figures={"tflops_bf16": 0.0, "tflops_fp8": 0.0}))
     assert outcome(of, "gpu003") is Outcome.UNKNOWN and "rate was measured on 7 of 8 GPUs" in why(of, "gpu003")
