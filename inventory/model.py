@@ -58,12 +58,43 @@ class PortPlan:
     expect: str | None = None
 
 
+class Speaks(Enum):
+    """What a management controller is spoken to in."""
+
+    REDFISH = "redfish"
+    IPMI = "ipmi"
+
+
+class SecretFrom(Enum):
+    """Where a password is taken from when it is needed; it never stands in the inventory."""
+
+    FILE = "file"           # its first line; nobody else may read it
+    ENV = "env"             # a variable of the environment
+    COMMAND = "command"     # the first line that a program prints, such as a keyring's
+
+
+@dataclass(frozen=True)
+class Secret:
+    """Where a password is: one path, one variable's name, or a program and its words. `{node}` in them is the node's name."""
+
+    source: SecretFrom
+    words: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Bmc:
-    """How to reach a node's board management controller."""
+    """How to reach a node's board management controller.
+
+    `port` is None for the protocol's own (443, 623). `tls` says why its certificate is believed: "pin" (its fingerprint was pinned), or
+    "verify" (the system's authorities), or the path of a file of authorities.
+    """
 
     address: str
     user: str | None = None
+    port: int | None = None
+    speaks: Speaks = Speaks.REDFISH
+    secret: Secret | None = None
+    tls: str = "pin"
 
 
 @dataclass(frozen=True)

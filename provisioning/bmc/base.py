@@ -1,0 +1,182 @@
+"""What a machine's management controller can be asked and told, whatever it speaks; values that every way to speak to one gives alike.
+
+A reading is a value, `UNSUPPORTED` (this controller has no such thing) or `Unmeasured(reason)`: an empty tuple says that it answered and
+has none. Event log and sensors come in the types that the node's own look at its controller gives (`healthcheck.facts.bmc`), so that the
+same checks judge both. Texts are what the controller said, cleaned and bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
+
+from healthcheck.facts.base import Unmeasured, Unsupported
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
+
+Missing: TypeAlias = Unmeasured | Unsupported
+_UNSAID = Unmeasured("it does not say")
+
+
+class Wrong(Enum):
+    """Why a controller did not do what it was asked; the value is for people."""
+
+    UNREACHABLE = "unreachable"         # no TCP connection, or it was dropped
+    TLS = "certificate"                 # not verified, or not the one that is pinned
+    CREDENTIALS = "credentials"         # 401, or IPMI's RAKP refuses: never tried again by itself, accounts lock
+    DENIED = "denied"                   # the account may not (403)
+    BUSY = "busy"                       # it asks to come back later (429, 503)
+    TIMEOUT = "timeout"
+    UNSUPPORTED = "unsupported"         # it has no such thing (404, 405, 501)
+    REFUSED = "refused"                 # it understood, and will not (400, 409, 412)
+    BROKEN = "broken"                   # 5xx, or an answer that cannot be read
+    NO_SECRET = "no secret"             # noqa: S105  ours: the file, variable or command that has the password gives none
+
+
+class BmcError(Exception):
+    """A controller did not do what it was asked. `said` is one line without any secret in it.
+
+    `done` is None where nobody knows whether a change was made: the request went out, and no answer came.
+    """
+
+    def __init__(self, wrong: Wrong, said: str, done: bool | None = False) -> None:
+        super().__init__(f"{wrong.value}: {said}")
+        self.wrong = wrong
+        self.said = said
+        self.done = done
+
+
+class Power(Enum):
+    """Whether the machine has power."""
+
+    ON = "on"
+    OFF = "off"
+    CHANGING = "changing"
+
+
+class Turn(Enum):
+    """What is asked of the power. There is no restart: it is OFF and then ON, of which either shows afterwards."""
+
+    ON = "on"
+    OFF = "off"                 # at once
+    SHUTDOWN = "shutdown"       # by the operating system
+
+
+class Target(Enum):
+    """From what a machine boots."""
+
+    NONE = "none"               # as its boot order says
+    PXE = "pxe"
+    DISK = "disk"
+    CD = "cd"
+    BIOS = "bios"               # into the setup
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a controller says the machine and it are. `name` is the host name that it knows of the operating system, mostly empty."""
+
+    vendor: str | Missing
+    model: str | Missing
+    serial: str | Missing
+    uuid: str | Missing
+    bios: str | Missing             # version
+    firmware: str | Missing         # version of the controller's own
+    controller: str | Missing       # iDRAC 9, iLO 6, OpenBMC ...
+    name: str | Missing = _UNSAID
+
+
+@dataclass(frozen=True)
+class Boot:
+    """The override of the boot order: from what the next boot is, and whether only the next one."""
+
+    target: Target | Missing
+    once: bool | Missing
+    allowed: tuple[Target, ...] | Missing = _UNSAID
+
+
+@dataclass(frozen=True)
+class Bios:
+    """Settings as they are, and those that wait for the next reset; values as the controller spells them."""
+
+    current: Mapping[str, str | int | bool] | Missing
+    pending: Mapping[str, str | int | bool] | Missing
+
+
+@dataclass(frozen=True)
+class Media:
+    """One virtual drive. `image` is empty where nothing is in it."""
+
+    name: str
+    kinds: tuple[str, ...]
+    image: str
+    inserted: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """One piece of hardware: `kind` is cpu, gpu, dimm, drive, nic, switch, psu or fan. `health` is OK, Warning or Critical, as in Redfish.
+
+    `present` is False for a seat that the controller knows and that is empty. `amount` is bytes of a dimm or drive, cores of a CPU, watts
+    of a power supply; `address` is a PCI address, or the MAC addresses of a NIC joined by commas.
+    """
+
+    kind: str
+    slot: str
+    model: str | Missing = _UNSAID
+    serial: str | Missing = _UNSAID
+    health: str | Missing = _UNSAID
+    firmware: str | Missing = _UNSAID
+    amount: int | Missing = _UNSAID
+    address: str | Missing = _UNSAID
+    present: bool = True
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """All parts by kind. A kind that could not be read is `Unmeasured`, one that this controller does not tell of `UNSUPPORTED`."""
+
+    parts: Mapping[str, tuple[Part, ...] | Missing] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """One entry of the firmware inventory."""
+
+    name: str
+    version: str | Missing
+    updateable: bool | Missing = _UNSAID
+
+
+class Controller(Protocol):
+    """One controller, logged in to as late as can be. Each method raises BmcError, and ends within the seconds it was made with.
+
+    Methods that change say nothing when it was accepted; whether it came true is for a later reading to show.
+    """
+
+    kind: str       # redfish or ipmi
+    node: str
+
+    def reachable(self) -> str:
+        """Answers without credentials: what it says it is, a line. Raises UNREACHABLE, TLS, TIMEOUT or BROKEN."""
+
+    def identity(self) -> Identity: ...
+    def power(self) -> Power: ...
+    def turn(self, turn: Turn) -> None: ...
+    def boot(self) -> Boot: ...
+    def set_boot(self, target: Target, once: bool) -> None: ...
+    def bios(self) -> Bios: ...
+    def set_bios(self, settings: Mapping[str, str | int | bool]) -> None: ...
+    def media(self) -> tuple[Media, ...]: ...
+    def insert(self, name: str, image: str) -> None: ...
+    def eject(self, name: str) -> None: ...
+    def hardware(self) -> Hardware: ...
+    def firmware(self) -> tuple[Firmware, ...]: ...
+    def log(self) -> BmcLog: ...
+    def log_use(self) -> BmcLogUse: ...
+    def sensors(self) -> BmcSensors: ...
+
+    def close(self) -> None:
+        """Logs out; never raises."""

@@ -1,0 +1,1 @@
+"""The steps, a module each: looks whether it is so, says what would change, and makes it so."""
