@@ -90,11 +90,15 @@ class Identity:
 
 @dataclass(frozen=True)
 class Boot:
-    """The override of the boot order: from what the next boot is, and whether only the next one."""
+    """The override of the boot order: from what the next boot is, and whether only the next one.
+
+    `progress` is how far the present boot has come, in the controller's own word (Redfish: BootProgress.LastState).
+    """
 
     target: Target | Missing
     once: bool | Missing
     allowed: tuple[Target, ...] | Missing = _UNSAID
+    progress: str | Missing = _UNSAID
 
 
 @dataclass(frozen=True)
