@@ -278,27 +278,15 @@ def _asked(
     rules: str | None,
 ) -> tuple[Asked, Inventory | None]:
     from healthcheck import rulesfolder
-    from healthcheck.burnin.floors import load_floors
     from healthcheck.ruleset import load_ruleset
-    from provisioning.burnin import ramp
-    from provisioning.burnin.ramp import Power
-    from provisioning.burnin.run import Asked, places_of
-    from provisioning.burnin.stages import Work, check
+    from provisioning.burnin.asked import asked
 
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
     if sku is not None and sku not in ruleset.skus:
         raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
     chosen, found = _chosen(nodes, inventory, ruleset)
-    work, power = Work(length), Power(max_kw, domain_kw)
-    if found is not None:
-        site = found.burnin
-        work = Work(length, site.params)
-        power = Power(max_kw if max_kw is not None else site.max_kw, domain_kw if domain_kw is not None else site.domain_kw)
-    check(work)
-    asked = Asked(tuple(chosen), ruleset.skus, sku, work, _wanted(stages, length), power, load_floors(folders))
-    ramp.check(places_of(asked), power)
-    return asked, found
+    return asked(chosen, found, ruleset, folders, length, stages, sku, max_kw, domain_kw), found
 
 
 def _chosen(nodes: str, option: str | None, ruleset: Ruleset) -> tuple[Sequence[Any], Inventory | None]:
@@ -315,16 +303,6 @@ def _chosen(nodes: str, option: str | None, ruleset: Ruleset) -> tuple[Sequence[
     if not chosen:
         raise UsageError(f"{nodes} names no node of {found.source}")
     return chosen, found
-
-
-def _wanted(stages: str | None, length: str) -> Any:
-    from healthcheck.burnin.model import Stage
-
-    every = [name for name in _STAGES if name != "soak" or length == "soak"]
-    names = [name.strip() for name in stages.split(",")] if stages is not None else every
-    if unknown := [name for name in names if name not in _STAGES]:
-        raise UsageError(f"--stages {unknown[0]!r}: expected some of {', '.join(_STAGES)}")
-    return frozenset(Stage(name) for name in names)
 
 
 def _transport(launcher: str, reservation: str | None) -> Transport:

@@ -1,0 +1,120 @@
+"""Step burnin: a burn-in since the step was begun, which the machine passed; all machines that are there are burnt in together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from healthcheck.burnin.document import Burnin, kept
+from healthcheck.burnin.documentread import load
+from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.merged import node_of
+from healthcheck.outcome import Owner
+from inventory.errors import MusterError, UsageError
+from inventory.model import Node
+from inventory.nodeset import fold
+from inventory.text import clean
+from inventory.transport.base import Limits
+from provisioning.actions.choose import Options, backend
+from provisioning.bringup.means import Means
+from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.steps.certificate import ENDED, RUN
+from provisioning.burnin import run as running
+from provisioning.burnin.asked import asked
+from provisioning.burnin.planpage import presumed
+from provisioning.burnin.record import Record
+from provisioning.burnin.stages import planned
+from provisioning.burnin.telling import Telling
+from provisioning.lease.check import leased, lessor
+
+_KEY = "burnin"
+# The lease outlasts the longest task by so much, however the head ends.
+_MARGIN_S = 600.0
+
+
+class BurnIn:
+    """Looks at the documents that are kept; makes one burn-in of all machines that were found to need one."""
+
+    def __init__(self, step: Step, means: Means, length: str, stages: str | None) -> None:
+        self.step = step
+        self._means, self._length, self._stages = means, length, stages
+        self._read: dict[Path, Burnin] = {}
+
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        """See `Doer.look`. A burn-in that was ended before this step was begun says nothing of it."""
+        newest = self._newest(machines)
+        for machine in machines:
+            found = newest.get(machine.name)
+            yield machine.name, self._of(machine, found) if found is not None else Seen(
+                Stand.NOT_SO, f"no burn-in of it since it is at this step; {self._length} is asked for", deed=self._deed())
+
+    def make(self, machine: Machine, deed: Deed) -> Made:
+        """One machine alone."""
+        return self.make_together([machine], deed)[machine.name]
+
+    def make_together(self, machines: Sequence[Machine], deed: Deed) -> Mapping[str, Made]:
+        """One burn-in of them all, under a lease. What it found is for the next look."""
+        try:
+            burnt = self._burn([machine.node for machine in machines])
+        except MusterError as error:
+            return {machine.name: Made(False, clean(str(error), 300)) for machine in machines}
+        refused = {one.node: one.why[0] for one in burnt.judgement.outcomes if one.outcome is Outcome.UNKNOWN and one.why}
+        return {machine.name: Made(True, clean(refused.get(machine.name, f"burn-in {burnt.run}"), 300)) for machine in machines}
+
+    def _deed(self) -> Deed:
+        what = f"burn in, length {self._length}" + (f", stages {self._stages}" if self._stages is not None else "")
+        return Deed("burn in", _KEY, (what,), Effect.DISRUPTIVE, settle_s=0.0)
+
+    def _of(self, machine: Machine, burnt: Burnin) -> Seen:
+        (one,) = (one for one in burnt.judgement.outcomes if one.node == machine.name)
+        if one.outcome is Outcome.PASS:
+            return Seen(Stand.SO, f"passed {burnt.length}, burn-in {burnt.run}", keep={RUN: burnt.run, ENDED: str(int(burnt.ended))})
+        if one.outcome is Outcome.UNKNOWN:
+            why = clean(one.why[0] if one.why else "not all was measured", 300)
+            return Seen(Stand.TROUBLE, why, troubles=(Trouble(
+                f"burn-in {burnt.run} could not tell: {why}", Owner.OPERATOR,
+                f"muster burnin show {burnt.run}; mend what kept it, then: muster bringup retry {machine.name}", "node"),))
+        why = clean("; ".join(one.why[:3]) or "it failed", 300)
+        blamed = [cause for cause in burnt.judgement.accusations if node_of(cause) == machine.name]
+        troubles = tuple(Trouble(
+            f"burn-in {burnt.run}: {clean(cause.object.value, 20)} {clean(cause.name, 80)}: {clean(str(cause.fault), 80)}", Owner.VENDOR,
+            f"muster burnin show {burnt.run}; exchange it, then: muster bringup retry {machine.name}",
+            "gpu" if cause.object.value == "gpu" else "node", clean(cause.name, 80)) for cause in blamed[:8])
+        return Seen(Stand.TROUBLE, why, troubles=troubles or (Trouble(
+            f"burn-in {burnt.run}: {why}", Owner.OPERATOR, f"muster burnin show {burnt.run}", "node"),))
+
+    def _newest(self, machines: Sequence[Machine]) -> dict[str, Burnin]:
+        """By machine its newest burn-in that ended since it is at this step. Documents of others, and older ones, are passed over."""
+        since = {machine.name: machine.began for machine in machines}
+        found: dict[str, Burnin] = {}
+        for path in kept(self._means.folder):       # the newest first
+            if not since.keys() - found.keys() or path.stat().st_mtime < min(since.values()):
+                break
+            try:
+                one = self._read.setdefault(path, load(path))
+            except MusterError:
+                continue        # a file that cannot be read is no burn-in
+            for outcome in one.judgement.outcomes:
+                if outcome.node in since and one.ended >= since[outcome.node] and one.options.get("finished") is not False:
+                    found.setdefault(outcome.node, one)
+        return found
+
+    def _burn(self, nodes: Sequence[Node]) -> Burnin:
+        means = self._means
+        wish = asked(nodes, means.inventory, means.ruleset, means.rules, self._length, self._stages, means.default_sku)
+        if means.inventory.burnin.head is not None:
+            wish = replace(wish, hosts=(means.inventory.burnin.head,))
+        made = lessor(None, backend(means.inventory, Options()), means.who)
+        places = running.places_of(wish)
+        steps = planned(places, replace(wish.work, ports=presumed(places)), wish.stages)
+        longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + _MARGIN_S
+        bounds = Limits(sweep_s=longest, node_s=longest, fanout=means.fanout)
+        record = Record(means.folder, self._length, wish.floors, {"nodes": fold(node.name for node in nodes), "by": "muster bringup"})
+        transport = means.transport()
+        burnt, _ = running.run(
+            wish, lambda: leased(running.as_plan(wish), transport, bounds, means.folder, made, why="muster bringup: burn-in"),
+            record, lambda steps: Telling())
+        if record.trouble:
+            raise UsageError(f"the burn-in could not be kept: {record.trouble}")
+        return burnt

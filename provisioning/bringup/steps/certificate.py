@@ -1,0 +1,94 @@
+"""Step certificate: a certificate of the machine stands, and a burn-in that it passed since this bring-up is what it is of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from healthcheck.burnin.document import FOLDER, SUFFIX
+from healthcheck.certify.certificate import Certificate
+from healthcheck.certify.manifest import issue, load_manifest
+from healthcheck.certify.policyload import load_certificate_policy
+from healthcheck.certify.requalify import Kind
+from healthcheck.certify.requalify import Stand as Stands
+from healthcheck.certify.results import load_passed, seen_of
+from healthcheck.gate.entries import stands
+from healthcheck.outcome import Owner
+from healthcheck.store.file import opened
+from healthcheck.store.hardware import newest_hardware
+from inventory.errors import MusterError
+from inventory.text import clean
+from provisioning.bringup.means import Means
+from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+
+RUN, ENDED = "burnin.run", "burnin.ended"      # kept by the step before
+
+
+class Certify:
+    """Looks at the signed manifest; makes a certificate of the burn-in that the machine passed."""
+
+    def __init__(self, step: Step, means: Means) -> None:
+        self.step = step
+        self._means = means
+
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        """See `Doer.look`."""
+        means = self._means
+        try:
+            manifest = load_manifest(means.folder)
+            with opened(means.folder, make=True) as store:
+                found = stands(manifest, newest_hardware(store), load_certificate_policy(means.rules), time.time())
+        except MusterError as error:
+            for machine in machines:
+                yield machine.name, _trouble(str(error), "mend that, or make a key: muster certificate key new; then: muster bringup retry")
+            return
+        for machine in machines:
+            yield machine.name, self._of(machine, manifest.nodes.get(machine.name), found.get(machine.name))
+
+    def _of(self, machine: Machine, held: Certificate | None, stand: Stands | None) -> Seen:
+        run, ended = machine.kept.get(RUN), machine.kept.get(ENDED)
+        if run is None or ended is None:
+            return _trouble("it passed no burn-in in this bring-up", "burn it in, or: muster bringup skip --step certificate")
+        if held is not None and stand is not None and stand.kind is Kind.OK and held.confirmed >= int(ended):
+            return Seen(Stand.SO, f"certified: {held.stage}, {held.id}")
+        past = machine.did(_key(run))
+        if past is not None and past.done is not None:
+            why = past.said if not past.done else stand.why if stand is not None else "the manifest has none of it"
+            return _trouble(why, "muster certificate show; then: muster bringup retry")
+        return Seen(Stand.NOT_SO, "not certified", deed=Deed(
+            "certify", _key(run), (f"certificate by burn-in {clean(run, 80)}",), Effect.PASSIVE, settle_s=0.0))
+
+    def make(self, machine: Machine, deed: Deed) -> Made:
+        """One machine alone."""
+        return self.make_together([machine], deed)[machine.name]
+
+    def make_together(self, machines: Sequence[Machine], deed: Deed) -> Mapping[str, Made]:
+        """Certifies them, by the burn-in that each passed."""
+        made: dict[str, Made] = {}
+        runs: dict[str, list[str]] = {}
+        for machine in machines:
+            runs.setdefault(machine.kept.get(RUN, ""), []).append(machine.name)
+        for run, names in runs.items():
+            made |= self._certified(run, names)
+        return made
+
+    def _certified(self, run: str, names: Sequence[str]) -> dict[str, Made]:
+        means = self._means
+        try:
+            passed, others = load_passed(means.folder / FOLDER / f"{run}{SUFFIX}", frozenset(names))
+            with opened(means.folder) as store:
+                ready, hardware, missing = seen_of(store, passed)
+            done = issue(means.folder, ready, hardware, time.time()) if ready else {}
+        except MusterError as error:
+            return {name: Made(False, clean(str(error), 300)) for name in names}
+        why = {**dict.fromkeys(names, "it took no part in that burn-in"), **others, **missing}
+        return {name: Made(True, f"certified, {done[name].id}") if name in done else Made(False, clean(why[name], 300)) for name in names}
+
+
+def _key(run: str) -> str:
+    return f"certify:{clean(run, 80)}"
+
+
+def _trouble(why: str, hand: str) -> Seen:
+    why = clean(why, 300)
+    return Seen(Stand.TROUBLE, why, troubles=(Trouble(f"no certificate: {why}", Owner.OPERATOR, hand, "node"),))

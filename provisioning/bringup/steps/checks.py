@@ -1,0 +1,40 @@
+"""Step checks: all rules of the bring-up profile pass, as often in a row as the policy says. The kernel's log is for the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from provisioning.bringup.means import Means
+from provisioning.bringup.model import Deed, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.steps.sweeps import judged, swept
+
+KERNEL = "kernel-*"
+_WELL = "checks.well"
+
+
+class Checks:
+    """Looks by a sweep of all machines that are there; mends nothing."""
+
+    def __init__(self, step: Step, means: Means, profile: str, looks: int, between_s: float) -> None:
+        self.step = step
+        self._means, self._profile, self._looks, self._between_s = means, profile, looks, between_s
+
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        """See `Doer.look`."""
+        reports, found = swept(self._means, machines, (self._profile,), skip=(KERNEL,))
+        well = {machine.name: int(machine.kept.get(_WELL, "0")) for machine in machines}
+        for report in reports:
+            seen = judged(report, found.get(report.node))
+            if seen.stand is Stand.SO:
+                number = well[report.node] + 1
+                seen = replace(seen, keep={_WELL: str(number)}, again_s=self._between_s,
+                               stand=Stand.SO if number >= self._looks else Stand.WAIT,
+                               said=seen.said if self._looks == 1 else f"{seen.said}, look {number} of {self._looks}")
+            else:
+                seen = replace(seen, keep={_WELL: "0"})
+            yield report.node, seen
+
+    def make(self, machine: Machine, deed: Deed) -> Made:
+        """No look asks for anything."""
+        return Made(False, "nothing is to be made here")

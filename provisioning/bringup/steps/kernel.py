@@ -1,0 +1,46 @@
+"""Step kernel: the kernel's log is judged by the catalogue of known faults and by a baseline; without a baseline it is not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from healthcheck.outcome import NodeReport, Owner, Status
+from provisioning.bringup.means import Means
+from provisioning.bringup.model import Deed, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.steps.checks import KERNEL
+from provisioning.bringup.steps.sweeps import judged, swept
+
+_NOVEL = "kernel-novel"
+_HAND = ("learn one from sound nodes (muster baseline learn, review, approve), then: muster bringup retry; or leave the step out in "
+         "rules/bringup.yaml")
+
+
+class Kernel:
+    """Looks by a sweep of all machines that are there, by the rules of the kernel's log alone; mends nothing."""
+
+    def __init__(self, step: Step, means: Means, profile: str) -> None:
+        self.step = step
+        self._means, self._profile = means, profile
+
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        """See `Doer.look`."""
+        reports, found = swept(self._means, machines, (self._profile,), only=(KERNEL,))
+        for report in reports:
+            seen = judged(report, found.get(report.node))
+            why = _without(report)
+            if seen.stand is Stand.SO and why:
+                seen = Seen(Stand.TROUBLE, why, troubles=(Trouble(f"the kernel's log was held against no baseline: {why}", Owner.OPERATOR,
+                                                                  _HAND),))
+            yield report.node, seen
+
+    def make(self, machine: Machine, deed: Deed) -> Made:
+        """No look asks for anything."""
+        return Made(False, "nothing is to be made here")
+
+
+def _without(report: NodeReport) -> str:
+    """Why no baseline was held against the log; "" where one was. What is merely new keeps nobody (DESIGN section 6)."""
+    novel = next((one for one in report.results if one.rule == _NOVEL), None)
+    if novel is not None and novel.status in (Status.PASS, Status.FAIL):
+        return ""
+    return novel.reason if novel is not None and novel.reason else "the rule kernel-novel was not judged"

@@ -1,0 +1,84 @@
+"""A sweep of the machines at a step, as `muster check` makes it, kept in the store; and what of it keeps a machine at this step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from healthcheck import sweep
+from healthcheck.looks import Looks
+from healthcheck.outcome import Finding, NodeReport, Owner, Result, Severity, Status
+from healthcheck.recording import Recording
+from healthcheck.report.progress import progress
+from healthcheck.store.file import opened
+from healthcheck.store.readings import Readings, readings
+from healthcheck.store.sweeps import Sweep, record
+from inventory.text import clean
+from provisioning.bringup.means import Means
+from provisioning.bringup.model import Machine, Seen, Stand, Trouble
+
+_MOST = 40          # troubles of one machine: a punch list is read by people
+PARTS = {"gpu": "gpu", "nvme": "drive", "chassis": "node", "port": "port"}
+
+
+def swept(
+    means: Means, machines: Sequence[Machine], profiles: tuple[str, ...], only: tuple[str, ...] = (), skip: tuple[str, ...] = (),
+) -> tuple[tuple[NodeReport, ...], Mapping[str, Readings]]:
+    """One sweep of these machines, which is in the store afterwards."""
+    found: dict[str, Readings] = {}
+
+    def told(recording: Recording) -> None:
+        found[recording.node] = readings(recording)
+
+    plan = sweep.Plan([machine.node for machine in machines], means.ruleset.select(only, skip), means.default_sku, "muster bringup", only,
+                      skip, profiles)
+    began = time.time()
+    outcome = sweep.live(plan, means.transport(), sweep.limits(None, means.fanout), progress(len(machines), "look", quiet=True),
+                         looks=Looks(means.folder), told=told)
+    with opened(means.folder, make=True) as store:
+        record(store, Sweep(began, time.time(), outcome.partial, plan.source, means.ruleset.digest, profiles, bool(only or skip)),
+               outcome.assessed.reports, found)
+    return outcome.assessed.reports, found
+
+
+def judged(report: NodeReport, known: Readings | None) -> Seen:
+    """What a sweep says of one machine: FAIL is trouble, whatever could not be measured is looked at again, and only then it is so.
+
+    INFO keeps nobody.
+    """
+    if not report.results:
+        return Seen(Stand.UNKNOWN, clean(f"{report.stage or 'not looked at'}: {report.reason}", 300))
+    counted = [one for one in report.results if one.severity is not Severity.INFO]
+    failed = [one for one in counted if one.status is Status.FAIL]
+    unknown = [one for one in counted if one.status is Status.UNKNOWN]
+    if failed:
+        troubles = [trouble for one in failed for trouble in _troubles(one, known)]
+        names = ", ".join(one.rule for one in failed[:4])
+        return Seen(Stand.TROUBLE, f"{_count(len(failed), 'rule')} failed: {names}", troubles=tuple(troubles[:_MOST]))
+    if unknown:
+        said = "; ".join(f"{one.rule}: {one.reason}" for one in unknown[:3])
+        return Seen(Stand.UNKNOWN, clean(f"{_count(len(unknown), 'rule')} not measured: {said}", 300))
+    if not any(one.status is Status.PASS for one in counted):
+        return Seen(Stand.UNKNOWN, "no rule was judged")
+    return Seen(Stand.SO, f"{_count(sum(one.status is Status.PASS for one in counted), 'rule')} passed")
+
+
+def _troubles(result: Result, known: Readings | None) -> Iterator[Trouble]:
+    findings = result.findings or (Finding("node", result.reason, ""),)
+    for finding in findings:
+        part, slot, serial = _part(finding.subject, known)
+        expected = f", expected {clean(str(finding.expected), 120)}" if str(finding.expected) else ""
+        yield Trouble(f"{result.rule}: {clean(finding.subject, 80)}: {clean(str(finding.observed), 160)}{expected}",
+                      finding.owner or result.owner or Owner.OPERATOR, clean(finding.remedy or result.remedy, 300), part, slot, serial)
+
+
+def _part(subject: str, known: Readings | None) -> tuple[str, str, str]:
+    """The component that a finding names, by what the look read of components: kind, slot, serial."""
+    for one in known.components if known is not None else ():
+        if subject in (one.name, one.slot) or subject.startswith(f"{one.name} "):
+            return PARTS.get(one.kind, one.kind), one.slot, one.serial
+    return "", clean(subject, 60), ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"

@@ -1,0 +1,43 @@
+"""What is asked of a burn-in of some nodes: by the inventory, the rules, and what a person or another command says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from healthcheck.burnin.floors import load_floors
+from healthcheck.burnin.model import Stage
+from healthcheck.ruleset import Ruleset
+from inventory.errors import UsageError
+from inventory.model import Inventory, Node
+from provisioning.burnin import ramp
+from provisioning.burnin.ramp import Power
+from provisioning.burnin.run import Asked, places_of
+from provisioning.burnin.stages import Work, check
+
+STAGES = tuple(stage.value for stage in Stage if stage not in (Stage.LEAF_CONFIRM, Stage.BISECT))     # those two come by themselves
+
+
+def asked(
+    nodes: Sequence[Node], found: Inventory | None, ruleset: Ruleset, folders: Sequence[Path], length: str, stages: str | None,
+    sku: str | None = None, max_kw: float | None = None, domain_kw: float | None = None,
+) -> Asked:
+    """The whole of it; `found` is the inventory that the nodes are of. Raises UsageError for what cannot be burnt in so."""
+    work, power = Work(length), Power(max_kw, domain_kw)
+    if found is not None:
+        site = found.burnin
+        work = Work(length, site.params)
+        power = Power(max_kw if max_kw is not None else site.max_kw, domain_kw if domain_kw is not None else site.domain_kw)
+    check(work)
+    one = Asked(tuple(nodes), ruleset.skus, sku, work, wanted(stages, length), power, load_floors(folders))
+    ramp.check(places_of(one), power)
+    return one
+
+
+def wanted(stages: str | None, length: str) -> frozenset[Stage]:
+    """The stages of a list by commas, or all that a burn-in of this length has; raises UsageError."""
+    every = [name for name in STAGES if name != "soak" or length == "soak"]
+    names = [name.strip() for name in stages.split(",")] if stages is not None else every
+    if unknown := [name for name in names if name not in STAGES]:
+        raise UsageError(f"--stages {unknown[0]!r}: expected some of {', '.join(STAGES)}")
+    return frozenset(Stage(name) for name in names)
