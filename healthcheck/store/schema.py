@@ -142,4 +142,34 @@ _SIXTH = (
     "CREATE TABLE hardware (node INTEGER PRIMARY KEY REFERENCES node, time REAL NOT NULL, boot TEXT NOT NULL, parts TEXT NOT NULL)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
+# Machines on their way from power-off to service: where each stands, what was done to it, what somebody has to mend, which steps people
+# had left out, and how long each step took. `counts` is 0 for deeds from before a person had the step begun anew, or of an earlier way.
+_SEVENTH = (
+    """CREATE TABLE bringup (
+        node TEXT PRIMARY KEY, began REAL NOT NULL, who TEXT NOT NULL, step TEXT NOT NULL, since REAL NOT NULL, stand TEXT NOT NULL,
+        said TEXT NOT NULL, again REAL, looked REAL, ended REAL, kept TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE bringup_deed (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, key TEXT NOT NULL, name TEXT NOT NULL, change TEXT NOT NULL,
+        began REAL NOT NULL, ended REAL, done INTEGER, said TEXT NOT NULL, counts INTEGER NOT NULL,
+        line INTEGER NOT NULL REFERENCES ledger
+    )""",
+    "CREATE INDEX bringup_deed_node ON bringup_deed (node)",
+    """CREATE TABLE bringup_trouble (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, what TEXT NOT NULL, owner TEXT NOT NULL, hand TEXT NOT NULL,
+        part TEXT NOT NULL, slot TEXT NOT NULL, serial TEXT NOT NULL, began REAL NOT NULL, ended REAL
+    )""",
+    "CREATE UNIQUE INDEX bringup_trouble_open ON bringup_trouble (node, step, what, part, slot) WHERE ended IS NULL",
+    """CREATE TABLE bringup_skip (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, who TEXT NOT NULL, why TEXT NOT NULL, time REAL NOT NULL, ended REAL
+    )""",
+    "CREATE UNIQUE INDEX bringup_skip_open ON bringup_skip (node, step) WHERE ended IS NULL",
+    # `outcome`: so, skipped or retried, NULL as long as the machine is in it; `why` is why it was skipped.
+    """CREATE TABLE bringup_step (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, step TEXT NOT NULL, began REAL NOT NULL, ended REAL, outcome TEXT, why TEXT NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX bringup_step_open ON bringup_step (node) WHERE ended IS NULL",
+    "CREATE INDEX bringup_step_node ON bringup_step (node, began)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
