@@ -21,7 +21,7 @@ from inventory.errors import UsageError
 from inventory.text import short
 
 # Data of another form beside the rules: each has a reader of its own.
-NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.yaml", "burnin.yaml", "burnin-floors.yaml")
+NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.yaml", "burnin.yaml", "burnin-floors.yaml", "bringup.yaml")
 
 
 @dataclass(frozen=True)
