@@ -10,6 +10,7 @@ from healthcheck.burnin.document import Burnin, kept
 from healthcheck.burnin.documentread import load
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.merged import node_of
+from healthcheck.burnin.model import Accusation, Object
 from healthcheck.outcome import Owner
 from inventory.errors import MusterError, UsageError
 from inventory.model import Node
@@ -77,10 +78,7 @@ class BurnIn:
                 f"muster burnin show {burnt.run}; mend what kept it, then: muster bringup retry {machine.name}", "node"),))
         why = clean("; ".join(one.why[:3]) or "it failed", 300)
         blamed = [cause for cause in burnt.judgement.accusations if node_of(cause) == machine.name]
-        troubles = tuple(Trouble(
-            f"burn-in {burnt.run}: {clean(cause.object.value, 20)} {clean(cause.name, 80)}: {clean(str(cause.fault), 80)}", Owner.VENDOR,
-            f"muster burnin show {burnt.run}; exchange it, then: muster bringup retry {machine.name}",
-            "gpu" if cause.object.value == "gpu" else "node", clean(cause.name, 80)) for cause in blamed[:8])
+        troubles = tuple(_trouble(machine, burnt.run, cause) for cause in blamed[:8])
         return Seen(Stand.TROUBLE, why, troubles=troubles or (Trouble(
             f"burn-in {burnt.run}: {why}", Owner.OPERATOR, f"muster burnin show {burnt.run}", "node"),))
 
@@ -118,3 +116,10 @@ class BurnIn:
         if record.trouble:
             raise UsageError(f"the burn-in could not be kept: {record.trouble}")
         return burnt
+
+
+def _trouble(machine: Machine, run: str, cause: Accusation) -> Trouble:
+    gpu = f"GPU {clean(cause.name.rpartition(':')[2], 20)}" if cause.object is Object.GPU else ""
+    return Trouble(f"burn-in {run}: {cause.object.value} {clean(cause.name, 80)}: {clean(cause.fault, 80)}: {clean(cause.why, 200)}",
+                   Owner.VENDOR, f"muster burnin show {run}; exchange it (muster rma open {machine.name}), then: muster bringup retry "
+                   f"{machine.name}", "gpu" if gpu else "node", gpu)

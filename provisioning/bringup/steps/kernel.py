@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from healthcheck.outcome import NodeReport, Owner, Status
+from healthcheck.store.readings import Readings
 from provisioning.bringup.means import Means
 from provisioning.bringup.model import Deed, Machine, Made, Seen, Stand, Step, Trouble
 from provisioning.bringup.steps.checks import KERNEL
@@ -26,20 +27,25 @@ class Kernel:
         """See `Doer.look`."""
         reports, found = swept(self._means, machines, (self._profile,), only=(KERNEL,))
         for report in reports:
-            seen = judged(report, found.get(report.node))
-            why = _without(report)
-            if seen.stand is Stand.SO and why:
-                seen = Seen(Stand.TROUBLE, why, troubles=(Trouble(f"the kernel's log was held against no baseline: {why}", Owner.OPERATOR,
-                                                                  _HAND),))
-            yield report.node, seen
+            yield report.node, of_log(report, found.get(report.node))
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """No look asks for anything."""
         return Made(False, "nothing is to be made here")
 
 
+def of_log(report: NodeReport, known: Readings | None) -> Seen:
+    """What a sweep by these rules says of one machine. What is merely new in its log keeps nobody (DESIGN section 6); that nothing was held
+    against a baseline does."""
+    seen = judged(report, known)
+    why = _without(report)
+    if seen.stand is not Stand.SO or not why:
+        return seen
+    return Seen(Stand.TROUBLE, why, troubles=(Trouble(f"the kernel's log was held against no baseline: {why}", Owner.OPERATOR, _HAND),))
+
+
 def _without(report: NodeReport) -> str:
-    """Why no baseline was held against the log; "" where one was. What is merely new keeps nobody (DESIGN section 6)."""
+    """Why no baseline was held against the log; "" where one was."""
     novel = next((one for one in report.results if one.rule == _NOVEL), None)
     if novel is not None and novel.status in (Status.PASS, Status.FAIL):
         return ""

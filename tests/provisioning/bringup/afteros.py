@@ -1,0 +1,45 @@
+"""Machines that all are this one, with what the steps after the operating system need around them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from healthcheck.outcome import Owner
+from healthcheck.ruleset import Ruleset, load_ruleset
+from healthcheck.rulesfolder import packaged
+from inventory.load import load_inventory
+from inventory.transport.local import LocalTransport
+from provisioning.bringup.means import Means
+from provisioning.bringup.model import Deed, Effect, Machine, Made, Past, Seen, Stand, Step
+
+
+def step(name: str) -> Step:
+    """A step with nothing of its own but its name."""
+    return Step(name, name, Effect.PASSIVE, Owner.OPERATOR, 600.0, together=True)
+
+
+def means(home: Path, ruleset: Ruleset | None = None, sku: str | None = None) -> Means:
+    """Of the muster.yaml that lies in `home`, and of the rules in its folder `rules`."""
+    folders = [packaged(), *([home / "rules"] if (home / "rules").is_dir() else [])]
+    rules = ruleset or load_ruleset(folders)
+    path = home / "muster.yaml"
+    return Means(home / "state", path, load_inventory(path, rules.skus, rules.profiles), rules, tuple(folders), LocalTransport, "a test", sku)
+
+
+def machines(of: Means, *names: str, began: float | None = None) -> list[Machine]:
+    """These machines, which have just come to the step."""
+    now = time.time()
+    return [Machine(of.inventory.nodes[name], began if began is not None else now, now) for name in names]
+
+
+def after(machine: Machine, seen: Seen, made: Made | None = None) -> Machine:
+    """The machine as the next look gets it: with what the last one kept, and the deed that it asked for."""
+    deeds = machine.deeds
+    if made is not None and seen.deed is not None:
+        deeds = (*deeds, Past(seen.deed.key, seen.deed.name, time.time(), time.time(), made.done, made.said))
+    return replace(machine, kept={**machine.kept, **seen.keep}, deeds=deeds, now=time.time())
+
+
+__all__ = ["Deed", "Stand", "after", "machines", "means", "step"]
