@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from inventory.errors import ConfigError, InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap
-from inventory.model import Bmc, Lifecycle, LifecycleState, PortPlan, Privilege, Via
+from inventory.model import Lifecycle, LifecycleState, PortPlan, Privilege, Secret, SecretFrom, Speaks, Via
 from inventory.nodeset import did_you_mean
 from inventory.sshconfig import parse_jump
 from inventory.text import short
@@ -29,7 +29,10 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _STATES = {state.value: state for state in LifecycleState}
 _VIAS = tuple(via.value for via in Via)
 _PRIVILEGES = tuple(privilege.value for privilege in Privilege)
+_SPEAKS = tuple(speaks.value for speaks in Speaks)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 ROLES = ("compute", "storage", "mgmt", "dpu")     # a misspelt "compute" would take a port out of judgement
+_PLACES = "{file: PATH}, {env: NAME} or {command: [PROGRAM, ...]}"
 _ALSO_CALLED = {     # what people write who come from ssh_config, Ansible or the shell, where spelling alone finds nothing near
     "hostname": "address", "host": "address", "ip": "address", "ansible_host": "address", "ansible_user": "user",
     "ansible_port": "port", "username": "user", "login": "user", "sudo": "become", "key": "identity_file",
@@ -45,13 +48,23 @@ class Given(NamedTuple):
     mark: Mark
 
 
-Key = str | tuple[str, str]     # a node's key, or (labels, ports or burnin, key within)
+Key = str | tuple[str, str]     # a node's key, or (labels, ports, burnin or bmc, key within)
 Values = dict[Key, Given]
+
+
+BMC_ADDRESS = ("bmc", "address")
+
+
+def no_bmc_address(mark: Mark) -> InventoryError:
+    """The error for a controller of which something is said, and not where it is."""
+    return InventoryError("bmc has no address, expected {address, user, password, ...}", mark)
 
 
 def check_entry(found: LocatedMap) -> None:
     """Raises InventoryError, as `inventory.load` would, unless an entry for nodes may hold these keys and values."""
-    EntryReader(Path(), None, None).entry(found)
+    values = EntryReader(Path(), None, None).entry(found)
+    if (keys := [key for key in values if key[0] == "bmc"]) and BMC_ADDRESS not in values:
+        raise no_bmc_address(values[keys[0]].mark)
 
 
 def check_keys(found: LocatedMap, known: Sequence[str], where: str) -> None:
@@ -136,13 +149,12 @@ class EntryReader:
             "leaf": lambda spot: tuple(item.text("a leaf switch or a list of them") for item in spot.items()),
             "nvlink_domain": _Spot.text,
             "power": _Spot.text,
-            "bmc": self._bmc,
             "unread": _unread,
         }
-        self._keys = (*self._readers, "become", "ports", "labels", "burnin")
+        self._keys = (*self._readers, "become", "ports", "labels", "burnin", "bmc")
 
     def entry(self, found: LocatedMap) -> Values:
-        """The checked values of one entry; those of labels, ports and burnin one by one."""
+        """The checked values of one entry; those of labels, ports, burnin and bmc one by one."""
         check_keys(found, self._keys, "an entry for nodes")
         values: Values = {}
         for key, value in found.items():
@@ -158,6 +170,8 @@ class EntryReader:
                 values.update(_ports(spot))
             elif key == "burnin":
                 values.update(_burnin(spot))
+            elif key == "bmc":
+                values.update(self._bmc(spot, found.key_marks[key]))
             else:
                 values[key] = Given(self._readers[key](spot), found.key_marks[key])
         return values
@@ -173,19 +187,58 @@ class EntryReader:
         raise spot.wrong(expected)
 
     def _files(self, spot: _Spot) -> tuple[str, ...]:
-        return tuple(
-            str(self._folder / os.path.expanduser(item.text("a file name or a list of them")))  # noqa: PTH111  (knows ~user, never raises)
-            for item in spot.items()
-        )
+        return tuple(self._file(item.text("a file name or a list of them")) for item in spot.items())
 
-    def _bmc(self, spot: _Spot) -> Bmc:
+    def _bmc(self, spot: _Spot, mark: Mark) -> Values:
         if not isinstance(spot.value, LocatedMap):
-            return Bmc(self._address(spot))
-        check_keys(spot.value, ("address", "user"), "bmc")
-        if "address" not in spot.value:
-            raise InventoryError("bmc has no address, expected {address, user}", spot.mark)
-        user = _word(spot.within("user"), "a user name") if "user" in spot.value else None
-        return Bmc(self._address(spot.within("address")), user)
+            return {BMC_ADDRESS: Given(self._bmc_address(spot), mark)}
+        readers: dict[str, Callable[[_Spot], Any]] = {
+            "address": self._bmc_address,
+            "port": self._readers["port"],
+            "user": self._readers["user"],
+            "protocol": lambda inner: Speaks(_one_of(inner, _SPEAKS)),
+            "password": self._password,
+            "tls": self._tls,
+        }
+        check_keys(spot.value, tuple(readers), "bmc")
+        return {("bmc", key): Given(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
+
+    def _bmc_address(self, spot: _Spot) -> str:
+        if isinstance(spot.value, str) and "@" in spot.value:       # what stands before it may be a password, and is not repeated
+            raise InventoryError(f"{spot.key} holds an @, expected a host name or an IP address alone, with user: and password: as keys "
+                                 "of their own", spot.mark)
+        return self._address(spot)
+
+    def _password(self, spot: _Spot) -> Secret:
+        """Where it is; one that stands here itself is refused, and not repeated."""
+        if not isinstance(spot.value, LocatedMap):
+            raise InventoryError(f"{spot.key} must not stand in the inventory itself; say where it is: {_PLACES}", spot.mark)
+        check_keys(spot.value, tuple(source.value for source in SecretFrom), spot.key)
+        if len(spot.value) != 1:
+            raise InventoryError(f"{spot.key} names {len(spot.value)} places, expected one of {_PLACES}", spot.mark)
+        key = next(iter(spot.value))
+        inner = spot.within(key)
+        source = SecretFrom(key)
+        if source is SecretFrom.COMMAND:
+            return Secret(source, _words(inner, "a program and its words, such as [pass, show, \"bmc/{node}\"]"))
+        text = inner.text("the name of a file" if source is SecretFrom.FILE else "the name of a variable of the environment")
+        if source is SecretFrom.FILE:
+            text = self._file(text)
+        elif not _VARIABLE.fullmatch(text.replace("{node}", "_")):
+            raise inner.wrong("the name of a variable of the environment, such as BMC_PASSWORD")
+        return Secret(source, (text,))
+
+    def _tls(self, spot: _Spot) -> str:
+        expected = "pin, verify or the path of a file of authorities"
+        text = spot.text(expected)
+        if text in ("pin", "verify"):
+            return text
+        if "/" not in text:
+            raise spot.wrong(f"{expected}, with a / in it{did_you_mean(text, ('pin', 'verify'))}")
+        return self._file(text)
+
+    def _file(self, text: str) -> str:
+        return str(self._folder / os.path.expanduser(text))  # noqa: PTH111  (knows ~user, never raises)
 
 
 def host(text: str) -> str | None:
@@ -306,16 +359,16 @@ def _burnin(spot: _Spot) -> Values:
         raise spot.wrong("a map with python, ranks, watts")
     check_keys(spot.value, ("python", "ranks", "watts"), "burnin of a node")
     readers: dict[str, Callable[[_Spot], Any]] = {
-        "python": _words,
+        "python": lambda inner: _words(inner, "a program and its words, such as [/opt/torch/bin/python3] or "
+                                              "[docker, exec, -i, torch, python3]"),
         "ranks": lambda inner: _whole(inner, 1, 1024, "a number of processes from 1 to 1024"),
         "watts": lambda inner: float(_whole(inner, 1, 1_000_000, "the watts that the whole node draws at most, such as 10200")),
     }
     return {("burnin", key): Given(readers[key](spot.within(key)), spot.value.key_marks[key]) for key in spot.value}
 
 
-def _words(spot: _Spot) -> tuple[str, ...]:
+def _words(spot: _Spot, expected: str) -> tuple[str, ...]:
     """The words of a command; none goes through a shell."""
-    expected = "a program and its words, such as [/opt/torch/bin/python3] or [docker, exec, -i, torch, python3]"
     found = tuple(item.text(expected) for item in spot.items())
     if not 0 < len(found) <= _MOST_WORDS or found[0].startswith("-"):
         raise spot.wrong(expected)

@@ -11,10 +11,10 @@ from typing import Any
 
 from inventory.burninby import read_burnin
 from inventory.cordonby import read_cordon
-from inventory.entry import EntryReader, Key, Values, check_keys, described
+from inventory.entry import BMC_ADDRESS, EntryReader, Key, Values, check_keys, described, no_bmc_address
 from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
-from inventory.model import Bmc, BurnIn, Inventory, Lifecycle, Node, Privilege, Via
+from inventory.model import Bmc, BurnIn, Inventory, Lifecycle, LifecycleState, Node, Privilege, Secret, Speaks, Via
 from inventory.nodeset import MAX_NODES, NAME, Groups, did_you_mean, fold
 from inventory.text import short
 
@@ -25,7 +25,7 @@ _TOP_KEYS = ("version", "cordon", "burnin", "defaults", "groups", "nodes")
 
 @dataclass(frozen=True)
 class LoadedInventory:
-    """An inventory with, for each node, where each of its values came from; those of labels, ports and burnin as `labels.KEY`."""
+    """An inventory with, for each node, where each of its values came from; those of labels, ports, burnin and bmc as `labels.KEY`."""
 
     inventory: Inventory
     origins: Mapping[str, Mapping[str, Mark]]
@@ -36,8 +36,8 @@ def load_inventory(
 ) -> Inventory:
     """The inventory that a file describes; nodes in the file's order, groups expanded.
 
-    An entry for one node refines entries for sets, and both refine `defaults`; labels, ports and burnin merge key by key. Names of SKUs
-    and profiles are checked only where the known ones are given. A relative path of a file is taken from the inventory's own
+    An entry for one node refines entries for sets, and both refine `defaults`; labels, ports, burnin and bmc merge key by key. Names
+    of SKUs and profiles are checked only where the known ones are given. A relative path of a file is taken from the inventory's own
     folder.
     Raises InventoryError: one line with file, line and column, the key, and what was expected.
     """
@@ -83,6 +83,7 @@ def _read(
     merged = _merge(_submap(document, "nodes"), defaults, Groups(written), reader)
     nodes = {name: _node(name, values) for name, values in merged.items()}
     _check_addresses(nodes, merged)
+    _check_controllers(nodes, merged)
     return Inventory(MappingProxyType(nodes), MappingProxyType(_expand_groups(written, nodes)), source, cordon, burnin), merged
 
 
@@ -175,7 +176,18 @@ def _merge(found: LocatedMap, defaults: Values, groups: Groups, reader: EntryRea
             raise InventoryError(f"names over {MAX_NODES} nodes", mark)
     if not sets:
         raise InventoryError("nodes names no node; expected entries such as gpu[001-008]: {rack: r01}", found.mark)
-    return {name: {**defaults, **values, **single.get(name, {})} for name, values in sets.items()}
+    return {name: _whole(defaults, {**values, **single.get(name, {})}) for name, values in sets.items()}
+
+
+def _whole(defaults: Values, own: Values) -> Values:
+    """A node's values. What `defaults` say of controllers is only for nodes that have one: those of which the address is said."""
+    merged = {**defaults, **own}
+    if BMC_ADDRESS not in merged:
+        for key, given in own.items():
+            if key[0] == "bmc":
+                raise no_bmc_address(given.mark)
+        merged = {key: given for key, given in merged.items() if key[0] != "bmc"}
+    return merged
 
 
 def _join(name: str, into: Values, values: Values) -> None:
@@ -198,8 +210,25 @@ def _node(name: str, values: Values) -> Node:
         else:
             nested.setdefault(key[0], {})[key[1]] = given.value
     for key, inner in nested.items():
-        plain[key] = BurnIn(**inner) if key == "burnin" else MappingProxyType(inner)
+        plain[key] = BurnIn(**inner) if key == "burnin" else _bmc(**inner) if key == "bmc" else MappingProxyType(inner)
     return Node(name, **plain)
+
+
+def _bmc(address: str, protocol: Speaks = Speaks.REDFISH, password: Secret | None = None, **more: Any) -> Bmc:
+    return Bmc(address, speaks=protocol, secret=password, **more)
+
+
+def _check_controllers(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
+    """Two nodes with one controller would have the wrong machine powered off."""
+    seen: dict[tuple[str, int | None, Speaks], str] = {}
+    for node in nodes.values():
+        if node.bmc is None or node.lifecycle.state is LifecycleState.RETIRED:
+            continue
+        other = seen.setdefault((node.bmc.address, node.bmc.port, node.bmc.speaks), node.name)
+        if other != node.name:
+            place = merged[other][BMC_ADDRESS].mark
+            raise InventoryError(f"{node.name} has the bmc of {other} (given at {place}): each node needs its own",
+                                 merged[node.name][BMC_ADDRESS].mark)
 
 
 def _check_addresses(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
@@ -224,9 +253,9 @@ def _shown(value: Any) -> str:
         return f"[{', '.join(map(str, value))}]"
     if isinstance(value, Lifecycle):
         return value.state.value
-    if isinstance(value, Bmc):
-        return value.address
-    if isinstance(value, (Via, Privilege)):
+    if isinstance(value, Secret):
+        return f"{value.source.value} {' '.join(map(short, value.words))}"
+    if isinstance(value, (Via, Privilege, Speaks)):
         return str(value.value)
     return short(value) if isinstance(value, str) else str(value)
 

@@ -23,7 +23,8 @@ from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, Por
 from inventory.nodeset import fold
 from inventory.place import MAX_KEY, NOTHING, Path, Want, change, sets_of
 
-_NESTED = ("labels", "ports", "burnin")       # their keys merge one by one
+_NESTED = ("labels", "ports", "burnin", "bmc")        # their keys merge one by one
+_BMC = {"protocol": "speaks", "password": "secret"}     # what the model calls them
 _LISTS = ("leaf", "unread", "identity_file", "known_hosts_file")
 _COMMON = ("user", "port", "transport", "privilege", "identity_file", "known_hosts_file", "proxy_jump", "python")     # ways to log in
 _GIVEN_AT = re.compile(r" \(given at [^)]*\)")
@@ -161,6 +162,8 @@ def _flat(given: Mapping[str, Any]) -> dict[Path, Any]:
     for key, value in given.items():
         if key in _NESTED and isinstance(value, Mapping):
             values |= {(key, (pci_address(inner) or inner) if key == "ports" else inner): held for inner, held in value.items()}
+        elif key == "bmc":
+            values["bmc", "address"] = value        # the shorter way to write it
         elif key == "become":
             values["privilege",] = "become" if value else "unprivileged"
         else:
@@ -175,6 +178,8 @@ def _nested(values: Mapping[Path, Any]) -> dict[str, Any]:
             entry[key[0]] = _plain(value)
         else:
             entry.setdefault(key[0], {})[key[1]] = _plain(value)
+    if list(entry.get("bmc", ())) == ["address"]:
+        entry["bmc"] = entry["bmc"]["address"]
     return entry
 
 
@@ -218,11 +223,18 @@ def _members(names: Iterable[str]) -> Any:
 
 def _field(node: Node, key: Path) -> Any:
     value = getattr(node, key[0])
-    return value.get(key[1]) if len(key) == 2 else value
+    if isinstance(value, Bmc):
+        return getattr(value, _BMC.get(key[1], key[1]))
+    return value.get(key[1]) if len(key) == 2 and value is not None else value
 
 
 def _with(node: Node, key: Path, value: Any) -> Node:
-    changed: Any = value if len(key) == 1 else MappingProxyType({**getattr(node, key[0]), key[1]: value})
+    changed: Any = value
+    if key[0] == "bmc":
+        said: dict[str, Any] = {_BMC.get(key[1], key[1]): value}
+        changed = replace(node.bmc or Bmc(""), **said)
+    elif len(key) == 2:
+        changed = MappingProxyType({**getattr(node, key[0]), key[1]: value})
     fields: dict[str, Any] = {key[0]: changed}
     return replace(node, **fields)
 
@@ -242,8 +254,6 @@ def _words(value: Any) -> str:
         return f"[{', '.join(value)}]"
     if isinstance(value, Lifecycle):
         return value.state.value
-    if isinstance(value, Bmc):
-        return value.address
     if isinstance(value, PortPlan):
         return flow({key: inner for key, inner in vars(value).items() if inner is not None})
     return str(value.value) if isinstance(value, Enum) else str(value)

@@ -191,7 +191,9 @@ def _equal(want: Want, one: Any, other: Any) -> bool:
 
 
 def _spelt(held: Any, key: Path) -> Path:
-    """The key as this entry writes it: a PCI address may be short."""
+    """The key as this entry writes it: a PCI address may be short, and a controller's address stand alone."""
+    if key == ("bmc", "address") and isinstance(held, dict) and isinstance(held.get("bmc"), str):
+        return ("bmc",)
     if key[0] == "ports" and isinstance(held, dict) and isinstance(held.get("ports"), dict):
         return (key[0], next((each for each in held["ports"] if pci_address(each) == key[1]), key[1]))
     return key
@@ -222,6 +224,8 @@ def _put(document: Document, text: str, key: Path, value: Any) -> None:
     if key == ("privilege",):
         held.pop("become", None)        # the older way to write it, which may not stand beside the newer
     key = _spelt(held, key)
+    if len(key) == 2 and key[0] == "bmc" and isinstance(held.get("bmc"), str):
+        held["bmc"] = {"address": held["bmc"]}
     for part in key[:-1]:
         if not isinstance(held.get(part), dict):
             held[part] = {}

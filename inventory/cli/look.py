@@ -17,12 +17,13 @@ import click
 from inventory.errors import ConfigError, Mark, UsageError
 from inventory.load import load_inventory, load_with_origins
 from inventory.locate import find_inventory
-from inventory.model import Bmc, BurnIn, CordonBy, Lifecycle, Node, PortPlan
+from inventory.model import Bmc, BurnIn, CordonBy, Lifecycle, Node, PortPlan, Secret
 from inventory.nodeset import fold
 from inventory.select import select
 
 # The root command may put functions here, in click's Context.meta, that return the names of the known SKUs and profiles: they
 # come with the rules, of which this package knows nothing.
+_BMC = {"speaks": "protocol", "secret": "password"}      # what the file calls them
 SKUS, PROFILES = "muster.skus", "muster.profiles"
 
 _file = click.option(
@@ -130,7 +131,7 @@ def nodes(ctx: click.Context, nodeset: str | None, expand: bool, group: str | No
 
 
 def node_values(node: Node) -> dict[str, Any]:
-    """A node's values as JSON knows them, in the model's order; labels, ports and burnin one by one, as `labels.zone`."""
+    """A node's values as JSON knows them, in the model's order; labels, ports, burnin and bmc one by one, as `labels.zone`."""
     values: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
@@ -138,6 +139,8 @@ def node_values(node: Node) -> dict[str, Any]:
             continue
         if isinstance(value, BurnIn):
             value = {key: inner for key, inner in vars(value).items() if inner not in (None, ())}
+        if isinstance(value, Bmc):
+            value = {_BMC.get(key, key): inner for key, inner in vars(value).items() if inner is not None}
         if isinstance(value, Mapping):
             values |= {f"{field.name}.{key}": _plain(inner) for key, inner in value.items()}
         else:
@@ -149,8 +152,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Lifecycle):
         until = value.until.isoformat() if value.until is not None else None
         return {"state": value.state.value, "owner": value.owner, "until": until}
-    if isinstance(value, (Bmc, PortPlan)):
+    if isinstance(value, PortPlan):
         return dict(vars(value))
+    if isinstance(value, Secret):
+        return {value.source.value: list(value.words) if len(value.words) > 1 else value.words[0]}
     if isinstance(value, Enum):
         return value.value
     return list(value) if isinstance(value, tuple) else value
@@ -158,7 +163,8 @@ def _plain(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {inner}" for key, inner in value.items() if inner is not None)
+        said = ((key, shlex.join(inner) if isinstance(inner, list) else inner) for key, inner in value.items() if inner is not None)
+        return ", ".join(f"{key} {inner}" for key, inner in said)
     if isinstance(value, list):
         return ", ".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

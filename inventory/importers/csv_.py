@@ -23,7 +23,7 @@ GROUPS = "groups"
 _NAMES = ("name", "node", "hostname", "host")
 _PLAIN = ("address", "port", "user", "transport", "privilege", "become", "identity_file", "known_hosts_file", "proxy_jump", "python", "sku",
           "lifecycle", "rack", "leaf", "nvlink_domain", "power", "bmc", "profile", "unread")
-_NESTED = ("bmc.address", "bmc.user", "lifecycle.state", "lifecycle.owner", "lifecycle.until")
+_NESTED = ("bmc.address", "bmc.port", "bmc.user", "bmc.protocol", "bmc.tls", "lifecycle.state", "lifecycle.owner", "lifecycle.until")
 KEYS = (NAME, GROUPS, *_PLAIN, *_NESTED)
 _LABEL = re.compile(r"labels\.[A-Za-z0-9_][A-Za-z0-9_./-]{0,252}")
 _DELIMITERS = ",;\t"
@@ -148,7 +148,7 @@ def _row(collected: Collected, columns: Sequence[str | None], cells: Sequence[st
             marks[key] = mark
             outer, _, inner = key.partition(".")
             if inner:
-                values.setdefault(outer, {})[inner] = text
+                values.setdefault(outer, {})[inner] = _value(inner, text)
             else:
                 values[key] = _value(key, text)
     place = Mark(source, line, columns.index(NAME) + 1)

@@ -20,7 +20,7 @@ from inventory.load import load_inventory, parse_with_origins
 from inventory.merge import merge, new_file
 from inventory.model import LifecycleState
 from tests.command import unread
-from tests.inventory.test_load import ENTRY, meant
+from tests.inventory.test_load import ENTRY, meant, own_controllers
 
 FILE = """\
 version: 1
@@ -147,7 +147,7 @@ def test_two_nodes_at_one_address_are_refused_in_the_sources_name() -> None:
 
 
 NAMES = st.sampled_from([*(f"gpu{n}" for n in range(1, 12)), "gpu01", "login", "07", "a-1.b"])
-NODES = st.dictionaries(NAMES, ENTRY, min_size=1, max_size=8)
+NODES = st.dictionaries(NAMES, ENTRY, min_size=1, max_size=8).map(own_controllers)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
@@ -177,11 +177,13 @@ def test_any_second_import_fills_what_is_missing_keeps_what_is_there_and_changes
         mine, theirs = meant(name, entry), meant(name, new.get(name, {}))
         node = found.nodes[name]
         said = {key.partition(".")[0] for key in loaded.origins[name]}
-        for key in ("port", "user", "rack", "power", "bmc", "sku", "leaf", "python", "privilege"):
+        for key in ("port", "user", "rack", "power", "sku", "leaf", "python", "privilege"):
             given_by_source = key in new.get(name, {}) or (key == "privilege" and "become" in new.get(name, {}))
             wins = key in said and not (key in overwrite and given_by_source)
             assert getattr(node, key) == getattr(mine if wins or not given_by_source else theirs, key)
         assert {**theirs.labels, **mine.labels} == node.labels or "labels" in overwrite
+        merged_bmc = {**new.get(name, {}).get("bmc", {}), **entry.get("bmc", {})}
+        assert node.bmc == (meant(name, {"bmc": merged_bmc}).bmc if merged_bmc else None)
         if retire and name not in new:
             assert node.lifecycle.state is LifecycleState.RETIRED
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from inventory.entry import host, pci_address
 from inventory.errors import ConfigError, InventoryError, Mark
 from inventory.load import load_inventory, load_with_origins
-from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan, Privilege
+from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node, PortPlan, Privilege, Secret, SecretFrom, Speaks
 
 EXAMPLE = """\
 version: 1
@@ -203,8 +203,17 @@ def test_a_wrong_group_is_named_with_its_line(refused: Refused, group: str, said
     ("{ports: {18:00.0: {expect: ^dwn}}}", "expected one of up, down; did you mean down?"),
     ("{ports: {18:00.0: {rail: ^-1}}}", "expected a rail number"),
     ("{ports: {18:00.0: {}, ^0000:18:00.0: {}}}", "duplicate key: port 0000:18:00.0 stands at m.yaml:3:16 already"),
-    ("{bmc: ^{user: x}}", "bmc has no address"),
-    ("{bmc: {address: x, ^password: y}}", "unknown key 'password' in bmc"),
+    ("{bmc: {^user: x}}", "bmc has no address"),
+    ("{bmc: {address: x, ^passwort: y}}", "unknown key 'passwort' in bmc; did you mean password?"),
+    ("{bmc: ^root:hunter2@10.1.2.3}", "bmc holds an @, expected a host name or an IP address alone, with user: and password: as keys"),
+    ("{bmc: {address: x, protocol: ^ssh}}", "bmc.protocol is 'ssh', expected one of redfish, ipmi"),
+    ("{bmc: {address: x, port: ^0}}", "bmc.port is the number 0, expected a port number"),
+    ("{bmc: {address: x, tls: ^pn}}", "bmc.tls is 'pn', expected pin, verify or the path of a file of authorities, with a / in it"),
+    ("{bmc: {address: x, password: ^{}}}", "bmc.password names 0 places"),
+    ("{bmc: {address: x, password: ^{file: a, env: B}}}", "bmc.password names 2 places, expected one of {file: PATH}, {env: NAME}"),
+    ("{bmc: {address: x, password: {^path: a}}}", "unknown key 'path' in bmc.password"),
+    ("{bmc: {address: x, password: {env: ^A-B}}}", "bmc.password.env is 'A-B', expected the name of a variable"),
+    ("{bmc: {address: x, password: {command: ^[]}}}", "bmc.password.command is a list, expected a program and its words"),
     ("{labels: ^[a]}", "expected a map of labels"),
     ("{labels: {^a b: c}}", "'a b' is no label"),
     ("{labels: {a: ^[b]}}", "labels.a is a list, expected text"),
@@ -300,7 +309,7 @@ def test_each_value_knows_the_line_it_came_from(tmp_path: Path) -> None:
     origins = load_with_origins(path).origins["gpu007"]
     assert {key: mark.line for key, mark in origins.items()} == {
         "user": 2, "port": 2, "identity_file": 2, "sku": 2, "rack": 5, "leaf": 5, "power": 5, "labels.zone": 5, "address": 7,
-        "bmc": 7, "lifecycle": 7,
+        "bmc.address": 7, "lifecycle": 7,
     }
     assert origins["user"] == Mark(str(path), 2, 12)
 
@@ -325,7 +334,12 @@ ENTRY = st.fixed_dictionaries({}, optional={
         {"state": st.sampled_from([state.value for state in LifecycleState])},
         optional={"owner": WORD, "until": st.dates(dt.date(1000, 1, 1)).map(dt.date.isoformat)},
     ),
-    "bmc": st.fixed_dictionaries({"address": WORD}, optional={"user": WORD}),
+    "bmc": st.fixed_dictionaries({"address": WORD}, optional={
+        "user": WORD, "port": st.integers(1, 65535), "protocol": st.sampled_from(["redfish", "ipmi"]),
+        "password": st.one_of(st.fixed_dictionaries({"file": WORD.map("/k/{}".format)}), st.fixed_dictionaries({"env": st.just("PASSWORD_{node}")}),
+                              st.fixed_dictionaries({"command": st.lists(WORD, min_size=1, max_size=3)})),
+        "tls": st.sampled_from(["pin", "verify", "/etc/ca.pem"]),
+    }),
     "labels": st.dictionaries(WORD, WORD, max_size=3),
     "ports": st.dictionaries(PCI, st.fixed_dictionaries({}, optional={
         "role": st.sampled_from(["compute", "storage", "mgmt", "dpu"]), "rail": st.integers(0, 1023), "leaf": WORD,
@@ -347,14 +361,24 @@ def meant(name: str, entry: dict[str, Any]) -> Node:
     if "become" in values:
         values["privilege"] = Privilege.BECOME if values.pop("become") else Privilege.UNPRIVILEGED
     if "bmc" in values:
-        values["bmc"] = Bmc(**values["bmc"])
+        controller = dict(values["bmc"])
+        controller["speaks"] = Speaks(controller.pop("protocol", "redfish"))
+        for source, words in controller.pop("password", {}).items():
+            controller["secret"] = Secret(SecretFrom(source), tuple(words) if isinstance(words, list) else (words,))
+        values["bmc"] = Bmc(**controller)
     if "ports" in values:
         values["ports"] = {key: PortPlan(**port) for key, port in values["ports"].items()}
     return Node(name, **values)
 
 
+def own_controllers(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The same, no controller at the address of another."""
+    return {name: {**entry, "bmc": {**entry["bmc"], "address": f"{name}.{entry['bmc']['address']}"}} if "bmc" in entry else entry
+            for name, entry in entries.items()}
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=60)
-@given(st.dictionaries(WORD, ENTRY, min_size=1, max_size=4), st.booleans())
+@given(st.dictionaries(WORD, ENTRY, min_size=1, max_size=4).map(own_controllers), st.booleans())
 def test_whatever_a_program_writes_as_yaml_is_loaded_as_meant(load: Load, entries: dict[str, Any], flow: bool) -> None:
     text = yaml.safe_dump({"version": 1, "nodes": entries}, default_flow_style=flow, sort_keys=False)
     found = load(text)
