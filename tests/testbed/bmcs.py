@@ -18,15 +18,21 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tests.testbed.bmc.certificates import Authority
-from tests.testbed.bmc.machine import Machine, Wrong
-from tests.testbed.bmc.serve import ELSEWHERE
+from tests.testbed.bmc.machine import ELSEWHERE, Machine, Wrong
+from tests.testbed.require import require
 
 _ROOT = Path(__file__).resolve().parents[2]
-__all__ = ["ELSEWHERE", "Bed", "Machine", "Wrong", "rack"]
+__all__ = ["ELSEWHERE", "Bed", "Machine", "Wrong", "rack", "require_rack"]
+
+
+def require_rack() -> None:
+    """What `rack` below needs."""
+    require(find_spec("sushy_tools") and find_spec("sushy"), "no sushy-tools here: .venv/bin/pip install sushy sushy-tools")
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class Rack(FakeDriver):  # type: ignore[misc]
     def set_boot_device(self, identity: str, boot_source: str) -> None:
         if boot_source not in ("None", "Pxe", "Cd", "Hdd", "BiosSetup"):
             raise error.BadRequest(f"The value {boot_source} for BootSourceOverrideTarget is not in the list of acceptable values.")
-        once = flask.request.json["Boot"].get("BootSourceOverrideEnabled", "Once") == "Once"  
+        once = flask.request.json["Boot"].get("BootSourceOverrideEnabled", "Once") == "Once"
         self._get(identity).update(boot_device=boot_source, once=once)
 
     def get_bios(self, identity: str) -> dict[str, Any]:

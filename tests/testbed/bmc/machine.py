@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
+ELSEWHERE = "elsewhere"     # where a machine that redirects sends everybody; it is logged like a machine
+
 # Names and values as in the BIOS registry that sushy-tools brings (templates/bios_registry.json), and one that vendors have.
 BIOS: Mapping[str, str | int | bool] = {
     "BootMode": "Uefi", "EmbeddedSata": "Raid", "NicBoot1": "NetworkBoot", "NumCores": "All", "ProcTurboMode": "Disabled",

@@ -23,9 +23,8 @@ from typing import Any
 from tests.testbed.bmc import resources
 from tests.testbed.bmc.door import Answer, Door, Request, emulator
 from tests.testbed.bmc.driver import Rack
-from tests.testbed.bmc.machine import Machine, Wrong
+from tests.testbed.bmc.machine import ELSEWHERE, Machine, Wrong
 
-ELSEWHERE = "elsewhere"     # where a machine that redirects sends everybody; it is logged like a machine
 _ABORT = struct.pack("ii", 1, 0)
 
 
