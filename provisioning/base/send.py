@@ -1,0 +1,61 @@
+"""Has nodes look at their base configuration, make it so, or say which machine they are: one program a node, over the usual transport."""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from healthcheck import joined
+from healthcheck.loader import LOADER, payload
+from inventory.model import Node
+from inventory.transport.base import Limits, Program, Transport
+from provisioning.agent import onnode
+from provisioning.base.told import MOST, Told, read
+from provisioning.base.who import Who, who
+from provisioning.base.wish import Wish
+
+_HERE = Path(__file__).with_name("onnode")
+_FILES, _ANSWER = Path(onnode.__file__).with_name("files.py"), _HERE / "answer.py"
+_LOOK = (_FILES, _ANSWER, *(_HERE / f"{name}.py" for name in ("item", "system", "settings", "devices", "deeds")))
+_WHO = (_FILES, _ANSWER, _HERE / "whoami.py")
+_LOOK_S, _MAKE_S, _WHO_S = 60.0, 240.0, 45.0
+
+
+def look(nodes: Sequence[Node], transport: Transport, wish: Wish, *, fanout: int = 64, seconds: float | None = None, root: str = "",
+         fixed: Collection[str] = ()) -> Iterator[Told]:
+    """How each node's base configuration stands; changes nothing. Of the `fixed` nodes the host name is not to be changed.
+
+    `root` is another root folder on the nodes, for tests.
+    """
+    return _sent(nodes, transport, wish, False, _limits(nodes, _LOOK_S, fanout, seconds), root, fixed)
+
+
+def make(nodes: Sequence[Node], transport: Transport, wish: Wish, *, fanout: int = 64, seconds: float | None = None, root: str = "",
+         fixed: Collection[str] = ()) -> Iterator[Told]:
+    """Makes so what differs, and tells how it stands afterwards. Whoever is cut off meanwhile has left whole files."""
+    return _sent(nodes, transport, wish, True, _limits(nodes, _MAKE_S, fanout, seconds), root, fixed)
+
+
+def identify(nodes: Sequence[Node], transport: Transport, *, fanout: int = 64) -> Iterator[Who]:
+    """Which machine answers by each of these names."""
+    program = Program(secrets.token_hex(8), LOADER, payload(joined.joined(_WHO).encode(), b"{}"))
+    for reply in transport.run(nodes, program, _limits(nodes, _WHO_S, fanout, None)):
+        yield who(reply)
+
+
+def _sent(nodes: Sequence[Node], transport: Transport, wish: Wish, making: bool, limits: Limits, root: str,
+          fixed: Collection[str]) -> Iterator[Told]:
+    asked = {"make": making, "root": root, "wish": wish.document}
+    words: Mapping[str, tuple[str, ...]] = {
+        node.name: ("fixed" if node.name in fixed else "free", node.name) for node in nodes}
+    program = Program(secrets.token_hex(8), LOADER, payload(joined.joined(_LOOK).encode(), json.dumps(asked).encode()), words=words)
+    for reply in transport.run(nodes, program, limits):
+        yield read(reply, wish.clock_seconds)
+
+
+def _limits(nodes: Sequence[Node], node_s: float, fanout: int, seconds: float | None) -> Limits:
+    sweep = node_s * math.ceil(len(nodes) / fanout)
+    return Limits(sweep_s=seconds or sweep, node_s=min(node_s, seconds or node_s), reply_bytes=MOST, fanout=fanout)

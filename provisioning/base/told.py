@@ -1,0 +1,123 @@
+"""What nodes told of their base configuration, as values; a node may tell anything."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any
+
+from inventory.text import clean
+from inventory.transport.base import Reply, Stage
+from provisioning.base.wish import ITEMS
+
+MOST = 1 << 20          # bytes of an answer
+_MOST_LINES, _LONGEST = 60, 200
+CLOCK = "clock"
+
+
+class How(Enum):
+    """How an item stands; the value is for people."""
+
+    SO = "so"
+    DIFFERS = "differs"
+    WAIT = "on its way"
+    TROUBLE = "trouble"
+    ABSENT = "does not apply"
+    OUT = "left out"
+    UNSEEN = "not seen"
+
+
+_SAID = {"so": How.SO, "differs": How.DIFFERS, "wait": How.WAIT, "trouble": How.TROUBLE, "absent": How.ABSENT, "out": How.OUT,
+         "unseen": How.UNSEEN}
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of one node; `change` is the diff that would make it so."""
+
+    name: str
+    how: How
+    said: str = ""
+    change: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Told:
+    """All that one look at a node showed. `stage` is how far we came where it did not answer, and `said` then why.
+
+    `changed` are the items that were made so now, and `failed` why others could not be.
+    """
+
+    node: str
+    items: tuple[Item, ...] = ()
+    said: str = ""
+    stage: Stage | None = None
+    ok: bool = True
+    changed: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def answered(self) -> bool:
+        """Whether it told anything that can be read."""
+        return bool(self.items)
+
+    def of(self, *hows: How) -> tuple[Item, ...]:
+        """The items that stand so."""
+        return tuple(item for item in self.items if item.how in hows)
+
+    @property
+    def change(self) -> tuple[str, ...]:
+        """The whole diff, each line with its item's name."""
+        return tuple(f"{item.name}: {line}" for item in self.of(How.DIFFERS) for line in item.change)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do, and nothing to wait for."""
+        return self.answered and self.ok and not self.of(How.DIFFERS, How.WAIT, How.TROUBLE, How.UNSEEN)
+
+
+def read(reply: Reply, clock_seconds: float | None) -> Told:
+    """What a node answered. Its clock is compared with ours: the answer was made between the two moments that we know."""
+    if reply.failure is not None:
+        return Told(reply.node, said=clean(reply.failure.reason, 300), stage=reply.failure.stage, ok=False)
+    try:
+        told = json.loads(zlib.decompressobj().decompress(reply.body or b"", MOST))
+        items = tuple(_item(one) for one in told["items"])
+        if tuple(item.name for item in items) != ITEMS:
+            raise ValueError
+        said = clean(told["said"], 300) if isinstance(told["said"], str) else ""
+        changed = tuple(name for name in told["changed"] if name in ITEMS)
+        failed = {name: clean(why, 300) for name, why in told["failed"].items() if name in ITEMS}
+        now = float(told["time"])
+        if not math.isfinite(now):
+            raise ValueError
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError, zlib.error):
+        return Told(reply.node, said="its answer cannot be read", stage=Stage.REPLY, ok=False)
+    clock = _clock(now, reply, clock_seconds, next(item for item in items if item.name == "time"))
+    return Told(reply.node, (items[0], clock, *items[1:]), said, None, told["ok"] is True, changed, failed)
+
+
+def _item(said: Mapping[str, Any]) -> Item:
+    how = _SAID[said["stand"]]
+    change = tuple(clean(str(line), _LONGEST) for line in said["change"][:_MOST_LINES])
+    if how is How.DIFFERS and not change:
+        raise ValueError
+    return Item(str(said["item"]), how, clean(str(said["said"]), 300), change)
+
+
+def _clock(now: float, reply: Reply, most: float | None, service: Item) -> Item:
+    """How far the node's clock is from ours at least. While a time service is about to set it, that is waited for."""
+    if most is None:
+        return Item(CLOCK, How.OUT, "left out by base: of muster's rules")
+    off = now - reply.received if now > reply.received else min(0.0, now - reply.started)
+    if abs(off) <= most:
+        return Item(CLOCK, How.SO, f"within {most:g} s of the head's")
+    said = f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's, and {most:g} s are allowed"
+    if service.how in (How.WAIT, How.DIFFERS):
+        return Item(CLOCK, How.WAIT, said)
+    return Item(CLOCK, How.TROUBLE, f"{said}: compare both with a third clock, and step it: chronyc makestep")

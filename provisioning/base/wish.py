@@ -1,0 +1,92 @@
+"""What the base configuration is to be, as `base:` of rules/bringup.yaml says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.entry import kind_of, nearest
+from inventory.errors import Mark, RulesError
+
+ITEMS = ("time", "host_name", "memlock", "persistence", "nouveau", "peermem", "sysctl")
+"""The items that a node looks at, in their order. The clock's distance from the head's is seen from here."""
+_SWITCHES = ("time", "synchronised", "host_name", "memlock", "persistence", "nouveau", "peermem")
+_KEYS = (*_SWITCHES, "clock_seconds", "sysctl")
+_NAME = re.compile(r"[a-z0-9_]+(?:\.[A-Za-z0-9_-]+){1,6}")
+_VALUE = re.compile(r"[A-Za-z0-9_.:/,-]+(?: [A-Za-z0-9_.:/,-]+)*")
+_LONGEST_CLOCK, _MOST_PARAMETERS, _LONGEST_VALUE = 3600, 64, 200
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Which items are wanted. `clock_seconds` None: the clock is not compared. `sysctl` is kernel parameters by name."""
+
+    time: bool = True
+    synchronised: bool = True
+    clock_seconds: float | None = 5.0
+    host_name: bool = True
+    memlock: bool = True
+    persistence: bool = True
+    nouveau: bool = True
+    peermem: bool = True
+    sysctl: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As a node is told."""
+        return {**{name: getattr(self, name) for name in _SWITCHES}, "sysctl": dict(self.sysctl)}
+
+
+def wish(said: Mapping[str, Any]) -> Wish:
+    """What this section says; a key that it lacks is as in `Wish`. Raises RulesError, with the place where the mapping knows it."""
+    found: dict[str, Any] = {}
+    for key, given in said.items():
+        if key not in _KEYS:
+            raise RulesError(f"base: unknown key {key}; there are {', '.join(_KEYS)}{nearest(key, _KEYS)}", _mark(said, key))
+        if key == "sysctl":
+            found[key] = _sysctl(said, given)
+        elif key == "clock_seconds":
+            found[key] = _seconds(said, given)
+        elif given is None or isinstance(given, bool):
+            found[key] = bool(given)
+        else:
+            raise RulesError(f"base: {key}: expected true or false, got {kind_of(given)}", _mark(said, key))
+    return Wish(**found)
+
+
+def _seconds(said: Mapping[str, Any], given: Any) -> float | None:
+    if given is None or given is False:
+        return None
+    if type(given) not in (int, float) or not 0.1 <= given <= _LONGEST_CLOCK:
+        raise RulesError(f"base: clock_seconds: expected a number from 0.1 to {_LONGEST_CLOCK}, or null, got {kind_of(given)}",
+                         _mark(said, "clock_seconds"))
+    return float(given)
+
+
+def _sysctl(said: Mapping[str, Any], given: Any) -> Mapping[str, str]:
+    if given is None or given is False:
+        return MappingProxyType({})
+    if not isinstance(given, Mapping) or len(given) > _MOST_PARAMETERS:
+        raise RulesError(f"base: sysctl: expected a map of at most {_MOST_PARAMETERS} kernel parameters, got {kind_of(given)}",
+                         _mark(said, "sysctl"))
+    found = {}
+    for name, value in given.items():
+        if _NAME.fullmatch(name) is None:
+            raise RulesError(f"base: sysctl: expected a name such as kernel.numa_balancing, got {ascii(name)[:60]}", _mark(given, name))
+        if value is None:
+            continue
+        text = str(value) if type(value) in (int, str) else ""
+        if len(text) > _LONGEST_VALUE or _VALUE.fullmatch(text) is None:
+            raise RulesError(f"base: sysctl: {name}: expected a number or plain words, got {kind_of(value)}", _mark(given, name))
+        found[name] = text
+    return MappingProxyType(found)
+
+
+def _mark(said: Mapping[str, Any], key: str) -> Mark | None:
+    """Where a mapping that came from a file has this key."""
+    marks = getattr(said, "value_marks", {})
+    place = marks.get(key)
+    return place if isinstance(place, Mark) else None

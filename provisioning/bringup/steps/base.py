@@ -1,0 +1,95 @@
+"""Step base: the base configuration is as the policy says; what differs is made so in one deed, with the whole diff."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+from healthcheck.outcome import Owner
+from inventory.text import clean
+from inventory.transport.base import Stage, Transport
+from provisioning.base import send
+from provisioning.base.told import How, Item, Told
+from provisioning.base.wish import Wish
+from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+
+# A node that was reached, and from which nothing came back: what was asked of it may have been done.
+_NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LOGIN, Stage.BECOME, Stage.PYTHON, Stage.TURN)
+_MOST = 6
+
+
+class Base:
+    """Looks and makes by one program a node."""
+
+    def __init__(self, step: Step, transport: Callable[[], Transport], wish: Wish, *, fanout: int = 64) -> None:
+        self.step = step
+        self._transport, self._wish, self._fanout = transport, wish, fanout
+
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        """See `Doer.look`."""
+        of = {machine.name: machine for machine in machines}
+        for told in send.look([machine.node for machine in machines], self._transport(), self._wish, fanout=self._fanout):
+            yield told.node, seen(of[told.node], told)
+
+    def make(self, machine: Machine, deed: Deed) -> Made:
+        """See `Doer.make`."""
+        (told,) = send.make([machine.node], self._transport(), self._wish)
+        if not told.answered:
+            return Made(False if told.stage in _NOT_BEGUN else None, clean(f"{told.stage.value if told.stage else 'reply'}: {told.said}"))
+        if not told.ok:
+            return Made(False, told.said)
+        if told.failed:
+            return Made(False, clean("; ".join(f"{name}: {why}" for name, why in told.failed.items())))
+        return Made(True, f"made so: {', '.join(told.changed)}" if told.changed else "nothing was left to do")
+
+
+def seen(machine: Machine, told: Told) -> Seen:
+    """What a node's items mean for its way."""
+    if not told.answered:
+        return Seen(Stand.UNKNOWN, clean(f"{told.stage.value if told.stage else 'reply'}: {told.said}"))
+    # Others' files and services first: what differs besides is made so all the same, and the trouble is still there afterwards.
+    if told.of(How.DIFFERS):
+        return _differs(machine, told)
+    if troubles := told.of(How.TROUBLE):
+        return Seen(Stand.TROUBLE, _all(troubles), troubles=tuple(_trouble(machine, item) for item in troubles[:_MOST]))
+    if unseen := told.of(How.UNSEEN):
+        return Seen(Stand.UNKNOWN, _all(unseen))
+    if waits := told.of(How.WAIT):
+        return Seen(Stand.WAIT, _all(waits), again_s=20.0)
+    return Seen(Stand.SO, _sound(told))
+
+
+def _differs(machine: Machine, told: Told) -> Seen:
+    names = ", ".join(item.name for item in told.of(How.DIFFERS))
+    key = "base:" + hashlib.sha256("\n".join(told.change).encode()).hexdigest()[:16]
+    renamed = any(item.name == "host_name" for item in told.of(How.DIFFERS))
+    deed = Deed(f"make so: {names}", key, told.change, Effect.DISRUPTIVE if renamed else Effect.PASSIVE, settle_s=5.0)
+    before = machine.did(key)
+    if before is not None and before.done is False:
+        return _stuck(machine, f"it could not be made so: {before.said}")
+    if before is not None and before.done:
+        return _stuck(machine, f"it was made so, and does not stay: {names}; something else there writes it")
+    return Seen(Stand.NOT_SO, f"differs: {names}", deed)
+
+
+def _stuck(machine: Machine, what: str) -> Seen:
+    return Seen(Stand.TROUBLE, clean(what), troubles=(Trouble(clean(what), Owner.OPERATOR, _hand(machine)),))
+
+
+def _trouble(machine: Machine, item: Item) -> Trouble:
+    return Trouble(f"base: {item.name}: {item.said}", Owner.OPERATOR, _hand(machine))
+
+
+def _hand(machine: Machine) -> str:
+    return f"see: muster bringup base {machine.name}; mend it, then: muster bringup retry {machine.name}"
+
+
+def _all(items: Sequence[Item]) -> str:
+    return clean("; ".join(f"{item.name}: {item.said}" for item in items))
+
+
+def _sound(told: Told) -> str:
+    """What is so, and what is not there to be so, or was left out."""
+    parts = [f"so: {', '.join(item.name for item in told.of(How.SO))}"]
+    parts += [f"{how.value}: {', '.join(item.name for item in told.of(how))}" for how in (How.ABSENT, How.OUT) if told.of(how)]
+    return "; ".join(parts)

@@ -1,0 +1,147 @@
+"""Step ssh: the machine answers over SSH as the inventory says, with a pinned host key, and it is the machine that is meant."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from healthcheck.outcome import Owner
+from inventory.enroll import Outcome
+from inventory.enrolment import Subject, decided, scanned, subject_of, written
+from inventory.errors import ConfigError, MusterError
+from inventory.expect import read_expected
+from inventory.hostkeys import fingerprint, key_type
+from inventory.model import Node
+from inventory.sshconfig import default_config
+from inventory.text import clean
+from inventory.transport.base import Failure, Stage, Transport
+from provisioning.base.send import identify
+from provisioning.base.who import Who, kept
+from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.same import mixed
+
+_SCAN_S = 60.0
+# cloud-init puts users' keys in after sshd has started.
+_KEYS_S = 180.0
+_OPERATOR: Mapping[Stage, str] = {
+    Stage.RESOLVE: "give the machine an address in DNS or in the inventory (address:)",
+    Stage.LOGIN: "log in by hand: the shell, or a file that it reads, hangs",
+    Stage.BECOME: "let the user go through sudo without a password, or log in as root",
+    Stage.PYTHON: "install python3 (3.8 or newer) there, or name it in the inventory (python:)",
+}
+
+
+class Ssh:
+    """`host_keys` is a list of the keys to expect, or a folder of consoles' logs; without one a key is pinned at first contact.
+
+    `others` gives what the store keeps of all machines, by name, and `names` are all of the inventory.
+    """
+
+    def __init__(
+        self, step: Step, transport: Callable[[], Transport], host_keys: Path | None = None, *, names: Collection[str] = (),
+        others: Callable[[], Mapping[str, Mapping[str, str]]] = dict, fanout: int = 64,
+    ) -> None:
+        self.step = step
+        self._transport, self._host_keys, self._names, self._others, self._fanout = transport, host_keys, names, others, fanout
+        self._lock = threading.Lock()
+        self._known: dict[str, Who] = {}
+
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        """See `Doer.look`."""
+        found = {who.node: who for who in identify([machine.node for machine in machines], self._transport(), fanout=self._fanout)}
+        with self._lock:
+            self._known |= {name: who for name, who in found.items() if who.failure is None}
+            known = dict(self._known)
+        stored = self._others()
+        known = {**{name: kept(name, said) for name, said in stored.items()}, **known}
+        boards = {**stored, **{machine.name: machine.kept for machine in machines}}
+        strange = [machine for machine in machines
+                   if (failure := found[machine.name].failure) is not None and failure.stage is Stage.HOST_KEY]
+        keys = self._keys([machine.node for machine in strange]) if strange else {}
+        for machine in machines:
+            who = found[machine.name]
+            if machine.name in keys:
+                yield machine.name, keys[machine.name]
+            elif who.failure is not None:
+                yield machine.name, _unreached(machine, who.failure)
+            else:
+                yield machine.name, self._met(who, {name: one for name, one in known.items() if name != who.node}, boards)
+
+    def _met(self, who: Who, others: Mapping[str, Who], boards: Mapping[str, Mapping[str, str]]) -> Seen:
+        troubles = tuple(mixed(who, others, boards, self._names))
+        if troubles:
+            return self._doubtful(who, troubles)
+        board = boards.get(who.node, {}).get("serial", "")
+        if board and not who.serial and "serial" in who.unseen and not who.root:
+            hand = "log in as root, or go through sudo (privilege: become in the inventory)"
+            what = f"its controller's serial number is {board}, and it takes root there to compare: {who.unseen['serial']}"
+            return self._doubtful(who, (Trouble(clean(what), Owner.OPERATOR, hand),))
+        serial = f"serial {who.serial}" if who.serial else who.unseen.get("serial") or "no serial number"
+        return Seen(Stand.SO, clean(f"{who.name or 'it'} answers, {serial}"), keep=who.keep)
+
+    def _doubtful(self, who: Who, troubles: tuple[Trouble, ...]) -> Seen:
+        """Nobody else is held against a machine that may be another, and be moved before the next look."""
+        with self._lock:
+            self._known.pop(who.node, None)
+        return Seen(Stand.TROUBLE, clean(troubles[0].what), troubles=troubles, keep=Who(who.node).keep)
+
+    def _keys(self, nodes: Sequence[Node]) -> dict[str, Seen]:
+        """How the keys of machines stand that no connection trusts."""
+        try:
+            return {each.node.name: self._key(each) for each in self._subjects(nodes)}
+        except MusterError as error:
+            return {node.name: _stuck(str(error), "mend that, then: muster bringup retry " + node.name) for node in nodes}
+
+    def _subjects(self, nodes: Sequence[Node]) -> list[Subject]:
+        """What these machines show, and what is to be done about it; raises ConfigError for a list that cannot be read."""
+        config = default_config()
+        expected = read_expected(self._host_keys, [node.name for node in nodes]) if self._host_keys is not None else None
+        subjects = scanned([subject_of(node, config, None) for node in nodes], config, _SCAN_S, self._fanout)
+        return decided(subjects, expected, ())
+
+    def _key(self, each: Subject) -> Seen:
+        decision, name = each.decision, shlex.quote(each.node.name)
+        if decision.outcome in (Outcome.PIN, Outcome.ADD):
+            prints = [f"{key_type(blob)} {fingerprint(blob)}" for blob in decision.add]
+            vouches = "as the list says" if decision.vouched else "trusted at first contact: only the network vouches for it"
+            change = (f"{each.file}: {each.target.known_hosts_name}", *(f"+ {line}" for line in prints))
+            deed = Deed(f"pin the host key, {vouches}", "pin:" + ",".join(sorted(map(fingerprint, decision.add))), change, Effect.PASSIVE,
+                        settle_s=1.0)
+            return Seen(Stand.NOT_SO, f"no host key is pinned; it shows {prints[0]}", deed)
+        if decision.outcome is Outcome.UNREACHED:
+            return Seen(Stand.WAIT, clean(f"{each.stage}: {decision.reason}"))
+        if decision.outcome is Outcome.CHANGED:
+            return _stuck(decision.reason, f"if it was installed anew: muster inventory enroll {name} --replace {name}; "
+                                           f"then: muster bringup retry {name}")
+        return _stuck(decision.reason or decision.outcome.value, f"see: muster inventory enroll {name} --dry-run")
+
+    def make(self, machine: Machine, deed: Deed) -> Made:
+        """Pins the keys that were looked at, and no others. See `Doer.make`."""
+        try:
+            (subject,) = self._subjects([machine.node])
+            shown = "pin:" + ",".join(sorted(map(fingerprint, subject.decision.add)))
+            if subject.decision.outcome not in (Outcome.PIN, Outcome.ADD) or shown != deed.key:
+                return Made(False, "it shows other host keys than it did")
+            (subject,) = written([subject])
+        except (MusterError, ConfigError) as error:
+            return Made(False, clean(str(error)))
+        return Made(subject.done, clean(f"pinned in {subject.file}" if subject.done else subject.decision.reason))
+
+
+def _unreached(machine: Machine, failure: Failure) -> Seen:
+    said = clean(f"{failure.stage.value}: {failure.reason}")
+    if failure.stage is Stage.CONNECT:
+        return Seen(Stand.WAIT, said)
+    if failure.stage is Stage.AUTH:
+        if machine.now - machine.began < _KEYS_S:
+            return Seen(Stand.WAIT, said)
+        return _stuck(said, f"put the public key of muster's user there (authorized_keys), then: muster bringup retry {machine.name}")
+    if failure.stage in _OPERATOR:
+        return _stuck(said, f"{_OPERATOR[failure.stage]}, then: muster bringup retry {machine.name}")
+    return Seen(Stand.UNKNOWN, said)
+
+
+def _stuck(what: str, hand: str) -> Seen:
+    return Seen(Stand.TROUBLE, clean(what), troubles=(Trouble(clean(what), Owner.OPERATOR, clean(hand)),))
