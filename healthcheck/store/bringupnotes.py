@@ -55,6 +55,14 @@ def left(db: sqlite3.Connection, node: str, step: str, outcome: str, onward: str
                (onward, now, stand, now if onward is None else None, node))
 
 
+def taken_off(db: sqlite3.Connection, node: str, why: str, now: float) -> None:
+    """Writes down that a machine that was on its way is not any more."""
+    if db.execute("UPDATE bringup SET stand = ?, said = ?, again = NULL, ended = ? WHERE node = ? AND ended IS NULL",
+                  (LEFT, why, now, node)).rowcount:
+        mended(db, node, now)
+        forget(db, node, None, now)
+
+
 def troubled(db: sqlite3.Connection, node: str, step: str, found: Sequence[tuple[str, str, str, str, str, str]], now: float) -> None:
     """Writes down what is wrong with a machine: (what, owner, hand, part, slot, serial) each. What was so before keeps its beginning."""
     marks = {(what, part, slot) for what, _, _, part, slot, _ in found}

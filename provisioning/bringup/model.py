@@ -68,7 +68,11 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look showed, with a line for people. `keep` goes to the store with the machine: serials, versions, a boot's id."""
+    """What a look showed, with a line for people. `keep` goes to the store with the machine: serials, versions, a boot's id.
+
+    A controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: nobody logs in there again before a person says so, and
+    where several refused no other is tried with that user.
+    """
 
     stand: Stand
     said: str

@@ -1,0 +1,169 @@
+"""Machines that are a folder on disk: a deed appends a line to its machine's file, and what it changed shows a moment later.
+
+As a program (`python -m tests.provisioning.bringup.scripted FOLDER`) it runs a bring-up of them, and dies at the point of a deed that it
+was told.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from healthcheck.outcome import Owner
+from inventory.model import Bmc, Lifecycle, LifecycleState, Node
+from provisioning.bringup.model import Deed, Doer, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.run import run
+from provisioning.bringup.site import Event, Outcome, Site
+from provisioning.bringup.stop import Bounds
+
+SO = Seen(Stand.SO, "so")
+SHOWS_S = 0.03      # after a deed
+INSTALL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When a run stops."""
+
+    share: float = 0.5
+    least: int = 5
+    refused_logins: int = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A policy of these steps alone."""
+
+    steps: Mapping[str, Step]
+    without: frozenset[str] = frozenset()
+    width: int = 64
+    grace_s: float = 10.0
+    stop: Bounds = field(default_factory=Stop)
+
+
+def step(name: str, seconds: float = 3600.0, *, at_once: int = 64, domain_at_once: int | None = None, together: bool = False,
+         gather_s: float = 0.0, owner: Owner = Owner.DATACENTRE) -> Step:
+    """A step of this name."""
+    return Step(name, f"{name} is well", Effect.PASSIVE, owner, seconds, at_once, domain_at_once, together, gather_s)
+
+
+def node(name: str, power: str | None = None, *, user: str | None = None, state: LifecycleState = LifecycleState.BRINGUP,
+         rack: str | None = None) -> Node:
+    """A machine in bring-up."""
+    return Node(name, name, lifecycle=Lifecycle(state), power=power, rack=rack, bmc=Bmc("192.0.2.1", user=user))
+
+
+@dataclass
+class Acts:
+    """A doer of two functions of one machine."""
+
+    step: Step
+    looks: Callable[[Machine], Seen] = lambda machine: SO
+    makes: Callable[[Machine, Deed], Made] = lambda machine, deed: Made(True, "accepted")
+
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        for machine in machines:
+            yield machine.name, self.looks(machine)
+
+    def make(self, machine: Machine, deed: Deed) -> Made:
+        return self.makes(machine, deed)
+
+
+def trouble(what: str, owner: Owner = Owner.VENDOR) -> Seen:
+    """Somebody has to lend a hand."""
+    return Seen(Stand.TROUBLE, what, troubles=(Trouble(what, owner, "swap it"),))
+
+
+def deed(key: str, *, once: bool = False, shows: bool = True, settle_s: float = 60.0, effect: Effect = Effect.PASSIVE) -> Deed:
+    """A change of this key."""
+    return Deed(f"do {key}", key, (f"{key}: no -> yes",), effect, once, shows, settle_s)
+
+
+class Died:
+    """Kills its process at the point that it was told, of all points that it passes."""
+
+    def __init__(self, at: int) -> None:
+        self._at, self._points = at, count(1)
+
+    def point(self) -> None:
+        if next(self._points) == self._at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Disk:
+    """The world: a file for each machine in `folder`, with a line for each deed that came true: step, key, when."""
+
+    folder: Path
+    died: Died
+
+    def lines(self, name: str) -> list[list[str]]:
+        path = self.folder / name
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def shown(self, name: str) -> set[str]:
+        return {key for _, key, when in self.lines(name) if time.time() >= float(when) + SHOWS_S}
+
+    def make(self, machine: Machine, deed: Deed) -> Made:
+        self.died.point()
+        with (self.folder / machine.name).open("a") as file:
+            file.write(f"- {deed.key} {time.time()}\n")
+            file.flush()
+            self.died.point()
+        time.sleep(0.002)
+        self.died.point()
+        return Made(True, "accepted")
+
+    def wants(self, *keys: str, once: bool) -> Callable[[Machine], Seen]:
+        """A look at a step that takes these deeds, one after the other."""
+        def look(machine: Machine) -> Seen:
+            shown = self.shown(machine.name)
+            missing = next((key for key in keys if key not in shown), None)
+            if missing is None:
+                return SO
+            return Seen(Stand.NOT_SO, f"{missing} is not there", deed(missing, once=once, settle_s=2 * SHOWS_S), again_s=0.02)
+        return look
+
+    def install(self, machine: Machine) -> Seen:
+        began = [float(when) for _, key, when in self.lines(machine.name) if key == "pxe"]
+        return SO if time.time() >= min(began) + INSTALL_S else Seen(Stand.WAIT, "it is being installed", again_s=0.03)
+
+    def parts(self, machine: Machine) -> Seen:
+        number = int(machine.name[1:])
+        return trouble("no GPU 3") if number % 10 == 3 else Seen(Stand.SO, "as it should be", keep={"serial": f"S{number}"})
+
+
+def world(folder: Path, died: Died) -> tuple[dict[str, Doer], Plan]:
+    """Doers of a whole way, and their policy."""
+    disk = Disk(folder, died)
+    doers: dict[str, Doer] = {one.step.name: one for one in (
+        Acts(step("bmc")), Acts(step("credentials")), Acts(step("hardware"), disk.parts),
+        Acts(step("bios", at_once=8), disk.wants("write", "off", "on", once=True), disk.make),
+        Acts(step("boot", domain_at_once=3), disk.wants("pxe", once=False), disk.make),
+        Acts(step("os"), disk.install),
+        Acts(step("checks", together=True, gather_s=0.05)),
+        Acts(step("service"), disk.wants("service", once=False), disk.make))}
+    return doers, Plan({name: doer.step for name, doer in doers.items()}, frozenset({"credentials"}), width=16, grace_s=0.02)
+
+
+def nodes(number: int) -> list[Node]:
+    """So many machines, eight to a power domain."""
+    return [node(f"n{at:03d}", f"pdu{at // 8}") for at in range(number)]
+
+
+def bring_up(folder: Path, number: int, at: int = 0, told: Callable[[Event], None] = lambda event: None) -> Outcome:
+    """A run over them, or what is left of it."""
+    (folder / "world").mkdir(parents=True, exist_ok=True)
+    doers, plan = world(folder / "world", Died(at))
+    return run(Site(folder / "state", "ada"), nodes(number), doers, plan, told)
+
+
+if __name__ == "__main__":
+    print("begun", flush=True)
+    raise SystemExit(bring_up(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])).exit_code)
