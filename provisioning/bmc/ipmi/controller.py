@@ -1,0 +1,227 @@
+"""A controller that speaks IPMI 2.0, as `provisioning.bmc.base.Controller`: everything that changes it asks for more rights than a look.
+
+Before the first login it is asked, over UDP and without a password, whether it is there and what it offers; then the account is tried once
+with a command that says why it is refused. A refused account is not tried again by this object: accounts lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, events, sensors
+from inventory.errors import UsageError
+from inventory.model import Node
+from inventory.text import clean
+from provisioning.bmc.base import Bios, BmcError, Boot, Firmware, Hardware, Identity, Media, Power, Target, Turn, Wrong
+from provisioning.bmc.ipmi import messages, parse, rmcp, tool, udp
+from provisioning.bmc.ipmi.tool import Door, Level, Said
+
+_TURNS = {Turn.ON: "on", Turn.OFF: "off", Turn.SHUTDOWN: "soft"}
+_DEVICES = {Target.NONE: "none", Target.PXE: "pxe", Target.DISK: "disk", Target.CD: "cdrom", Target.BIOS: "bios"}
+# Set System Boot Options, parameter 3, bit 3 (IPMI 2.0, table 28-14): do not drop the override when no boot follows within 60 seconds.
+_HOLD = ("raw", "0x00", "0x08", "0x03", "0x08")
+_BEST = (17, 3)         # SHA-256 and SHA-1, both with AES: what ipmitool prefers
+
+
+class IpmiController:
+    """`secret` gives user and password when they are needed; `seconds` is for one method. Raises UsageError without a bmc or ipmitool."""
+
+    kind = "ipmi"
+
+    def __init__(self, node: Node, secret: Callable[[], tuple[str, str]], seconds: float = 30.0, *, efi: bool = True) -> None:
+        if node.bmc is None:
+            raise UsageError(f"{node.name} has no bmc in the inventory: add bmc: {{address: ...}}")
+        self.node = node.name
+        self._program = tool.found()
+        self._address = node.bmc.address
+        self._port = node.bmc.port or rmcp.PORT
+        self._secret = secret
+        self._seconds = seconds
+        self._efi = efi
+        self._door: Door | None = None
+        self._account: tuple[str, str] | None = None
+        self._refused: BmcError | None = None
+
+    def reachable(self) -> str:
+        """What it says it is. Asked over UDP, without credentials."""
+        heard = self._hear(time.monotonic() + self._seconds)
+        if not isinstance(heard, rmcp.Capabilities):
+            return f"IPMI at {self._address}, which answers the presence ping only"
+        anonymous = "; it lets in whoever gives no name" if heard.anonymous else ""
+        return f"IPMI {'2.0' if heard.v2 else '1.5'} at {self._address}{anonymous}"
+
+    def identity(self) -> Identity:
+        """From its device id, its FRU record and its GUID; a controller that lacks one of them leaves that unsaid."""
+        end = time.monotonic() + self._seconds
+        info = self._look(("mc", "info"), end)
+        return parse.identity(info, self._optional(("fru", "print", "0"), end), self._optional(("mc", "guid"), end))
+
+    def power(self) -> Power:
+        """Whether the machine has power."""
+        found = parse.power(self._look(("chassis", "power", "status"), time.monotonic() + self._seconds))
+        if found is None:
+            raise BmcError(Wrong.BROKEN, "ipmitool's power status is not of its form")
+        return found
+
+    def turn(self, turn: Turn) -> None:
+        """Asks for it; the power state shows whether it came true."""
+        self._change(("chassis", "power", _TURNS[turn]), time.monotonic() + self._seconds)
+
+    def boot(self) -> Boot:
+        """The override, as the boot flags have it. Reading them takes an operator's rights."""
+        found = parse.boot(self._run(("chassis", "bootparam", "get", "5"), Level.OPERATOR, time.monotonic() + self._seconds).out)
+        if found is None:
+            raise BmcError(Wrong.BROKEN, "ipmitool's boot flags are not of their form")
+        return found
+
+    def set_boot(self, target: Target, once: bool) -> None:
+        """Sets the override. Most controllers would forget it when no boot follows within a minute, and are told not to."""
+        end = time.monotonic() + self._seconds
+        options = [*([] if once or target is Target.NONE else ["persistent"]), *(["efiboot"] if self._efi else [])]
+        try:
+            self._change(_HOLD, end)
+        except BmcError as problem:
+            if problem.wrong not in (Wrong.UNSUPPORTED, Wrong.REFUSED, Wrong.BROKEN):
+                raise
+        self._change(("chassis", "bootdev", _DEVICES[target], *([f"options={','.join(options)}"] if options else [])), end)
+
+    def hardware(self) -> Hardware:
+        """What sensors and FRU records tell of: power supplies, fans, drives, DIMMs and CPUs where the maker gave them any."""
+        end = time.monotonic() + self._seconds
+        listed = self._look(("sdr", "elist", "all"), end)
+        try:
+            return parse.hardware(listed, self._optional(("fru", "print"), end))
+        except ValueError:
+            raise BmcError(Wrong.BROKEN, "ipmitool's list of sensors is not of its form") from None
+
+    def log(self) -> BmcLog:
+        """The last 100 events that still hold; `now` is this machine's clock."""
+        text = self._look(("sel", "elist", "last", "100"), time.monotonic() + self._seconds)
+        try:
+            return BmcLog("BMC", events=events(text), now=time.time())
+        except ValueError:
+            raise BmcError(Wrong.BROKEN, "ipmitool's event log is not of its form") from None
+
+    def log_use(self) -> BmcLogUse:
+        """How full its log is."""
+        percent = parse.pairs(self._look(("sel", "info"), time.monotonic() + self._seconds)).get("Percent Used", "")
+        if not (percent[:-1].isdecimal() and percent.endswith("%") and len(percent) <= 4):
+            raise BmcError(Wrong.UNSUPPORTED, "it does not say how full its log is")
+        return BmcLogUse("BMC", used_percent=int(percent[:-1]))
+
+    def sensors(self) -> BmcSensors:
+        """The sensors that have thresholds."""
+        text = self._look(("sdr", "elist", "full"), time.monotonic() + self._seconds)
+        if not text.strip():
+            raise BmcError(Wrong.UNSUPPORTED, "it has no sensor with thresholds")
+        try:
+            return BmcSensors("BMC", sensors=sensors(text))
+        except ValueError:
+            raise BmcError(Wrong.BROKEN, "ipmitool's list of sensors is not of its form") from None
+
+    def bios(self) -> Bios:
+        """IPMI has no such thing, as with the following."""
+        raise _unsupported("BIOS settings")
+
+    def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
+        """Raises UNSUPPORTED."""
+        raise _unsupported("BIOS settings")
+
+    def media(self) -> tuple[Media, ...]:
+        """Raises UNSUPPORTED."""
+        raise _unsupported("virtual media")
+
+    def insert(self, name: str, image: str) -> None:
+        """Raises UNSUPPORTED."""
+        raise _unsupported("virtual media")
+
+    def eject(self, name: str) -> None:
+        """Raises UNSUPPORTED."""
+        raise _unsupported("virtual media")
+
+    def firmware(self) -> tuple[Firmware, ...]:
+        """Raises UNSUPPORTED; the controller's own version is in its identity."""
+        raise _unsupported("an inventory of firmware")
+
+    def close(self) -> None:
+        """Forgets the password; each command was a session of its own."""
+        self._account = None
+
+    def _hear(self, end: float) -> rmcp.Capabilities | bool:
+        try:
+            heard = udp.hear(self._address, self._port, end - time.monotonic())
+        except udp.Refused:
+            raise BmcError(Wrong.UNREACHABLE, f"{self._address} says that nothing listens at UDP port {self._port}") from None
+        except OSError as problem:
+            raise BmcError(Wrong.UNREACHABLE, f"{self._address}: {clean(problem.strerror or problem, 100)}") from None
+        if heard is False:
+            raise BmcError(Wrong.UNREACHABLE, f"nothing answers at {self._address}, UDP port {self._port}")
+        return heard
+
+    def _opened(self, end: float) -> Door:
+        """Where it is and how it is spoken to, found out at the first need."""
+        if self._door is None:
+            # A silent controller is found out in half of the time, so that there is some left for the work.
+            heard = self._hear(time.monotonic() + min(6.0, (end - time.monotonic()) / 2))
+            if isinstance(heard, rmcp.Capabilities) and not heard.v2:
+                raise BmcError(Wrong.UNSUPPORTED, "it does not speak IPMI 2.0: version 1.5 would show the password to the network")
+            try:
+                offered = udp.suites(self._address, self._port, end - time.monotonic())
+            except (udp.Refused, OSError):
+                offered = ()
+            self._door = Door(self._address, self._port, next((suite for suite in _BEST if suite in offered), _BEST[-1]))
+        return self._door
+
+    def _logged_in(self, end: float) -> tuple[Door, tuple[str, str]]:
+        """The account is tried once, by a command that says why it is refused; without -v ipmitool says only that it was."""
+        if self._refused is not None:
+            raise BmcError(self._refused.wrong, f"{self._refused.said}; not tried again")
+        door = self._opened(end)
+        if self._account is None:
+            account = self._secret()
+            tool.usable(*account)
+            said = tool.run(self._program, door, *account, ("chassis", "power", "status"), level=Level.USER, end=end, verbose=True)
+            if said.exit:
+                problem = messages.error(said)
+                problem.done = False
+                if problem.wrong is Wrong.CREDENTIALS:
+                    self._refused = problem
+                if problem.wrong is not Wrong.UNSUPPORTED or "session" in said.err:
+                    raise problem
+            self._account = account
+        return door, self._account
+
+    def _run(self, words: Sequence[str], level: Level, end: float) -> Said:
+        try:
+            door, account = self._logged_in(end)
+        except BmcError as problem:
+            problem.done = False        # so far only a reading
+            raise
+        said = tool.run(self._program, door, *account, words, level=level, end=end)
+        if said.exit:
+            raise messages.error(said)
+        return said
+
+    def _look(self, words: Sequence[str], end: float) -> str:
+        try:
+            return self._run(words, Level.USER, end).out
+        except BmcError as problem:
+            problem.done = False
+            raise
+
+    def _optional(self, words: Sequence[str], end: float) -> str:
+        """What there is of it: a controller may lack this, or some devices of it."""
+        door, account = self._logged_in(end)
+        try:
+            return tool.run(self._program, door, *account, words, level=Level.USER, end=end).out
+        except BmcError as problem:
+            problem.done = False
+            raise
+
+    def _change(self, words: Sequence[str], end: float) -> None:
+        self._run(words, Level.OPERATOR, end)
+
+
+def _unsupported(what: str) -> BmcError:
+    return BmcError(Wrong.UNSUPPORTED, f"IPMI has no {what}")

@@ -1,0 +1,117 @@
+"""Runs ipmitool(1): no shell, everything bounded, and the password through a pipe, so that no process list or environment has it.
+
+`-f` opens what it is given with fopen(3) and reads one line of at most 20 bytes (ipmitool 1.8.19, lib/ipmi_main.c:
+ipmi_password_file_read), so /dev/fd/N of an inherited pipe will do, and what was read is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from inventory.errors import UsageError
+from provisioning.bmc.base import BmcError, Wrong
+
+MOST_OUT = 1 << 20
+MOST_ERR = 64 * 1024
+MOST_USER, MOST_PASSWORD = 16, 20       # bytes: IPMI 2.0, 22.28 and 22.30
+NEEDED = "ipmitool was not found, and this controller speaks IPMI: apt-get install -y ipmitool (or dnf install ipmitool)"
+
+
+class Level(Enum):
+    """What a session may do. A reading asks for USER: ipmitool rebuilds an empty repository of sensors when it may (ipmi_sdr.c)."""
+
+    USER = "USER"
+    OPERATOR = "OPERATOR"
+
+
+class Said(NamedTuple):
+    """How ipmitool ended, and what it printed."""
+
+    exit: int
+    out: str
+    err: str
+
+
+class Door(NamedTuple):
+    """Where the controller is, and the cipher suite that it offers."""
+
+    address: str
+    port: int
+    suite: int
+
+
+def found() -> str:
+    """The program's path; raises UsageError that says how to get it."""
+    path = shutil.which("ipmitool")
+    if path is None:
+        raise UsageError(NEEDED)
+    return path
+
+
+def usable(user: str, password: str) -> None:
+    """Raises BmcError (NO_SECRET) for a name or password that IPMI 2.0 has no room for, or that ipmitool would read as another."""
+    if not 0 < len(user.encode("utf-8", "surrogateescape")) <= MOST_USER or "\0" in user:
+        raise BmcError(Wrong.NO_SECRET, f"the user name has to have 1 to {MOST_USER} bytes, as IPMI 2.0 has it")
+    if not 0 < len(password.encode("utf-8", "surrogateescape")) <= MOST_PASSWORD:
+        raise BmcError(Wrong.NO_SECRET, f"the password has to have 1 to {MOST_PASSWORD} bytes: IPMI 2.0 has no room for more")
+    if any(character in password for character in "\r\n\t\0"):
+        raise BmcError(Wrong.NO_SECRET, "the password has a tab or a line end in it, at which ipmitool would cut it off")
+
+
+def run(program: str, door: Door, user: str, password: str, words: Sequence[str], *, level: Level, end: float,
+        verbose: bool = False) -> Said:
+    """What `ipmitool words` says. Raises BmcError: TIMEOUT where it has not ended by `end` (monotonic) and was killed, and then nobody
+    knows what the controller did; BROKEN for a flood."""
+    ours, theirs = os.pipe()
+    argv = (program, *(("-v",) if verbose else ()), "-I", "lanplus", "-H", door.address, "-p", str(door.port), "-U", user,
+            "-f", f"/dev/fd/{ours}", "-C", str(door.suite), "-L", level.value, "-N", "2", "-R", "3", *words)
+    try:
+        with contextlib.closing(os.fdopen(theirs, "wb")) as pipe:
+            pipe.write(password.encode("utf-8", "surrogateescape") + b"\n")
+        # Times as the controller keeps them; a session of its own has no terminal on which to ask for anything.
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=(ours,),
+                                 start_new_session=True, env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC0"})
+    finally:
+        os.close(ours)
+    with child:
+        try:
+            return _read(child, end)
+        finally:
+            if child.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+
+
+def _read(child: subprocess.Popen[bytes], end: float) -> Said:
+    pipes = [pipe.fileno() for pipe in (child.stdout, child.stderr) if pipe is not None]
+    kept = {pipe: bytearray() for pipe in pipes}
+    most = dict(zip(pipes, (MOST_OUT, MOST_ERR), strict=True))
+    with selectors.DefaultSelector() as selector:
+        for each in kept:
+            selector.register(each, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(0.0, end - time.monotonic()))
+            if not ready:
+                raise BmcError(Wrong.TIMEOUT, "ipmitool had no answer in time", done=None)
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                if not data:
+                    selector.unregister(key.fd)
+                kept[key.fd] += data
+                if len(kept[key.fd]) > most[key.fd]:
+                    raise BmcError(Wrong.BROKEN, f"ipmitool printed over {most[key.fd]} bytes", done=None)
+    try:
+        code = child.wait(max(0.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise BmcError(Wrong.TIMEOUT, "ipmitool had no answer in time", done=None) from None
+    out, err = (bytes(one).decode("utf-8", "replace") for one in kept.values())
+    return Said(code, out, err)
