@@ -69,7 +69,7 @@ def after(step: Step, machine: Machine, seen: Seen, times: Times) -> After:
         return Stuck(seen.troubles or (Trouble(clean(seen.said, MOST), step.owner, retry_hand(machine.name)),))
     over = times.came + step.seconds
     if machine.now >= over:
-        return Stuck((late(step, machine.name, seen.said, seen.stand is Stand.UNKNOWN),))
+        return Stuck(seen.troubles or (late(step, machine.name, seen.said, seen.stand is Stand.UNKNOWN),))
     if seen.stand is not Stand.NOT_SO:
         return Until(max(min(times.learned + seen.again_s, over), times.learned), seen.said)
     if seen.deed is None:

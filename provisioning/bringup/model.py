@@ -71,7 +71,8 @@ class Seen:
     """What a look showed, with a line for people. `keep` goes to the store with the machine: serials, versions, a boot's id.
 
     A controller that refused the login is TROUBLE that keeps LOGIN: REFUSED: nobody logs in there again before a person says so, and
-    where several refused no other is tried with that user.
+    where several refused no other is tried with that user. `troubles` of a look that is not TROUBLE are what it comes to when the step's
+    time is over.
     """
 
     stand: Stand

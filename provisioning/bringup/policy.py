@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -150,6 +150,10 @@ class Policy:
     def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, Absent]]:
         """What is wished of one machine's BIOS; where wishes differ, the later one holds."""
         return {name: (value, wish.absent) for wish in self.bios if wish.of.has(vendor, sku) for name, value in wish.settings.items()}
+
+    def needs_maker(self, wishes: Sequence[BiosWish | FirmwareWish], sku: str | None) -> bool:
+        """Whether it takes the maker's name to know which of these wishes are for a machine of this SKU."""
+        return any(wish.of.vendor != "*" and (not wish.of.skus or sku in wish.of.skus) for wish in wishes)
 
     def versions(self, vendor: str, sku: str | None) -> tuple[FirmwareWish, ...]:
         """What is wished of one machine's firmware."""

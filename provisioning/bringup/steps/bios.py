@@ -1,0 +1,157 @@
+"""Step bios: the settings that the policy wishes are current. They are written once, wait for a reset, and become current in the next boot.
+
+The reset is off and then on, each a deed of its own that shows in the power state, and each is done once for one difference. A look reads
+current and pending settings in one go, so that a kill between writing and reset finds by looking what was taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.outcome import Owner
+from inventory.text import clean
+from provisioning.bmc.base import Bios, BmcError, Controller, Missing, Power, Turn, Wrong
+from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Step, Trouble
+from provisioning.bringup.policy import Absent, Policy
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, refused, trouble
+from provisioning.bringup.steps.power import reset
+
+Settings: TypeAlias = Mapping[str, "str | int | bool"]
+Wishes: TypeAlias = Mapping[str, "tuple[str | int | bool, Absent]"]
+_WRITE = "write:"
+
+
+class BiosAsWished(OfBmc):
+    """Looks, writes, and resets. `sku_of` gives a machine's SKU, None where it has none."""
+
+    def __init__(self, step: Step, controllers: Controllers, policy: Policy, sku_of: SkuOf) -> None:
+        super().__init__(step, controllers)
+        self._policy = policy
+        self._sku_of = sku_of
+
+    def _look(self, machine: Machine, controller: Controller) -> Seen:
+        wished = self._wished(machine, controller)
+        if wished is None:
+            return trouble("its controller does not say who made it, and BIOS settings are wished by maker", Owner.OPERATOR,
+                           f"see to its settings by hand, then: muster bringup skip {machine.name}")
+        if not wished:
+            return Seen(Stand.SO, "nothing is wished for")
+        found = _read(controller)
+        if not isinstance(found.current, Mapping):
+            return _unread(found.current, wished, machine)
+        gone = [name for name in wished if name not in found.current]
+        lacking = [name for name in gone if wished[name][1] is Absent.TROUBLE]
+        if lacking:
+            return trouble(f"its BIOS has no setting {_names(lacking)}", Owner.OPERATOR,
+                           "correct its name in bringup.yaml (absent: leave, where not all machines have it), "
+                           f"then: muster bringup retry {machine.name}")
+        differs = _differs(wished, found.current)
+        if not differs:
+            left = f"; it has no {_names(gone)}" if gone else ""
+            return Seen(Stand.SO, clean(f"{len(wished) - len(gone)} settings as wished{left}", 300))
+        return self._booting(machine, controller, found, differs) or self._next(machine, controller, found, differs)
+
+    def _booting(self, machine: Machine, controller: Controller, found: Bios, differs: Settings) -> Seen | None:
+        """What a reset of ours, of which the boot may still be on its way, comes to; None where there is none, or other settings differ."""
+        on = next((past for past in reversed(machine.deeds) if past.key.startswith("on:bios:")), None)
+        if on is None or controller.power() is not Power.ON:
+            return None
+        over = (on.ended or on.began) + self._policy.power.bios_s
+        ours = on.key == f"on:bios:{digest_of(differs)}"
+        if machine.now >= over and not ours:
+            return None
+        state = "still waits" if found.pending else "is as it was"
+        late = Trouble(f"BIOS setting {_names(differs)} {state} after a reset", Owner.OPERATOR,
+                       "see in its console and the BMC's log what the BIOS says of it, set it by hand, then: muster bringup retry "
+                       f"{machine.name}", "node")
+        if machine.now >= over:
+            return Seen(Stand.TROUBLE, late.what, troubles=(late,))
+        again = min(15.0, max(0.5, self._policy.power.bios_s / 20))
+        return Seen(Stand.WAIT, f"boots with new settings; differs: {_names(differs)}", troubles=(late,), again_s=again)
+
+    def _next(self, machine: Machine, controller: Controller, found: Bios, differs: Settings) -> Seen:
+        """What brings the machine nearer: to write, to turn off, to turn on."""
+        digest, times = digest_of(differs), self._policy.power
+        written, off = machine.did(_WRITE + digest), machine.did(f"off:bios:{digest}")
+        pending = found.pending if isinstance(found.pending, Mapping) else None
+        waits = pending is not None and all(name in pending and same(pending[name], value) for name, value in differs.items())
+        accepted = written is not None and written.done is True
+        # Where what is pending cannot be read, the word has to do that it was taken; and it may be gone from there once the power was off.
+        if waits or (accepted and (pending is None or off is not None)):
+            turned = reset(machine, controller, f"bios:{digest}", f"so that BIOS settings become current: {_names(differs)}", times)
+            if turned is not None:
+                return turned
+        if written is not None and written.done is False and refused(written.said):
+            return trouble(f"its BIOS does not take {_names(differs)}: {clean(written.said, 160)}", Owner.OPERATOR,
+                           f"correct bringup.yaml, or set it in the BIOS setup; then: muster bringup retry {machine.name}", "node")
+        change = tuple(f"BIOS {clean(name, 60)}: {clean(_now(found, name), 60)} -> {clean(value, 60)}" for name, value in differs.items())
+        return Seen(Stand.NOT_SO, f"differs: {_names(differs)}", deed=Deed(
+            "write BIOS settings", _WRITE + digest, change, Effect.PASSIVE, once=True, shows=pending is not None, settle_s=times.on_s))
+
+    def _make(self, controller: Controller, machine: Machine, deed: Deed) -> None:
+        if deed.key.startswith("off:"):
+            controller.turn(Turn.OFF)
+        elif deed.key.startswith("on:"):
+            controller.turn(Turn.ON)
+        else:
+            # Compared once more: what is written is what this deed is named after.
+            current = _read(controller).current
+            differs = _differs(self._wished(machine, controller) or {}, current if isinstance(current, Mapping) else {})
+            if _WRITE + digest_of(differs) != deed.key:
+                raise BmcError(Wrong.BUSY, "its settings changed since they were looked at")
+            controller.set_bios(differs)
+
+    def _wished(self, machine: Machine, controller: Controller) -> Wishes | None:
+        """By the maker that the step credentials kept, asked for where that was left out; None where none is told and it matters."""
+        sku = self._sku_of(machine.node)
+        name = sku.name if sku is not None else None
+        vendor = machine.kept.get("vendor", "")
+        if not vendor and self._policy.needs_maker(self._policy.bios, name):
+            said = controller.identity().vendor
+            if not isinstance(said, str) or not said:
+                return None
+            vendor = said
+        return self._policy.settings(vendor, name)
+
+
+def digest_of(settings: Settings) -> str:
+    """A name for these settings with these values."""
+    return hashlib.sha256(json.dumps(dict(settings), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def same(one: str | int | bool, other: str | int | bool) -> bool:
+    """Whether a controller's value is the wished one. Some write numbers and booleans as text; no text is a boolean by its look."""
+    return (type(one) is type(other) and one == other) or str(one).casefold() == str(other).casefold()
+
+
+def _differs(wished: Wishes, current: Settings) -> Settings:
+    return {name: value for name, (value, _) in wished.items() if name in current and not same(current[name], value)}
+
+
+def _names(settings: Iterable[str]) -> str:
+    return ", ".join(clean(name, 60) for name in list(settings)[:6])
+
+
+def _now(found: Bios, name: str) -> object:
+    return found.current.get(name, "") if isinstance(found.current, Mapping) else ""
+
+
+def _read(controller: Controller) -> Bios:
+    try:
+        return controller.bios()
+    except BmcError as error:
+        if error.wrong is not Wrong.UNSUPPORTED:
+            raise
+        return Bios(UNSUPPORTED, UNSUPPORTED)
+
+
+def _unread(current: Missing, wished: Wishes, machine: Machine) -> Seen:
+    hand = f"set {_names(wished)} by hand in the BIOS setup, then: muster bringup skip {machine.name}"
+    if isinstance(current, Unmeasured):
+        late = Trouble("its BIOS settings cannot be read", Owner.OPERATOR, hand)
+        return later(machine, f"BIOS settings: {clean(current.reason, 160)}", late)
+    return trouble(f"its controller cannot tell or set the BIOS settings that are wished: {_names(wished)}", Owner.OPERATOR, hand)

@@ -1,0 +1,15 @@
+"""Step bmc: the management controller answers at its address, with the certificate that is known. Nobody logs in."""
+
+from __future__ import annotations
+
+from inventory.text import clean
+from provisioning.bmc.base import Controller
+from provisioning.bringup.model import Machine, Seen, Stand
+from provisioning.bringup.steps.ofbmc import OfBmc
+
+
+class BmcReachable(OfBmc):
+    """Looks; there is nothing that could be made."""
+
+    def _look(self, machine: Machine, controller: Controller) -> Seen:
+        return Seen(Stand.SO, clean(controller.reachable(), 200))

@@ -1,0 +1,66 @@
+"""Step boot: the next boot, and only that one, is from where the policy says; the boot order of the BIOS is left alone.
+
+A machine whose SSH server answers has its operating system, and is never sent to an installer. One that is on without it is turned off, so
+that the override counts in the boot that the next step begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from healthcheck.outcome import Owner
+from inventory.model import Node
+from inventory.text import clean
+from provisioning.bmc.base import Controller, Missing, Target, Turn
+from provisioning.bringup.banner import banner
+from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Step
+from provisioning.bringup.policy import Policy
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, refused, trouble
+from provisioning.bringup.steps.power import off
+
+Answers: TypeAlias = Callable[[Node], "tuple[str, str]"]
+_SET = "boot:"
+
+
+class BootFrom(OfBmc):
+    """Looks, sets the override, and turns a machine off for it. `answers` gives the line of a node's SSH server, or why there is none."""
+
+    def __init__(self, step: Step, controllers: Controllers, policy: Policy, answers: Answers = banner) -> None:
+        super().__init__(step, controllers)
+        self._policy = policy
+        self._answers = answers
+
+    def _look(self, machine: Machine, controller: Controller) -> Seen:
+        target = self._policy.boot
+        if target is Target.NONE:
+            return Seen(Stand.SO, "as its boot order says: nothing is wished for")
+        line, _ = self._answers(machine.node)
+        if line:
+            return Seen(Stand.SO, f"its operating system answers already ({line}): it is not sent to {target.value}")
+        found = controller.boot()
+        if isinstance(found.allowed, tuple) and target not in found.allowed:
+            return trouble(f"its controller knows no boot from {target.value}", Owner.OPERATOR,
+                           f"set the boot order in the BIOS setup, then: muster bringup skip {machine.name}", "node")
+        key = f"{_SET}{target.value}"
+        if found.target is not target or found.once is not True:
+            past = machine.did(key)
+            if past is not None and past.done is False and refused(past.said):
+                return trouble(f"its controller will not boot from {target.value}: {clean(past.said, 160)}", Owner.OPERATOR,
+                               f"set the boot order in the BIOS setup, then: muster bringup skip {machine.name}", "node")
+            if past is None or not past.done or isinstance(found.target, Target):
+                return Seen(Stand.NOT_SO, f"boots from {_shown(found.target)}", deed=Deed(
+                    f"boot from {target.value} once", key, (f"next boot: {_shown(found.target)} -> {target.value}, once",), Effect.PASSIVE,
+                    settle_s=self._policy.power.on_s))
+        return off(machine, controller.power(), key, f"so that it boots from {target.value}", self._policy.power) or Seen(
+            Stand.SO, f"boots from {target.value} when it is turned on")
+
+    def _make(self, controller: Controller, machine: Machine, deed: Deed) -> None:
+        if deed.key.startswith("off:"):
+            controller.turn(Turn.OFF)
+        else:
+            controller.set_boot(self._policy.boot, once=True)
+
+
+def _shown(target: Target | Missing) -> str:
+    return target.value if isinstance(target, Target) else "where it does not say"

@@ -1,0 +1,92 @@
+"""Step credentials: the login is taken, and the machine says what it is and which firmware it has; versions are what the policy wishes.
+
+Serial number, UUID and versions are kept. A refused login is never tried again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from healthcheck.outcome import Owner
+from inventory.text import clean
+from provisioning.bmc.base import BmcError, Controller, Identity, Missing, Wrong
+from provisioning.bringup.model import Machine, Seen, Stand, Step, Trouble
+from provisioning.bringup.policy import FirmwareWish, Policy
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later
+from provisioning.bringup.steps.versions import compared
+
+_OWN = ("bios", "bmc")      # components that a machine's identity has
+_KEPT = ("serial", "uuid", "vendor", "model", "name", "bios", "firmware", "controller")
+
+
+class Credentials(OfBmc):
+    """Looks; a version is changed by whoever owns it. `sku_of` gives a machine's SKU, None where it has none."""
+
+    def __init__(self, step: Step, controllers: Controllers, policy: Policy, sku_of: SkuOf) -> None:
+        super().__init__(step, controllers)
+        self._policy = policy
+        self._sku_of = sku_of
+
+    def _look(self, machine: Machine, controller: Controller) -> Seen:
+        found = controller.identity()
+        keep = kept(found)
+        sku = self._sku_of(machine.node)
+        wishes = self._policy.versions(keep.get("vendor", ""), sku.name if sku is not None else None)
+        versions: dict[str, str | Missing] = {"bios": found.bios, "bmc": found.firmware}
+        unsaid = ""
+        if any(wish.component not in _OWN for wish in wishes):
+            try:
+                versions |= {entry.name: entry.version for entry in controller.firmware()}
+            except BmcError as error:
+                if error.wrong is not Wrong.UNSUPPORTED:
+                    raise
+                unsaid = "it has no inventory of firmware"
+        wrong: list[Trouble] = []
+        unknown: list[str] = []
+        if "vendor" not in keep and self._policy.needs_maker(self._policy.firmware, sku.name if sku is not None else None):
+            unknown.append("whose machine it is, and versions are wished by maker")
+        for wish in wishes:
+            for each in _judged(wish, versions, machine.name, unsaid):
+                (unknown if isinstance(each, str) else wrong).append(each)      # type: ignore[arg-type]
+        said = ", ".join(f"{name} {keep[key]}" for name, key in (
+            ("", "vendor"), ("", "model"), ("serial", "serial"), ("BIOS", "bios"), ("BMC", "firmware")) if key in keep)
+        said = clean(" ".join(said.split()) or "logged in; it says nothing of what it is", 300)
+        if wrong:
+            return Seen(Stand.TROUBLE, wrong[0].what, troubles=tuple(wrong), keep=keep)
+        if unknown:
+            why = f"{said}; not known: {'; '.join(unknown[:4])}"
+            again = later(machine, why, Trouble(f"versions of firmware are not known: {'; '.join(unknown[:4])}", Owner.OPERATOR,
+                                                f"see to them by hand, then: muster bringup skip {machine.name}"))
+            return Seen(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
+        return Seen(Stand.SO, said, keep=keep)
+
+
+def kept(found: Identity) -> dict[str, str]:
+    """What a controller says of itself and its machine, where it says it; for the store."""
+    return {key: clean(value, 80) for key in _KEPT if isinstance(value := getattr(found, key), str) and value}
+
+
+def _judged(wish: FirmwareWish, versions: Mapping[str, str | Missing], node: str, unsaid: str) -> Iterator[Trouble | str]:
+    """Troubles, and in words what is not known."""
+    own = wish.component in _OWN
+    named = {name: version for name, version in versions.items() if (name == wish.component if own else (
+        name not in _OWN and fnmatchcase(name.casefold(), wish.component.casefold())))}
+    if not named:
+        yield f"{clean(wish.component, 60)}: {unsaid or 'its firmware inventory has no such component'}"
+    for name, version in named.items():
+        shown = clean(name, 60)
+        if not isinstance(version, str):
+            yield f"{shown}: its version is not told"
+            continue
+        wanted = wish.exactly if wish.exactly is not None else wish.at_least
+        assert wanted is not None  # noqa: S101  (the loader has one or the other)
+        order = compared(version, wanted)
+        if order == 0 or (order == 1 and wish.at_least is not None) or version == wanted:
+            continue
+        if order is None:
+            yield f"{shown}: {clean(version, 40)} and {clean(wanted, 40)} cannot be compared"
+            continue
+        at_least = "at least " if wish.exactly is None else ""
+        yield Trouble(f"firmware of {shown} is {clean(version, 40)}, wished {at_least}{clean(wanted, 40)} ({wish.id})", wish.owner,
+                      f"update it, then: muster bringup retry {node}", "node")

@@ -1,0 +1,107 @@
+"""Step hardware: the parts that the controller tells of are those of the SKU and well, its log and sensors say nothing critical, and nobody
+else says that he is this machine.
+
+What the controller does not tell of is no pass: the look says so, and the step checks looks again from the operating system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from healthcheck.checks.bmc import bmc_fan, bmc_power_supply, bmc_sel_critical, bmc_sensors
+from healthcheck.outcome import Finding, Note, Owner
+from inventory.text import clean
+from provisioning.bmc.base import BmcError, Controller, Power, Wrong
+from provisioning.bmc.compare import compare
+from provisioning.bringup.model import Machine, Seen, Stand, Step, Trouble
+from provisioning.bringup.policy import Policy
+from provisioning.bringup.steps.credentials import kept
+from provisioning.bringup.steps.doubles import Doubles
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, place
+
+_MOST = 16          # troubles of one machine; the first ones name the cause
+_T = TypeVar("_T")
+_HANDS = {
+    bmc_sel_critical: "have the vendor look at the controller's whole log",
+    bmc_power_supply: "look at its lamp, its cord and its PDU; swap the cord, then the supply",
+    bmc_sensors: "temperatures: the way of the air and heat sinks; voltages: the supply, then the board",
+    bmc_fan: "seat it again, then replace it",
+}
+_PARTS = {bmc_sel_critical: "node", bmc_power_supply: "psu", bmc_sensors: "node", bmc_fan: "fan"}
+
+
+class HardwareAsOrdered(OfBmc):
+    """Looks; what is wrong, people mend. `sku_of` gives a machine's SKU, None where it has none."""
+
+    def __init__(self, step: Step, controllers: Controllers, policy: Policy, sku_of: SkuOf, doubles: Doubles) -> None:
+        super().__init__(step, controllers)
+        self._policy = policy
+        self._sku_of = sku_of
+        self._doubles = doubles
+
+    def _look(self, machine: Machine, controller: Controller) -> Seen:
+        parts = self._policy.parts
+        said = kept(controller.identity())
+        powered = controller.power() is not Power.OFF
+        sku = self._sku_of(machine.node)
+        found = compare(controller.hardware(), sku.numbers if sku is not None else {}, powered=powered, may_be_empty=parts.may_be_empty,
+                        place=place(machine))
+        unsaid = [*found.unsaid, *([] if sku is not None else ["numbers of parts: it has no SKU"])]
+        logged = list(self._logged(controller, powered, unsaid))
+        alike = self._doubles.of(machine.name, said)
+        unsaid += alike.unsaid
+        wrong = [*alike.troubles, *found.troubles, *logged]
+        keep = {**said, "hardware": "; ".join(unsaid)[:300]}
+        if wrong:
+            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            return Seen(Stand.TROUBLE, f"{wrong[0].what}{more}", troubles=tuple(wrong[:_MOST]), keep=keep)
+        if found.unread:
+            why = f"could not be read: {'; '.join(found.unread[:4])}"
+            again = later(machine, clean(why, 300), Trouble(clean(f"its controller: {why}", 300), Owner.OPERATOR,
+                                                            f"look at it there, then: muster bringup skip {machine.name}", "node"))
+            return Seen(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
+        if alike.coming and machine.now - machine.began < parts.doubles_s:
+            return Seen(Stand.WAIT, f"as ordered; waits for the serial numbers of {alike.coming} more", again_s=2.0, keep=keep)
+        left = f"; for the look from the operating system: {'; '.join(unsaid)}" if unsaid else ""
+        return Seen(Stand.SO, clean((f"as {sku.name} has it" if sku is not None else "well") + left, 400), keep=keep)
+
+    def _logged(self, controller: Controller, powered: bool, unsaid: list[str]) -> Iterator[Trouble]:
+        """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off mean nothing."""
+        log = _asked(controller.log, "event log", unsaid)
+        if log is not None and _read(log.events):
+            yield from _troubles(bmc_sel_critical, bmc_sel_critical(log, days=self._policy.parts.log_days), Owner.VENDOR)
+            yield from _troubles(bmc_power_supply, bmc_power_supply(log), Owner.DATACENTRE)
+        elif log is not None:
+            unsaid.append("event log")
+        if not powered:
+            unsaid.append("sensors: it is off")
+            return
+        sensors = _asked(controller.sensors, "sensors", unsaid)
+        if sensors is not None and _read(sensors.sensors):
+            yield from _troubles(bmc_sensors, bmc_sensors(sensors), Owner.DATACENTRE)
+            yield from _troubles(bmc_fan, bmc_fan(sensors), Owner.DATACENTRE)
+        elif sensors is not None:
+            unsaid.append("sensors")
+
+
+def _asked(ask: Callable[[], _T], what: str, unsaid: list[str]) -> _T | None:
+    try:
+        return ask()
+    except BmcError as error:
+        if error.wrong is not Wrong.UNSUPPORTED:
+            raise
+        unsaid.append(f"{what}: its controller has none")
+        return None
+
+
+def _read(value: object) -> bool:
+    """Whether a field of a fact has a value."""
+    return isinstance(value, tuple)
+
+
+def _troubles(check: Callable[..., Iterator[Finding | Note]], found: Iterator[Finding | Note], owner: Owner) -> Iterator[Trouble]:
+    for finding in found:
+        if isinstance(finding, Finding):
+            yield Trouble(clean(f"{finding.subject}: {finding.observed}", 200), finding.owner or owner, finding.remedy or _HANDS[check],
+                          _PARTS[check], clean(finding.subject, 60))

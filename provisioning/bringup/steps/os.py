@@ -1,0 +1,82 @@
+"""Step os: the machine is on, and the SSH server of its operating system answers. Installing it is the work of others, and waited for.
+
+A machine that is off is turned on once. Without a controller it can only be waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from healthcheck.outcome import Owner
+from inventory.text import clean
+from provisioning.bmc.base import BmcError, Controller, Turn, Wrong
+from provisioning.bmc.base import Power as State
+from provisioning.bringup.banner import banner
+from provisioning.bringup.model import Deed, Machine, Past, Seen, Stand, Step, Trouble
+from provisioning.bringup.policy import Policy
+from provisioning.bringup.steps.boot import Answers
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, place, trouble
+from provisioning.bringup.steps.power import on
+
+_AGAIN_S = 10.0
+_FIRST_S = 1.0
+_WAS_ON = "os.on"     # kept: by which deed it was seen on
+
+
+class OsAnswers(OfBmc):
+    """Looks, and turns the machine on. `answers` gives the line of a node's SSH server, or why there is none."""
+
+    def __init__(self, step: Step, controllers: Controllers, policy: Policy, answers: Answers = banner) -> None:
+        super().__init__(step, controllers)
+        self._policy = policy
+        self._answers = answers
+
+    def _looked(self, machine: Machine) -> Seen:
+        line, why = self._answers(machine.node)
+        if line:
+            return Seen(Stand.SO, f"answers: {line}")
+        if machine.node.bmc is None:
+            return _waits(machine, f"no answer yet: {why}", Trouble(
+                f"no operating system answers: {clean(why, 160)}", Owner.OPERATOR,
+                f"turn it on and look at its console; it has no bmc in the inventory ({place(machine)})", "node"))
+        return super()._looked(machine)
+
+    def _look(self, machine: Machine, controller: Controller) -> Seen:
+        state, told = controller.power(), machine.did("on:os")
+        if state is not State.ON:
+            if told is not None and machine.kept.get(_WAS_ON) == _id(told):
+                return trouble("it was on, and is off again", Owner.DATACENTRE,
+                               f"{place(machine)}: look at its power supplies, their cords and their PDU; where its installer turned it "
+                               f"off, or all is well: muster bringup retry {machine.name}", "psu")
+            seen = on(machine, state, "os", "so that its operating system boots", self._policy.power)
+            if seen is not None:
+                return seen
+        how = _progress(controller)
+        late = Trouble(f"it is on, and no SSH server answers{f'; its boot has come to {how}' if how else ''}", Owner.OPERATOR,
+                       f"look at its console (muster bmc show {machine.name}), at the PXE server's log for its MAC address, and at "
+                       "its address in the inventory", "node")
+        keep = {_WAS_ON: _id(told)} if told is not None else {}
+        return replace(_waits(machine, f"is on, and does not answer yet{f': {how}' if how else ''}", late), keep=keep)
+
+    def _make(self, controller: Controller, machine: Machine, deed: Deed) -> None:
+        controller.turn(Turn.ON)
+
+
+def _id(past: Past) -> str:
+    """A deed by when it was begun."""
+    return f"{past.began:.3f}"
+
+
+def _waits(machine: Machine, said: str, late: Trouble) -> Seen:
+    return Seen(Stand.WAIT, clean(said, 300), troubles=(late,), again_s=min(_AGAIN_S, max(_FIRST_S, (machine.now - machine.began) / 10)))
+
+
+def _progress(controller: Controller) -> str:
+    """How far the boot has come, where the controller knows."""
+    try:
+        found = controller.boot().progress
+    except BmcError as error:
+        if error.wrong is not Wrong.UNSUPPORTED:
+            raise
+        return ""
+    return clean(found, 60) if isinstance(found, str) else ""
