@@ -11,8 +11,7 @@ from healthcheck.store import bringups
 from healthcheck.store.file import NAME, Store, opened
 from inventory.model import Node
 from provisioning.bringup import ways as paths
-from provisioning.bringup.book import Book
-from provisioning.bringup.engine import Engine, skips
+from provisioning.bringup.engine import Engine
 from provisioning.bringup.interrupts import asked
 from provisioning.bringup.model import Doer
 from provisioning.bringup.site import LOCK, Event, Outcome, Policy, Site, unfit
@@ -41,11 +40,10 @@ def run(
             bringups.begin(store, [node.name for node in fit], first, site.who, site.clock())
         for name, why in left.items():
             told(Event(name, "", notes.LEFT, why))
-        engine = Engine(site, paths.read(store, fit, first), doers, policy, told, Book(None if dry else store, site.who),
-                        None if dry else store, dry, skips(store) if store is not None else {})
+        engine = Engine(site, paths.read(store, fit, first), doers, policy, told, store, dry=dry)
         with asked(engine.interrupt):
             engine.run()
-        return _outcome(engine, nodes, left)
+        return _outcome(engine, nodes, left, told)
 
 
 @contextmanager
@@ -68,17 +66,17 @@ def _taken_off(store: Store, left: Mapping[str, str], now: float) -> None:
             notes.taken_off(db, name, why, now)
 
 
-def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> Outcome:
+def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str], told: Callable[[Event], None]) -> Outcome:
     ways = engine.ways.values()
     queued = [way for way in ways if not way.out]
-    halted = {step: why for step, why in engine.halts.items() if any(way.step == step for way in queued)}
-    if halted and not engine.dry:
+    halted = {step: why for step, why in engine.turns.halts.items() if any(way.step == step for way in queued)}
+    if halted:
         with engine.book.page():
             for way in queued:
                 if way.step in halted and not way.came:
                     engine.book.stood(way.name, notes.QUEUED, halted[way.step])
     if engine.stopping:
-        engine.told(Event("", "", "interrupted", "nothing else is begun; to go on: muster bringup resume"))
+        told(Event("", "", "interrupted", "nothing else is begun; to go on: muster bringup resume"))
     return Outcome(
         tuple(way.name for way in ways if way.done),
         tuple(way.name for way in ways if way.out and not way.done),

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from healthcheck.store import bringups
-from healthcheck.store.bringupnotes import LOGIN, REFUSED, TROUBLE
+from healthcheck.store.bringupnotes import LOGIN, REFUSED, SKIPPED, TROUBLE
 from healthcheck.store.bringups import Progress
 from healthcheck.store.file import Store
 from inventory.model import Node
 from provisioning.bringup.model import Machine, Made, Past, Seen
-from provisioning.bringup.site import domain_of, user_of
+from provisioning.bringup.site import LOGIN_STEP, domain_of, user_of
 
 
 @dataclass
@@ -22,7 +22,7 @@ class Way:
 
     `deeds` are those of this step that count, by their numbers in the store, oldest first; `making` is the one that is under way, and
     `begun` says that it was handed on. `busy` is a machine that somebody looks at or changes, `placed` one that has a place in its step,
-    and one that is `out` goes no further in this run.
+    and one that is `out` goes no further in this run. `unlogged`: that its controller is logged in to was left out, so nobody knows.
     """
 
     node: Node
@@ -41,6 +41,7 @@ class Way:
     placed: bool = False
     out: bool = False
     done: bool = False
+    unlogged: bool = False
     said: str = ""
     seen: tuple[str, Seen] | None = None
 
@@ -108,6 +109,7 @@ def _put(way: Way, row: Progress) -> None:
 def _fill(store: Store, ways: Sequence[Way]) -> None:
     of = {way.name: way for way in ways}
     for line in bringups.steps(store, of):
+        of[line.node].unlogged |= line.step == LOGIN_STEP and line.outcome == SKIPPED
         if line.ended is None and line.step == of[line.node].step:
             of[line.node].began = line.began
     for deed in bringups.deeds(store, of):
