@@ -38,12 +38,13 @@ def require_rack() -> None:
 @dataclass(frozen=True)
 class Request:
     """One request as the log has it: `keys` are the names in its body, or the names of the settings that it writes, `what` is its
-    ResetType, `login` by which header it said who it is."""
+    ResetType, `bytes` those of the answer's body, `login` by which header it said who it is."""
 
     machine: str
     time: float
     method: str
     path: str
+    query: str
     status: int
     keys: tuple[str, ...]
     what: str
@@ -64,6 +65,7 @@ class Bed:
     password: str
     port: int
     process: subprocess.Popen[str]
+    boots: dict[str, str]       # from what each booted last, such as Pxe or None; said before `on_power` is called
     _told: queue.Queue[str]
 
     def address(self, name: str) -> str:
@@ -111,7 +113,7 @@ def rack(folder: Path, machines: Sequence[Machine], *, user: str = "root", passw
     """These machines, when all listen. `on_power` is called, in a thread, when a machine has passed its POST, and when it is turned off."""
     folder.mkdir(parents=True, exist_ok=True)
     sound = next((one for one in machines if one.wrong is None), None)
-    machines = [replace(one, serial=sound.number) if one.wrong is Wrong.TWIN and sound else one for one in machines]
+    machines = [replace(one, serial=sound.number) if one.wrong is Wrong.TWIN and not one.serial and sound else one for one in machines]
     block = f"127.{64 + secrets.randbelow(128)}.{secrets.randbelow(256)}"
     names = [*(one.name for one in machines), ELSEWHERE]
     assert len(names) < 255
@@ -128,12 +130,13 @@ def rack(folder: Path, machines: Sequence[Machine], *, user: str = "root", passw
         process = subprocess.Popen([sys.executable, "-m", "tests.testbed.bmc.serve", str(folder)], cwd=_ROOT, text=True, stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=log)
     told: queue.Queue[str] = queue.Queue()
-    thread = threading.Thread(target=_listen, args=(process, told, on_power or (lambda name, on: None)), daemon=True)
+    boots: dict[str, str] = {}
+    thread = threading.Thread(target=_listen, args=(process, told, boots, on_power or (lambda name, on: None)), daemon=True)
     thread.start()
     try:
         assert told.get(timeout=60), f"the rack did not start: {(folder / 'log').read_text()[-2000:]}"
         yield Bed(folder, {one.name: one for one in machines}, addresses, {name: both[0][1] for name, both in certificates.items()},
-                  folder / "ca.pem", user, password, port, process, told)
+                  folder / "ca.pem", user, password, port, process, boots, told)
     finally:
         assert process.stdin is not None
         process.stdin.close()
@@ -145,11 +148,13 @@ def rack(folder: Path, machines: Sequence[Machine], *, user: str = "root", passw
         thread.join(10)
 
 
-def _listen(process: subprocess.Popen[str], told: queue.Queue[str], on_power: Callable[[str, bool], None]) -> None:
+def _listen(process: subprocess.Popen[str], told: queue.Queue[str], boots: dict[str, str], on_power: Callable[[str, bool], None]) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         said = json.loads(line)
         if "power" in said:
+            if said["on"]:
+                boots[said["power"]] = said["boots"]
             on_power(said["power"], said["on"])
         else:
             told.put(said.get("set", "ready"))

@@ -25,9 +25,10 @@ _AGAIN = ("ForceRestart", "GracefulRestart", "PowerCycle")
 
 
 class Rack(FakeDriver):  # type: ignore[misc]
-    """All machines, each seen from its own door only. `told(name, on)` is called when a machine's power has come or gone."""
+    """All machines, each seen from its own door only. `told(name, on, boots)` is called when a machine's power has come or gone;
+    `boots` is from what it boots now, such as Pxe, by the override that counted."""
 
-    def __init__(self, machines: Mapping[str, Machine], power_s: float, post_s: float, told: Callable[[str, bool], None]) -> None:
+    def __init__(self, machines: Mapping[str, Machine], power_s: float, post_s: float, told: Callable[[str, bool, str], None]) -> None:
         self._machines = machines
         self._times = (power_s, post_s)
         self._told = told
@@ -82,7 +83,7 @@ class Rack(FakeDriver):  # type: ignore[misc]
             return
         system["power_state"] = "PoweringOn" if on else "PoweringOff"
         if not on:
-            self._told(machine.name, False)
+            self._told(machine.name, False, "")
         _later(self._times[0], self._turned, machine, system, on, again)
 
     def _turned(self, machine: Machine, system: dict[str, Any], on: bool, again: bool) -> None:
@@ -101,13 +102,14 @@ class Rack(FakeDriver):  # type: ignore[misc]
             if system["power_state"] != "On" or system["reset"] != reset:
                 return
             system["post"] = False
+            boots = system["boot_device"]
             if machine.wrong is not Wrong.BIOS_IGNORED:
                 system["bios"].update(system["pending"])
             system["pending"] = {}
             if system["once"]:
                 system.update(boot_device="None", once=False)
         if machine.wrong is not Wrong.NO_OS:
-            self._told(machine.name, True)
+            self._told(machine.name, True, boots)
 
     def set_boot_device(self, identity: str, boot_source: str) -> None:
         if boot_source not in ("None", "Pxe", "Cd", "Hdd", "BiosSetup"):

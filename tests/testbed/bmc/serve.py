@@ -35,11 +35,11 @@ class Log:
         self._file = path.open("a", buffering=1)
         self._lock = threading.Lock()
 
-    def write(self, machine: str, request: Request, status: int) -> None:
+    def write(self, machine: str, request: Request, answer: Answer) -> None:
         said = request.document
         line = json.dumps({
-            "machine": machine, "time": time.time(), "method": request.method, "path": request.path, "status": status,
-            "keys": sorted(said.get("Attributes", said)), "what": said.get("ResetType", ""), "bytes": len(request.body),
+            "machine": machine, "time": time.time(), "method": request.method, "path": request.path, "query": request.query, "status": answer.status,
+            "keys": sorted(said.get("Attributes", said)), "what": said.get("ResetType", ""), "bytes": len(answer.body),
             "login": next((name for name in ("x-auth-token", "authorization") if name in request.headers), "")})
         with self._lock:
             self._file.write(f"{line}\n")
@@ -81,7 +81,7 @@ class Handler(BaseHTTPRequestHandler):
         served, wrong = self.served, self.served.machine.wrong
         served.answers += 1
         answer = self._answered(request)
-        served.log.write(served.machine.name, request, answer.status)
+        served.log.write(served.machine.name, request, answer)
         if wrong is Wrong.SLOW:
             time.sleep(served.machine.seconds)
         if wrong is Wrong.FLOODS:
@@ -193,7 +193,7 @@ def main(folder: Path) -> None:
 
     machines = {one["name"]: Machine.read(one) for one in plan["machines"]}
     log = Log(folder / "requests.jsonl")
-    rack = Rack(machines, plan["power_s"], plan["post_s"], lambda name, on: say({"power": name, "on": on}))
+    rack = Rack(machines, plan["power_s"], plan["post_s"], lambda name, on, boots: say({"power": name, "on": on, "boots": boots}))
     emulator(machines, rack, str(folder))
     served = {name: Served(machine, Door(machine, plan["user"], plan["password"], plan["lockout"]), tuple(plan["certificates"][name]),
                            (plan["addresses"][name], plan["port"]), log, f"{plan['addresses'][ELSEWHERE]}:{plan['port']}")
