@@ -40,6 +40,7 @@ COMMANDS = {
     "sku": ("healthcheck.cli.sku:sku", "List and show SKUs, and propose one from nodes."),
     "baseline": ("healthcheck.cli.baseline:baseline", "Learn what healthy nodes say in their kernel log, and judge one."),
     "gate": ("healthcheck.cli.gate:gate", "Say whether nodes may start a job, by the signed snapshot kept here."),
+    "bringup": ("provisioning.cli.bringup:bringup", "Take machines from power-off to service, step by step, and say what keeps them."),
     "burnin": ("provisioning.cli.burnin:burnin", "Burn nodes in, the last gate before training, and name who is guilty."),
     "certificate": ("healthcheck.cli.certificate:certificate", "What nodes have shown in burn-in, signed; and the keys."),
     "blame": ("healthcheck.cli.blame:blame", "Say which node killed a job, or that nothing says so."),

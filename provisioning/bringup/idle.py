@@ -1,0 +1,72 @@
+"""Whether a machine may be disturbed: no lease of another muster that lives is on it, and no job by what keeps jobs away here.
+
+Machines in bring-up are in no scheduler's hands, mostly, and what the scheduler does not know has no job of its. Where the inventory names
+what keeps jobs away (`cordon:`), it must answer; where it does not, Slurm is asked if it is there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from healthcheck.store.file import NAME, opened
+from healthcheck.store.leases import leased_nodes
+from inventory.errors import UsageError
+from inventory.model import Inventory
+from provisioning.actions.base import ActionError, Backend
+from provisioning.actions.choose import backend
+from provisioning.bringup.model import Machine
+from provisioning.lease.holder import Life, life, me
+from provisioning.lease.jobs import Jobs, jobs
+
+_FRESH_S = 2.0      # machines that ask together share an answer: Slurm tells of all nodes at once, and is slow to
+
+
+class Idle:
+    """Called with a machine: why it must not be disturbed now, empty where it may be. Raises ActionError, StoreError: it is not known."""
+
+    def __init__(self, folder: Path, nodes: Collection[str], through: Backend | None, *, must: bool,
+                 clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._nodes, self._through, self._must, self._clock = folder, nodes, through, must, clock
+        self._lock = threading.Lock()
+        self._asked: tuple[float, Jobs] | None = None
+
+    def __call__(self, machine: Machine) -> str:
+        """See the class."""
+        return self._leased(machine.name) or self._busy(machine.name)
+
+    def _leased(self, node: str) -> str:
+        if not (self._folder / NAME).exists():
+            return ""
+        with opened(self._folder) as store:
+            entry = leased_nodes(store).get(node)
+        if entry is None or entry.until <= self._clock() or entry.holder == me() or life(entry.holder) is Life.DEAD:
+            return ""
+        return f"lease {entry.id} of {entry.who} is on it ({entry.why}): muster lease list"
+
+    def _busy(self, node: str) -> str:
+        if self._through is None:
+            return ""
+        try:
+            with self._lock:
+                if self._asked is None or not 0 <= self._clock() - self._asked[0] < _FRESH_S:
+                    self._asked = (self._clock(), jobs(self._through, self._nodes))
+                said = self._asked[1].busy.get(node, "")
+        except ActionError:
+            if self._must:
+                raise
+            return ""
+        return f"{said}, by {self._through.name}" if said else ""
+
+
+def idle(folder: Path, there: Inventory, nodes: Collection[str]) -> Idle:
+    """For these machines of an inventory."""
+    try:
+        through = backend(there)
+    except UsageError:
+        if there.cordon is not None:
+            raise
+        through = None
+    return Idle(folder, nodes, through, must=there.cordon is not None)

@@ -1,0 +1,123 @@
+"""What `muster bringup run` and `resume` do: a dry run that only looks, or the real one, with what is shown meanwhile and at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from healthcheck.store.bringupnotes import SO
+from inventory.cli.chosen import who
+from inventory.errors import UsageError
+from provisioning.bringup.model import ORDER
+from provisioning.cli.bringupshow import painted, standing_of
+from provisioning.cli.bringupsite import Surroundings
+
+if TYPE_CHECKING:
+    from inventory.model import Node
+    from provisioning.bringup.choose import Chosen
+    from provisioning.bringup.policy import Policy
+    from provisioning.bringup.site import Event, Outcome
+    from provisioning.bringup.standing import Standing
+
+
+def carried_out(site: Surroundings, found: Chosen, *, act: bool, until: str | None, fanout: int, quiet: bool) -> int:
+    """Brings the chosen machines up, or with no `act` only looks; gives the exit code."""
+    from inventory.nodeset import fold
+    from provisioning.bringup.choose import refusals
+
+    for line in refusals(found.refused, fold):
+        click.echo(f"muster: {line}", err=True)
+    # Machines that are past the step that was asked for are as far as they are to go; those that may not go on are taken off their way.
+    nodes = [way.node for way in found.ways if until is None or (way.steps and ORDER.index(way.steps[0]) <= ORDER.index(until))]
+    nodes += [site.inventory.nodes[one.node] for one in found.refused if one.taken_off and act]
+    if not nodes and found.refused:
+        raise UsageError("no machine is left to bring up; why is said above")
+    if not nodes:
+        click.echo(f"nothing to do: all are through{f' {until}' if until is not None else ''}", err=True)
+        return 0
+    policy = ending(site.policy, until)
+    code = _acted(site, nodes, policy, until, fanout, quiet) if act else _looked(site, nodes, policy, until, fanout, quiet)
+    return code or (3 if found.refused else 0)
+
+
+def ending(policy: Policy, until: str | None) -> Policy:
+    """The policy under which no machine has a place in a step after this one, so that all end there."""
+    if until is None:
+        return policy
+    return replace(policy, steps={name: replace(step, at_once=0) if ORDER.index(name) > ORDER.index(until) else step
+                                  for name, step in policy.steps.items()})
+
+
+def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str | None, fanout: int, quiet: bool) -> int:
+    from healthcheck.report.progress import progress
+    from inventory.nodeset import fold
+    from provisioning.bringup import drypage
+    from provisioning.bringup.drypage import First, Heard
+
+    heard = Heard({})
+    with progress(len(nodes), "bringup", quiet=quiet) as shown:
+        def told(event: Event) -> None:
+            if heard.told(event):
+                shown.done(event.node, event.stand != drypage.UNKNOWN)
+
+        outcome = _run(site, nodes, policy, fanout, told, dry=True)
+    why = "; ".join(outcome.halted.values()) or ("the run was ended" if outcome.interrupted else "nobody came to it")
+    for node in outcome.queued:
+        first = heard.firsts.get(node)
+        if first is None or (first.stand == SO and (until is None or ORDER.index(first.step) < ORDER.index(until))):
+            heard.firsts[node] = First(drypage.REFUSED, first.step if first is not None else "", why)
+    for node in outcome.trouble:
+        heard.firsts.setdefault(node, First(
+            drypage.REFUSED, "credentials", "its controller refused the login, and accounts lock; when it is mended: muster bringup retry"))
+    with suppress(BrokenPipeError):
+        for line in drypage.lines(heard.firsts, fold, painted()):
+            click.echo(line)
+        click.echo("This was a dry run: --apply does it.")
+    return 130 if outcome.interrupted else 4 if outcome.halted else drypage.code(heard.firsts, [node.name for node in nodes])
+
+
+def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str | None, fanout: int, quiet: bool) -> int:
+    from inventory.nodeset import fold
+    from provisioning.bringup import page
+    from provisioning.bringup.live import live
+    from provisioning.bringup.standing import past
+
+    names = {node.name for node in nodes}
+    owners = {name: step.owner for name, step in policy.steps.items()}
+
+    def look() -> Standing:
+        return standing_of(site.folder, names, owners)
+
+    with live(look, fold, quiet=quiet) as shown:
+        outcome = _run(site, nodes, policy, fanout, lambda event: shown.told(event.node, event.step, event.stand, event.said), dry=False)
+    found = look()
+    with suppress(BrokenPipeError):
+        for line in page.lines(found, fold, painted()):
+            click.echo(line)
+    halted = {step: why for step, why in outcome.halted.items() if until is None or ORDER.index(step) <= ORDER.index(until)}
+    for step, why in halted.items():
+        click.echo(f"muster: halted at {step}: {why}", err=True)
+    if outcome.interrupted:
+        click.echo("muster: interrupted; to go on: muster bringup resume", err=True)
+    if outcome.interrupted or halted or outcome.trouble or outcome.left:
+        return replace(outcome, halted=halted).exit_code
+    return 0 if all(past(spot, until) for spot in found.spots) else 3
+
+
+def _run(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int, told: Callable[[Event], None], *, dry: bool) -> Outcome:
+    from inventory.transport.remote import RemoteTransport
+    from provisioning.bringup.doers import doers
+    from provisioning.bringup.idle import idle
+    from provisioning.bringup.means import Means
+    from provisioning.bringup.run import run
+    from provisioning.bringup.site import Site
+
+    name = f"bringup ({who()})"
+    means = Means(site.folder, site.path, site.inventory, site.ruleset, site.rules, RemoteTransport, name, site.default_sku, fanout)
+    return run(Site(site.folder, name, time.time, idle=idle(site.folder, site.inventory, [node.name for node in nodes])), nodes,
+               doers(means, policy), policy, told, dry=dry)

@@ -1,0 +1,183 @@
+"""`muster bringup status` and `muster bringup report`: how a bring-up stands, and who has to mend what; from the store alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.completing import nodes as node_sets
+from inventory.errors import UsageError
+from inventory.text import clean
+
+if TYPE_CHECKING:
+    from healthcheck.outcome import Owner
+    from healthcheck.report.nodes import Paint
+    from healthcheck.store.file import Store
+    from inventory.model import Inventory
+    from provisioning.bringup.standing import Standing
+
+_OWNERS = ("datacentre", "vendor", "network", "operator", "user")
+_COLOURS = {"trouble": "red", "waiting": "yellow"}
+
+
+@click.command(short_help="Say where each machine stands, and who lends the next hand.")
+@click.argument("nodes", required=False, shell_complete=node_sets)
+@click.option("--json", "as_json", is_flag=True, help="Print the document (muster.bringup/1) instead, with every machine.")
+@click.option("--watch", is_flag=True, help="Look again every two seconds until you interrupt it; in a log, a line for each change.")
+@click.option("--rules", metavar="DIR", help="A folder of site rules, whose bringup.yaml says who owns a step.")
+@click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check.")
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inventory: str | None, state: str | None) -> int:
+    """Say how many of NODES (all, without it) are in each step, then who waits or is in trouble: since when, whose, what to do next.
+
+    All of it is from the store: no machine is asked. Machines of which the same is to be told are on one line.
+
+    \b
+    muster bringup status
+    muster bringup status @rack4
+    muster bringup status --watch
+    muster bringup status --json | jq -r '.machines[] | select(.stand == "trouble") | .node'
+
+    Exit: 0 all are through, 1 some are in trouble, 2 usage, 3 some are still on the way or none was begun.
+    """
+    from healthcheck.rulesfolder import folders
+    from healthcheck.store.file import opened
+    from inventory.locate import state_dir
+    from inventory.nodeset import fold
+    from provisioning.bringup import page, policyload
+    from provisioning.bringup.standing import code
+
+    if watch and as_json:
+        raise UsageError("--json is of one moment, and --watch goes on: leave one out")
+    policy = policyload.load(folders(rules))
+    owners = {name: step.owner for name, step in policy.steps.items()}
+    folder = state_dir(state)
+
+    def look() -> Standing:
+        return standing_of(folder, names, owners)
+
+    with opened(folder) as store:
+        names = known(store, nodes, inventory)
+    if watch:
+        from provisioning.bringup.live import watch as watched
+
+        watched(look, fold)
+    found = look()
+    with suppress(BrokenPipeError):
+        if as_json:
+            from provisioning.bringup.document import document
+
+            click.echo(json.dumps(document(found), indent=1))
+        else:
+            for line in page.lines(found, fold, painted()):
+                click.echo(line)
+    return code(found)
+
+
+@click.command(short_help="Print the punch list: who has to mend what, and where.")
+@click.option("--owner", type=click.Choice(_OWNERS), help="Only what they are to mend.")
+@click.option("--format", "form", type=click.Choice(("text", "csv", "html")), default="text", show_default=True)
+@click.option("--output", "-o", metavar="FILE", default="-", show_default=True, help="Written whole; - for standard output.")
+@click.option("--inventory", "-i", metavar="FILE", help="Says in which racks machines are. Default: as for muster check.")
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def report(owner: str | None, form: str, output: str, inventory: str | None, state: str | None) -> None:
+    """Print what somebody has to mend so that machines come up: for the data centre, the vendor, the network's people and us.
+
+    Each has its rack and place (`rack:` of the inventory, and the label `unit:`), machine, part, slot and serial numbers, since when, what
+    is wrong, and the next hand to lend, sorted as one walks. HTML is one file, to be printed or mailed: a sheet for each owner.
+
+    \b
+    muster bringup report
+    muster bringup report --owner datacentre --format html -o racks.html
+    muster bringup report --owner vendor --format csv -o rma.csv
+
+    Exit: 0 printed, 2 usage.
+    """
+    from healthcheck.files import write_whole
+    from healthcheck.outcome import Owner
+    from healthcheck.store import bringups
+    from healthcheck.store.file import opened
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory, state_dir
+    from provisioning.bringup import report as lists
+    from provisioning.bringup.standing import SERIAL, trouble_of
+
+    path = find_inventory(inventory)
+    there = load_inventory(path) if path is not None else None
+    with opened(state_dir(state)) as store:
+        progress = {one.node: one for one in bringups.progress(store)}
+        troubles = [one for one in bringups.troubles(store) if one.node in progress]
+    whose = Owner(owner) if owner is not None else None
+    lines = lists.ordered(
+        lists.line(one.step, one.node, one.began, trouble_of(one), there.nodes.get(one.node) if there is not None else None,
+                   progress[one.node].kept.get(SERIAL, "")) for one in troubles)
+    lines = [one for one in lines if whose is None or one.owner is whose]
+    head = lists.Head(time.time(), len(progress), sum(one.stand == "done" for one in progress.values()),
+                      sum(one.stand == "trouble" for one in progress.values()), whose)
+    if form == "html":
+        from provisioning.bringup.reporthtml import html
+
+        data = html(lines, head)
+    else:
+        data = lists.csv(lines) if form == "csv" else "".join(f"{line}\n" for line in lists.text(lines, head))
+    if there is None:
+        click.echo("note: no inventory was found, so nobody knows in which rack a machine is: see muster inventory --help", err=True)
+    if output == "-":
+        click.echo(data.encode(), nl=False)
+        return
+    try:
+        write_whole(Path(output), data.encode(), 0o644)
+    except OSError as error:
+        raise UsageError(f"--output {output}: cannot be written: {error.strerror}") from error
+    click.echo(f"{output}: {head.counts}; {len(lines)} to mend", err=True)
+
+
+def known(store: Store, text: str | None, option: str | None) -> Collection[str] | None:
+    """The machines of the store that a node set names, None for all; its groups are those of the inventory. Who was never begun is told,
+    and where nobody was, that is a UsageError."""
+    from healthcheck.store.bringups import progress
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from inventory.nodeset import expand, fold
+
+    if text is None:
+        return None
+    there: Inventory | None = None
+    if "@" in text and (path := find_inventory(option)) is not None:
+        there = load_inventory(path)
+    begun = [one.node for one in progress(store)]
+    names = expand(text, there.groups if there is not None else None, begun)
+    there_too = set(names) & set(begun)
+    if strange := set(names) - there_too:
+        said = f"{clean(fold(strange), 200)}: never begun: muster bringup run NODES"
+        if not there_too:
+            raise UsageError(said)
+        click.echo(f"note: {said}", err=True)
+    return there_too
+
+
+def standing_of(folder: Path, names: Collection[str] | None, owners: Mapping[str, Owner]) -> Standing:
+    """How these machines stand by the store now, or all; `owners` are those of the steps. Raises StoreError."""
+    from healthcheck.store import bringups
+    from healthcheck.store.file import opened
+    from provisioning.bringup.atwork import at_work
+    from provisioning.bringup.standing import standing
+
+    with opened(folder) as store:
+        return standing(bringups.progress(store, names), bringups.troubles(store, nodes=names), bringups.skips(store, names),
+                        bringups.steps(store, names), time.time(), owners=owners, running=at_work(folder))
+
+
+def painted() -> Paint:
+    """Colours where standard output is a terminal and they are wanted."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return lambda text, kind: text
+    return lambda text, kind: click.style(text, fg=_COLOURS.get(kind), bold=kind == "head")

@@ -1,0 +1,77 @@
+"""What the commands of bring-up find around them: inventory, rules, policy, store; and who of the asked machines may be brought up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from healthcheck.ruleset import Ruleset
+from inventory.errors import UsageError
+from inventory.model import Inventory
+from provisioning.bringup.choose import Chosen, chosen
+from provisioning.bringup.policy import Policy
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """`path` is the inventory file, `rules` the folders of rules in their order, `folder` where state is kept."""
+
+    path: Path
+    inventory: Inventory
+    rules: tuple[Path, ...]
+    ruleset: Ruleset
+    policy: Policy
+    folder: Path
+    default_sku: str | None
+
+
+def surroundings(inventory: str | None, rules: str | None, state: str | None, sku: str | None) -> Surroundings:
+    """All of it as the options say; raises ConfigError, UsageError."""
+    from healthcheck import rulesfolder
+    from healthcheck.ruleset import load_ruleset
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory, state_dir
+    from provisioning.bringup import policyload
+
+    folders = tuple(rulesfolder.folders(rules))
+    ruleset = load_ruleset(folders)
+    if sku is not None and sku not in ruleset.skus:
+        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    path = find_inventory(inventory)
+    if path is None:
+        raise UsageError("no inventory was found, and without one nobody knows which machines are in bring-up: see muster inventory --help")
+    there = load_inventory(path, ruleset.skus, ruleset.profiles)
+    return Surroundings(path, there, folders, ruleset, policyload.load(folders), state_dir(state), sku)
+
+
+def on_their_way(site: Surroundings) -> list[str]:
+    """The machines that the store has neither through nor taken off; raises UsageError where there is none."""
+    from healthcheck.store import bringups
+    from healthcheck.store.file import opened
+
+    with opened(site.folder) as store:
+        names = [one.node for one in bringups.progress(store) if one.on_its_way]
+    if not names:
+        raise UsageError("no machine is on its way; to begin: muster bringup run NODES --apply")
+    if strange := [name for name in names if name not in site.inventory.nodes]:
+        raise UsageError(f"{site.path} does not name {strange[0]}, which is on its way: name the inventory that does (--inventory FILE)")
+    return names
+
+
+def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[Chosen, Mapping[tuple[str, str], str]]:
+    """Who of these machines may be brought up, and by machine and step why somebody had it skipped; raises InventoryError."""
+    from healthcheck.store import bringups
+    from healthcheck.store.file import NAME, opened
+    from inventory.select import select
+
+    asked = select(site.inventory, nodes) if isinstance(nodes, str) else [site.inventory.nodes[name] for name in nodes]
+    with opened(site.folder) if (site.folder / NAME).exists() else nullcontext() as store:
+        progress = {one.node: one for one in bringups.progress(store)} if store is not None else {}
+        skips = bringups.skips(store) if store is not None else []
+    over: dict[str, set[str]] = {}
+    for one in skips:
+        over.setdefault(one.node, set()).add(one.step)
+    why = {(one.node, one.step): f"{one.who}: {one.why}" for one in skips}
+    return chosen(asked, progress, over, site.policy.without), why
