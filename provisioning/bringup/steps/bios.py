@@ -65,8 +65,8 @@ class BiosAsWished(OfBmc):
         if machine.now >= over and not ours:
             return None
         state = "still waits" if found.pending else "is as it was"
-        late = Trouble(f"BIOS setting {_names(differs)} {state} after a reset", Owner.OPERATOR,
-                       "see in its console and the BMC's log what the BIOS says of it, set it by hand, then: muster bringup retry "
+        late = Trouble(f"BIOS setting {_names(differs)} {state} after a reset", Owner.VENDOR,
+                       "see in its console and the BMC's log what the BIOS says of it, and set it by hand; then: muster bringup retry "
                        f"{machine.name}", "node")
         if machine.now >= over:
             return Seen(Stand.TROUBLE, late.what, troubles=(late,))

@@ -1,0 +1,199 @@
+"""A controller that is an object: what it says and does stands in its fields, so that every kind of answer can be had; and a world with a clock.
+
+It is the lowest seam that shows answers no emulator gives; real controllers over TLS are in `tests/testbed/bmcs.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event, Sensor
+from healthcheck.rulesfolder import packaged
+from healthcheck.sku import Sku
+from inventory.model import Bmc, Lifecycle, LifecycleState, Node
+from provisioning.bmc.base import (
+    Bios,
+    BmcError,
+    Boot,
+    Firmware,
+    Hardware,
+    Identity,
+    Media,
+    Missing,
+    Part,
+    Power,
+    Target,
+    Turn,
+    Wrong,
+)
+from provisioning.bringup.model import Machine, Past
+from provisioning.bringup.policyload import load
+
+POLICY = load([packaged()])
+SKU = Sku("gx8", "eight GPUs", {"gpu_count": 8, "dimm_count": 4, "nvme_count": 2, "port_count": 2, "memory_gib": 256, "cpu_count": 224},
+          frozenset(), "")
+NODE = Node("gx01", "192.0.2.7", bmc=Bmc("198.51.100.7", user="admin"), rack="r12", lifecycle=Lifecycle(LifecycleState.BRINGUP))
+GIB = 2**30
+
+
+def parts(**changes: tuple[Part, ...] | Missing) -> Hardware:
+    """Those of SKU, all well, but for the kinds that are given."""
+    well = {
+        "cpu": tuple(Part("cpu", f"CPU{at}", health="OK", amount=56) for at in (1, 2)),
+        "gpu": tuple(Part("gpu", f"GPU_SXM_{at}", "H100", f"G{at}", "OK") for at in range(1, 9)),
+        "dimm": tuple(Part("dimm", f"A{at}", "DDR5", f"D{at}", "OK", amount=64 * GIB) for at in range(1, 5)),
+        "drive": tuple(Part("drive", f"Bay {at}", "NVMe", f"N{at}", "OK") for at in (0, 1)),
+        "nic": tuple(Part("nic", f"Slot {at}", "CX-7", f"M{at}", "OK", address=f"02:00:00:00:00:0{at}") for at in (1, 2)),
+        "switch": (), "psu": tuple(Part("psu", f"PSU {at}", "3000W", f"P{at}", "OK") for at in (1, 2)),
+        "fan": (Part("fan", "Fan 1", health="OK"),),
+    }
+    return Hardware({**well, **changes})
+
+
+IDENTITY = Identity("Dell Inc.", "GX8", "SN1", "uuid-1", "2.1.5", "7.00.60", "iDRAC 9")
+
+
+@dataclass
+class Scripted:
+    """`fails` is by method what it raises, always or for the first of a list; `deeds` what was done to it, in order. What may be unmeasured
+    in a fact, may be here."""
+
+    node: str = "gx01"
+    kind: str = "redfish"
+    on: Power = Power.ON
+    who: Identity = IDENTITY
+    settings: dict[str, str | int | bool] | Missing = field(default_factory=dict)
+    pending: dict[str, str | int | bool] | Missing = field(default_factory=dict)
+    override: Boot = field(default_factory=lambda: Boot(Target.NONE, False))
+    hard: Hardware = field(default_factory=parts)
+    versions: tuple[Firmware, ...] = ()
+    events: tuple[Event, ...] | Missing = ()
+    readings: tuple[Sensor, ...] | Missing = ()
+    fails: dict[str, BmcError | list[BmcError | None]] = field(default_factory=dict)
+    deeds: list[str] = field(default_factory=list)
+    opened: int = 0
+    closed: int = 0
+    stays: bool = False         # the power, whatever it is told
+    applies: bool = True        # pending settings in the next boot
+
+    def _ask(self, name: str) -> None:
+        found = self.fails.get(name)
+        if isinstance(found, list):
+            found = found.pop(0) if found else None
+        if found is not None:
+            raise found
+
+    def reachable(self) -> str:
+        self._ask("reachable")
+        return "iDRAC 9, Redfish 1.17"
+
+    def identity(self) -> Identity:
+        self._ask("identity")
+        return self.who
+
+    def power(self) -> Power:
+        self._ask("power")
+        return self.on
+
+    def turn(self, turn: Turn) -> None:
+        self._ask("turn")
+        self.deeds.append(turn.value)
+        self._turned(turn)
+        self._ask("turned")
+
+    def _turned(self, turn: Turn) -> None:
+        if self.stays:
+            return
+        self.on = Power.ON if turn is Turn.ON else Power.OFF
+        if turn is Turn.ON and isinstance(self.settings, dict) and isinstance(self.pending, dict):
+            if self.applies:
+                self.settings |= self.pending
+            self.pending = {}
+
+    def boot(self) -> Boot:
+        self._ask("boot")
+        return self.override
+
+    def set_boot(self, target: Target, once: bool) -> None:
+        self._ask("set_boot")
+        self.deeds.append(f"boot {target.value}")
+        self.override = replace(self.override, target=target, once=once)
+
+    def bios(self) -> Bios:
+        self._ask("bios")
+        return Bios(self.settings if not isinstance(self.settings, dict) else dict(self.settings),
+                    self.pending if not isinstance(self.pending, dict) else dict(self.pending))
+
+    def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
+        self._ask("set_bios")
+        self.deeds.append(f"write {','.join(f'{name}={value}' for name, value in settings.items())}")
+        if isinstance(self.pending, dict):
+            self.pending |= settings
+        self._ask("written")
+
+    def media(self) -> tuple[Media, ...]:
+        return ()
+
+    def insert(self, name: str, image: str) -> None:
+        raise BmcError(Wrong.UNSUPPORTED, "no media")
+
+    def eject(self, name: str) -> None:
+        raise BmcError(Wrong.UNSUPPORTED, "no media")
+
+    def hardware(self) -> Hardware:
+        self._ask("hardware")
+        return self.hard
+
+    def firmware(self) -> tuple[Firmware, ...]:
+        self._ask("firmware")
+        return self.versions
+
+    def log(self) -> BmcLog:
+        self._ask("log")
+        return BmcLog("BMC", self.events, 1e9)      # type: ignore[arg-type]
+
+    def log_use(self) -> BmcLogUse:
+        return BmcLogUse("BMC", 3)
+
+    def sensors(self) -> BmcSensors:
+        self._ask("sensors")
+        return BmcSensors("BMC", self.readings)     # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def __call__(self, node: Node) -> Scripted:
+        """Opens it, as `connect.controller` would."""
+        self.opened += 1
+        return self
+
+
+def machine(node: Node = NODE, *, after: float = 0.0, kept: Mapping[str, str] | None = None, deeds: tuple[Past, ...] = ()) -> Machine:
+    """This machine, so many seconds after it came to its step."""
+    return Machine(node, 1000.0, 1000.0 + after, kept or {}, deeds)
+
+
+def past(key: str, done: bool | None = True, *, at: float = 0.0, said: str = "accepted") -> Past:
+    """A deed that was begun and ended so many seconds after the machine came to its step."""
+    return Past(key, key, 1000.0 + at, 1000.0 + at, done, said)
+
+
+def sku_of(node: Node) -> Sku | None:
+    return SKU
+
+
+def unmeasured() -> Unmeasured:
+    return Unmeasured("it answered 500")
+
+
+def site(folder: Path, text: str) -> Path:
+    """A folder of rules that says this of bring-up."""
+    folder.mkdir(exist_ok=True)
+    (folder / "bringup.yaml").write_text(text)
+    return folder
+
+
+__all__ = ["GIB", "IDENTITY", "NODE", "POLICY", "SKU", "UNSUPPORTED", "Scripted", "machine", "parts", "past", "site", "sku_of", "unmeasured"]
