@@ -6,6 +6,7 @@ What is to be done outside is put into `tasks`, what is to be told into `events`
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,7 +14,7 @@ from itertools import count
 from healthcheck.store import bringupnotes as notes
 from provisioning.bringup.advance import After, Do, Stuck, Through, Times, Until, after, late
 from provisioning.bringup.book import Book
-from provisioning.bringup.model import Deed, Doer, Effect, Made, Past, Seen, Stand, Step
+from provisioning.bringup.model import Deed, Doer, Effect, Machine, Made, Past, Seen, Stand, Step, Together
 from provisioning.bringup.site import BY_POLICY, Event, Policy, Site
 from provisioning.bringup.turns import Turns
 from provisioning.bringup.ways import Way
@@ -41,6 +42,10 @@ class Course:
     _heap: list[tuple[float, int, str]] = field(default_factory=list)
     _number: count[int] = field(default_factory=count)
     _pumped: float = 0.0
+    # Of steps that make their deeds of many machines at once, by name: who is asked about or changed, and who waits for the others.
+    _joining: Counter[str] = field(default_factory=Counter)
+    _joined: dict[str, list[tuple[Way, Machine, Deed]]] = field(default_factory=dict)
+    _looking: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
         """Every machine is where the store has it."""
@@ -56,8 +61,9 @@ class Course:
     def learn(self, result: Result, now: float) -> None:
         """Takes in what came back from outside."""
         if isinstance(result, Over):
-            self.turns.over(result.step)
+            self._looking.discard(result.step)
             self.under_way -= 1
+            self._together(result.step)
         elif isinstance(result, (Looked, Asked, Ended)):
             way = self.ways[result.node]
             way.busy = False
@@ -104,6 +110,8 @@ class Course:
                 way.began = now
                 self.book.entered(way.name, step.name, now)
         machines = [way.machine(now) for way in batch]
+        if step.together:
+            self._looking.add(step.name)
         self.tasks.append(lambda: self.workers.look(self.doers[step.name], step.name, machines, together=step.together))
 
     def _looked(self, way: Way, seen: Seen, now: float) -> None:
@@ -150,6 +158,7 @@ class Course:
     def _ask(self, way: Way, seen: Seen, deed: Deed, now: float) -> None:
         way.busy = True
         self.under_way += 1
+        self._joining[way.step] += 1
         machine = way.machine(now)
         self.tasks.append(lambda: self.workers.ask(self.site.idle, machine, seen, deed))
 
@@ -157,6 +166,7 @@ class Course:
         step = self.policy.steps[way.step]
         over = way.came + step.seconds
         said = f"NOT done: {asked.deed.name}: {asked.why}"
+        self._joining[step.name] -= 1
         if (skipped := self.skips.get((way.name, way.step))) is not None:
             self._leave(way, notes.SKIPPED, now, skipped)
         elif not asked.why:
@@ -165,6 +175,7 @@ class Course:
             self._stuck(way, Stuck((late(step, way.name, said),)), now)
         else:
             self._until(way, Until(min(now + asked.seen.again_s, over), said), now)
+        self._together(step.name)
 
     def _make(self, way: Way, deed: Deed, now: float) -> None:
         """Writes down that a deed is about to be done; afterwards it is."""
@@ -177,10 +188,34 @@ class Course:
         self._tell(way, "deed", deed.name, deed)
         self.under_way += 1
         doer = self.doers[way.step]
+        self._joining[way.step] += 1
+        if isinstance(doer, Together) and self.policy.steps[way.step].together:
+            self._joined.setdefault(way.step, []).append((way, machine, deed))
+            return
 
         def task() -> None:
             way.begun = True
             self.workers.make(doer, machine, deed)
+        self.tasks.append(task)
+
+    def _together(self, name: str) -> None:
+        """Has a deed done to all that were found to need it, once nobody is looked at or asked about any more; until it is over nobody
+        else is looked at in this step."""
+        joined = self._joined.get(name, [])
+        if name in self._looking or self._joining[name] > len(joined):
+            return
+        if not joined:
+            self.turns.over(name)
+            return
+        del self._joined[name]
+        doer = self.doers[name]
+        assert isinstance(doer, Together)  # noqa: S101  (they were joined because it is)
+        machines, what = [machine for _, machine, _ in joined], joined[0][2].name
+
+        def task() -> None:
+            for way, *_ in joined:
+                way.begun = True
+            self.workers.make_together(doer, machines, what)
         self.tasks.append(task)
 
     def _made(self, way: Way, ended: Ended, now: float) -> None:
@@ -188,12 +223,15 @@ class Course:
         assert number is not None  # noqa: S101  (it was made)
         way.ended(number, ended.made, now)
         way.making, way.begun = None, False
+        self._joining[way.step] -= 1
         self.book.deed_ended(number, ended.made, now)
         self._tell(way, "made", ended.made.said)
+        name = way.step
         if ended.defect is not None:
             self._stuck(way, Stuck((ended.defect,)), now)
         else:
             self.turns.ready(way, now)
+        self._together(name)
 
     def _until(self, way: Way, until: Until, now: float) -> None:
         if not way.deeds:

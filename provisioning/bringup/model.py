@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from healthcheck.outcome import Owner
 from inventory.model import Node
@@ -153,6 +153,14 @@ class Doer(Protocol):
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """Does what the look asked for."""
+
+
+@runtime_checkable
+class Together(Doer, Protocol):
+    """Makes the same of all machines of a step at once, where that is more than making it of each."""
+
+    def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
+        """By machine, how what the look asked for ended; of every one of these."""
 
 
 ORDER = ("bmc", "credentials", "hardware", "bios", "boot", "os", "ssh", "base", "agent", "checks", "kernel", "burnin", "certificate",

@@ -7,7 +7,7 @@ alone, for its words may hold anything, and the other machines go on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from healthcheck.outcome import Owner
 from inventory.errors import MusterError
 from inventory.text import clean
 from provisioning.bringup.advance import MOST, report_hand
-from provisioning.bringup.model import Deed, Doer, Machine, Made, Seen, Stand, Trouble
+from provisioning.bringup.model import Deed, Doer, Machine, Made, Seen, Stand, Together, Trouble
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,20 @@ class Workers:
                 said = _defect(error)
                 ended = Ended(machine.name, Made(None, said), Trouble(f"{said}, in {deed.name}", Owner.OPERATOR, report_hand()))
             self.results.put(ended)
+        self._do(task)
+
+    def make_together(self, doer: Together, machines: Sequence[Machine], what: str) -> None:
+        """Has a deed done to all of them at once."""
+        def task() -> None:
+            made: Mapping[str, Made] = {}
+            lacking, defect = Made(None, "nothing was said of it"), None
+            try:
+                made = doer.make_together(machines)
+            except BaseException as error:  # noqa: BLE001  (ours, whatever it is)
+                lacking = Made(None, _defect(error))
+                defect = Trouble(f"{lacking.said}, in {what}", Owner.OPERATOR, report_hand())
+            for machine in machines:
+                self.results.put(Ended(machine.name, made.get(machine.name, lacking), defect))
         self._do(task)
 
     def close(self) -> None:

@@ -52,9 +52,9 @@ class BurnIn:
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """One machine alone."""
-        return self.make_together([machine], deed)[machine.name]
+        return self.make_together([machine])[machine.name]
 
-    def make_together(self, machines: Sequence[Machine], deed: Deed) -> Mapping[str, Made]:
+    def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
         """One burn-in of them all, under a lease. What it found is for the next look."""
         try:
             burnt = self._burn([machine.node for machine in machines])

@@ -60,9 +60,9 @@ class Certify:
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """One machine alone."""
-        return self.make_together([machine], deed)[machine.name]
+        return self.make_together([machine])[machine.name]
 
-    def make_together(self, machines: Sequence[Machine], deed: Deed) -> Mapping[str, Made]:
+    def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
         """Certifies them, by the burn-in that each passed."""
         made: dict[str, Made] = {}
         runs: dict[str, list[str]] = {}

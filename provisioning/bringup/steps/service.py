@@ -46,9 +46,9 @@ class Service:
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """One machine alone."""
-        return self.make_together([machine], deed)[machine.name]
+        return self.make_together([machine])[machine.name]
 
-    def make_together(self, machines: Sequence[Machine], deed: Deed) -> Mapping[str, Made]:
+    def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
         """Edits the file once for all of them."""
         names = [machine.name for machine in machines]
         try:

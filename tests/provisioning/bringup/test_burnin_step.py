@@ -42,7 +42,7 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
     assert {one.stand for one in seen.values()} == {Stand.NOT_SO}
     deed = seen["n1"].deed
     assert deed is not None and deed.effect is Effect.DISRUPTIVE and deed.change == ("burn in, length quick, stages node,leaf-pairs",)
-    made = burn.make_together(there, deed)
+    made = burn.make_together(there)
     assert {name: one.done for name, one in made.items()} == {"n1": True, "n2": True, "n3": True}, made
     assert site.cordoned() == []
     there = [after(one, seen[one.name], made[one.name]) for one in there]
@@ -61,7 +61,7 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
     said = dict(certify.look(well))
     assert {one.stand for one in said.values()} == {Stand.NOT_SO}
     # Nobody has read their hardware yet: not certified, and said so.
-    refused = certify.make_together(well, said["n1"].deed)
+    refused = certify.make_together(well)
     assert {one.done for one in refused.values()} == {False} and "no look has read its hardware" in refused["n1"].said
     again = dict(certify.look([after(one, said[one.name], refused[one.name]) for one in well]))
     assert {one.stand for one in again.values()} == {Stand.TROUBLE}
@@ -71,7 +71,7 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
             db.execute("INSERT INTO node (name) VALUES (?) ON CONFLICT DO NOTHING", (machine.name,))
             (number,) = db.execute("SELECT id FROM node WHERE name = ?", (machine.name,)).fetchone()
             write_hardware(db, number, time.time(), Now({"chassis": {"serial": f"S-{machine.name}"}}, frozenset({"chassis"}), "boot", {}))
-    done = certify.make_together(well, said["n1"].deed)
+    done = certify.make_together(well)
     assert {one.done for one in done.values()} == {True}, done
     assert {one.stand for _, one in certify.look(well)} == {Stand.SO}
     assert "passed no burn-in" in dict(certify.look(machines(of, "n3")))["n3"].said
@@ -79,7 +79,7 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
     service = Service(step("service"), of)
     asked = dict(service.look(well))
     assert asked["n1"].deed is not None and asked["n1"].deed.change == ("lifecycle: bringup -> service",)
-    assert {one.done for one in service.make_together(well, asked["n1"].deed).values()} == {True}
+    assert {one.done for one in service.make_together(well).values()} == {True}
     assert {one.stand for _, one in service.look(well)} == {Stand.SO}
     found = load_inventory(of.path, None)
     assert {node.name: node.lifecycle.state for node in found} == {
@@ -126,7 +126,7 @@ def test_a_node_that_left_the_inventory_is_not_put_into_service(tmp_path: Path) 
     deed = seen["n1"].deed
     assert deed is not None
     before = of.path.read_text()
-    made = service.make_together(there, deed)
+    made = service.make_together(there)
     assert {one.done for one in made.values()} == {False} and "n2" in made["n1"].said and of.path.read_text() == before
     set_lifecycle(of.path, ["n1"], LifecycleState.SERVICE, None)
     assert dict(service.look(there))["n1"].stand is Stand.SO
