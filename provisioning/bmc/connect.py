@@ -1,0 +1,33 @@
+"""The one way to a node's management controller, whatever it speaks; nothing is asked, and no password read, before its first use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inventory.errors import UsageError
+from inventory.model import Node, Speaks
+from provisioning.bmc.base import Controller
+
+REDFISH_PORT = 443
+
+
+def controller(node: Node, *, folder: Path, seconds: float = 30.0) -> Controller:
+    """The node's controller; `folder` is the state folder with the pinned certificates, `seconds` are for each call.
+
+    Raises UsageError for a node of which the inventory names none, MusterError for pins that cannot be read.
+    """
+    bmc = node.bmc
+    if bmc is None:
+        raise UsageError(f"the inventory names no controller of {node.name}; say there: bmc: {{address: ADDRESS}}")
+    if bmc.speaks is Speaks.IPMI:
+        from provisioning.bmc.credentials import supplier
+        from provisioning.bmc.ipmi.controller import IpmiController
+
+        return IpmiController(node, supplier(node), seconds)
+    from provisioning.bmc import pins
+    from provisioning.bmc.credentials import login
+    from provisioning.bmc.redfish.controller import RedfishController
+    from provisioning.bmc.redfish.wire import Place
+
+    pin = pins.read(folder).get(node.name) if bmc.tls == "pin" else None
+    return RedfishController(Place(node.name, bmc.address, bmc.port or REDFISH_PORT, bmc.tls, pin), lambda: login(node), seconds)

@@ -1,0 +1,137 @@
+"""Passwords of management controllers: read as late as can be from where the inventory says they are, and shown nowhere.
+
+What a password's command prints, and what a file holds, is in no error, log or repr. Whoever needs the text asks for it by name,
+`Hidden.text`, at the one place that hands it to the controller.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import stat
+import subprocess
+import threading
+from collections.abc import Callable
+
+from inventory.model import Node, Secret, SecretFrom
+from inventory.text import clean, short
+from provisioning.bmc.base import BmcError, Wrong
+
+COMMAND_S = 20.0
+_MOST = 4096        # bytes; no controller takes as many
+
+
+class Hidden:
+    """Text that does not show itself: not by str, repr or format, nor in a traceback's locals; `text` is it."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return "Hidden"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return "Hidden"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a password is not written anywhere")
+
+
+_TAKEN: dict[str, Hidden] = {}
+_TAKING = threading.Lock()
+
+
+def login(node: Node) -> tuple[str, Hidden]:
+    """The user and the password for a node's controller. Raises BmcError(NO_SECRET), in one line that says what to do."""
+    bmc = node.bmc
+    if bmc is None or bmc.user is None:
+        raise BmcError(Wrong.NO_SECRET, f"the inventory names no user for the controller of {node.name}; say bmc: {{user: NAME}}")
+    if bmc.secret is None:
+        raise BmcError(Wrong.NO_SECRET, f"the inventory does not say where the password for the controller of {node.name} is; "
+                                        "say bmc: {password: {file: PATH}}, {env: NAME} or {command: [PROGRAM, ...]}")
+    return bmc.user, secret(bmc.secret, node.name)
+
+
+def supplier(node: Node) -> Callable[[], tuple[str, str]]:
+    """What gives the user and the password's text when it is called, for whoever hands both on at once."""
+    def give() -> tuple[str, str]:
+        user, hidden = login(node)
+        return user, hidden.text
+    return give
+
+
+def secret(where: Secret, node: str) -> Hidden:
+    """The password: the first line of the file, the variable, or the first line that the command prints. Raises BmcError(NO_SECRET)."""
+    words = tuple(word.replace("{node}", node) for word in where.words)
+    if where.source is SecretFrom.ENV:
+        name = where.words[0].replace("{node}", re.sub(r"[-.]", "_", node))
+        return _password(_variable(name), f"the variable {name}")
+    return _password(_file(words[0]) if where.source is SecretFrom.FILE else _command(words), short(words[0]))
+
+
+def _password(data: bytes, what: str) -> Hidden:
+    line = data.splitlines()[0] if data.strip() else b""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        raise BmcError(Wrong.NO_SECRET, f"{what} gives a password that is not UTF-8 text") from None
+    if not text or not text.isprintable() or len(line) > _MOST:
+        raise BmcError(Wrong.NO_SECRET, f"{what} gives no password" if not text else f"{what} gives what can be no password")
+    return Hidden(text)
+
+
+def _variable(name: str) -> bytes:
+    """What a variable holds. It is taken out of our environment, so that no program that we start from now on gets it."""
+    with _TAKING:
+        if name in os.environ:
+            _TAKEN[name] = Hidden(os.environ.pop(name))
+        return _TAKEN[name].text.encode("utf-8", "surrogateescape") if name in _TAKEN else b""
+
+
+def _file(path: str) -> bytes:
+    """What a file holds that nobody but its owner may read."""
+    try:
+        # Not to hang on a FIFO that nobody writes to.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise BmcError(Wrong.NO_SECRET, f"{clean(path)} is not a regular file")
+            if status.st_mode & 0o077:
+                raise BmcError(Wrong.NO_SECRET, f"{clean(path)} may be read by others (mode {stat.S_IMODE(status.st_mode):04o}); "
+                                                f"change that: chmod 600 {clean(path)}")
+            if status.st_uid not in (os.geteuid(), 0):
+                raise BmcError(Wrong.NO_SECRET, f"{clean(path)} belongs to another user, who could change it")
+            return file.read(_MOST + 1)
+    except OSError as problem:
+        raise BmcError(Wrong.NO_SECRET, f"{clean(path)} cannot be read: {problem.strerror}") from None
+
+
+def _command(words: tuple[str, ...], seconds: float = COMMAND_S) -> bytes:
+    """What a program prints; what it says on standard error goes nowhere, since it may say too much."""
+    what = short(words[0])
+    try:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)
+    except OSError as problem:
+        raise BmcError(Wrong.NO_SECRET, f"{what} cannot be started: {problem.strerror}") from None
+    try:
+        data, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise BmcError(Wrong.NO_SECRET, f"{what} gave no password within {seconds:g} s") from None
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    if process.returncode != 0:
+        raise BmcError(Wrong.NO_SECRET, f"{what} gave no password: it ended with exit code {process.returncode}; run it by hand to see why")
+    return data

@@ -1,0 +1,1 @@
+"""A management controller that speaks Redfish."""

@@ -1,0 +1,186 @@
+"""A controller that speaks Redfish, as bring-up and `muster bmc` ask it. Nothing is sent before the first question."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import urlsplit
+
+from healthcheck.facts.base import Unmeasured
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
+from inventory.text import clean
+from provisioning.bmc.base import Bios, BmcError, Boot, Firmware, Hardware, Identity, Media, Missing, Power, Target, Turn, Wrong
+from provisioning.bmc.credentials import Hidden
+from provisioning.bmc.redfish import hardware, log, sensors, state
+from provisioning.bmc.redfish.changes import Changes
+from provisioning.bmc.redfish.read import last, link, word
+from provisioning.bmc.redfish.service import Service
+from provisioning.bmc.redfish.session import Document, Session
+from provisioning.bmc.redfish.walk import ENDS, Member, members
+from provisioning.bmc.redfish.wire import Place
+
+
+class RedfishController:
+    """See `provisioning.bmc.base.Controller`."""
+
+    kind = "redfish"
+
+    def __init__(self, place: Place, login: Callable[[], tuple[str, Hidden]], seconds: float,
+                 clock: Callable[[], float] = time.time) -> None:
+        self.node = place.node
+        self.session = Session(place, login, seconds)
+        self._service = Service(self.session)
+        self._clock = clock
+
+    def reachable(self) -> str:
+        """Reads the service root as a stranger."""
+        with self.session.call():
+            root = self.session.greeting()
+        if root is None:
+            return "answers, and says nothing without a login"
+        product = " ".join(part for part in (word(root, "Vendor"), word(root, "Product")) if part)
+        return clean(f"Redfish {word(root, 'RedfishVersion')} {product}".strip(), 120)
+
+    def identity(self) -> Identity:
+        """Out of the system and its manager."""
+        with self.session.call():
+            system = self._service.system()
+            manager = next(self._service.managers(), None)
+            return state.identity(self.session.root, system, manager.document if manager is not None else None, self._service.maker)
+
+    def power(self) -> Power:
+        """Out of the system."""
+        with self.session.call():
+            found = state.power(self._service.system(fresh=True))
+        if found is None:
+            raise BmcError(Wrong.UNSUPPORTED, "it does not say whether the machine has power")
+        return found
+
+    def turn(self, turn: Turn) -> None:
+        """Asks for it unless the machine is so already: some refuse what is so."""
+        with self.session.call():
+            wanted = Power.ON if turn is Turn.ON else Power.OFF
+            if state.power(self._service.system(fresh=True)) is not wanted:
+                self._changes().turn(turn)
+
+    def boot(self) -> Boot:
+        """Out of the system."""
+        with self.session.call():
+            return state.boot(self._service.system(fresh=True))
+
+    def set_boot(self, target: Target, once: bool) -> None:
+        """Sets the override."""
+        with self.session.call():
+            self._service.system()
+            self._changes().set_boot(target, once)
+
+    def bios(self) -> Bios:
+        """Current settings, and those that wait."""
+        with self.session.call():
+            current = self.session.get(self._bios())
+            where = state.pending_path(current)
+            pending: Document | Missing | None = None
+            if where is not None:
+                try:
+                    pending = self.session.get(where)
+                except BmcError as problem:
+                    if problem.wrong in ENDS:
+                        raise
+                    pending = Unmeasured(problem.said)
+            return state.bios(current, pending)
+
+    def set_bios(self, settings: Mapping[str, str | int | bool]) -> None:
+        """Writes settings for the next reset."""
+        with self.session.call():
+            self._changes().set_bios(self._bios(), settings)
+
+    def media(self) -> tuple[Media, ...]:
+        """The virtual drives of the machine's controller, or of the machine, as newer schemas have it."""
+        with self.session.call():
+            return tuple(state.media(one.path, one.document) for one in self._drives() if one.document is not None)
+
+    def insert(self, name: str, image: str) -> None:
+        """Puts an image into a drive; one that is in it already is left there."""
+        if "@" in urlsplit(image).netloc:
+            raise BmcError(Wrong.REFUSED, "the image's address holds a user or a password; serve it without one")
+        with self.session.call():
+            drive = self._drive(name)
+            held = state.media(drive.path, drive.document or {})
+            if held.inserted and held.image == image:
+                return
+            if held.inserted:
+                raise BmcError(Wrong.REFUSED, f"{name} has another image in it; eject that first")
+            self._changes().insert(drive.path, image)
+
+    def eject(self, name: str) -> None:
+        """Takes out what is in a drive; one that is empty is left so."""
+        with self.session.call():
+            drive = self._drive(name)
+            held = state.media(drive.path, drive.document or {})
+            if held.inserted or held.image:
+                self._changes().eject(drive.path)
+
+    def hardware(self) -> Hardware:
+        """All parts."""
+        with self.session.call():
+            return hardware.hardware(self._service)
+
+    def firmware(self) -> tuple[Firmware, ...]:
+        """The firmware inventory."""
+        with self.session.call():
+            service = link(self.session.root, "UpdateService")
+            collection = link(self.session.get(service), "FirmwareInventory") if service is not None else None
+            if collection is None:
+                raise BmcError(Wrong.UNSUPPORTED, "it tells of no firmware")
+            return tuple(_firmware(one) for one in members(self.session, collection) if state.runs(one.path))
+
+    def log(self) -> BmcLog:
+        """The event log."""
+        with self.session.call():
+            return log.bmc_log(self._service, self._clock())
+
+    def log_use(self) -> BmcLogUse:
+        """How full it is."""
+        with self.session.call():
+            return log.bmc_log_use(self._service)
+
+    def sensors(self) -> BmcSensors:
+        """All sensors."""
+        with self.session.call():
+            return sensors.bmc_sensors(self._service)
+
+    def close(self) -> None:
+        """Logs out."""
+        self.session.close()
+
+    def _changes(self) -> Changes:
+        return Changes(self.session, self._service.system_path, self._service.maker)
+
+    def _bios(self) -> str:
+        path = link(self._service.system(), "Bios")
+        if path is None:
+            raise BmcError(Wrong.UNSUPPORTED, "it tells of no BIOS settings")
+        return path
+
+    def _drives(self) -> Iterator[Member]:
+        owners: list[Document | None] = [self._service.system(), *(one.document for one in self._service.managers())]
+        for owner in owners:
+            if (collection := link(owner, "VirtualMedia")) is not None:
+                yield from members(self.session, collection)
+                return
+        raise BmcError(Wrong.UNSUPPORTED, "it tells of no virtual media")
+
+    def _drive(self, name: str) -> Member:
+        known: list[str] = []
+        for one in self._drives():
+            if one.document is not None:
+                known.append(state.media(one.path, one.document).name)
+                if known[-1] == name:
+                    return one
+        raise BmcError(Wrong.UNSUPPORTED, f"it has no virtual drive {clean(name, 40)}, but {clean(', '.join(known), 120) or 'none'}")
+
+
+def _firmware(one: Member) -> Firmware:
+    if one.document is None:
+        return Firmware(last(one.path), Unmeasured(one.wrong.said if one.wrong is not None else "it cannot be read"))
+    return state.firmware(one.path, one.document)

@@ -1,0 +1,212 @@
+"""The parts of a machine, kind by kind, out of what a Redfish service says; a kind that cannot be read costs no other.
+
+Source: DMTF's schemas Processor, Memory, Drive, NetworkAdapter, Switch, PowerSupply, Fan, and the older arrays of Power and Thermal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from provisioning.bmc.base import BmcError, Hardware, Missing, Part, Wrong
+from provisioning.bmc.redfish.read import UNSAID, first, inner, last, link, number, objects, text, word
+from provisioning.bmc.redfish.service import Service
+from provisioning.bmc.redfish.walk import ENDS, Member, linked, members
+
+_MIB, _GPU = 2**20, ("GPU", "Accelerator")
+_MODULES = ("HBM", "HBM2", "HBM2E", "HBM3", "HBM3E", "GDDR")    # memory of a GPU, which is no module
+Parts = list[Part]
+
+
+def hardware(service: Service) -> Hardware:
+    """All kinds. Raises BmcError only where not even the machine itself can be read."""
+    service.system()
+    reader = _Reader(service)
+    kinds: tuple[tuple[tuple[str, ...], Callable[[], dict[str, Parts | None]]], ...] = (
+        (("cpu", "gpu"), reader.processors), (("dimm",), reader.memory), (("drive",), reader.drives), (("nic",), reader.nics),
+        (("psu",), reader.supplies), (("fan",), reader.fans), (("switch",), reader.switches))
+    found: dict[str, tuple[Part, ...] | Missing] = {}
+    ended: BmcError | None = None
+    for names, read in kinds:
+        try:
+            if ended is not None:
+                raise ended
+            for name, parts in read().items():
+                found[name] = UNSUPPORTED if parts is None else tuple(parts)
+        except BmcError as problem:
+            ended = problem if problem.wrong in ENDS else ended
+            found |= dict.fromkeys(names, Unmeasured(problem.said))
+    return Hardware(MappingProxyType(found))
+
+
+class _Reader:
+    """Each method gives the parts of its kinds, None for a kind that the service does not tell of. Raises BmcError."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._session = service.session
+        self._chassis: list[Member] | None = None
+
+    def _systems(self) -> Iterator[Any]:
+        for one in self._service.systems():
+            if one.document is None:
+                raise one.wrong or _BROKEN
+            yield one.document
+
+    def _cases(self) -> list[Member]:
+        if self._chassis is None:
+            self._chassis = list(self._service.chassis())
+        return self._chassis
+
+    def processors(self) -> dict[str, Parts | None]:
+        found: dict[str, Parts | None] = {"cpu": None, "gpu": None}
+        for system in self._systems():
+            collection = link(system, "Processors")
+            for one in members(self._session, collection) if collection is not None else ():
+                if kind := _kind(one):
+                    amount = number(one.document, "TotalCores") if kind == "cpu" else UNSAID
+                    found[kind] = [*(found[kind] or ()), replace(_part(kind, one, *(("Socket",) if kind == "cpu" else ())), amount=amount)]
+        if found["gpu"] is None:        # older services know them as cards only
+            found["gpu"] = self._cards() or None
+        return found
+
+    def _cards(self) -> Parts:
+        system = self._service.system()
+        return [_part("gpu", one) for one in linked(self._session, system, "PCIeDevices")
+                if "gpu" in (word(one.document, "DeviceType").casefold(), word(one.document, "Oem", "Supermicro", "GPUDevice").casefold())
+                or "gpu" in word(one.document, "Name").casefold().replace("-", " ").split() or last(one.path).upper().startswith("GPU")]
+
+    def memory(self) -> dict[str, Parts | None]:
+        found: Parts | None = None
+        for system in self._systems():
+            collection = link(system, "Memory")
+            for one in members(self._session, collection) if collection is not None else ():
+                if word(one.document, "MemoryDeviceType").upper().startswith(_MODULES) or last(one.path).upper().startswith("GPU"):
+                    continue
+                found = found or []
+                amount = number(one.document, "CapacityMiB", times=_MIB)
+                part = replace(_part("dimm", one, "DeviceLocator"), amount=amount)
+                # Empty seats of older services have neither size nor state.
+                found.append(replace(part, present=False) if amount == 0 else part)
+            if collection is not None:
+                found = found or []
+        return {"dimm": found}
+
+    def drives(self) -> dict[str, Parts | None]:
+        found: Parts | None = None
+        for system in self._systems():
+            collection = link(system, "Storage")
+            if collection is not None:
+                found = found or []
+                for storage in members(self._session, collection):
+                    if storage.document is None:
+                        raise storage.wrong or _BROKEN
+                    for one in linked(self._session, storage.document, "Drives"):
+                        firmware = first(text(one.document, "FirmwareVersion"), text(one.document, "Revision"))
+                        found.append(replace(_part("drive", one), amount=number(one.document, "CapacityBytes"), firmware=firmware))
+            elif found is None and (simple := link(system, "SimpleStorage")) is not None:
+                found = [replace(_part("drive", Member("", device)), amount=number(device, "CapacityBytes"))
+                         for storage in members(self._session, simple) for device in objects(storage.document, "Devices")]
+        return {"drive": found}
+
+    def nics(self) -> dict[str, Parts | None]:
+        macs = self._macs()
+        found: Parts = []
+        told = macs is not None
+        for case in self._cases():
+            collection = link(case.document, "NetworkAdapters")
+            if collection is None:
+                continue
+            told = True
+            for one in members(self._session, collection):
+                card = last(one.path)       # Dell's interfaces are called after their card: NIC.Slot.3-1-1 of NIC.Slot.3
+                own = [mac for name, mac in (macs or {}).items() if name == card or name.startswith((f"{card}-", f"{card}."))]
+                found.append(replace(_part("nic", one), address=",".join(own) or UNSAID, firmware=first(
+                    text(one.document, "Controllers", "0", "FirmwarePackageVersion"), text(one.document, "FirmwareVersion"))))
+        if not found:
+            found = [Part("nic", name, address=mac or UNSAID) for name, mac in (macs or {}).items()]
+        return {"nic": found if told else None}
+
+    def _macs(self) -> dict[str, str] | None:
+        """MAC addresses by the name of the interface; None where the service tells of no interfaces."""
+        collection = link(self._service.system(), "EthernetInterfaces")
+        if collection is None:
+            return None
+        return {last(one.path): first_word(one, "PermanentMACAddress", "MACAddress").lower() for one in members(self._session, collection)}
+
+    def supplies(self) -> dict[str, Parts | None]:
+        return {"psu": self._of_cases("psu", "PowerSubsystem", "PowerSupplies", "Power", "PowerCapacityWatts")}
+
+    def fans(self) -> dict[str, Parts | None]:
+        return {"fan": self._of_cases("fan", "ThermalSubsystem", "Fans", "Thermal", "")}
+
+    def _of_cases(self, kind: str, newer: str, name: str, older: str, amount: str) -> Parts | None:
+        found: Parts | None = None
+        for case in self._cases():
+            if case.document is None:
+                continue
+            subsystem = link(case.document, newer)
+            ours: list[Member] = []
+            if subsystem is not None and (collection := link(self._session.get(subsystem), name)) is not None:
+                found = found or []
+                ours = list(members(self._session, collection))
+            if not ours and (old := link(case.document, older)) is not None:
+                found = found or []
+                ours = [Member("", one) for one in objects(self._session.get(old), name)]
+            for one in ours:
+                part = _part(kind, one, "Name", "FanName")
+                watts = first_number(one.document, "PowerCapacityWatts", "PowerInputRating") if amount else UNSAID
+                model = first(text(one.document, "Model"), text(one.document, "PartNumber"))
+                found = [*(found or ()), replace(part, amount=watts, model=model)]
+        return found
+
+    def switches(self) -> dict[str, Parts | None]:
+        collection = link(self._session.root, "Fabrics")
+        if collection is None:
+            return {"switch": None}
+        found: Parts = []
+        for fabric in members(self._session, collection):
+            if fabric.document is None:
+                raise fabric.wrong or _BROKEN
+            if (inside := link(fabric.document, "Switches")) is not None:
+                found += [_part("switch", one) for one in members(self._session, inside)]
+        return {"switch": found}
+
+
+_BROKEN = BmcError(Wrong.BROKEN, "it cannot be read")
+
+
+def _kind(one: Member) -> str:
+    """cpu, gpu, or nothing for what is neither (an FPGA, a core of a CPU)."""
+    kind = word(one.document, "ProcessorType")
+    if kind in _GPU or (not kind and last(one.path).upper().startswith("GPU")):
+        return "gpu"
+    return "cpu" if kind in ("", "CPU") else ""
+
+
+def first_word(member: Member, *keys: str) -> str:
+    """The first of these that is said, else nothing."""
+    return next((found for key in keys if (found := word(member.document, key))), "")
+
+
+def first_number(document: Any, *keys: str) -> int | Missing:
+    """The first of these that is said."""
+    return next((found for key in keys if isinstance(found := number(document, key), int)), UNSAID)
+
+
+def _part(kind: str, one: Member, *slots: str) -> Part:
+    """What any part says of itself. Of one that could not be read there is the seat, and why."""
+    if one.document is None:
+        why = Unmeasured(one.wrong.said if one.wrong is not None else "it could not be read")
+        return Part(kind, last(one.path), why, why, why, why, why, why)
+    document = one.document
+    label = first(*(text(document, place, "PartLocation", "ServiceLabel") for place in ("Location", "PhysicalLocation")),
+                  *(text(document, slot) for slot in slots), text(document, "Id"), text(document, "MemberId"), text(document, "Name"))
+    slot = label if isinstance(label, str) else last(one.path)
+    return Part(
+        kind, slot, first(text(document, "Model"), text(document, "PartNumber"), text(document, "Name")), text(document, "SerialNumber"),
+        text(document, "Status", "Health"), first(text(document, "FirmwareVersion"), text(document, "FirmwareVersionOverride")),
+        present=inner(document, "Status", "State") != "Absent")

@@ -1,0 +1,202 @@
+"""A controller's event log in the terms in which the node's own look at it is judged (`healthcheck.facts.bmc`), and how full it is.
+
+Makers word the same event differently. What the checks know by ipmitool's words is named by these in front of the maker's own, after
+DMTF's schema LogEntry, Dell's event and error message reference (MEM0001, PSU0001, PSU0003, RDU0012, CPU0000, PCI1318, PCI1320) and HPE's
+IML messages. An event that the controller calls critical and that no such words are known of ends with `CRITICAL`: nobody judged it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from healthcheck.facts.base import UNSUPPORTED
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, Event
+from inventory.text import clean
+from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.redfish.read import inner, last, link, links, number, objects, text, word
+from provisioning.bmc.redfish.service import Service
+from provisioning.bmc.redfish.session import Document
+from provisioning.bmc.redfish.walk import at, expands
+
+CRITICAL = "[critical]"
+MOST_EVENTS = 100       # as of ipmitool: the newest ones are what is new
+_MOST_READ = 4096
+_MOST_PAGES = 32
+# The words that the checks know, and how makers say it.
+_WORDS = tuple((known, re.compile(pattern)) for known, pattern in (
+    ("Uncorrectable ECC", r"multi-bit memory error|uncorrect\w* (?:memory|ecc)|memory.{0,40}uncorrect"),
+    ("Memory device disabled", r"memory.{0,40} (?:disabled|mapped out)|dimm.{0,40} disabled"),
+    ("IERR", r"\bierr\b|processor.{0,20}internal error"),
+    ("Uncorrectable machine check", r"uncorrect\w* machine check"),
+    ("Thermal trip", r"thermal.?trip"),
+    ("Bus fatal error", r"bus fatal error|fatal error was detected on a component|uncorrect\w* pci ?e"),
+    ("AC lost", r"power (?:input|cord).{0,60} lost|input (?:power )?(?:is |was )?lost|no power (?:detected|input)|\bac lost"),
+    ("Redundancy lost", r"redundancy.{0,20} lost|lost redundancy"),
+    ("Failure detected", r"power supply.{0,30} (?:failed|failure)|psu.{0,20} fail"),
+))
+_POWER = frozenset({"AC lost", "Redundancy lost", "Failure detected"})
+_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
+_MONTHS_AGO = 946_684_800.0     # the year 2000: a controller that says less does not know the time
+
+
+class Entry(NamedTuple):
+    """One entry as the service tells it: `sensor` is what its later entries are about, too."""
+
+    order: tuple[float, int]
+    sensor: str
+    event: Event
+    ended: bool
+
+
+def bmc_log(service: Service, now: float) -> BmcLog:
+    """The newest events that still hold, oldest first. Raises BmcError; UNSUPPORTED's text where there is no log."""
+    entries: list[Entry] = []
+    for path, _ in _logs(service):
+        entries += [entry for document in _entries(service, path) if (entry := read(document)) is not None]
+    for manager in service.managers():
+        if (clock := epoch(inner(manager.document, "DateTime"))) is not None:
+            now = clock
+        break
+    return BmcLog("BMC", events=held(entries), now=now)
+
+
+def bmc_log_use(service: Service) -> BmcLogUse:
+    """How full the fullest log is; one that overwrites its oldest entries is never full."""
+    used: list[int] = []
+    for path, document in _logs(service):
+        most = number(document, "MaxNumberOfRecords")
+        if word(document, "OverWritePolicy") == "WrapsWhenFull" or not isinstance(most, int) or most == 0:
+            continue
+        count = number(service.session.get(path), "Members@odata.count")
+        if isinstance(count, int):
+            used.append(min(100, 100 * count // most))
+    percent: Any = max(used) if used else UNSUPPORTED
+    return BmcLogUse("BMC", used_percent=percent)
+
+
+def _logs(service: Service) -> Iterator[tuple[str, Document]]:
+    """Of the machine, its boards and its controllers the log that has the machine's events: where its entries are, and what it says."""
+    service.system()
+    found = False
+    for owner in (*service.systems(), *service.managers()):
+        collection = link(owner.document, "LogServices")
+        if collection is None:
+            continue
+        by_name: dict[str, str] = {}
+        for path in links(service.session.get(collection), "Members"):
+            by_name.setdefault(last(path).casefold(), path)
+        chosen = next((by_name[name.casefold()] for name in service.maker.logs if name.casefold() in by_name), None)
+        if chosen is None:
+            continue
+        document = service.session.get(chosen)
+        if (entries := link(document, "Entries")) is not None:
+            found = True
+            yield entries, document
+    if not found:
+        raise BmcError(Wrong.UNSUPPORTED, "it tells of no event log that is known")
+
+
+def _entries(service: Service, path: str) -> Iterator[Document]:
+    """The entries of a log; where they are links alone, the newest ones by number."""
+    session = service.session
+    page = session.get(path)
+    if not any(any(not key.startswith("@") for key in one) for one in objects(page, "Members")) and (query := expands(session)):
+        try:
+            page = session.get(path + query)
+        except BmcError as problem:
+            if problem.wrong not in (Wrong.REFUSED, Wrong.UNSUPPORTED, Wrong.BROKEN):
+                raise
+    named: list[str] = []
+    seen: set[str] = set()
+    read = 0
+    for _ in range(_MOST_PAGES):
+        for one in objects(page, "Members"):
+            read += 1
+            if any(not key.startswith("@") for key in one):
+                yield one
+            elif (where := link(one)) is not None:
+                named.append(where)
+        after = inner(page, "Members@odata.nextLink")
+        if not isinstance(after, str) or not after or after in seen or read >= _MOST_READ:
+            break
+        seen.add(after)
+        page = session.get(after)
+    newest = sorted(named, key=_numbered)[-MOST_EVENTS:]
+    for member in at(session, newest):
+        if member.document is not None:
+            yield member.document
+
+
+def _numbered(path: str) -> int:
+    digits = re.findall(r"\d{1,15}", last(path))
+    return int(digits[-1]) if digits else 0
+
+
+def read(document: Document) -> Entry | None:
+    """One entry; None for what says nothing."""
+    message = text(document, "Message", most=300)
+    if not isinstance(message, str):
+        return None
+    severity = word(document, "Severity") or word(document, "MessageSeverity")
+    bare = message.casefold()
+    known = next((name for name, pattern in _WORDS if pattern.search(bare)), "")
+    kind = _told(document, "SensorType")
+    count = number(document, "SensorNumber")
+    origin = link(document, "Links", "OriginOfCondition")
+    sensor = f"{kind} #0x{count:02x}" if kind and isinstance(count, int) else kind
+    shown = sensor or (last(origin) if origin is not None else "") or word(document, "Oem", "Hpe", "ClassDescription") or "BMC"
+    if known in _POWER and not any(part in shown.casefold() for part in ("power supply", "psu", "power unit", "redundancy")):
+        shown = f"Power supply ({shown})"
+    said = message if not known or known.casefold() in bare else f"{known}: {message}"
+    if severity == "Critical" and not known:
+        said = f"{clean(said, 140)} {CRITICAL}"
+    time, when = _when(document)
+    code = _told(document, "EntryCode").casefold()
+    over = inner(document, "Resolved") is True or inner(document, "Oem", "Hpe", "Repaired") is True
+    ended = over or severity == "OK" or code.startswith("deassert") or bare.rstrip(". ").endswith("deasserted")
+    identity = text(document, "Id")
+    order = time if time is not None else 0.0, _numbered(identity) if isinstance(identity, str) else 0
+    return Entry(order, sensor if isinstance(count, int) else (origin or f"{shown}|{word(document, 'MessageId')}|{bare}"),
+                 Event(clean(shown, 60), clean(said, 160), time, when), ended)
+
+
+def _told(document: Document, key: str) -> str:
+    """Text, or the text in the first object of a list, as older Dell wrote it."""
+    return word(document, key) or word(document, key, "0", "Member")
+
+
+def held(entries: Iterable[Entry]) -> tuple[Event, ...]:
+    """The newest events that were not taken back: an entry that all is well again ends those of its sensor before it."""
+    holds: dict[tuple[str, str], Event] = {}
+    for entry in sorted(entries, key=lambda entry: entry.order):
+        if entry.ended:
+            holds = {key: event for key, event in holds.items() if key[0] != entry.sensor}
+        else:
+            key = entry.sensor, entry.event.text
+            holds.pop(key, None)
+            holds[key] = entry.event
+    return tuple(holds.values())[-MOST_EVENTS:]
+
+
+def _when(document: Document) -> tuple[float | None, str]:
+    for key in ("EventTimestamp", "Created"):
+        found = inner(document, key)
+        time = epoch(found)
+        if time is not None and time >= _MONTHS_AGO:
+            return time, dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%d %H:%M")
+    return None, "undated"
+
+
+def epoch(found: Any) -> float | None:
+    """A Redfish time as epoch seconds; one without a zone is taken as UTC. None for what is none."""
+    match = _TIME.fullmatch(found) if isinstance(found, str) and len(found) < 64 else None
+    if match is None:
+        return None
+    zone = "+00:00" if match[3] in (None, "Z") else match[3] if ":" in match[3] else f"{match[3][:3]}:{match[3][3:]}"
+    try:
+        return dt.datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}").timestamp()
+    except (ValueError, OverflowError):
+        return None

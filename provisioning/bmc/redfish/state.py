@@ -1,0 +1,121 @@
+"""Identity, power, boot override, BIOS settings, virtual media and firmware, out of what a Redfish service says.
+
+Source: DMTF's schemas ComputerSystem, Manager, Bios, VirtualMedia, SoftwareInventory, and DSP0266, 9.10 (settings resources).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from inventory.text import clean
+from provisioning.bmc.base import Bios, Boot, Firmware, Identity, Media, Missing, Power, Target
+from provisioning.bmc.redfish import vendors
+from provisioning.bmc.redfish.read import UNSAID, first, flag, inner, last, link, text, word
+from provisioning.bmc.redfish.session import Document
+
+Settings = Mapping[str, str | int | bool]
+# The Redfish word of each target: the one that is written first, and others that mean the same.
+TARGETS = {
+    Target.NONE: ("None",), Target.PXE: ("Pxe", "UefiHttp"), Target.DISK: ("Hdd",), Target.CD: ("Cd", "UsbCd"), Target.BIOS: ("BiosSetup",),
+}
+_TARGET = {name: target for target, names in TARGETS.items() for name in names if name != "UefiHttp"}
+_POWER = {"On": Power.ON, "Off": Power.OFF, "PoweringOn": Power.CHANGING, "PoweringOff": Power.CHANGING, "Paused": Power.ON}
+_ONCE: dict[str, bool | Missing] = {"Once": True, "Continuous": False, "Disabled": False}
+_MOST_SETTINGS = 10_000
+
+
+def identity(root: Document, system: Document, manager: Document | None, maker: vendors.Maker) -> Identity:
+    """What machine and controller say they are. Dell's SerialNumber is the board's; the machine's label has its service tag, the SKU."""
+    serial = text(system, "SerialNumber")
+    if maker is vendors.DELL:
+        serial = first(text(system, "SKU"), serial)
+    called = vendors.controller(root, manager, maker)
+    return Identity(
+        vendor=first(text(system, "Manufacturer"), text(root, "Vendor")), model=text(system, "Model"), serial=serial,
+        uuid=text(system, "UUID"), bios=text(system, "BiosVersion"), firmware=text(manager, "FirmwareVersion"),
+        controller=clean(called, 60) if called else UNSAID, name=text(system, "HostName"))
+
+
+def power(system: Document) -> Power | None:
+    """Whether it has power; None where that is not said."""
+    return _POWER.get(word(system, "PowerState"))
+
+
+def boot(system: Document) -> Boot:
+    """The override of the boot order."""
+    found = inner(system, "Boot")
+    progress = first(text(system, "BootProgress", "LastState"), text(system, "Oem", "Hpe", "PostState"))
+    if not isinstance(found, dict):
+        return Boot(UNSUPPORTED, UNSUPPORTED, UNSUPPORTED, progress)
+    enabled = inner(found, "BootSourceOverrideEnabled")
+    # `word` takes None for "nothing is said", and here it is one of the values.
+    name = inner(found, "BootSourceOverrideTarget")
+    target: Target | Missing = UNSAID
+    if isinstance(name, str):
+        target = _TARGET.get(name, Unmeasured(f"{clean(name, 40)} is a target that is not known"))
+    if enabled == "Disabled":
+        target = Target.NONE
+    once: bool | Missing = _ONCE.get(enabled, UNSAID) if isinstance(enabled, str) else UNSAID
+    allowed = inner(found, "BootSourceOverrideTarget@Redfish.AllowableValues")
+    if not isinstance(allowed, list):
+        return Boot(target, once, progress=progress)
+    kinds = [kind for one in allowed if isinstance(one, str) and (kind := _TARGET.get(one)) is not None]
+    return Boot(target, once, tuple(dict.fromkeys(kinds)), progress)
+
+
+def settings(document: Document | None) -> Settings | Missing:
+    """The attributes of a Bios resource, as it spells them; those without a value are left out."""
+    found = inner(document, "Attributes")
+    if not isinstance(found, dict):
+        return UNSAID
+    if len(found) > _MOST_SETTINGS:
+        return Unmeasured(f"it tells of over {_MOST_SETTINGS} settings")
+    return MappingProxyType({clean(key, 200): clean(value, 1000) if isinstance(value, str) else value for key, value in found.items()
+                             if isinstance(value, (str, int, bool))})
+
+
+def pending_path(document: Document) -> str | None:
+    """Where the settings for the next reset are."""
+    return link(document, "@Redfish.Settings", "SettingsObject")
+
+
+def bios(current: Document, pending: Document | Missing | None) -> Bios:
+    """Current settings, and of the pending ones those that differ: some services repeat all that is current there."""
+    now = settings(current)
+    if pending is None:
+        return Bios(now, UNSUPPORTED)
+    if not isinstance(pending, dict):
+        return Bios(now, pending)
+    then = settings(pending)
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        then = MappingProxyType({key: value for key, value in then.items() if key not in now or not _same(now[key], value)})
+    return Bios(now, then)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def media(path: str, document: Document) -> Media:
+    """One virtual drive."""
+    kinds = inner(document, "MediaTypes")
+    image = inner(document, "Image")
+    name = inner(document, "Id")
+    return Media(
+        clean(name, 60) if isinstance(name, str) and name else last(path),
+        tuple(clean(one, 20) for one in kinds[:8] if isinstance(one, str)) if isinstance(kinds, list) else (),
+        clean(image, 400) if isinstance(image, str) else "", flag(document, "Inserted") is True)
+
+
+def firmware(path: str, document: Document) -> Firmware:
+    """One entry of the inventory; Dell's names an earlier and a coming version of each, too, which are not what runs."""
+    name = first(text(document, "Name"), text(document, "Id"))
+    return Firmware(name if isinstance(name, str) else last(path), text(document, "Version"), flag(document, "Updateable"))
+
+
+def runs(path: str) -> bool:
+    """Whether an entry of the firmware inventory is of what runs now."""
+    return not last(path).startswith(("Previous-", "Available-"))

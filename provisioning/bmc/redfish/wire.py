@@ -1,0 +1,222 @@
+"""One HTTPS connection to a controller, which may hang, flood, lie and redirect: every byte is bounded, and so is the time of all of them.
+
+The certificate is compared with its pin, or verified, before the first byte goes out, and so before any password does. Why not
+requests or urllib3: their time limits hold for one read each, so that a byte now and then keeps a call alive for ever; they follow
+redirects, take proxies and passwords (.netrc) from the surroundings, and hold answers of any size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import http.client
+import io
+import select
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from inventory.text import clean, short
+from provisioning.bmc.base import BmcError, Wrong
+
+CONNECT_S = 10.0
+MOST_BYTES = 8 * 1024 * 1024        # of one answer: an expanded log of 4,000 entries has some 3 MB
+_MOST_HEADERS = 100
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a controller is, and why its certificate is believed: `tls` is as in the inventory, `pin` the pinned fingerprint if any."""
+
+    node: str
+    address: str
+    port: int
+    tls: str
+    pin: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back. Names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+
+class Deadline:
+    """When a whole call must have ended."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def left(self) -> float:
+        """Seconds until then; raises BmcError(TIMEOUT) when there are none."""
+        left = self._end - self._clock()
+        if left <= 0:
+            raise BmcError(Wrong.TIMEOUT, f"no whole answer within {self.seconds:g} s")
+        return left
+
+
+class Dropped(BmcError):
+    """The connection was closed by the other side, so that asking once more may help."""
+
+
+class Wire:
+    """A connection that is opened when it is needed, kept for the next request, and opened anew when the other side has closed it."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._socket: ssl.SSLSocket | None = None
+
+    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline) -> Answer:
+        """One request and its answer. Raises BmcError, of which `done` is None where the request may have been received."""
+        sent = False
+        try:
+            connection = self._connected(deadline)
+            lines = [f"{method} {path} HTTP/1.1", f"Host: {self._host}", *(f"{name}: {value}" for name, value in headers.items())]
+            if body is not None:
+                lines.append(f"Content-Length: {len(body)}")
+            connection.settimeout(deadline.left())
+            sent = method != "GET"
+            connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b""))
+            return self._answer(connection, method, deadline)
+        except BmcError as problem:
+            self.close()
+            problem.done = None if sent else False
+            raise
+        except (OSError, http.client.HTTPException, zlib.error, ValueError) as problem:
+            self.close()
+            error = _error(problem, deadline)
+            error.done = None if sent else False
+            raise error from None
+
+    @property
+    def _host(self) -> str:
+        return f"[{self._place.address}]" if ":" in self._place.address else self._place.address
+
+    def _connected(self, deadline: Deadline) -> ssl.SSLSocket:
+        if self._socket is not None and select.select([self._socket], [], [], 0)[0]:
+            self.close()        # it has said something that nobody asked for, mostly that it has closed
+        if self._socket is None:
+            self._socket = connect(self._place, deadline)
+        return self._socket
+
+    def _answer(self, connection: ssl.SSLSocket, method: str, deadline: Deadline) -> Answer:
+        response = http.client.HTTPResponse(_Timed(connection, deadline), method=method)  # type: ignore[arg-type]
+        response.begin()
+        found = response.getheaders()
+        if len(found) > _MOST_HEADERS:
+            raise BmcError(Wrong.BROKEN, f"its answer has over {_MOST_HEADERS} headers")
+        headers = {name.lower(): value for name, value in found}
+        body = response.read(MOST_BYTES + 1)
+        if headers.get("content-encoding", "").strip().lower() == "gzip":       # some iLO send registries in no other way
+            body = zlib.decompressobj(31).decompress(body, MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise BmcError(Wrong.BROKEN, f"its answer is over the limit of {MOST_BYTES // 2**20} MiB")
+        if response.length:
+            raise http.client.IncompleteRead(b"")
+        if response.will_close:
+            self.close()
+        return Answer(response.status, headers, body)
+
+    def close(self) -> None:
+        """Ends the connection; never raises."""
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+            self._socket = None
+
+
+class _Timed:
+    """What http.client reads an answer from: of a socket, until the deadline."""
+
+    def __init__(self, connection: ssl.SSLSocket, deadline: Deadline) -> None:
+        self._connection = connection
+        self._deadline = deadline
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """The reading end."""
+        return io.BufferedReader(_Reader(self._connection, self._deadline))
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, connection: ssl.SSLSocket, deadline: Deadline) -> None:
+        self._connection = connection
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        self._connection.settimeout(self._deadline.left())
+        return self._connection.recv_into(buffer)
+
+
+def connect(place: Place, deadline: Deadline, *, any_certificate: bool = False) -> ssl.SSLSocket:
+    """A connection whose certificate is the pinned one, or verified. Raises BmcError, or what sockets raise."""
+    if place.tls == "pin" and place.pin is None and not any_certificate:
+        raise BmcError(Wrong.TLS, f"no certificate of {place.node}'s controller is pinned; look at it and pin it: "
+                                  f"muster bmc enroll {place.node}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if place.tls == "pin" or any_certificate:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE     # the fingerprint says more than any authority
+    else:
+        _trust(context, place.tls)
+    seconds = min(CONNECT_S, deadline.left())
+    try:
+        plain = socket.create_connection((place.address, place.port), timeout=seconds)
+    except TimeoutError:
+        raise BmcError(Wrong.UNREACHABLE, f"no answer from {place.address} port {place.port} within {seconds:g} s") from None
+    except (OSError, UnicodeError) as problem:
+        why = getattr(problem, "strerror", None) or "it has no such address"
+        raise BmcError(Wrong.UNREACHABLE, f"{place.address} port {place.port}: {clean(why)}") from None
+    try:
+        plain.settimeout(deadline.left())
+        found = context.wrap_socket(plain, server_hostname=place.address)
+    except BaseException:
+        plain.close()
+        raise
+    if place.tls == "pin" and not any_certificate and not hmac.compare_digest(fingerprint(found), place.pin or ""):
+        shown = fingerprint(found)
+        found.close()
+        raise BmcError(Wrong.TLS, f"{place.node}'s controller shows another certificate ({shown[:16]}...) than the one that is pinned; "
+                                  f"if it was changed on purpose: muster bmc enroll {place.node} --replace")
+    return found
+
+
+def _trust(context: ssl.SSLContext, tls: str) -> None:
+    try:
+        if tls == "verify":
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(tls)
+    except OSError as problem:      # ssl.SSLError is one
+        why = clean(problem.strerror or problem, 80)
+        raise BmcError(Wrong.TLS, f"{clean(tls)} cannot be read as a file of authorities: {why}") from None
+
+
+def fingerprint(connection: ssl.SSLSocket) -> str:
+    """SHA-256 of the certificate that the other side has shown, in hexadecimal."""
+    return hashlib.sha256(connection.getpeercert(binary_form=True) or b"").hexdigest()
+
+
+def _error(problem: Exception, deadline: Deadline) -> BmcError:
+    if isinstance(problem, TimeoutError):
+        return BmcError(Wrong.TIMEOUT, f"no whole answer within {deadline.seconds:g} s")
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return BmcError(Wrong.TLS, f"its certificate is not trusted: {clean(problem.verify_message, 120)}")
+    if isinstance(problem, ssl.SSLEOFError | http.client.RemoteDisconnected | http.client.IncompleteRead):
+        return Dropped(Wrong.UNREACHABLE, "it closed the connection before it had answered")
+    if isinstance(problem, ssl.SSLError):
+        return BmcError(Wrong.TLS, f"no TLS connection: {clean(problem.reason or 'it speaks no TLS', 80)}")
+    if isinstance(problem, OSError):
+        return Dropped(Wrong.UNREACHABLE, f"the connection was dropped: {clean(problem.strerror or type(problem).__name__, 80)}")
+    return BmcError(Wrong.BROKEN, f"its answer is not HTTP ({type(problem).__name__}: {short(problem)})")
