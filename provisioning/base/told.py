@@ -113,7 +113,7 @@ def _item(said: Mapping[str, Any]) -> Item:
 def _clock(now: float, reply: Reply, most: float | None, service: Item) -> Item:
     """How far the node's clock is from ours at least. While a time service is about to set it, that is waited for."""
     if most is None:
-        return Item(CLOCK, How.OUT, "left out by base: of muster's rules")
+        return Item(CLOCK, How.OUT, "by base: of muster's rules")
     off = now - reply.received if now > reply.received else min(0.0, now - reply.started)
     if abs(off) <= most:
         return Item(CLOCK, How.SO, f"within {most:g} s of the head's")

@@ -26,7 +26,7 @@ def looked(host: Host, wish: dict[str, Any], name: str, rename: bool) -> list[It
         "memlock": lambda: memlock(host), "persistence": lambda: persistence(host), "nouveau": lambda: nouveau(host),
         "peermem": lambda: peermem(host), "sysctl": lambda: sysctl(host, wish["sysctl"]),
     }
-    return [seen(one, look) if wish[one] else Item(one).is_("out", "left out by base: of muster's rules") for one, look in items.items()]
+    return [seen(one, look) if wish[one] else Item(one).is_("out", "by base: of muster's rules") for one, look in items.items()]
 
 
 def seen(name: str, look: Callable[[], Item]) -> Item:

@@ -1,0 +1,94 @@
+"""The items that ask systemd and the kernel, on a host whose systemd says what it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from provisioning.base.onnode import system
+from provisioning.base.onnode.answer import Host, plain
+from provisioning.base.onnode.devices import UNIT, persistence
+from provisioning.base.onnode.item import Item
+from provisioning.base.onnode.system import time_service
+
+RUNS = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled"}
+
+
+class Told(Host):
+    """A host with these units, which keeps what systemctl is asked to do."""
+
+    def __init__(self, root: Path, **units: Mapping[str, str]) -> None:
+        super().__init__(str(root))
+        self.all = {f"{name.replace('_', '-')}.service": dict(unit) for name, unit in units.items()}
+        self.asked: list[str] = []
+
+    def systemd(self) -> bool:
+        return True
+
+    def units(self, *names: str) -> dict[str, dict[str, str]]:
+        return {name: unit for name, unit in self.all.items() if name in names}
+
+    def systemctl(self, *words: str) -> str:
+        self.asked.append(" ".join(words))
+        return ""
+
+
+@pytest.fixture
+def gpu(tmp_path: Path) -> Path:
+    (tmp_path / "proc/driver/nvidia/gpus/0").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").write_text("NVRM\n")
+    return tmp_path
+
+
+def done(item: Item) -> Item:
+    for do in item.doing:
+        do()
+    return item
+
+
+def test_persistence_runs_and_comes_again_with_the_machine(gpu: Path) -> None:
+    assert persistence(Told(gpu, nvidia_persistenced=RUNS)).stand == "so"
+    assert persistence(Told(gpu, nvidia_persistenced={**RUNS, "UnitFileState": "static"})).stand == "so"     # Ubuntu's, started by udev
+    host = Told(gpu, nvidia_persistenced={**RUNS, "UnitFileState": "disabled", "ActiveState": "inactive"})
+    assert done(persistence(host)).change == [f"{UNIT} is enabled, so that it starts with the machine", f"{UNIT} is started"]
+    assert host.asked == [f"--quiet enable {UNIT}", f"--quiet start {UNIT}"]
+
+
+def test_persistence_that_is_missing_or_masked_is_trouble(gpu: Path) -> None:
+    assert "is not installed" in persistence(Told(gpu)).said
+    masked = persistence(Told(gpu, nvidia_persistenced={"LoadState": "masked", "ActiveState": "inactive", "UnitFileState": "masked"}))
+    assert (masked.stand, masked.doing) == ("trouble", [])
+    assert "yours says that nvidia-persistenced.service is masked" in masked.said
+
+
+@pytest.mark.parametrize(("set_", "stand"), [(True, "so"), (False, "wait")])
+def test_a_clock_that_the_service_has_not_set_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_: bool, stand: str) -> None:
+    monkeypatch.setattr(system, "disciplined", lambda: set_)
+    assert time_service(Told(tmp_path, chronyd=RUNS), True).stand == stand
+    assert time_service(Told(tmp_path, chronyd=RUNS), False).stand == "so"
+
+
+def test_of_several_time_services_one_is_chosen_and_a_masked_one_is_not(tmp_path: Path) -> None:
+    off = {"LoadState": "loaded", "ActiveState": "inactive", "UnitFileState": "disabled"}
+    host = Told(tmp_path, systemd_timesyncd=off, chronyd=off)
+    assert done(time_service(host, True)).stand == "differs"
+    assert host.asked == ["--quiet enable chronyd.service", "--quiet start chronyd.service"]
+    masked = time_service(Told(tmp_path, chronyd={**off, "LoadState": "masked"}), True)
+    assert masked.stand == "trouble"
+    assert "no time service is installed; chronyd.service is masked" in masked.said
+    # One that runs and does not come again, beside one that would.
+    host = Told(tmp_path, systemd_timesyncd={**off, "ActiveState": "active"}, chronyd=off)
+    assert done(time_service(host, True)).change == ["systemd-timesyncd.service is enabled, so that it starts with the machine"]
+
+
+def test_the_kernel_says_whether_its_clock_is_set() -> None:
+    try:
+        assert system.disciplined() in (True, False)
+    except system.Unseen as error:
+        assert str(error).startswith("adjtimex: ")
+
+
+def test_comments_are_no_settings() -> None:
+    assert plain("# a\n; b\n  c = 1 # d\ne=#f\n\n g\t;h\n") == ["c = 1", "e=#f", "g"]
