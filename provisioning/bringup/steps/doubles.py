@@ -34,10 +34,9 @@ Others: TypeAlias = Callable[[], Mapping[str, Other]]
 
 @dataclass(frozen=True)
 class Alike:
-    """What is wrong with what a machine says of itself, what it did not say, and how many others are about to tell who they are."""
+    """What is wrong with what a machine says of itself, and how many others are about to tell who they are."""
 
     troubles: tuple[Trouble, ...]
-    unsaid: tuple[str, ...]
     coming: int
 
 
@@ -66,13 +65,15 @@ class Doubles:
                 name: kept for name, kept in self._told.items() if name != machine}
             coming = sum(other.coming and name not in self._told for name, other in others.items())
         found = [trouble for key in _TOLD if (value := said.get(key)) and (trouble := _double(key, value, told)) is not None]
-        unsaid = ["its serial number, for the delivery list"] if self._delivered is not None and not said.get("serial") else []
-        return Alike((*found, *self._place(machine, said.get("serial", ""))), tuple(unsaid), coming)
+        return Alike((*found, *self._place(machine, said.get("serial", ""))), coming)
 
     def _place(self, machine: str, serial: str) -> list[Trouble]:
         """By the delivery list."""
-        if self._delivered is None or not serial:
+        if self._delivered is None:
             return []
+        if not serial:
+            return [Trouble("its controller does not tell its serial number, for the delivery list", Owner.OPERATOR,
+                            f"compare the number on its label with the list, then: muster bringup skip {machine}", "node")]
         shown = clean(serial, 60)
         owner = self._delivered.get(serial)
         if owner is None:

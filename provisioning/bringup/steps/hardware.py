@@ -50,7 +50,6 @@ class HardwareAsOrdered(OfBmc):
         unsaid = [*found.unsaid, *([] if sku is not None else ["numbers of parts: it has no SKU"])]
         logged = list(self._logged(controller, powered, unsaid))
         alike = self._doubles.of(machine.name, said)
-        unsaid += alike.unsaid
         wrong = [*alike.troubles, *found.troubles, *logged]
         keep = {**said, "hardware": "; ".join(unsaid)[:300]}
         if wrong:

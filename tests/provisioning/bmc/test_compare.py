@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts.base import UNSUPPORTED, Unmeasured
@@ -133,12 +133,15 @@ _AMOUNT: st.SearchStrategy[int | Missing] = st.integers(0, 2**40) | st.just(Unme
 def _hardware(draw: st.DrawFn) -> Hardware:
     made: dict[str, tuple[Part, ...] | Missing] = {}
     for kind in ("cpu", "gpu", "dimm", "drive", "nic", "switch", "psu", "fan"):
-        one = st.builds(Part, st.just(kind), st.text(max_size=6) | st.sampled_from(["A1", "A2", "A3", "Bay 01"]), _TEXT, _TEXT, _HEALTH, _TEXT,
+        one: st.SearchStrategy[Part] = st.builds(Part, st.just(kind), st.text(max_size=6) | st.sampled_from(["A1", "A2", "A3", "Bay 01"]), _TEXT, _TEXT, _HEALTH, _TEXT,
                         _AMOUNT, _TEXT, st.booleans())
-        made[kind] = draw(st.lists(one, max_size=4).map(tuple) | st.sampled_from([Unmeasured("x"), UNSUPPORTED]))
+        told: st.SearchStrategy[tuple[Part, ...]] = st.lists(one, max_size=4).map(tuple)
+        untold: st.SearchStrategy[Missing] = st.sampled_from([Unmeasured("x"), UNSUPPORTED])
+        made[kind] = draw(told | untold)
     return Hardware(made)
 
 
+@settings(max_examples=60, deadline=None)
 @given(_hardware(), st.booleans(), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 def test_a_count_that_differs_is_never_passed_over(hardware: Hardware, powered: bool, gpus: int, dimms: int, drives: int) -> None:
     found = compare(hardware, {"gpu_count": gpus, "dimm_count": dimms, "nvme_count": drives}, powered=powered, may_be_empty=EMPTY)
@@ -153,6 +156,7 @@ def test_a_count_that_differs_is_never_passed_over(hardware: Hardware, powered: 
             assert not found.equal
 
 
+@settings(max_examples=60, deadline=None)
 @given(_hardware(), st.booleans())
 def test_what_is_unmeasured_or_unwell_is_never_equal(hardware: Hardware, powered: bool) -> None:
     found = compare(hardware, {}, powered=powered)

@@ -132,4 +132,4 @@ def test_the_delivery_list_names_what_was_not_delivered_and_what_stands_at_anoth
     swapped = looked(Scripted(), delivered={"SN1": "gx07"})
     assert swapped.troubles[0].owner is Owner.DATACENTRE and "gx07" in swapped.troubles[0].hand
     silent = looked(Scripted(who=replace(IDENTITY, serial=Unmeasured("x"))), delivered={"SN1": ""})
-    assert silent.stand is Stand.SO and "its serial number, for the delivery list" in silent.said
+    assert silent.stand is Stand.TROUBLE and "label" in silent.troubles[0].hand
