@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from healthcheck.store import bringupnotes as notes
@@ -119,6 +119,8 @@ class Course:
         way.seen = (way.step, seen)
         way.kept.update({str(name): str(value) for name, value in seen.keep.items()})
         step = self.policy.steps[way.step]
+        if way.hindered and seen.stand is Stand.NOT_SO:
+            seen = replace(seen, said=f"{seen.said}; {way.hindered}")
         what = after(step, way.machine(way.looked), seen, Times(way.came, self.woke, now, self.policy.grace_s))
         self._settle(way, what, now)
         why = self.skips.get((way.name, way.step))
@@ -165,16 +167,16 @@ class Course:
     def _asked(self, way: Way, asked: Asked, now: float) -> None:
         step = self.policy.steps[way.step]
         over = way.came + step.seconds
-        said = f"NOT done: {asked.deed.name}: {asked.why}"
+        way.hindered = f"NOT done: {asked.deed.name}: {asked.why}" if asked.why else ""
         self._joining[step.name] -= 1
         if (skipped := self.skips.get((way.name, way.step))) is not None:
             self._leave(way, notes.SKIPPED, now, skipped)
         elif not asked.why:
             self._make(way, asked.deed, now)
         elif now >= over:
-            self._stuck(way, Stuck((late(step, way.name, said),)), now)
+            self._stuck(way, Stuck((late(step, way.name, way.hindered),)), now)
         else:
-            self._until(way, Until(min(now + asked.seen.again_s, over), said), now)
+            self._until(way, Until(min(now + asked.seen.again_s, over), way.hindered), now)
         self._together(step.name)
 
     def _make(self, way: Way, deed: Deed, now: float) -> None:

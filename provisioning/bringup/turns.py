@@ -18,6 +18,7 @@ class Turns:
     def __init__(self, policy: Policy, ways: Iterable[Way], *, free: bool) -> None:
         self.order = tuple(policy.steps)
         self.halts: dict[str, str] = {}
+        self._halted: dict[str, str] = {}       # but for refused logins, which are of one user
         self.logins = Logins()
         self._tally = Tally()
         self._policy, self._free = policy, free
@@ -101,10 +102,10 @@ class Turns:
 
     def judge(self) -> Iterator[tuple[str, str]]:
         """Sees whether steps are to be halted, or go on after all; gives those that are from now on, with why."""
-        before, self.halts = self.halts, {}
-        for name in self.order:
-            if (why := self._tally.halted(name, self._policy.stop)) and not self._free:
-                self.halts[name] = why
+        before = self.halts
+        self._halted = {} if self._free else {
+            name: why for name in self.order if (why := self._tally.halted(name, self._policy.stop))}
+        self.halts = dict(self._halted)
         for user in self.logins.refused:
             if LOGIN_STEP in self.order and (why := self.logins.halted(user, self._policy.stop)):
                 self.halts[LOGIN_STEP] = why
@@ -131,7 +132,7 @@ class Turns:
     def ticks(self) -> Iterator[float]:
         """Until when looks at many wait for others to join."""
         for name, places in self._places.items():
-            if places.since is not None and places.step.together and name not in self._batches:
+            if places.since is not None and places.step.together and places.step.at_once and name not in self._batches:
                 yield places.since + places.step.gather_s
 
     def _taken(self, places: Places) -> Iterator[Way]:
@@ -159,4 +160,4 @@ class Turns:
             return True
         if way.step == LOGIN_STEP and not self.logins.may(way.user, self._policy.stop):
             return False
-        return way.step not in self.halts
+        return way.step not in self._halted

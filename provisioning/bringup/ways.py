@@ -23,6 +23,7 @@ class Way:
     `deeds` are those of this step that count, by their numbers in the store, oldest first; `making` is the one that is under way, and
     `begun` says that it was handed on. `busy` is a machine that somebody looks at or changes, `placed` one that has a place in its step,
     and one that is `out` goes no further in this run. `unlogged`: that its controller is logged in to was left out, so nobody knows.
+    `hindered` is why a deed was not begun that is to be done.
     """
 
     node: Node
@@ -43,6 +44,7 @@ class Way:
     done: bool = False
     unlogged: bool = False
     said: str = ""
+    hindered: str = ""
     seen: tuple[str, Seen] | None = None
 
     @property
@@ -70,7 +72,7 @@ class Way:
 
     def onward(self, step: str) -> None:
         """It comes to another step."""
-        self.step, self.deeds, self.began, self.came, self.due, self.said = step, {}, None, 0.0, None, ""
+        self.step, self.deeds, self.began, self.came, self.due, self.said, self.hindered = step, {}, None, 0.0, None, "", ""
 
 
 def start(node: Node, first: str) -> Way:
