@@ -97,28 +97,33 @@ def _rootfs(cache: Path) -> Path:
     if not made.is_dir():
         half = cache / f"{made.name}.tmp"
         shutil.rmtree(half, ignore_errors=True)
-        _do("mmdebstrap", *_OPTIONS, "bookworm", str(half))
+        do("mmdebstrap", *_OPTIONS, "bookworm", str(half))
         half.rename(made)
     return made
 
 
 def _make(folder: Path, release: str, rootfs: Path) -> None:
     tree = folder / "tree"
-    _do("cp", "--archive", str(rootfs), str(tree))
-    _do("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", f"linux-image-{release}", cwd=folder)
-    package = next(folder.glob("linux-image-*.deb"))
-    _do("dpkg-deb", "--extract", str(package), str(folder / "package"))
-    package.unlink()
-    modules = folder / "package/lib/modules" / release
-    (folder / "package/boot" / f"vmlinuz-{release}").rename(folder / "vmlinuz")
-    _do("depmod", "--basedir", str(folder / "package"), release)
+    do("cp", "--archive", str(rootfs), str(tree))
+    modules = kernel(folder, release)
     _initrd(folder / "initrd", modules)
     (tree / "usr/lib/modules").mkdir(exist_ok=True)
     modules.rename(tree / "usr/lib/modules" / release)
     _settle(tree)
-    _do("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(folder / "root.img"), "1500M")
+    do("mke2fs", "-q", "-t", "ext4", "-L", "root", "-d", str(tree), str(folder / "root.img"), "1500M")
     for rest in ("package", "tree"):
         shutil.rmtree(folder / rest)
+
+
+def kernel(folder: Path, release: str) -> Path:
+    """Puts Debian's kernel into `folder` as `vmlinuz`; returns where in it its modules lie, for as long as `package` there is kept."""
+    do("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", f"linux-image-{release}", cwd=folder)
+    package = next(folder.glob("linux-image-*.deb"))
+    do("dpkg-deb", "--extract", str(package), str(folder / "package"))
+    package.unlink()
+    (folder / "package/boot" / f"vmlinuz-{release}").rename(folder / "vmlinuz")
+    do("depmod", "--basedir", str(folder / "package"), release)
+    return folder / "package/lib/modules" / release
 
 
 def _settle(tree: Path) -> None:
@@ -133,35 +138,41 @@ def _settle(tree: Path) -> None:
     (units / "multi-user.target.wants").mkdir(exist_ok=True)
     (units / "multi-user.target.wants/shell.service").symlink_to("../shell.service")
     for name, code in _CRASHES.items():
-        _do("gcc", "-nostdlib", "-static", "-x", "assembler", "-o", str(tree / "usr/local/bin" / f"train-{name}"), "-",
+        do("gcc", "-nostdlib", "-static", "-x", "assembler", "-o", str(tree / "usr/local/bin" / f"train-{name}"), "-",
             given=f".globl _start\n_start: {code}\n")
 
 
 def _initrd(target: Path, modules: Path) -> None:
     """Writes the initrd: busybox, the modules that reach the root disk, in an order in which they can be loaded, and `init`."""
-    needs = {}
-    for line in (modules / "modules.dep").read_text().splitlines():
-        path, _, rest = line.partition(":")
-        needs[path] = rest.split()
     # Software that a module asks for by alias, not by symbol: ext4 checks its blocks with crc32c.
-    wanted = [path for name in (*_INITRD_MODULES, "crc32c_generic") for path in needs if re.search(rf"/{name}\.ko(\.xz)?$", path)]
-    order: list[str] = []
-    for path in wanted:
-        # modules.dep names the nearest first.
-        order.extend(one for one in (*reversed(needs[path]), path) if one not in order)
+    order = loaded(modules, (*_INITRD_MODULES, "crc32c_generic"))
     busybox = Path(str(shutil.which("busybox")))
     files = [("init", _INIT.encode(), 0o755), ("bin/busybox", busybox.read_bytes(), 0o755)]
     for path in order:
-        plain = _do("xz", "--decompress", "--stdout", str(modules / path)) if path.endswith(".xz") else (modules / path).read_bytes()
+        plain = do("xz", "--decompress", "--stdout", str(modules / path)) if path.endswith(".xz") else (modules / path).read_bytes()
         files.append((Path(path.removesuffix(".xz")).name, plain, 0o644))
     files.append(("modules", "\n".join(Path(path.removesuffix(".xz")).name for path in order).encode(), 0o644))
     target.write_bytes(newc(files))
 
 
-def newc(files: Iterable[tuple[str, bytes, int]]) -> bytes:
-    """An archive of these regular files (name, content, mode), with the folder `bin`."""
+def loaded(modules: Path, names: Iterable[str]) -> list[str]:
+    """The files of these modules and of all that they need, in an order in which they can be loaded."""
+    needs = {}
+    for line in (modules / "modules.dep").read_text().splitlines():
+        path, _, rest = line.partition(":")
+        needs[path] = rest.split()
+    order: list[str] = []
+    for path in (path for name in names for path in needs if re.search(rf"/{name}\.ko(\.xz)?$", path)):
+        # modules.dep names the nearest first.
+        order.extend(one for one in (*reversed(needs[path]), path) if one not in order)
+    return order
+
+
+def newc(files: Iterable[tuple[str, bytes, int]], folders: Iterable[str] = ("bin",)) -> bytes:
+    """An archive of these folders, and regular files (name, content, mode)."""
     out = bytearray()
-    entries = [("bin", b"", 0o040755), *((name, data, 0o100000 | mode) for name, data, mode in files), ("TRAILER!!!", b"", 0)]
+    entries = [*((name, b"", 0o040755) for name in folders), *((name, data, 0o100000 | mode) for name, data, mode in files),
+               ("TRAILER!!!", b"", 0)]
     for number, (name, data, mode) in enumerate(entries, 1):
         fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)
         out += b"070701" + b"".join(b"%08X" % field for field in fields) + name.encode() + b"\0"
@@ -170,7 +181,8 @@ def newc(files: Iterable[tuple[str, bytes, int]]) -> bytes:
     return bytes(out)
 
 
-def _do(*argv: str, cwd: Path | None = None, given: str = "") -> bytes:
+def do(*argv: str, cwd: Path | None = None, given: str = "") -> bytes:
+    """What a command prints; it must end well."""
     done = subprocess.run(argv, input=given.encode(), capture_output=True, check=False, cwd=cwd)
     assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr[-400:].decode(errors='replace')}"
     return done.stdout

@@ -1,0 +1,160 @@
+"""A machine that has no system of its own and boots over the network: qemu's iPXE, dnsmasq for DHCP and TFTP, chronyd for the time.
+
+All of it lives in a network and process namespace that nobody named: when the test is gone, however it ended, the kernel takes everything
+in it away. From here one veth leads there. Needs root.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.testbed.require import require
+from tests.testbed.sshd import wait_until
+from tests.testbed.vm.netimage import NetImage, own
+
+_TOOLS = ("qemu-system-x86_64", "dnsmasq", "mmdebstrap", "cpio", "zstd", "depmod", "setpriv", "unshare", "nsenter", "ip")
+_SCRIPT = """#!ipxe
+kernel vmlinuz initrd=system initrd=own rdinit=/sbin/init console=ttyS0 net.ifnames=0 systemd.show_status=0 random.trust_cpu=on
+initrd --name system system
+initrd --name own own
+boot
+"""
+
+
+def require_pxe() -> None:
+    """What a machine of this module needs."""
+    require(os.geteuid() == 0, "only root can make network namespaces")
+    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
+    require(not missing, f"no {', '.join(missing)} on this machine: scripts/test --slow installs them")
+
+
+@dataclass
+class Lab:
+    """The network, and one machine on it, which is off at first. `booted` counts how often it was powered on."""
+
+    folder: Path
+    holder: int
+    subnet: str
+    serial: str
+    uuid: str
+    memory: int
+    booted: int = 0
+    _qemu: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def address(self) -> str:
+        """The machine's, by DHCP."""
+        return f"{self.subnet}.10"
+
+    @property
+    def mac(self) -> str:
+        return f"52:54:00:{self.uuid[:2]}:{self.uuid[2:4]}:{self.uuid[4:6]}"
+
+    @property
+    def on(self) -> bool:
+        return self._qemu is not None and self._qemu.poll() is None
+
+    def turn(self, on: bool, network: bool = False) -> None:
+        """Powers the machine on, or off at once. With `network` its firmware tries the network and nothing else, without it its empty disk."""
+        if on and not self.on:
+            self._start(network)
+        if not on and self._qemu is not None:
+            for child in _children(self._qemu.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            self._qemu.wait(30)
+
+    def _start(self, network: bool) -> None:
+        self.booted += 1
+        argv = ["qemu-system-x86_64", "-machine", "q35,graphics=off", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
+                "-m", str(self.memory), "-nodefaults", "-no-user-config", "-display", "none", "-uuid", self.uuid,
+                "-smbios", f"type=1,manufacturer=Contoso,product=VM1,serial={self.serial}", "-boot", "strict=on",
+                "-drive", f"if=none,id=disk,file={self.folder}/disk,format=raw,cache=unsafe", "-device", f"virtio-blk-pci,drive=disk{'' if network else ',bootindex=1'}",
+                "-netdev", "tap,id=lan,ifname=vm,script=no,downscript=no",
+                "-device", f"virtio-net-pci,netdev=lan,mac={self.mac}{',bootindex=1' if network else ''}", "-device", "virtio-rng-pci",
+                "-serial", f"file:{self.folder}/console-{self.booted}"]
+        with (self.folder / "qemu.log").open("ab") as log:
+            self._qemu = subprocess.Popen(self.inside(*argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def inside(self, *argv: str) -> list[str]:
+        """A command in the lab's namespaces."""
+        return ["nsenter", f"--net=/proc/{self.holder}/ns/net", f"--pid=/proc/{self.holder}/ns/pid", *argv]
+
+    def console(self) -> str:
+        """What the machine's serial console showed since it was last powered on."""
+        path = self.folder / f"console-{self.booted}"
+        return path.read_bytes().decode(errors="replace") if path.exists() else ""
+
+    def network(self) -> str:
+        """What dnsmasq did."""
+        return (self.folder / "dnsmasq.log").read_text(errors="replace")
+
+
+@contextlib.contextmanager
+def lab(folder: Path, image: NetImage, files: Mapping[str, str], *, serial: str = "", uuid: str = "", memory: int = 1024) -> Iterator[Lab]:
+    """The network with its daemons, and the machine, off. Of the image it gets `files` anew. All gone afterwards."""
+    tftp = folder / "tftp"
+    tftp.mkdir(parents=True)
+    (tftp / "vmlinuz").symlink_to(image.kernel)
+    (tftp / "system").symlink_to(image.initrd)
+    (tftp / "boot.ipxe").write_text(_SCRIPT)
+    with (folder / "disk").open("wb") as disk:
+        disk.truncate(64 << 20)
+    with contextlib.ExitStack() as stack:
+        made = Lab(folder, _holder(stack), f"10.214.{secrets.randbelow(254)}", serial or secrets.token_hex(4).upper(),
+                   uuid or f"{secrets.token_hex(4)}-0000-4000-8000-{secrets.token_hex(6)}", memory)
+        here = f"mu{secrets.token_hex(3)}"
+        _run("ip", "link", "add", here, "type", "veth", "peer", "name", "head", "netns", str(made.holder))
+        _run("ip", "address", "add", f"{made.subnet}.254/24", "dev", here)
+        _run("ip", "link", "set", here, "up")
+        for words in ("link add lan type bridge", f"address add {made.subnet}.1/24 dev lan", "tuntap add dev vm mode tap", "link set vm master lan",
+                      "link set head master lan", "link set lo up", "link set vm up", "link set head up", "link set lan up"):
+            _run(*made.inside("ip", *words.split()))
+        (tftp / "own").write_bytes(own({**files, "etc/chrony/sources.d/lab.sources": f"server {made.subnet}.1 iburst\n"}))
+        for name, argv in (("dnsmasq", _dnsmasq(made, tftp)), ("chronyd", _chronyd(image))):
+            with (folder / f"{name}.log").open("wb") as log:
+                subprocess.Popen(made.inside(*argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_until(lambda: "TFTP root" in made.network(), 30, f"dnsmasq: {made.network()}")
+        yield made
+
+
+def _holder(stack: contextlib.ExitStack) -> int:
+    """The first process of namespaces of its own: with it all that is in them dies, and it dies with whoever called this."""
+    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--pid", "--fork", "--kill-child", "sleep", "infinity"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    wait_until(lambda: _children(process.pid), 10, "namespaces")
+    return _children(process.pid)[0]
+
+
+def _dnsmasq(made: Lab, tftp: Path) -> list[str]:
+    return ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--group=root", "--pid-file=", "--port=0",
+            "--interface=lan", "--bind-interfaces", f"--dhcp-range={made.subnet}.10,{made.subnet}.20,1h", "--no-ping", "--log-dhcp",
+            f"--dhcp-host={made.mac},{made.address}", "--dhcp-boot=boot.ipxe", "--enable-tftp", f"--tftp-root={tftp}",
+            f"--dhcp-leasefile={made.folder}/leases", "--log-facility=-"]
+
+
+def _chronyd(image: NetImage) -> list[str]:
+    """The image's own chronyd: tells the time that is here, and leaves this clock alone. What it writes goes to memory, not to the image."""
+    return ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs run "$0/run" && exec chroot "$0" /usr/sbin/chronyd "$@"', str(image.tree),
+            "-x", "-d", "-u", "root", "local stratum 8", "allow", "cmdport 0", "pidfile /run/chronyd.pid", "bindcmdaddress /"]
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def _run(*argv: str) -> None:
+    subprocess.run(argv, check=True, capture_output=True)
