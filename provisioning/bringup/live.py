@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 EVERY_S = 2.0           # between two looks of `watch`
 SUMMARY_S = 60.0        # between two lines in a log that sum all up
 _LEAST_ROWS = 5
+_WIDEST = 24            # column of the second table, but for the last
+_STUCK = ("NODES", "STEP", "FOR", "OWNER", "WHAT, AND THE NEXT HAND")
 _COLOURS = {TROUBLE: "red", WAITING: "yellow"}
 
 Look = Callable[[], Standing]       # how it stands now; may raise MusterError
@@ -125,14 +127,14 @@ def table(standing: Standing, fold: Fold, console: Console) -> RenderableType:
         steps.add_row(*row, style=_COLOURS[TROUBLE] if count.here.get(TROUBLE) else "")
     groups = page.alike(standing.stuck)
     room = max(_LEAST_ROWS, console.height - len(standing.counts) - 6)
+    cells = [(fold(one.nodes), one.step, ago(standing.now - one.since), one.owner or "-",
+              clean(f"{one.what}; next: {one.hand}" if one.hand else one.what, 300)) for one in groups[:room]]
     stuck = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_header=bool(groups))
-    for name, width in (("NODES", 24), ("STEP", 11), ("FOR", 8), ("OWNER", 10)):
-        stuck.add_column(name, no_wrap=True, max_width=width)
-    stuck.add_column("WHAT, AND THE NEXT HAND", no_wrap=True, overflow="ellipsis", ratio=1)
-    for one in groups[:room]:
-        what = f"{one.what}; next: {one.hand}" if one.hand else one.what
-        cells = (fold(one.nodes), one.step, ago(standing.now - one.since), one.owner or "-", clean(what, 300))
-        stuck.add_row(*(Text(cell) for cell in cells), style=_COLOURS.get(one.stand, ""))
+    widths = [min(_WIDEST, max([len(name), *(len(row[at]) for row in cells)])) for at, name in enumerate(_STUCK[:-1])]
+    for name, width in zip(_STUCK, (*widths, max(len(_STUCK[-1]), console.width - sum(widths) - 2 * len(_STUCK))), strict=True):
+        stuck.add_column(name, no_wrap=True, width=width, overflow="ellipsis")
+    for one, row in zip(groups, cells, strict=False):
+        stuck.add_row(*map(Text, row), style=_COLOURS.get(one.stand, ""))
     more = Text(f"and {len(groups) - room} more: muster bringup status" if len(groups) > room else "")
     return Group(Text(page.summary(standing)), steps, stuck, more)
 

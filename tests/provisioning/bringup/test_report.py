@@ -85,7 +85,7 @@ def test_a_machine_that_no_inventory_knows_has_a_line_too() -> None:
     (Head(NOW, 8, 2, 0, Owner.VENDOR), "Nothing to mend for the vendor."),
 ])
 def test_an_empty_list_says_so_and_how_many_machines_are_not_through(head: Head, said: str) -> None:
-    assert [line for line in report.text([], head)][1:] == [said] and said in html([], head)
+    assert list(report.text([], head))[1:] == [said] and said in html([], head)
     assert f"{head.machines - head.through} on the way" in next(report.text([], head))
     assert report.csv([]) == ",".join(report.COLUMNS) + "\r\n"
 

@@ -1,0 +1,207 @@
+"""`muster bringup run` and `resume` as they are typed, over machines that are a dictionary: dry run, --apply, --until, exit codes, what is shown."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from healthcheck.cli.main import root
+from healthcheck.outcome import Owner
+from healthcheck.store import bringups
+from healthcheck.store.file import opened
+from inventory.errors import MusterError
+from provisioning.bringup.model import ORDER, Deed, Doer, Effect, Machine, Made, Seen, Stand
+from tests.provisioning.bringup.filled import PSU
+from tests.provisioning.bringup.scripted import SO, Acts, trouble
+from tests.provisioning.bringup.test_command import INVENTORY
+
+WRITE = Deed("write BIOS settings", "bios:1", ("MmioAbove4Gb: Disabled -> Enabled", "SysProfile: PerfPerWatt -> PerfOptimized"), Effect.DISRUPTIVE, once=True)
+Typed = Callable[..., tuple[int, str, str]]
+
+
+@dataclass
+class World:
+    """What looks show, by (machine, step), everything else being so; and what was made."""
+
+    shows: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    made: list[tuple[str, str]] = field(default_factory=list)
+    looked: list[tuple[str, str]] = field(default_factory=list)
+
+    def doers(self, means: Any, policy: Any, *rest: Any) -> dict[str, Doer]:
+        return {name: Acts(step, self._look(name), self._make) for name, step in policy.steps.items()}
+
+    def _look(self, step: str) -> Callable[[Machine], Seen]:
+        def look(machine: Machine) -> Seen:
+            self.looked.append((machine.name, step))
+            return self.shows.get((machine.name, step), SO)
+        return look
+
+    def _make(self, machine: Machine, deed: Deed) -> Made:
+        self.made.append((machine.name, deed.key))
+        self.shows = {at: seen for at, seen in self.shows.items() if at[0] != machine.name or seen.deed != deed}
+        return Made(True, "accepted")
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    module: Any = ModuleType("provisioning.bringup.doers")
+    module.doers = made.doers
+    monkeypatch.setitem(sys.modules, "provisioning.bringup.doers", module)
+    return made
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "muster.yaml").write_text(INVENTORY)
+    (tmp_path / "rules").mkdir()
+    together = "".join(f"  {step}: {{gather_seconds: 0}}\n" for step in ("checks", "kernel", "burnin", "certificate"))
+    (tmp_path / "rules/bringup.yaml").write_text(f"steps:\n{together}stop: {{share: 0.3, least: 3, refused_logins: 2}}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MUSTER_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("MUSTER_INVENTORY", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def typed(home: Path, world: World, capsys: pytest.CaptureFixture[str]) -> Typed:
+    def run(*words: str) -> tuple[int, str, str]:
+        try:
+            code = root.main(["bringup", *words, *(("--rules", "rules") if words[0] in ("run", "resume") else ())], standalone_mode=False)
+        except MusterError as error:
+            code = error.exit_code
+            print(f"muster: {error}", file=sys.stderr)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+    return run
+
+
+def stands(home: Path) -> dict[str, tuple[str, str]]:
+    with opened(home / "state") as store:
+        return {one.node: (one.step, one.stand) for one in bringups.progress(store)}
+
+
+def test_a_dry_run_says_the_first_step_that_is_not_so_and_what_would_change_and_touches_nothing(typed: Typed, world: World, home: Path) -> None:
+    for name in ("gpu001", "gpu002"):
+        world.shows[name, "bios"] = Seen(Stand.NOT_SO, "2 settings differ", WRITE)
+    world.shows["gpu003", "os"] = Seen(Stand.WAIT, "the installer is at 40%")
+    code, out, err = typed("run", "gpu[001-004]")
+    assert code == 0 and not world.made and not (home / "state").exists()
+    assert out.splitlines() == [
+        "gpu[001-002]  bios  would change, disruptive: write BIOS settings", "    now: 2 settings differ", "    MmioAbove4Gb: Disabled -> Enabled",
+        "    SysProfile: PerfPerWatt -> PerfOptimized", "gpu003  os  waits: the installer is at 40%", "gpu004  all is so", "",
+        "4 machines, and nothing was written: 2 would change, 1 waits, 1 through", "This was a dry run: --apply does it."]
+    assert not err
+
+
+def test_a_dry_run_that_finds_trouble_says_whose_it_is_and_the_next_hand(typed: Typed, world: World) -> None:
+    world.shows["gpu001", "hardware"] = Seen(Stand.TROUBLE, PSU.what, troubles=(PSU,))
+    code, out, _ = typed("run", "gpu[001-002]")
+    assert code == 1 and out.startswith(f"gpu001  hardware  in trouble: {PSU.what}\n    next: {PSU.hand} (datacentre)\n")
+
+
+def test_a_dry_run_that_could_not_measure_is_no_pass(typed: Typed, world: World) -> None:
+    world.shows["gpu001", "bmc"] = Seen(Stand.UNKNOWN, "it answers with 500")
+    code, out, _ = typed("run", "gpu[001-002]")
+    assert code == 3 and out.startswith("gpu001  bmc  not measured: it answers with 500\n")
+
+
+def test_a_dry_run_ends_at_the_step_that_is_asked_for(typed: Typed, world: World) -> None:
+    world.shows["gpu001", "os"] = trouble("never looked at")
+    code, out, _ = typed("run", "gpu001", "--until", "boot")
+    assert code == 0 and out.startswith("gpu001  all is so, as far as was asked\n")
+    assert {step for _, step in world.looked} == set(ORDER[:5])
+
+
+def test_with_apply_machines_go_all_the_way_and_a_log_tells_each_change(typed: Typed, world: World, home: Path) -> None:
+    world.shows["gpu001", "bios"] = Seen(Stand.NOT_SO, "2 settings differ", WRITE)
+    code, out, err = typed("run", "gpu[001-002]", "--apply")
+    assert code == 0 and world.made == [("gpu001", "bios:1")]
+    assert out.startswith("2 machines: 2 through, 0 in trouble")
+    assert "bringup: gpu001 bios deed: write BIOS settings\n" in err and "bringup: gpu002 service done\n" in err
+    assert set(stands(home).values()) == {("service", "done")}
+    assert typed("run", "gpu[001-002]", "--quiet", "--apply")[2] == ""
+
+
+def test_trouble_is_told_with_its_owner_and_the_others_go_on(typed: Typed, world: World, home: Path) -> None:
+    world.shows["gpu001", "hardware"] = Seen(Stand.TROUBLE, PSU.what, troubles=(PSU,))
+    code, out, _ = typed("run", "gpu[001-003]", "--apply", "--quiet")
+    assert code == 1 and stands(home)["gpu001"] == ("hardware", "trouble") and stands(home)["gpu003"] == ("service", "done")
+    assert f"datacentre  {PSU.what}\n    next: {PSU.hand}\n" in out
+    del world.shows["gpu001", "hardware"]
+    assert typed("resume", "--quiet")[0] == 0 and stands(home)["gpu001"] == ("service", "done")
+    assert typed("resume")[::2] == (2, "muster: no machine is on its way; to begin: muster bringup run NODES --apply\n")
+
+
+def test_a_refused_password_is_tried_again_only_after_a_retry(typed: Typed, world: World, home: Path) -> None:
+    world.shows["gpu001", "credentials"] = Seen(Stand.TROUBLE, "the login is refused", keep={"login": "refused"})
+    assert typed("run", "gpu001", "--apply", "--quiet")[0] == 1
+    world.shows.clear()
+    world.looked.clear()
+    assert typed("resume", "--quiet")[0] == 1 and not world.looked
+    assert "gpu001  credentials  not looked at: its controller refused the login" in typed("run", "gpu001")[1]
+    assert typed("retry", "gpu001")[0] == 0
+    assert typed("resume", "--quiet")[0] == 0
+
+
+def test_until_ends_after_the_step_and_the_next_run_goes_on(typed: Typed, world: World, home: Path) -> None:
+    assert typed("run", "gpu[001-002]", "--apply", "--until", "os", "--quiet")[0] == 0
+    assert set(stands(home).values()) == {("ssh", "queued")} and ("gpu001", "ssh") not in world.looked
+    assert typed("run", "gpu[001-002]", "--apply", "--until", "os")[::2] == (0, "nothing to do: all are through os\n")
+    assert typed("resume", "--until", "checks", "--quiet")[0] == 0
+    assert set(stands(home).values()) == {("kernel", "queued")}
+    assert typed("resume", "--quiet")[0] == 0 and set(stands(home).values()) == {("service", "done")}
+
+
+def test_a_trouble_that_many_meet_halts_the_step_for_the_others(typed: Typed, world: World) -> None:
+    for number in range(1, 13):
+        world.shows[f"gpu{number:03d}", "os"] = trouble("no lease", Owner.NETWORK)
+    (Path("rules") / "bringup.yaml").write_text(Path("rules/bringup.yaml").read_text().replace("steps:\n", "steps:\n  os: {at_once: 3}\n"))
+    code, _, err = typed("run", "gpu[001-012]", "--apply", "--quiet")
+    assert code == 4 and "muster: halted at os: " in err and sum(step == "os" for _, step in world.looked) < 12
+
+
+def test_who_is_refused_is_told_and_the_others_are_brought_up(typed: Typed, home: Path) -> None:
+    code, _, err = typed("run", "gpu[012-013]", "--apply", "--quiet")
+    assert code == 3 and err.startswith("muster: gpu013: refused: its lifecycle is service") and stands(home) == {"gpu012": ("service", "done")}
+
+
+def test_a_machine_that_may_not_go_on_is_taken_off_its_way(typed: Typed, world: World, home: Path) -> None:
+    world.shows["gpu001", "os"] = trouble("no lease")
+    typed("run", "gpu001", "--apply", "--quiet")
+    (home / "muster.yaml").write_text(INVENTORY.replace("{bmc: 192.0.2.1}", "{bmc: 192.0.2.1, lifecycle: rma}"))
+    assert typed("resume", "--quiet")[0] == 1 and stands(home)["gpu001"][1] == "left"
+    assert typed("resume", "--quiet")[0] == 2
+
+
+def test_an_interrupt_ends_what_is_under_way_and_says_how_to_go_on(typed: Typed, world: World, home: Path) -> None:
+    world.shows["gpu001", "bios"] = Seen(Stand.NOT_SO, "2 settings differ", WRITE)
+    made = world._make
+
+    def make(machine: Machine, deed: Deed) -> Made:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return made(machine, deed)
+    world._make = make  # type: ignore[method-assign]
+    code, _, err = typed("run", "gpu001", "--apply", "--quiet")
+    assert code == 130 and "interrupted; to go on: muster bringup resume" in err
+    with opened(home / "state") as store:
+        assert [(one.key, one.done) for one in bringups.deeds(store)] == [("bios:1", True)]
+    assert typed("resume", "--quiet")[0] == 0 and world.made == [("gpu001", "bios:1")]
+
+
+def test_two_at_once_are_not_let_act(typed: Typed, home: Path) -> None:
+    from provisioning.triage import alone
+
+    (home / "state").mkdir()
+    with alone(home / "state", "bringup.lock", "bringup run"):
+        code, _, err = typed("run", "gpu001", "--apply", "--quiet")
+        assert code == 2 and "another muster bringup run --apply is at work" in err
+        assert typed("run", "gpu001")[0] == 0
