@@ -16,6 +16,9 @@ from provisioning.agent.layout import PERIOD_S
 from provisioning.agent.status import status
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
 
+# What the node itself said; a deed that was never begun is begun again.
+_REFUSED = "the agent could not be installed: "
+
 
 class Agent:
     """Looks by the agent's status, makes by installing it."""
@@ -42,7 +45,9 @@ class Agent:
         helped = [machine.node] if machine.node.privilege is Privilege.HELPER else []
         (done,) = act([machine.node], self._transport(), self._wish, bounds(1, None, 1), self._made(), helped)
         # A node that did not answer may have gone on: what it was sent installs itself, and doing it again does nothing.
-        return Made(True if done.ok else False if done.told else None, clean(done.said))
+        if not done.ok and done.told:
+            return Made(False, clean(_REFUSED + done.said))
+        return Made(True if done.ok else None, clean(done.said))
 
     def _made(self) -> bundle.Bundle:
         if self._bundle is None:
@@ -76,8 +81,8 @@ def seen(machine: Machine, done: Done, wanted: str, period: float) -> Seen:
 def _install(machine: Machine, now: str | None, wanted: str) -> Seen:
     key = f"agent:{wanted}"
     before = machine.did(key)
-    if before is not None and before.done is False:
-        return _stuck(machine, f"the agent could not be installed: {before.said}")
+    if before is not None and before.done is False and before.said.startswith(_REFUSED):
+        return _stuck(machine, before.said)
     change = (f"- {now or 'no agent'}", f"+ {wanted}" if now != wanted else f"+ {wanted}, its files and timer mended")
     return Seen(Stand.NOT_SO, f"agent {now} is in use" if now else "no agent is installed",
                 Deed("install the agent", key, change, Effect.PASSIVE, settle_s=5.0))

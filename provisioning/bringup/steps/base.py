@@ -16,6 +16,8 @@ from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand,
 # A node that was reached, and from which nothing came back: what was asked of it may have been done.
 _NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LOGIN, Stage.BECOME, Stage.PYTHON, Stage.TURN)
 _MOST = 6
+# What the node itself said; a deed that was never begun is begun again.
+_REFUSED = "it could not be made so: "
 
 
 class Base:
@@ -36,10 +38,8 @@ class Base:
         (told,) = send.make([machine.node], self._transport(), self._wish)
         if not told.answered:
             return Made(False if told.stage in _NOT_BEGUN else None, clean(f"{told.stage.value if told.stage else 'reply'}: {told.said}"))
-        if not told.ok:
-            return Made(False, told.said)
-        if told.failed:
-            return Made(False, clean("; ".join(f"{name}: {why}" for name, why in told.failed.items())))
+        if told.failed or not told.ok:
+            return Made(False, clean(_REFUSED + ("; ".join(f"{name}: {why}" for name, why in told.failed.items()) or told.said)))
         return Made(True, f"made so: {', '.join(told.changed)}" if told.changed else "nothing was left to do")
 
 
@@ -50,12 +50,10 @@ def seen(machine: Machine, told: Told) -> Seen:
     # Others' files and services first: what differs besides is made so all the same, and the trouble is still there afterwards.
     if told.of(How.DIFFERS):
         return _differs(machine, told)
-    if troubles := told.of(How.TROUBLE):
-        return Seen(Stand.TROUBLE, _all(troubles), troubles=tuple(_trouble(machine, item) for item in troubles[:_MOST]))
-    if unseen := told.of(How.UNSEEN):
-        return Seen(Stand.UNKNOWN, _all(unseen))
-    if waits := told.of(How.WAIT):
-        return Seen(Stand.WAIT, _all(waits), again_s=20.0)
+    # What is not seen, or on its way, is trouble when the step's time is over.
+    for how, stand in ((How.TROUBLE, Stand.TROUBLE), (How.UNSEEN, Stand.UNKNOWN), (How.WAIT, Stand.WAIT)):
+        if found := told.of(how):
+            return Seen(stand, _all(found), troubles=tuple(_trouble(machine, item) for item in found[:_MOST]))
     return Seen(Stand.SO, _sound(told))
 
 
@@ -65,8 +63,8 @@ def _differs(machine: Machine, told: Told) -> Seen:
     renamed = any(item.name == "host_name" for item in told.of(How.DIFFERS))
     deed = Deed(f"make so: {names}", key, told.change, Effect.DISRUPTIVE if renamed else Effect.PASSIVE, settle_s=5.0)
     before = machine.did(key)
-    if before is not None and before.done is False:
-        return _stuck(machine, f"it could not be made so: {before.said}")
+    if before is not None and before.done is False and before.said.startswith(_REFUSED):
+        return _stuck(machine, before.said)
     if before is not None and before.done:
         return _stuck(machine, f"it was made so, and does not stay: {names}; something else there writes it")
     return Seen(Stand.NOT_SO, f"differs: {names}", deed)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from healthcheck.outcome import Owner
@@ -23,9 +25,13 @@ from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand,
 from provisioning.bringup.same import mixed
 
 _SCAN_S = 60.0
+# The store is read once for all machines of a moment.
+_FRESH_S = 1.0
 # cloud-init puts users' keys in after sshd has started.
 _KEYS_S = 180.0
-_OPERATOR: Mapping[Stage, str] = {
+_HANDS: Mapping[Stage, str] = {
+    Stage.CONNECT: "look at its console, at sshd there, and at the way to its address (address:, port:, proxy_jump: in the inventory)",
+    Stage.AUTH: "put the public key of muster's user there (authorized_keys)",
     Stage.RESOLVE: "give the machine an address in DNS or in the inventory (address:)",
     Stage.LOGIN: "log in by hand: the shell, or a file that it reads, hangs",
     Stage.BECOME: "let the user go through sudo without a password, or log in as root",
@@ -47,6 +53,7 @@ class Ssh:
         self._transport, self._host_keys, self._names, self._others, self._fanout = transport, host_keys, names, others, fanout
         self._lock = threading.Lock()
         self._known: dict[str, Who] = {}
+        self._read: tuple[float, Mapping[str, Mapping[str, str]]] = (float("-inf"), {})
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
         """See `Doer.look`."""
@@ -54,7 +61,9 @@ class Ssh:
         with self._lock:
             self._known |= {name: who for name, who in found.items() if who.failure is None}
             known = dict(self._known)
-        stored = self._others()
+            if time.monotonic() - self._read[0] > _FRESH_S:
+                self._read = (time.monotonic(), self._others())
+            stored = self._read[1]
         known = {**{name: kept(name, said) for name, said in stored.items()}, **known}
         boards = {**stored, **{machine.name: machine.kept for machine in machines}}
         strange = [machine for machine in machines
@@ -110,8 +119,11 @@ class Ssh:
             deed = Deed(f"pin the host key, {vouches}", "pin:" + ",".join(sorted(map(fingerprint, decision.add))), change, Effect.PASSIVE,
                         settle_s=1.0)
             return Seen(Stand.NOT_SO, f"no host key is pinned; it shows {prints[0]}", deed)
+        if decision.outcome is Outcome.KNOWN:       # somebody has pinned it meanwhile
+            return Seen(Stand.WAIT, "its host key is pinned by now", again_s=1.0)
         if decision.outcome is Outcome.UNREACHED:
-            return Seen(Stand.WAIT, clean(f"{each.stage}: {decision.reason}"))
+            hand = f"{_HANDS[Stage.CONNECT]}, then: muster bringup retry {name}"
+            return replace(_stuck(f"{each.stage}: {decision.reason}", hand), stand=Stand.WAIT)
         if decision.outcome is Outcome.CHANGED:
             return _stuck(decision.reason, f"if it was installed anew: muster inventory enroll {name} --replace {name}; "
                                            f"then: muster bringup retry {name}")
@@ -132,15 +144,11 @@ class Ssh:
 
 def _unreached(machine: Machine, failure: Failure) -> Seen:
     said = clean(f"{failure.stage.value}: {failure.reason}")
-    if failure.stage is Stage.CONNECT:
-        return Seen(Stand.WAIT, said)
-    if failure.stage is Stage.AUTH:
-        if machine.now - machine.began < _KEYS_S:
-            return Seen(Stand.WAIT, said)
-        return _stuck(said, f"put the public key of muster's user there (authorized_keys), then: muster bringup retry {machine.name}")
-    if failure.stage in _OPERATOR:
-        return _stuck(said, f"{_OPERATOR[failure.stage]}, then: muster bringup retry {machine.name}")
-    return Seen(Stand.UNKNOWN, said)
+    hand = _HANDS.get(failure.stage, "look at its console and its network")
+    stuck = _stuck(said, f"{hand}, then: muster bringup retry {machine.name}")
+    if failure.stage is Stage.CONNECT or (failure.stage is Stage.AUTH and machine.now - machine.began < _KEYS_S):
+        return replace(stuck, stand=Stand.WAIT)
+    return stuck if failure.stage in _HANDS else replace(stuck, stand=Stand.UNKNOWN)
 
 
 def _stuck(what: str, hand: str) -> Seen:

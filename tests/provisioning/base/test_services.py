@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from provisioning.base.onnode import system
-from provisioning.base.onnode.answer import Host, plain
+from provisioning.base.onnode.answer import Host, Unseen, plain
 from provisioning.base.onnode.devices import UNIT, persistence
 from provisioning.base.onnode.item import Item
 from provisioning.base.onnode.system import time_service
@@ -86,7 +86,7 @@ def test_of_several_time_services_one_is_chosen_and_a_masked_one_is_not(tmp_path
 def test_the_kernel_says_whether_its_clock_is_set() -> None:
     try:
         assert system.disciplined() in (True, False)
-    except system.Unseen as error:
+    except Unseen as error:
         assert str(error).startswith("adjtimex: ")
 
 
