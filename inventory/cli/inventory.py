@@ -8,6 +8,7 @@ from inventory.cli.lazy import LazyGroup
 
 COMMANDS = {
     "import": ("inventory.cli.import_:import_", "Take nodes and groups from Slurm, Ansible or CSV."),
+    "discover": ("provisioning.cli.discover:discover", "Find management controllers; what is missing, extra, swapped, doubled."),
     "check": ("inventory.cli.look:check", "Read the file and say what it holds, or what is wrong."),
     "show": ("inventory.cli.look:show", "Show what holds for one node, and which line says so."),
     "nodes": ("inventory.cli.look:nodes", "Print the nodes that a node set names."),

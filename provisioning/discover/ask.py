@@ -1,0 +1,129 @@
+"""Asks addresses whether a controller is there, without logging in: so many a second, each within its time, whatever answers.
+
+Over TLS the certificate is not verified, since nothing secret is sent; its fingerprint is shown. No redirect is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from inventory.text import clean
+from provisioning.bmc.ipmi import rmcp, udp
+from provisioning.discover import serviceroot
+from provisioning.discover.model import Found
+
+WIDTH = 128         # addresses asked at a time
+
+
+@dataclass(frozen=True)
+class How:
+    """Ports, and seconds: until a connection is there, until its answer is whole, until a datagram is answered."""
+
+    port: int = 443
+    ipmi_port: int = rmcp.PORT
+    connect_s: float = 2.0
+    answer_s: float = 8.0
+    ipmi_s: float = 1.5
+
+
+def ask(address: str, how: How) -> Found | None:
+    """What is at an address; None where nothing answers. Never raises for what is there."""
+    found = _redfish(address, how)
+    said = ""
+    try:
+        heard = udp.hear(address, how.ipmi_port, how.ipmi_s)
+    except (udp.Refused, OSError):
+        heard = False
+    if heard is False:
+        return found
+    if isinstance(heard, rmcp.Capabilities):
+        said = "" if heard.v2 else "IPMI 1.5 only"
+        said = "IPMI lets in whoever gives no name" if heard.anonymous else said
+    found = found or Found(address, ())
+    return replace(found, speaks=(*found.speaks, "ipmi"), said="; ".join(filter(None, (found.said, said))))
+
+
+def _redfish(address: str, how: How) -> Found | None:
+    try:
+        link = socket.create_connection((address, how.port), how.connect_s)
+    except OSError:
+        return None
+    end = time.monotonic() + how.answer_s
+    fingerprint = ""
+    with link:
+        try:
+            link.settimeout(how.answer_s)
+            with _context().wrap_socket(link) as secured:
+                fingerprint = hashlib.sha256(secured.getpeercert(binary_form=True) or b"").hexdigest()
+                root = serviceroot.parse(_answer(secured, address, end))
+        except serviceroot.NotRedfish as problem:
+            return Found(address, (), fingerprint=fingerprint, said=str(problem))
+        except TimeoutError:
+            return Found(address, (), fingerprint=fingerprint, said=f"no whole answer within {how.answer_s:g} s")
+        except OSError as problem:
+            reason = getattr(problem, "reason", None) or problem.strerror or "the connection ended"
+            return Found(address, (), fingerprint=fingerprint, said=f"no TLS at port {how.port}: {clean(reason, 80)}")
+    return Found(address, ("redfish",), root.vendor, root.product, serial=root.serial, uuid=root.uuid, firmware=root.firmware,
+                 host=root.host, macs=(root.mac,) if root.mac else (), fingerprint=fingerprint)
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")      # keys of old controllers are short
+    return context
+
+
+def _answer(link: ssl.SSLSocket, address: str, end: float) -> bytes:
+    """All that it sends, until it ends the connection, or the answer is whole by its own count. Raises TimeoutError, NotRedfish."""
+    link.sendall(serviceroot.request(address))
+    data = bytearray()
+    while not serviceroot.whole(data):
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        link.settimeout(left)
+        with contextlib.suppress(ssl.SSLEOFError, ConnectionResetError):
+            piece = link.recv(65536)
+            if piece:
+                data += piece
+                if len(data) > serviceroot.MOST:
+                    raise serviceroot.NotRedfish(f"answers with over {serviceroot.MOST} bytes")
+                continue
+        break
+    return bytes(data)
+
+
+def sweep(addresses: Sequence[str], rate: float, how: How, told: Callable[[int], None] = lambda begun: None,
+          one: Callable[[str, How], Found | None] = ask) -> Iterator[Found]:
+    """What answers, in the order of the addresses; at most `rate` addresses are begun in a second, and `WIDTH` are asked at a time.
+
+    `told` hears how many were begun. Whoever stops listening stops the asking.
+    """
+    free = threading.Semaphore(WIDTH)
+    begun: list[Future[Found | None]] = []
+    with ThreadPoolExecutor(min(WIDTH, max(1, len(addresses))), thread_name_prefix="discover") as pool:
+        try:
+            due = time.monotonic()
+            for address in addresses:
+                free.acquire()
+                time.sleep(max(0.0, due - time.monotonic()))
+                due = max(due, time.monotonic() - 1 / rate) + 1 / rate
+                begun.append(pool.submit(one, address, how))
+                begun[-1].add_done_callback(lambda _: free.release())
+                told(len(begun))
+            for future in begun:
+                found = future.result()
+                if found is not None:
+                    yield found
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,62 @@
+"""What was found, as entries for an inventory: planned nodes with the address of their controller and their serial number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from inventory.importers.base import Collected, Imported
+from inventory.model import LifecycleState, Node
+from inventory.nodeset import NAME
+from provisioning.discover.model import Delivered, Found, Lease
+
+
+def entries(found: Sequence[Found], at: Mapping[str, Node], rows: Sequence[Delivered], leases: Sequence[Lease], spare: Sequence[str], *,
+            ports: tuple[int | None, int | None] = (None, None)) -> Imported:
+    """Entries for what answered and is a controller. A node that the inventory has keeps its name, and gets what it lacks.
+
+    Others are called as the delivery list calls their serial number, else as the lease of their address says, else by the next of the
+    spare names. Who gets none is left out with a note. Raises InventoryError where nothing is left.
+    """
+    collected = Collected("what was found")
+    listed = {row.serial: row for row in rows}
+    leased = {lease.address: lease.name.partition(".")[0] for lease in leases if lease.held}
+    taken = {node.name for node in at.values()}
+    free = iter([name for name in spare if name not in taken])
+    for one in found:
+        if not one.speaks:
+            continue
+        row = listed.get(one.serial) if one.serial else None
+        node = at.get(one.address)
+        name = node.name if node is not None else next(_names(row, leased.get(one.address, ""), free, collected.nodes), "")
+        if not name:
+            collected.note(f"{one.address} is left out: nothing says its name; --names 'gpu[001-064]' would")
+        elif name in collected.nodes:
+            collected.note(f"{one.address} is left out: {name} is at another address already")
+        else:
+            collected.node(name, _entry(one, node, row, ports))
+    return collected.done()
+
+
+def _names(row: Delivered | None, leased: str, free: Iterator[str], used: Mapping[str, Any]) -> Iterator[str]:
+    if row is not None and NAME.fullmatch(row.name):
+        yield row.name
+    if leased not in used and NAME.fullmatch(leased):
+        yield leased
+    yield from (name for name in free if name not in used)
+
+
+def _entry(one: Found, node: Node | None, row: Delivered | None, ports: tuple[int | None, int | None]) -> dict[str, Any]:
+    ipmi = "redfish" not in one.speaks
+    port = ports[1] if ipmi else ports[0]
+    bmc: dict[str, Any] = {"address": one.address, **({"port": port} if port else {}), **({"protocol": "ipmi"} if ipmi else {})}
+    model, slot = (row.model, row.slot) if row is not None else ("", "")
+    labels = {"serial": one.serial, "model": one.model or model, "slot": slot}
+    entry: dict[str, Any] = {"bmc": bmc["address"] if len(bmc) == 1 else bmc}
+    if node is None:
+        entry["lifecycle"] = LifecycleState.PLANNED.value
+    if row is not None and row.rack:
+        entry["rack"] = row.rack
+    if said := {key: value for key, value in labels.items() if value}:
+        entry["labels"] = said
+    return entry
