@@ -6,7 +6,8 @@ Nothing is polled but the store, where a person may have said a word meanwhile: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from queue import Empty
 
 from healthcheck.store import bringups
@@ -39,6 +40,7 @@ class Engine:
         woke = site.clock()
         self._course = Course(site, ways, doers, policy, self.book, dry, skips(store), self.turns, self._workers, woke)
         self._unwritten: dict[int, Made] = {}
+        self._written = True                        # whether the newest deeds are in the store
         self._version, self._heard = self._data_version(), woke
 
     def interrupt(self) -> None:
@@ -51,7 +53,7 @@ class Engine:
         written down, whatever happens. Raises StoreError."""
         course = self._course
         try:
-            with self.book.page():
+            with self._page():
                 course.begin()
                 course.pump(self._site.clock())
             while not self.stopping:
@@ -67,6 +69,13 @@ class Engine:
             raise
         finally:
             self._workers.close()
+
+    @contextmanager
+    def _page(self) -> Iterator[None]:
+        self._written = False
+        with self.book.page():
+            yield
+        self._written = True
 
     def _hand_on(self) -> None:
         """Tells what happened, and hands what was decided to the threads, now that it is written down."""
@@ -107,7 +116,7 @@ class Engine:
         due = course.next_due()
         if not found and not changed and (due is None or due > now):
             return
-        with self.book.page():
+        with self._page():
             if changed:
                 self._hear(now)
             for result in found:
@@ -120,7 +129,7 @@ class Engine:
         """Waits for deeds under way, and writes down how they ended; of those that were not begun after all, that too."""
         making = {way.making: way.begun for way in self.ways.values() if way.making is not None}
         ends = dict(self._unwritten)
-        if not quietly:
+        if self._written:
             ends.update((number, Made(False, "not begun: the run was ended")) for number, begun in making.items() if not begun)
         while {number for number, begun in making.items() if begun} - set(ends):
             result = self._workers.results.get()

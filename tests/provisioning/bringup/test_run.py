@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from healthcheck.outcome import Owner
-from healthcheck.store import bringups, ledger
+from healthcheck.store import bringups, file, ledger
 from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from healthcheck.store.file import NAME, opened
 from inventory.errors import StoreError, UsageError
@@ -373,17 +377,88 @@ def test_a_word_that_somebody_says_meanwhile_is_heard(fake: Fake) -> None:
     assert fake.told("skipped") == [("n2", "os")] and fake.told("done")[0] == ("n2", "service")
 
 
-def test_where_the_store_cannot_be_written_any_more_nothing_is_begun_and_a_deed_under_way_ends(
+def goes_on(fake: Fake, thing: Thing) -> None:
+    """After a run that could not write: nothing was done twice, and the next one finds what was done."""
+    assert sorted(thing.made) == ["n1", "n2"] and fake.at("n1").stand == "waiting"
+    with opened(fake.folder) as store:
+        assert store.check() == [] and {one.ended for one in bringups.deeds(store)} == {None}
+    assert fake.run(["n1", "n2"], Acts(step("bios"), thing.look, thing.make)).done == ("n1", "n2") and len(thing.made) == 2
+    with opened(fake.folder) as store:
+        assert {line.outcome for line in ledger.lines(store)} == {"accepted: it shows; found so later"}
+
+
+def both(thing: Thing, then: Callable[[], None]) -> Callable[[Machine, Deed], Made]:
+    """Makes both machines' deeds end at once, after what happens then."""
+    meet = threading.Barrier(2, then)
+
+    def make(machine: Machine, what: Deed) -> Made:
+        made = thing.make(machine, what)
+        meet.wait(10)
+        return made
+    return make
+
+
+def test_while_others_write_to_the_store_for_too_long_nothing_is_begun_and_nothing_lost(
     fake: Fake, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from healthcheck.store import bringupnotes
-    thing = Thing(fake)
+    thing = Thing(fake, once=True)
+    with opened(fake.folder, make=True):
+        pass
+    monkeypatch.setattr(file, "WAIT_S", 0.1)
+    with closing(sqlite3.connect(fake.folder / NAME, isolation_level=None, check_same_thread=False)) as other:
+        with pytest.raises(StoreError, match="another muster has been writing to it"):
+            fake.run(["n1", "n2"], Acts(step("bios"), thing.look, both(thing, lambda: void(other.execute("BEGIN IMMEDIATE")))))
+        other.execute("ROLLBACK")
+    goes_on(fake, thing)
 
-    def full(*_: object) -> None:
-        raise StoreError("the disk is full")
-    with monkeypatch.context() as broken, pytest.raises(StoreError, match="the disk is full"):
-        broken.setattr(bringupnotes, "left", full)
-        fake.run(["n1", "n2"], Acts(step("bios"), thing.look, thing.make))
-    assert sorted(thing.made) == ["n1", "n2"] and fake.at("n1").stand == "waiting"
-    # What could not be written is looked for by the next run.
-    assert fake.run(["n1", "n2"], Acts(step("bios"), thing.look, thing.make)).done == ("n1", "n2") and len(thing.made) == 2
+
+def void(_: object) -> None:
+    """What it gives is of no interest."""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_on_a_full_disk_nothing_is_begun_and_nothing_lost(tmp_path: Path) -> None:
+    fake = Fake(tmp_path / "small")
+    fake.folder.mkdir()
+    thing, filler = Thing(fake, once=True), fake.folder / "filler"
+
+    def fill() -> None:
+        with suppress(OSError), filler.open("wb", buffering=0) as out:
+            while True:
+                out.write(bytes(1024))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(fake.folder)], check=True)
+    try:
+        with pytest.raises(StoreError, match="the disk is full"):
+            fake.run(["n1", "n2"], Acts(step("bios"), thing.look, both(thing, fill)))
+        filler.unlink()
+        goes_on(fake, thing)
+    finally:
+        subprocess.run(["umount", str(fake.folder)], check=True)
+
+
+def test_whatever_is_raised_where_it_is_told_no_deed_is_left_of_which_nobody_knows(fake: Fake) -> None:
+    made: list[str] = []
+
+    def make(machine: Machine, what: Deed) -> Made:
+        assert failing.wait(10)
+        made.append(machine.name)
+        return Made(True, "accepted")
+
+    def told(event: Event) -> None:
+        if event.stand == "deed" and event.node == "n2":
+            failing.set()
+            raise BrokenPipeError
+    failing = threading.Event()
+    bios = Acts(step("bios"), lambda machine: not_so(deed("it", once=True)) if machine.name == "n1" or under_way(fake) else Seen(
+        Stand.WAIT, "not yet", again_s=0.01), make)
+    with pytest.raises(BrokenPipeError):
+        run(Site(fake.folder, "ada"), [node("n1"), node("n2")], {"bios": bios}, Plan({"bios": bios.step}), told)
+    with opened(fake.folder) as store:
+        assert {one.node: one.done for one in bringups.deeds(store)} == {"n1": True, "n2": False} and made == ["n1"]
+
+
+def under_way(fake: Fake) -> bool:
+    """Whether a deed is in the store."""
+    with opened(fake.folder) as store:
+        return bool(bringups.deeds(store))
