@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from healthcheck.store.bringupnotes import DONE
 from inventory.model import Node
 from inventory.text import clean
+from provisioning.bringup.masked import word
 from provisioning.bringup.model import ORDER
 from provisioning.bringup.site import unfit
 
@@ -86,9 +87,4 @@ def refusals(refused: Sequence[Refused], fold: Fold) -> Iterator[str]:
         alike.setdefault((one.why, one.hand), []).append(one.node)
     for (why, hand), names in alike.items():
         folded = fold(names)
-        yield f"{clean(folded, 200)}: refused: {why}; type: {hand.replace('NODES', _word(folded))}"
-
-
-def _word(folded: str) -> str:
-    """The set of nodes such that a shell takes it as it is."""
-    return f"'{folded}'" if set(folded) & set("[]*?!&,") else folded
+        yield f"{clean(folded, 200)}: refused: {why}; type: {hand.replace('NODES', word(folded))}"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from healthcheck.report.nodes import Fold, Paint
 from healthcheck.store.bringupnotes import DONE, LEFT, SKIPPED, SO, TROUBLE, WAITING
+from inventory.nodeset import natural
 from inventory.text import clean
+from provisioning.bringup.masked import masked, named
 from provisioning.bringup.model import ORDER, Effect, Trouble
 from provisioning.bringup.site import Event
 
@@ -56,9 +58,11 @@ class Heard:
 def lines(firsts: Mapping[str, First], fold: Fold, paint: Paint) -> Iterator[str]:
     """The page: those whom somebody has to see to first, then by step."""
     alike: dict[First, list[str]] = {}
-    for node, first in firsts.items():
-        alike.setdefault(first if first.stand not in (SO, DONE) else First(first.stand, ""), []).append(node)
-    for first, names in sorted(alike.items(), key=lambda pair: (_ORDER.index(pair[0].stand), _place(pair[0].step))):
+    for node in sorted(firsts, key=natural):
+        alike.setdefault(_general(firsts[node], node), []).append(node)
+    for general, names in sorted(alike.items(), key=lambda pair: (_ORDER.index(pair[0].stand), _place(pair[0].step))):
+        first = firsts[names[0]] if len(names) == 1 else replace(
+            general, troubles=tuple(replace(one, hand=named(one.hand, names, fold)) for one in general.troubles))
         yield paint(f"{fold(names)}  {_told(first)}", first.stand)
         yield from (f"    {line}" for line in _under(first))
     counted = {stand: sum(first.stand == stand for first in firsts.values()) for stand in _ORDER}
@@ -71,6 +75,14 @@ def code(firsts: Mapping[str, First], asked: Collection[str]) -> int:
     """0 nothing is wrong, 1 somebody is in trouble, 3 somebody was not measured, or not looked at."""
     stands = [firsts[node].stand if node in firsts else UNKNOWN for node in asked]
     return 1 if TROUBLE in stands else 3 if {UNKNOWN, REFUSED, LEFT} & set(stands) else 0
+
+
+def _general(first: First, node: str) -> First:
+    """What is told of a machine, such that it can be told of all that are like it."""
+    if first.stand in (SO, DONE):
+        return First(first.stand, "")
+    return replace(first, said=masked(first.said, node), change=tuple(masked(line, node) for line in first.change), troubles=tuple(
+        replace(one, what=masked(one.what, node), hand=masked(one.hand, node)) for one in first.troubles))
 
 
 def _told(first: First) -> str:

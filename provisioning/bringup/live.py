@@ -125,7 +125,7 @@ def table(standing: Standing, fold: Fold, console: Console) -> RenderableType:
     for count in standing.counts:
         row = page.counted(count, standing.now)
         steps.add_row(*row, style=_COLOURS[TROUBLE] if count.here.get(TROUBLE) else "")
-    groups = page.alike(standing.stuck)
+    groups = page.alike(standing.stuck, fold)
     room = max(_LEAST_ROWS, console.height - len(standing.counts) - 6)
     cells = [(fold(one.nodes), one.step, ago(standing.now - one.since), one.owner or "-",
               clean(f"{one.what}; next: {one.hand}" if one.hand else one.what, 300)) for one in groups[:room]]

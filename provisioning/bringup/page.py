@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from healthcheck.report.nodes import Fold, Paint
 from healthcheck.report.plan import ago
 from healthcheck.store.bringupnotes import DONE, LEFT, QUEUED, TROUBLE, WAITING
 from healthcheck.triage.ticket import utc
 from inventory.text import clean
+from provisioning.bringup.masked import masked, named
 from provisioning.bringup.standing import Count, Spot, Standing
 
 COUNTED = ("STEP", "THROUGH", "SKIPPED", "QUEUED", "WAITING", "TROUBLE", "LONGEST IN IT")
@@ -40,7 +42,7 @@ def lines(standing: Standing, fold: Fold, paint: Paint) -> Iterator[str]:
     for number, row in enumerate(_padded([COUNTED, *rows], right=range(1, 6))):
         worst = TROUBLE if number and rows[number - 1][5] != "-" else ""
         yield paint(row, "head" if not number else worst)
-    groups = alike(standing.stuck)
+    groups = alike(standing.stuck, fold)
     if not groups:
         return
     yield ""
@@ -65,14 +67,20 @@ def summary(standing: Standing) -> str:
     return f"{text}; muster is at work on them" if standing.running else f"{text}; nobody is at work on them: muster bringup resume"
 
 
-def alike(spots: Iterable[Spot]) -> list[Alike]:
+def alike(spots: Iterable[Spot], fold: Fold) -> list[Alike]:
     """One entry for each thing that is to be told, in the order in which machines come with it; all troubles of a machine are."""
-    found: dict[tuple[str, ...], list[tuple[str, float]]] = {}
+    found: dict[tuple[str, ...], list[_Telling]] = {}
     for spot in spots:
-        for key, since in _tellings(spot):
-            found.setdefault(key, []).append((spot.node, since))
-    return [Alike(tuple(node for node, _ in who), step, stand, min(since for _, since in who), owner, what, hand)
-            for (step, stand, owner, what, hand), who in found.items()]
+        for one in _tellings(spot):
+            found.setdefault((one.step, spot.stand, one.owner, masked(one.what, spot.node), masked(one.hand, spot.node)), []).append(one)
+    told = []
+    for (step, stand, owner, what, hand), who in found.items():
+        nodes, since = tuple(one.node for one in who), min(one.since for one in who)
+        if len(who) == 1:
+            told.append(Alike(nodes, step, stand, since, owner, who[0].what, who[0].hand))
+        else:
+            told.append(Alike(nodes, step, stand, since, owner, what, named(hand, nodes, fold)))
+    return told
 
 
 def counted(one: Count, now: float) -> tuple[str, ...]:
@@ -82,11 +90,20 @@ def counted(one: Count, now: float) -> tuple[str, ...]:
     return (one.step, *(str(number) if number else "-" for number in numbers), longest)
 
 
-def _tellings(spot: Spot) -> Iterator[tuple[tuple[str, ...], float]]:
+class _Telling(NamedTuple):
+    node: str
+    step: str
+    since: float
+    owner: str
+    what: str
+    hand: str
+
+
+def _tellings(spot: Spot) -> Iterator[_Telling]:
     for told in spot.troubles:
-        yield (told.step, spot.stand, told.trouble.owner.value, told.trouble.what, told.trouble.hand), told.since
+        yield _Telling(spot.node, told.step, told.since, told.trouble.owner.value, told.trouble.what, told.trouble.hand)
     if not spot.troubles:
-        yield (spot.step, spot.stand, spot.owner.value if spot.owner is not None else "", spot.said, ""), spot.since
+        yield _Telling(spot.node, spot.step, spot.since, spot.owner.value if spot.owner is not None else "", spot.said, "")
 
 
 def _padded(rows: Sequence[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from healthcheck.outcome import Owner
-from healthcheck.rulesfolder import packaged
 from healthcheck.store import bringupnotes as notes
 from healthcheck.store import bringups
 from healthcheck.store.bringups import Progress, SkipLine, StepLine, TroubleLine
@@ -20,11 +19,12 @@ from healthcheck.store.file import opened
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
 from inventory.text import clean
-from provisioning.bringup import page, planpage, policyload
+from provisioning.bringup import page, planpage
 from provisioning.bringup.atwork import at_work
 from provisioning.bringup.choose import chosen, refusals
 from provisioning.bringup.document import document
-from provisioning.bringup.model import ORDER
+from provisioning.bringup.masked import masked
+from provisioning.bringup.model import ORDER, Effect, Step, Trouble
 from provisioning.bringup.site import LOCK
 from provisioning.bringup.standing import STANDS, Standing, code, standing
 from provisioning.triage import alone
@@ -75,6 +75,27 @@ def test_a_machine_that_goes_its_way_again_is_not_yet_through_what_it_passed_bef
 def test_machines_of_which_the_same_is_told_are_on_one_line_and_every_trouble_of_a_machine_is_told(some: Path) -> None:
     text = "\n".join(lines(shown(some)))
     assert "gpu[003,012]  hardware     trouble" in text and "gpu[007-009]  os" in text and "DIMM A1 is not seen" in text
+
+
+def test_what_differs_in_a_machine_s_own_name_and_address_alone_is_told_of_all_at_once(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        for number in (1, 2, 12):
+            name = f"gpu{number}"
+            lost = Trouble(f"the BMC of {name} at 10.0.0.{number} does not answer", Owner.DATACENTRE, f"look at {name}'s cable, then: muster bringup retry {name}")
+            walked(store, name, "bmc", began=NOW, since=NOW, stand=notes.TROUBLE, troubles=(lost,))
+    text = lines(shown(tmp_path))
+    assert text[-2].startswith("gpu[1-2,12]  bmc") and text[-2].endswith("the BMC of NODE at ADDRESS does not answer")
+    assert text[-1] == "    next: look at gpu[1-2,12]'s cable, then: muster bringup retry 'gpu[1-2,12]'"
+
+
+@given(st.text(max_size=40), st.sampled_from(["gpu1", "a", "x.y", "n-1"]))
+def test_masking_twice_is_masking_once(text: str, node: str) -> None:
+    once = masked(f"{text} {node} {text}", node)
+    assert masked(once, node) == once and " NODE " in once
+
+
+def test_a_name_within_a_word_and_a_version_are_left_as_they_are() -> None:
+    assert masked("gpu1 gpu12 my-gpu1 gpu1.example.org 10.0.0.1 1.2.3.4.5 22.05.9", "gpu1") == "NODE gpu12 my-gpu1 NODE.example.org ADDRESS 1.2.3.4.5 22.05.9"
 
 
 @pytest.mark.parametrize(("running", "said"), [
@@ -144,14 +165,15 @@ def test_a_thousand_machines_in_all_stands(tmp_path: Path) -> None:
     assert len(lines(found)) < 200
 
 
-POLICY = policyload.load([packaged()])
+STEPS = {name: Step(name, f"{name} is well", Effect.DISRUPTIVE if name in ("bios", "os", "burnin") else Effect.PASSIVE, OWNERS[name],
+                    86400.0 if name == "burnin" else 900.0, 64, 8 if name in ("bios", "os") else None) for name in ORDER}
 
 
 def plan(nodes: list[Node], without: frozenset[str] = frozenset(), progress: dict[str, Progress] | None = None,
          skips: dict[str, tuple[str, ...]] | None = None) -> list[str]:
     found = chosen(nodes, progress or {}, skips or {}, without)
     why = {(node, step): "ops: no way to look at it" for node, over in (skips or {}).items() for step in over}
-    return list(planpage.lines(found, POLICY.steps, without, why, fold))
+    return list(planpage.lines(found, STEPS, without, why, fold))
 
 
 def at(node: str, step: str, stand: str = notes.QUEUED) -> Progress:
@@ -168,7 +190,7 @@ def test_the_plan_of_a_rack_and_a_half() -> None:
 
 
 def test_a_plan_has_as_many_rounds_as_the_fullest_power_domain() -> None:
-    bios = replace(POLICY.steps["bios"], at_once=10, domain_at_once=4)
+    bios = replace(STEPS["bios"], at_once=10, domain_at_once=4)
     nodes = [place(f"gpu{number:03d}", power="pdu-a") for number in range(1, 10)]
     assert planpage.rounds(bios, nodes) == 3
     assert planpage.rounds(bios, [replace(node, power=f"pdu-{number % 3}") for number, node in enumerate(nodes)]) == 1

@@ -1,0 +1,33 @@
+"""What is told of one machine such that it can be told of many: its own name and addresses are left open. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from healthcheck.report.nodes import Fold
+
+NODE = "NODE"
+_IPV4 = re.compile(r"(?<![0-9.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9.]*[0-9])")
+_COMMAND = re.compile(r"\bmuster [^;,()]*")
+
+
+def masked(text: str, node: str) -> str:
+    """The text with NODE for the machine's own name and ADDRESS for IPv4 addresses: it is the same where machines differ in these alone."""
+    return _IPV4.sub("ADDRESS", _whole(node).sub(NODE, text))
+
+
+def named(hand: str, nodes: Sequence[str], fold: Fold) -> str:
+    """A masked hand of these machines, all of them in place of NODE; in a command as one word of a shell."""
+    folded, open_ = fold(nodes), _whole(NODE)
+    typed = _COMMAND.sub(lambda match: open_.sub(lambda _: word(folded), match[0]), hand)
+    return open_.sub(lambda _: folded, typed)
+
+
+def word(folded: str) -> str:
+    """A set of nodes as one word of a shell."""
+    return f"'{folded}'" if set(folded) & set("[]*?!&,") else folded
+
+
+def _whole(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![A-Za-z0-9_.-]){re.escape(name)}(?![A-Za-z0-9_-])")
