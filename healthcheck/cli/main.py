@@ -47,6 +47,7 @@ COMMANDS = {
     "explain": ("healthcheck.cli.explain:explain", "Say what a rule checks, why, and where it is from."),
     "rules": ("healthcheck.cli.rules:rules", "List the rules, or show one for nodes of a SKU."),
     "agent": ("provisioning.cli.agent:agent", "Install on nodes what looks at them on a timer, and say how it is."),
+    "bmc": ("provisioning.cli.bmc:bmc", "Ask the controllers that sit beside machines: power, hardware, firmware, event log."),
     "privilege": ("healthcheck.cli.privilege:privilege", "Print the root-owned helper and its line for sudoers."),
     "inventory": ("inventory.cli.inventory:inventory", "Make, check and read the inventory; pin host keys; set lifecycles."),
     "demo": ("provisioning.cli.demo:demo", "Start a loopback fleet with planted faults, and find them."),

@@ -188,7 +188,7 @@ def connect(place: Place, deadline: Deadline, *, any_certificate: bool = False) 
         shown = fingerprint(found)
         found.close()
         raise BmcError(Wrong.TLS, f"{place.node}'s controller shows another certificate ({shown[:16]}...) than the one that is pinned; "
-                                  f"if it was changed on purpose: muster bmc enroll {place.node} --replace")
+                                  f"if it was changed on purpose: muster bmc enroll {place.node} --replace {place.node}")
     return found
 
 
@@ -220,3 +220,13 @@ def _error(problem: Exception, deadline: Deadline) -> BmcError:
     if isinstance(problem, OSError):
         return Dropped(Wrong.UNREACHABLE, f"the connection was dropped: {clean(problem.strerror or type(problem).__name__, 80)}")
     return BmcError(Wrong.BROKEN, f"its answer is not HTTP ({type(problem).__name__}: {short(problem)})")
+
+
+def shows(place: Place, deadline: Deadline) -> str:
+    """The fingerprint of the certificate that is shown now; nothing is sent. Raises BmcError."""
+    try:
+        connection = connect(place, deadline, any_certificate=True)
+    except OSError as problem:
+        raise _error(problem, deadline) from None
+    with contextlib.closing(connection):
+        return fingerprint(connection)

@@ -1,0 +1,88 @@
+"""Judges what a controller says of itself by the rules that judge what the node sees of it (`rules/bmc.yaml`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from healthcheck.facts.base import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
+from healthcheck.judge import judge
+from healthcheck.outcome import NodeReport, Result, Status, state_of
+from healthcheck.rule import Rule
+from inventory.model import Node
+from inventory.text import clean
+from provisioning.bmc.base import BmcError, Controller, Wrong
+from provisioning.bmc.redfish.log import CRITICAL
+
+FACTS = frozenset({"bmc_log", "bmc_log_use", "bmc_sensors"})
+_DAY = 86400.0
+Facts = dict[str, Any]
+
+
+def rules_of(rules: Iterable[Rule]) -> list[Rule]:
+    """The rules that need nothing but what a controller says."""
+    return [rule for rule in rules if set(rule.fact_names) <= FACTS and rule.fact_names]
+
+
+def facts(controller: Controller, now: float) -> Facts:
+    """Log, its use and sensors; each that cannot be read says why. Raises BmcError where the controller cannot be asked at all."""
+    nothing: Any = UNSUPPORTED
+    log = _read(controller.log, lambda: BmcLog("BMC", events=nothing, now=now))
+    return {"bmc_log": log, "bmc_log_use": _read(controller.log_use, lambda: BmcLogUse("BMC", used_percent=nothing)),
+            "bmc_sensors": _read(controller.sensors, lambda: BmcSensors("BMC", sensors=nothing))}
+
+
+def _read(ask: Callable[[], Any], unsupported: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except BmcError as problem:
+        if problem.wrong in (Wrong.UNREACHABLE, Wrong.TLS, Wrong.CREDENTIALS, Wrong.NO_SECRET):
+            raise
+        return unsupported() if problem.wrong is Wrong.UNSUPPORTED else Unmeasured(problem.said)
+
+
+def judged(node: Node, rules: Iterable[Rule], found: Facts | BmcError) -> NodeReport:
+    """What the rules say of one node."""
+    why = f"{found.wrong.value}: {found.said}" if isinstance(found, BmcError) else ""
+    given: Facts = dict.fromkeys(FACTS, Unmeasured(why)) if isinstance(found, BmcError) else found
+    results = tuple(_judged(rule, given) for rule in rules)
+    return NodeReport(node.name, state_of(results), why, results, node.in_service)
+
+
+def _judged(rule: Rule, found: Facts) -> Result:
+    """One rule. What the controller calls critical and no rule has words for keeps the log's rule from passing."""
+    if rule.checked.name == "bmc.sel_critical" and isinstance(log := found.get("bmc_log"), BmcLog) and (strange := _strange(rule, log)):
+        more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
+        said = f"critical by the controller's word, and no rule knows it: {clean(strange[0].shown, 160)}{more}"
+        found = {**found, "bmc_log": Partial(log, said)}
+    return judge(rule, found, None, None)
+
+
+def _strange(rule: Rule, log: BmcLog) -> list[Event]:
+    events: Any = log.events
+    if not isinstance(events, tuple):       # this controller has no log
+        return []
+    days = rule.parameters.get("days")
+    since = log.now - (days if isinstance(days, (int, float)) else 7.0) * _DAY
+    return [event for event in events if event.text.endswith(CRITICAL) and (event.time is None or event.time >= since)]
+
+
+def lines(report: NodeReport, remedies: bool = True) -> list[str]:
+    """What is wrong or unknown, worst first; one line where nothing is, or nothing could be asked."""
+    if report.reason:
+        return [f"unknown  nothing is judged: {clean(report.reason, 300)}"]
+    found = []
+    for result in sorted(report.results, key=lambda one: one.status is not Status.FAIL):
+        if result.status is Status.FAIL:
+            for finding in result.findings:
+                owner = finding.owner or result.owner
+                found.append(f"{result.severity.value}  {result.rule}  {clean(finding.subject, 60)}: {clean(finding.observed, 200)}, "
+                             f"expected {clean(finding.expected, 80)}")
+                if remedies:
+                    found.append(f"  {owner.value if owner is not None else 'operator'}: {finding.remedy or result.remedy}")
+        elif result.status is Status.UNKNOWN:
+            found.append(f"unknown  {result.rule}  {clean(result.reason, 300)}")
+    passed = sum(result.status is Status.PASS for result in report.results)
+    left = [result.rule for result in report.results if result.status is Status.SKIPPED]
+    return found or [f"fine  {passed} rule{'' if passed == 1 else 's'}" + (f"; not told of: {', '.join(left)}" if left else "")]

@@ -1,0 +1,52 @@
+"""Whether a machine may be turned off, or have its next boot changed, from here: what cannot be proven idle is refused (invariant 8)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+
+from inventory.errors import UsageError
+from inventory.model import Inventory, LifecycleState, Node
+from provisioning.actions.base import Held, Holder
+from provisioning.actions.choose import backend
+from provisioning.lease.jobs import Jobs, jobs
+
+_OURS = frozenset({LifecycleState.PLANNED, LifecycleState.BRINGUP})       # no scheduler has given them jobs
+_AWAY = frozenset({LifecycleState.RMA, LifecycleState.RETIRED})
+
+
+def why_not(inventory: Inventory, nodes: Sequence[Node], *, off: bool) -> dict[str, str]:
+    """Why not, by node; those that may are not in it. `off` is for what ends whatever runs there.
+
+    A node in service must be cordoned in our name. What is turned off must have no job: the back end says so; where a site has none,
+    lifecycle planned or bringup, rma or retired is the word that nobody uses it.
+    """
+    asked = [node for node in nodes if off or node.in_service]
+    if inventory.cordon is None:
+        asked = [node for node in asked if node.lifecycle.state not in _OURS]
+        if shutil.which("scontrol") is None:
+            return {node.name: _unproven(node) for node in asked if node.lifecycle.state not in _AWAY}
+    if not asked:
+        return {}
+    through = backend(inventory)
+    names = [node.name for node in asked]
+    try:
+        held: Mapping[str, Held] = through.held(names)
+        running = jobs(through, names) if off else Jobs({}, frozenset())
+    except UsageError as problem:
+        return dict.fromkeys(names, f"nobody can say whether a job is there: {problem}")
+    found: dict[str, str] = {}
+    for node in asked:
+        holder = held[node.name].holder
+        if node.in_service and holder is not Holder.US:
+            found[node.name] = f"it is in service, and we do not hold it; first: muster cordon {node.name} --reason ..."
+        elif node.name in running.busy:
+            found[node.name] = f"{running.busy[node.name]}; wait until it has ended"
+        elif off and holder is not Holder.ABSENT and node.name in running.unsaid and node.lifecycle.state not in _OURS | _AWAY:
+            found[node.name] = f"{through.name} cannot say whether a job is there, and its lifecycle is {node.lifecycle.state.value}"
+    return found
+
+
+def _unproven(node: Node) -> str:
+    return (f"its lifecycle is {node.lifecycle.state.value}, and nothing here can say whether a job is there: say `cordon:` in the "
+            f"inventory, or: muster inventory lifecycle {node.name} rma")

@@ -1,0 +1,222 @@
+"""`muster bmc show|hardware|firmware|bios|log|sensors|check`: what controllers say, and what the rules say of it; changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from inventory.model import Node
+from provisioning.cli.bmccommon import SECONDS, as_json, chosen, document, folder, options, tell
+
+if TYPE_CHECKING:
+    from provisioning.bmc.base import BmcError, Controller
+
+
+def _asked(
+    nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, json: bool, question: Callable[[Controller], Any],
+    lines: Callable[[Any], Iterable[str]], *, one_line: bool = False,
+) -> int:
+    """Asks, tells what is answered as it comes, and gives the exit code."""
+    from provisioning.bmc.asked import asked, way
+    from provisioning.bmc.base import BmcError
+    from provisioning.bmc.page import value
+
+    named, _ = chosen(nodes, file)
+    told: dict[str, Any] = {}
+    code = 0
+    for node, found in asked(named, way(folder(state), timeout or SECONDS), question, fanout):
+        wrong = isinstance(found, BmcError)
+        code = 3 if wrong else code
+        if json:
+            told[node.name] = {"error": {"wrong": found.wrong.value, "said": found.said}} if isinstance(found, BmcError) else value(found)
+        else:
+            tell(node.name, [_wrong(found)] if isinstance(found, BmcError) else lines(found), one_line=one_line or wrong)
+    if json:
+        document(named, told)
+    return code
+
+
+def _wrong(found: BmcError) -> str:
+    return f"? {found.wrong.value}: {found.said}"
+
+
+@click.command()
+@click.argument("nodes")
+@as_json
+@options
+def show(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
+    """Who each machine of NODES is, whether it has power, its firmware, and from what it boots next; a line each, as they answer.
+
+    \b
+    muster bmc show @rack7
+    muster bmc show gpu007 --json | jq '.nodes[].identity.serial'
+
+    Exit: 0 all answered, 2 usage, 3 some did not.
+    """
+    from provisioning.bmc import page
+    from provisioning.bmc.base import BmcError
+
+    def question(controller: Controller) -> Any:
+        def try_(ask: Callable[[], Any]) -> Any:
+            try:
+                return ask()
+            except BmcError as problem:
+                return problem
+        return {"identity": controller.identity(), "power": try_(controller.power), "boot": try_(controller.boot)}
+
+    return _asked(nodes, file, state, timeout, fanout, as_json, question,
+                  lambda said: [page.summary((said["identity"], said["power"], said["boot"]))], one_line=True)
+
+
+def media_lines(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int) -> int:
+    """What is in the virtual drives; for `muster bmc media NODES show`."""
+    from provisioning.bmc import page
+
+    return _asked(nodes, file, state, timeout, fanout, False, lambda controller: controller.media(), page.media)
+
+
+@click.command()
+@click.argument("nodes")
+@as_json
+@options
+def hardware(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
+    """What is in each machine of NODES by its controller's word: processors, GPUs, memory, drives, network, supplies, fans.
+
+    Each part, with serial numbers, is in the JSON; lines count them and name what is not well.
+
+    \b
+    muster bmc hardware gpu007
+    muster bmc hardware @rack7 --json > rack7.json
+
+    Exit: 0 all answered, 2 usage, 3 some did not.
+    """
+    from provisioning.bmc import page
+
+    return _asked(nodes, file, state, timeout, fanout, as_json, lambda controller: {"hardware": controller.hardware().parts},
+                  lambda said: page.hardware(said["hardware"]))
+
+
+@click.command()
+@click.argument("nodes")
+@as_json
+@options
+def firmware(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
+    """The versions of firmware that run in each machine of NODES.
+
+    \b
+    muster bmc firmware gpu007
+
+    Exit: 0 all answered, 2 usage, 3 some did not.
+    """
+    from provisioning.bmc import page
+
+    return _asked(nodes, file, state, timeout, fanout, as_json, lambda controller: {"firmware": controller.firmware()},
+                  lambda said: page.firmware(said["firmware"]))
+
+
+@click.command()
+@click.argument("nodes")
+@as_json
+@options
+def bios(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
+    """The BIOS settings of each machine of NODES, and those that wait for the next reset.
+
+    \b
+    muster bmc bios gpu007 | grep -i sriov
+
+    Exit: 0 all answered, 2 usage, 3 some did not.
+    """
+    from provisioning.bmc import page
+
+    return _asked(nodes, file, state, timeout, fanout, as_json, lambda controller: {"bios": controller.bios()},
+                  lambda said: page.bios(said["bios"]))
+
+
+@click.command()
+@click.argument("nodes")
+@as_json
+@options
+def log(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
+    """The events of each controller's log that nothing has taken back, oldest first; nothing is ever cleared.
+
+    \b
+    muster bmc log gpu007
+
+    Exit: 0 all answered, 2 usage, 3 some did not.
+    """
+    from provisioning.bmc import page
+    from provisioning.bmc.base import BmcError
+
+    def question(controller: Controller) -> Any:
+        events = controller.log()
+        try:
+            return {"log": events, "use": controller.log_use()}
+        except BmcError as problem:
+            return {"log": events, "use": problem}
+
+    return _asked(nodes, file, state, timeout, fanout, as_json, question, lambda said: page.log((said["log"], said["use"])))
+
+
+@click.command()
+@click.argument("nodes")
+@as_json
+@options
+def sensors(nodes: str, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
+    """The sensors of each machine of NODES, those beyond a threshold first.
+
+    \b
+    muster bmc sensors gpu007
+
+    Exit: 0 all answered, 2 usage, 3 some did not.
+    """
+    from provisioning.bmc import page
+
+    return _asked(nodes, file, state, timeout, fanout, as_json, lambda controller: {"sensors": controller.sensors().sensors},
+                  lambda said: page.sensors(said["sensors"]))
+
+
+@click.command()
+@click.argument("nodes")
+@click.option("--rules", metavar="DIR", help="A folder of site rules that override the packaged ones by id.")
+@as_json
+@options
+def check(nodes: str, rules: str | None, file: str | None, state: str | None, timeout: float | None, fanout: int, as_json: bool) -> int:
+    """Judge event log and sensors of NODES out of band, by the rules that `muster check` judges them by on the node.
+
+    \b
+    muster bmc check @rack7
+    muster explain bmc-sel-critical
+
+    Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown. Only nodes in service count.
+    """
+    from healthcheck import rulesfolder
+    from healthcheck.outcome import NodeState
+    from healthcheck.report.document import node as report_document
+    from healthcheck.ruleset import load_ruleset
+    from provisioning.bmc.asked import asked, way
+    from provisioning.bmc.judged import facts, judged, lines, rules_of
+
+    used = rules_of(load_ruleset(rulesfolder.folders(rules)).rules)
+    named, _ = chosen(nodes, file)
+    told: dict[str, Any] = {}
+    states: set[NodeState] = set()
+    counted: list[Node] = []
+    for node, found in asked(named, way(folder(state), timeout or SECONDS), lambda controller: facts(controller, time.time()), fanout):
+        report = judged(node, used, found)
+        if node.in_service:
+            counted.append(node)
+            states.add(report.state)
+        if as_json:
+            told[node.name] = report_document(report)
+        else:
+            tell(node.name, lines(report), one_line=True)
+    if as_json:
+        document(named, told)
+    elif not counted:
+        click.echo("muster: none of these nodes is in service, so nothing of this counts in the exit code", err=True)
+    if states & {NodeState.UNHEALTHY, NodeState.DEGRADED}:
+        return 1
+    return 3 if NodeState.UNKNOWN in states else 0
