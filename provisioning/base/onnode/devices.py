@@ -53,7 +53,7 @@ def persistence(host: Host) -> Item:
     if unit is None:
         return item.is_("trouble", "a GPU is here, and %s is not installed: install the driver's package nvidia-persistenced" % UNIT)
     if unit.get("LoadState") != "loaded":
-        return item.is_("trouble", "yours says that %s is %s: systemctl unmask it, or leave it to you (base: in muster's rules)"
+        return item.is_("trouble", "yours says that %s is %s: systemctl unmask it, or leave the item out (base: in muster's rules)"
                         % (UNIT, unit.get("LoadState")))
     if unit.get("UnitFileState") not in COMES:
         item.differs(["%s is enabled, so that it starts with the machine" % UNIT], lambda: host.systemctl("--quiet", "enable", UNIT))
@@ -100,7 +100,9 @@ def peermem(host: Host) -> Item:
              if path != LOADED and any(line.replace("-", "_") in PEER for line in plain(host.read(path)))]
     if named:
         item.said = "loaded at the start by %s" % named[0]
-    elif loaded != [PEER[1]]:
+    elif loaded == [PEER[1]]:
+        item.said = "nv_peer_mem is loaded in its place"
+    else:
         own(host, item, LOADED, "nvidia_peermem\n")
     if not loaded:
         item.differs(["nvidia_peermem is loaded"], lambda: peered(host))

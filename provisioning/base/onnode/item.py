@@ -56,11 +56,11 @@ def own(host: Host, item: Item, path: str, text: str) -> None:
         regular, mode = stat.S_ISREG(found.st_mode), stat.S_IMODE(found.st_mode)
         old = host.read(path) or "" if regular else ""
     if not regular:
-        item.trouble("%s is no plain file, and not muster's: move it away, or leave it to you (base: in muster's rules)" % path)
+        item.trouble("%s is no plain file, and not muster's: move it away, or leave the item out (base: in muster's rules)" % path)
         return
     if old and not old.startswith(MARK):
         if plain(old) != plain(text):
-            item.trouble("%s is not muster's; yours says: %s; move it away, or leave it to you (base: in muster's rules)"
+            item.trouble("%s is not muster's; yours says: %s; move it away, or leave the item out (base: in muster's rules)"
                          % (path, "; ".join(plain(old)[:3]) or "nothing"))
         return
     if old == HEADER + text and mode == 0o644:

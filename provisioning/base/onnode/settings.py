@@ -17,7 +17,7 @@ from provisioning.base.onnode.item import Item, own
 
 LIMITS, SYSTEM = "/etc/security/limits.d/muster.conf", "/etc/systemd/system.conf.d/90-muster.conf"
 SYSCTL = "/etc/sysctl.d/90-muster.conf"
-YOURS = "%s: yours says `%s`; take that out, or leave it to you (base: in muster's rules)"
+YOURS = "%s: yours says `%s`; take that out, or leave the item out (base: in muster's rules)"
 UNBOUND = ("unlimited", "infinity", "-1")
 # What systemctl shows for no limit: the word, or all bits by an older one.
 INFINITE = ("infinity", "18446744073709551615")

@@ -24,6 +24,8 @@ from provisioning.base import send
 from provisioning.base.onnode.item import HEADER
 from provisioning.base.told import How, Told, read
 from provisioning.base.wish import ITEMS, Wish
+from tests.healthcheck.agent.world import python
+from tests.testbed.require import require
 
 NODE = Node("gpu001", python=sys.executable)
 WISH = Wish(sysctl={"kernel.numa_balancing": "0"})
@@ -311,6 +313,18 @@ def test_the_programs_are_python_3_8_and_of_the_standard_library() -> None:
         assert imported(parts) <= set(sys.stdlib_module_names)
         tree = ast.parse(joined.joined(parts), feature_version=(3, 8))
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "__future__"]
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.13"])
+def test_old_and_new_pythons_make_it_so(root: Path, version: str) -> None:
+    found = python(version)
+    require(found is not None, f"no Python {version} on this machine")
+    node = dataclasses.replace(NODE, python=str(found))
+    (told,) = send.make([node], LocalTransport(), WISH, root=str(root))
+    assert told.done, told
+    (met,) = send.identify([node], LocalTransport())
+    assert met.failure is None
+    assert met.boot
 
 
 def imported(parts: tuple[Path, ...]) -> set[str]:
