@@ -268,6 +268,48 @@ def test_of_a_look_at_many_each_machine_goes_on_as_soon_as_it_is_known(fake: Fak
     assert (outcome.done, outcome.trouble) == (("n1",), ("n2",)) and "without a word of it" in fake.at("n2").said
 
 
+def test_those_that_are_looked_at_again_are_so_together(fake: Fake) -> None:
+    checks = Many(step("checks", together=True, gather_s=60.0), lambda machine: SO if fake.now > 1000.0 else Seen(
+        Stand.WAIT, "once more", again_s=20.0 if machine.name == "n1" else 30.0))
+    fake.run(["n1", "n2"], checks)
+    assert checks.batches == [["n1", "n2"], ["n1", "n2"]] and fake.now == 1030.0
+
+
+def test_a_halted_look_at_many_ends_the_run_and_nobody_waits_for_who_is_halted(fake: Fake) -> None:
+    nodes = [f"n{number:02d}" for number in range(10)]
+    bad = Many(step("kernel", at_once=6, together=True), lambda machine: SO if machine.name == "n05" else trouble("bad"))
+    checks = Many(step("checks", together=True, gather_s=600.0))
+    outcome = fake.run(nodes, bad, checks)
+    assert (outcome.done, len(outcome.trouble), len(outcome.queued), outcome.exit_code) == (("n05",), 5, 4, 4)
+    assert (checks.batches, fake.now) == ([["n05"]], 1000.0)
+
+
+def test_who_was_begun_in_a_step_before_it_was_halted_goes_on(fake: Fake) -> None:
+    def look(machine: Machine) -> Seen:
+        if machine.name != "n00":
+            return trouble("bad")
+        return SO if fake.now >= 1020.0 else Seen(Stand.WAIT, "on its way", again_s=20.0)
+    outcome = fake.run([f"n{number:02d}" for number in range(20)], Acts(step("hardware", at_once=6), look))
+    assert outcome.done == ("n00",) and len(outcome.queued) >= 8
+
+
+def test_a_deed_that_came_true_while_a_long_look_was_under_way_is_no_trouble(fake: Fake) -> None:
+    thing = Thing(fake, once=True, lag_s=50.0)
+
+    def look(machine: Machine) -> Seen:
+        seen = thing.look(machine)
+        fake.now += 100.0 if thing.made and seen is not SO else 0.0
+        return seen
+    assert fake.run(["n1"], Acts(step("bios"), look, thing.make)).done == ("n1",) and thing.made == ["n1"]
+
+
+def test_foreign_words_are_bounded_and_escaped_in_the_store(fake: Fake) -> None:
+    fake.run(["n1"], Acts(step("bmc"), lambda machine: Seen(Stand.TROUBLE, "\x1b[31m" + "x" * 9999)))
+    with opened(fake.folder) as store:
+        (line,) = bringups.troubles(store)
+    assert fake.at("n1").said == line.what and line.what.startswith("\\x1b[31mxxx") and len(line.what) == 400
+
+
 def test_a_step_without_a_place_ends_the_run_before_it(fake: Fake) -> None:
     outcome = fake.run(["n1"], Acts(step("bmc")), Many(step("checks", at_once=0, together=True, gather_s=600.0)))
     assert (outcome.queued, fake.now, fake.at("n1").step) == (("n1",), 1000.0, "checks")
@@ -370,11 +412,11 @@ def test_a_word_that_somebody_says_meanwhile_is_heard(fake: Fake) -> None:
             with opened(fake.folder) as store:
                 bringups.retry(store, ["n1"], "bob", fake.now)
                 bringups.skip(store, ["n2"], "os", "bob", "why not", fake.now, order=("bmc", "os", "service"))
-        return Seen(Stand.WAIT, "waiting", again_s=50.0) if fake.now < 1300 else SO
+        return Seen(Stand.WAIT, "waiting", again_s=3000.0 if machine.name == "n2" else 50.0) if fake.now < 1300 else SO
     bmc = Acts(step("bmc"), lambda machine: trouble("dark") if machine.name == "n1" and not said else SO)
     outcome = fake.run(["n1", "n2", "n3"], bmc, Acts(step("os"), look), Acts(step("service")))
     assert outcome.done == ("n1", "n2", "n3")
-    assert fake.told("skipped") == [("n2", "os")] and fake.told("done")[0] == ("n2", "service")
+    assert fake.told("skipped") == [("n2", "os")] and fake.told("done")[0] == ("n2", "service") and fake.now == 1300.0
 
 
 def goes_on(fake: Fake, thing: Thing) -> None:
