@@ -57,7 +57,7 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
         firmware:
         - {id: bmc, component: bmc, vendor: "Dell*", at_least: "7.20.30"}
         - {id: bios, component: bios, exactly: "2.1.0", owner: vendor}
-        base: {limits: {memlock: unlimited}}
+        base: {clock_seconds: 9}
         """)
     policy = load([packaged(), folder])
     assert policy.steps["bmc"].seconds == 120 and policy.steps["bmc"].owner is Owner.DATACENTRE and policy.steps["bmc"].at_once == 64
@@ -72,7 +72,7 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
     assert policy.settings("HPE", "hgx-h100")["Count"] == (3, Absent.TROUBLE) and not policy.settings("HPE", "dgx-h100")
     assert [wish.id for wish in policy.versions("Dell Inc.", None)] == ["bmc", "bios"]
     assert [wish.id for wish in policy.versions("HPE", None)] == ["bios"] and policy.firmware[1].owner is Owner.VENDOR
-    assert policy.base == {"limits": {"memlock": "unlimited"}}
+    assert policy.base == {**POLICY.base, "clock_seconds": 9}
     assert load_ruleset([packaged(), folder]).rules      # it is no file of rules
 
 
