@@ -8,13 +8,13 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from healthcheck.outcome import Owner
-from healthcheck.store import bringups, file, ledger
+from healthcheck.store import bringupnotes, bringups, file, ledger
 from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from healthcheck.store.file import NAME, opened
 from inventory.errors import StoreError, UsageError
@@ -179,6 +179,42 @@ def test_another_user_and_one_who_was_let_in_once_are_tried_on(fake: Fake) -> No
     assert (len(outcome.trouble), len(outcome.queued), outcome.done) == (12, 7, ("n01",))
 
 
+def test_a_user_who_was_let_in_by_an_earlier_run_is_tried_on(fake: Fake) -> None:
+    tried: list[str] = []
+    nodes = [node(f"n{number:02d}", user="root") for number in range(10)]
+    doers = (refusing(tried, accept="n00"), Acts(step("os"), lambda machine: trouble("dark")))
+    fake.run(nodes[:1], *doers)
+    assert len(fake.run(nodes, *doers, stop=Stop(share=1.0)).trouble) == 10 and len(tried) == 10
+
+
+def test_where_that_login_was_skipped_nobody_was_let_in(fake: Fake) -> None:
+    tried: list[str] = []
+    nodes = [node(f"n{number:02d}", user="root") for number in range(10)]
+    doers = (refusing(tried), Acts(step("os"), lambda machine: trouble("dark")))
+    with opened(fake.folder, make=True) as store:
+        bringups.skip(store, ["n00"], "credentials", "bob", "known", 900.0, order=("credentials", "os", "service"))
+    fake.run(nodes[:1], *doers)
+    assert fake.run(nodes, *doers, stop=Stop(share=1.0)).exit_code == 4 and len(tried) == 3
+
+
+def test_refused_ones_that_a_person_has_tried_again_meanwhile_count_no_more(fake: Fake) -> None:
+    mended = False
+    nodes = [*(node(f"n{number}", user="root") for number in range(6)), node("n9", user="admin")]
+
+    def login(machine: Machine) -> Seen:
+        return SO if mended or machine.name == "n9" else Seen(Stand.TROUBLE, "401", keep={LOGIN: REFUSED})
+
+    def boots(machine: Machine) -> Seen:
+        nonlocal mended
+        if fake.now >= 1100.0 and not mended:
+            mended = True
+            with opened(fake.folder) as store:
+                bringups.retry(store, [one.node for one in bringups.troubles(store)], "bob", fake.now)
+        return SO if fake.now >= 1300.0 else Seen(Stand.WAIT, "booting", again_s=50.0)
+    outcome = fake.run(nodes, Acts(step("credentials"), login), Acts(step("os"), boots), stop=Stop(least=3))
+    assert (len(outcome.done), outcome.exit_code, fake.told("halted")) == (7, 0, [("", "credentials")])
+
+
 def test_a_step_that_most_machines_fail_in_is_halted_and_the_rest_stay_queued(fake: Fake) -> None:
     nodes = [f"n{number:02d}" for number in range(40)]
     outcome = fake.run(nodes, Acts(step("hardware", at_once=4), lambda machine: trouble("no NIC")), stop=Stop(share=0.5, least=5))
@@ -304,10 +340,22 @@ def test_a_deed_that_came_true_while_a_long_look_was_under_way_is_no_trouble(fak
 
 
 def test_foreign_words_are_bounded_and_escaped_in_the_store(fake: Fake) -> None:
-    fake.run(["n1"], Acts(step("bmc"), lambda machine: Seen(Stand.TROUBLE, "\x1b[31m" + "x" * 9999)))
+    words = "\x1b[31m" + "x" * 9999
+    thing = Thing(fake, lag_s=20.0)
+    told: list[str] = []
+
+    def look(machine: Machine) -> Seen:
+        if thing.made and (said := fake.at("n1").said) not in told:
+            told.append(said)
+        return replace(thing.look(machine), said=words)
+
+    def make(machine: Machine, what: Deed) -> Made:
+        return replace(thing.make(machine, what), said=words)
+    fake.run(["n1"], Acts(step("bios"), look, make), Acts(step("os"), lambda machine: Seen(Stand.TROUBLE, words)))
     with opened(fake.folder) as store:
-        (line,) = bringups.troubles(store)
-    assert fake.at("n1").said == line.what and line.what.startswith("\\x1b[31mxxx") and len(line.what) == 400
+        (line,), (done,) = bringups.troubles(store), bringups.deeds(store)
+    for text in (line.what, done.said, fake.at("n1").said, told[1]):
+        assert text.startswith("\\x1b[31mxxx") and len(text) == 400
 
 
 def test_a_step_without_a_place_ends_the_run_before_it(fake: Fake) -> None:
@@ -351,6 +399,29 @@ def test_a_machine_that_is_never_idle_is_trouble_and_whoever_cannot_say_is_belie
     with opened(fake.folder) as store:
         assert {one.node: one.what.rpartition("whether it is idle is not known: ")[2] for one in bringups.troubles(store)} == {
             "n1": "gone", "n2": "a defect of muster: RuntimeError"}
+
+
+def test_a_step_that_is_skipped_while_it_is_asked_whether_it_may_disturb_is_not_begun(fake: Fake) -> None:
+    thing = Thing(fake, effect=Effect.DISRUPTIVE)
+
+    def idle(machine: Machine) -> str:
+        with opened(fake.folder) as store:
+            bringups.skip(store, ["n1"], "bios", "bob", "why not", fake.now, order=("bios", "service"))
+        fake.now += 5.0
+        return ""
+    fake.idle = idle
+    assert fake.run(["n1"], Acts(step("bios"), thing.look, thing.make)).done == ("n1",) and thing.made == []
+
+
+def test_of_a_deed_that_nobody_knows_of_in_a_step_that_is_skipped_that_is_written_down(fake: Fake) -> None:
+    with opened(fake.folder, make=True) as store:
+        bringups.begin(store, ["n1"], "bios", "ada", 900.0)
+        with store.writing() as db:
+            bringupnotes.deed_begun(db, "n1", "bios", "it", "do it", (), "ada", 900.0)
+        bringups.skip(store, ["n1"], "bios", "bob", "why not", 900.0, order=("bios", "service"))
+    assert fake.run(["n1"], Acts(step("bios"))).done == ("n1",)
+    with opened(fake.folder) as store:
+        assert next(line.outcome for line in ledger.lines(store)) == "not known: nobody looked, for the step was skipped"
 
 
 def test_a_dry_run_looks_until_the_first_that_is_not_so_and_writes_nothing(fake: Fake) -> None:
