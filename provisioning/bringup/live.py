@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from healthcheck.report.plan import ago
-from healthcheck.store.bringupnotes import DONE, LEFT, TROUBLE, WAITING
+from healthcheck.store.bringupnotes import DONE, LEFT, SKIPPED, TROUBLE, WAITING
 from inventory.errors import MusterError
 from inventory.text import clean
 from provisioning.bringup import page
+from provisioning.bringup.site import BY_POLICY
 from provisioning.bringup.standing import Standing
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from healthcheck.report.nodes import Fold
 
-EVERY_S = 2.0           # between two looks of `watch`
+EVERY_S = 2.0           # between two looks: of a thousand machines one takes a tenth of that
 SUMMARY_S = 60.0        # between two lines in a log that sum all up
 _LEAST_ROWS = 5
 _WIDEST = 24            # column of the second table, but for the last
@@ -60,7 +61,9 @@ class Lines(Live):
         self._next = clock() + SUMMARY_S
 
     def told(self, node: str, step: str, stand: str, said: str) -> None:
-        """See `Live.told`. That a machine still waits is not said again."""
+        """See `Live.told`. That a machine still waits, or passes over what the policy leaves out, is not said."""
+        if (stand, said) == (SKIPPED, BY_POLICY):
+            return      # of every machine, and the plan has said it
         mark = (step, stand, "" if stand == WAITING else said)
         if self._stands.get(node) != mark:
             self._stands[node] = mark
@@ -74,7 +77,7 @@ class Lines(Live):
 
 
 class Screen(Live):
-    """The table of `muster bringup status`, drawn anew each second, and gone when the work is over."""
+    """The table of `muster bringup status`, drawn anew every other second, and gone when the work is over."""
 
     def __init__(self, look: Look, fold: Fold) -> None:
         from rich.console import Console
@@ -83,7 +86,7 @@ class Screen(Live):
         self._look, self._fold = look, fold
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._drawn: RenderableType = ""
-        self._live: Any = RichLive(get_renderable=self._draw, console=self._console, refresh_per_second=1, transient=True)
+        self._live: Any = RichLive(get_renderable=self._draw, console=self._console, refresh_per_second=1 / EVERY_S, transient=True)
 
     def _draw(self) -> RenderableType:
         # In a thread of rich's, which would end with an error: what was drawn before stays.

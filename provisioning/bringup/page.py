@@ -64,7 +64,11 @@ def summary(standing: Standing) -> str:
     text = f"{_count(len(standing.spots), 'machine')}: {', '.join(parts)}"
     if through + left == len(standing.spots) or standing.running is None:
         return text
-    return f"{text}; muster is at work on them" if standing.running else f"{text}; nobody is at work on them: muster bringup resume"
+    if standing.running:
+        return f"{text}; muster is at work on them"
+    if trouble + through + left == len(standing.spots):
+        return f"{text}; when that is mended: muster bringup resume"
+    return f"{text}; nobody is at work on them: muster bringup resume"
 
 
 def alike(spots: Iterable[Spot], fold: Fold) -> list[Alike]:
@@ -101,7 +105,7 @@ class _Telling(NamedTuple):
 
 def _tellings(spot: Spot) -> Iterator[_Telling]:
     for told in spot.troubles:
-        yield _Telling(spot.node, told.step, told.since, told.trouble.owner.value, told.trouble.what, told.trouble.hand)
+        yield _Telling(spot.node, told.step, spot.since, told.trouble.owner.value, told.trouble.what, told.trouble.hand)
     if not spot.troubles:
         yield _Telling(spot.node, spot.step, spot.since, spot.owner.value if spot.owner is not None else "", spot.said, "")
 

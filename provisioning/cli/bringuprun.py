@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from healthcheck.store.bringupnotes import SO
+from healthcheck.store.bringupnotes import SO, TROUBLE
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
 from provisioning.bringup.model import ORDER
+from provisioning.bringup.site import LOGIN_STEP
 from provisioning.cli.bringupshow import painted, standing_of
 from provisioning.cli.bringupsite import Surroundings
 
@@ -73,11 +74,13 @@ def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: st
             heard.firsts[node] = First(drypage.REFUSED, first.step if first is not None else "", why)
     for node in outcome.trouble:
         heard.firsts.setdefault(node, First(
-            drypage.REFUSED, "credentials", "its controller refused the login, and accounts lock; when it is mended: muster bringup retry"))
+            drypage.REFUSED, LOGIN_STEP, "its controller refused the login, and accounts lock; when it is mended: muster bringup retry"))
     with suppress(BrokenPipeError):
         for line in drypage.lines(heard.firsts, fold, painted()):
             click.echo(line)
         click.echo("This was a dry run: --apply does it.")
+    if any(first.step == LOGIN_STEP and first.stand == TROUBLE for first in heard.firsts.values()):
+        click.echo("note: a dry run keeps nothing, so each one tries a login that was refused once more, and accounts lock", err=True)
     return 130 if outcome.interrupted else 4 if outcome.halted else drypage.code(heard.firsts, [node.name for node in nodes])
 
 

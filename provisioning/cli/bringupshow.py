@@ -117,7 +117,7 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
         troubles = [one for one in bringups.troubles(store) if one.node in progress]
     whose = Owner(owner) if owner is not None else None
     lines = lists.ordered(
-        lists.line(one.step, one.node, one.began, trouble_of(one), there.nodes.get(one.node) if there is not None else None,
+        lists.line(one.step, one.node, progress[one.node].since, trouble_of(one), there.nodes.get(one.node) if there is not None else None,
                    progress[one.node].kept.get(SERIAL, "")) for one in troubles)
     lines = [one for one in lines if whose is None or one.owner is whose]
     head = lists.Head(time.time(), len(progress), sum(one.stand == "done" for one in progress.values()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from healthcheck.outcome import Owner
@@ -30,18 +31,25 @@ def walked(
     for name in skipped:
         bringups.skip(store, [node], name, "ops", "no way to look at it", began, order=ORDER)
     with store.writing() as db:
-        for at, name in enumerate(ORDER[:ORDER.index(step) + (stand == notes.DONE)]):
-            onward = ORDER[at + 1] if at + 1 < len(ORDER) else None
-            notes.entered(db, node, name, began + at)
-            notes.left(db, node, name, notes.SKIPPED if name in skipped else notes.SO, onward, since if onward in (step, None) else began + at)
-        if stand == notes.DONE:
-            return
-        if stand != notes.QUEUED:
-            notes.entered(db, node, step, since)
-        notes.stood(db, node, stand, said, again=again, looked=since + 30, kept={SERIAL: serial} if serial else {})
-        notes.troubled(db, node, step, [(one.what, one.owner.value, one.hand, one.part, one.slot, one.serial) for one in troubles], since + 30)
-        if stand == notes.LEFT:
-            db.execute("UPDATE bringup SET ended = ? WHERE node = ?", (since + 60, node))
+        _walk(db, node, step, began, since, stand, said, troubles, serial, skipped, again)
+
+
+def _walk(
+    db: sqlite3.Connection, node: str, step: str, began: float, since: float, stand: str, said: str, troubles: tuple[Trouble, ...], serial: str,
+    skipped: tuple[str, ...], again: float | None,
+) -> None:
+    for at, name in enumerate(ORDER[:ORDER.index(step) + (stand == notes.DONE)]):
+        onward = ORDER[at + 1] if at + 1 < len(ORDER) else None
+        notes.entered(db, node, name, began + at)
+        notes.left(db, node, name, notes.SKIPPED if name in skipped else notes.SO, onward, since if onward in (step, None) else began + at)
+    if stand == notes.DONE:
+        return
+    if stand != notes.QUEUED:
+        notes.entered(db, node, step, since)
+    notes.stood(db, node, stand, said, again=again, looked=since + 30, kept={SERIAL: serial} if serial else {})
+    notes.troubled(db, node, step, [(one.what, one.owner.value, one.hand, one.part, one.slot, one.serial) for one in troubles], since + 30)
+    if stand == notes.LEFT:
+        db.execute("UPDATE bringup SET ended = ? WHERE node = ?", (since + 60, node))
 
 
 def small(folder: Path) -> None:
@@ -71,20 +79,20 @@ def shown(folder: Path, now: float = NOW, running: bool | None = True) -> Standi
 
 def many(folder: Path, number: int, now: float = NOW) -> None:
     """So many machines, of which one in ten is in trouble, and the others are everywhere."""
-    troubles = (PSU, GPU, PORT, DIMM, LOGIN)
+    troubles, began = (PSU, GPU, PORT, DIMM, LOGIN), now - 7200
     with opened(folder, make=True) as store:
-        for at in range(number):
-            name, step = f"gpu{at:05d}", ORDER[at % len(ORDER)]
-            began, since = now - 7200 - at, now - 60 - at
-            if at % 10 == 0:
-                walked(store, name, step, began=began, since=since, stand=notes.TROUBLE, said="see its trouble", serial=f"SN-{at}",
-                       troubles=(troubles[at // 10 % len(troubles)],))
-            elif at % 10 < 4:
-                walked(store, name, "service", began=began, since=since, stand=notes.DONE)
-            elif at % 10 < 7:
-                walked(store, name, step, began=began, since=since, stand=notes.WAITING, said=f"look {at % 3} of 3", again=now + 15)
-            else:
-                walked(store, name, step, began=began, since=since)
+        bringups.begin(store, [f"gpu{at:05d}" for at in range(number)], ORDER[0], "ops", began)
+        with store.writing() as db:
+            for at in range(number):
+                step, stand, said = ORDER[at % len(ORDER)], notes.QUEUED, ""
+                if at % 10 == 0:
+                    stand, said = notes.TROUBLE, "see its trouble"
+                elif at % 10 < 4:
+                    step, stand = ORDER[-1], notes.DONE
+                elif at % 10 < 7:
+                    stand, said = notes.WAITING, f"look {at % 3} of 3"
+                _walk(db, f"gpu{at:05d}", step, began, now - 60 - at, stand, said, (troubles[at // 10 % len(troubles)],) if stand == notes.TROUBLE else (),
+                      f"SN-{at}", (), now + 15 if stand == notes.WAITING else None)
 
 
 def place(name: str, **more: object) -> Node:

@@ -20,6 +20,7 @@ from inventory.errors import StoreError
 from inventory.nodeset import fold
 from provisioning.bringup import live as lives
 from provisioning.bringup.live import Lines, Screen, live, table, watch
+from provisioning.bringup.site import BY_POLICY
 from provisioning.bringup.standing import Standing
 from tests.command import MUSTER, environment
 from tests.provisioning.bringup.filled import NOW, many, shown, small, walked
@@ -73,6 +74,7 @@ def test_a_log_has_a_line_for_each_change_and_not_for_each_look(capsys: pytest.C
     for stand, said in (("deed", "power on"), ("made", "accepted"), ("waiting", "at 10%"), ("waiting", "at 20%"), ("trouble", "no lease\x1b"), ("trouble", "no lease\x1b")):
         log.told("gpu001", "os", stand, said)
     log.told("", "os", "halted", "many are in trouble")
+    log.told("gpu001", "agent", "skipped", BY_POLICY)
     assert capsys.readouterr().err.splitlines() == [
         "bringup: gpu001 os deed: power on", "bringup: gpu001 os made: accepted", "bringup: gpu001 os waiting: at 10%",
         "bringup: gpu001 os trouble: no lease\\x1b", "bringup: os halted: many are in trouble"]

@@ -88,6 +88,7 @@ def test_what_differs_in_a_machine_s_own_name_and_address_alone_is_told_of_all_a
     assert text[-1] == "    next: look at gpu[1-2,12]'s cable, then: muster bringup retry 'gpu[1-2,12]'"
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40), st.sampled_from(["gpu1", "a", "x.y", "n-1"]))
 def test_masking_twice_is_masking_once(text: str, node: str) -> None:
     once = masked(f"{text} {node} {text}", node)
@@ -103,6 +104,22 @@ def test_a_name_within_a_word_and_a_version_are_left_as_they_are() -> None:
 ])
 def test_the_first_line_says_whether_anybody_is_at_work(some: Path, running: bool | None, said: str) -> None:
     assert page.summary(shown(some, running=running)).endswith(said)
+
+
+def test_where_all_that_is_left_is_in_trouble_the_first_line_says_what_to_type_afterwards(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        walked(store, "gpu001", "os", began=NOW, since=NOW, stand=notes.TROUBLE, troubles=(PSU,))
+        walked(store, "gpu002", "service", began=NOW, since=NOW, stand=notes.DONE)
+    assert page.summary(shown(tmp_path, running=False)).endswith("; when that is mended: muster bringup resume")
+
+
+def test_a_machine_is_stuck_since_it_came_to_its_step_however_often_it_was_looked_at_since(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        walked(store, "gpu001", "os", began=NOW - 9000, since=NOW - 7200, stand=notes.TROUBLE, troubles=(PSU,))
+        with store.writing() as db:
+            notes.troubled(db, "gpu001", "os", (), NOW - 60)
+            notes.troubled(db, "gpu001", "os", [("no lease", "network", "look", "", "", "")], NOW - 30)
+    assert "2026-11-22T04:00Z  2 h" in lines(shown(tmp_path))[-2]
 
 
 def test_the_lock_of_a_run_says_that_it_is_at_work_and_asking_does_not_take_it(tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def test_trouble_is_told_with_its_owner_and_the_others_go_on(typed: Typed, world
 
 def test_a_refused_password_is_tried_again_only_after_a_retry(typed: Typed, world: World, home: Path) -> None:
     world.shows["gpu001", "credentials"] = Seen(Stand.TROUBLE, "the login is refused", keep={"login": "refused"})
+    assert "each one tries a login that was refused once more, and accounts lock" in typed("run", "gpu001")[2]
     assert typed("run", "gpu001", "--apply", "--quiet")[0] == 1
     world.shows.clear()
     world.looked.clear()
