@@ -23,7 +23,7 @@ from provisioning.bringup.steps.burnin import BurnIn
 from provisioning.bringup.steps.certificate import Certify
 from provisioning.bringup.steps.checks import Checks
 from provisioning.bringup.steps.credentials import Credentials
-from provisioning.bringup.steps.doubles import Doubles, Other
+from provisioning.bringup.steps.doubles import Doubles, Other, delivered_by
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.kernel import Kernel
 from provisioning.bringup.steps.os import OsAnswers
@@ -43,10 +43,11 @@ def doers(means: Means, policy: Policy) -> dict[str, Doer]:
     def sku_of(node: Node) -> Sku | None:
         return means.ruleset.skus.get(means.sku(node) or "")
 
+    listed = delivered_by(policy.delivery, means.inventory.nodes)
     found: tuple[Doer, ...] = (
         BmcReachable(step["bmc"], controllers),
         Credentials(step["credentials"], controllers, policy, sku_of),
-        HardwareAsOrdered(step["hardware"], controllers, policy, sku_of, Doubles(lambda: _others(means))),
+        HardwareAsOrdered(step["hardware"], controllers, policy, sku_of, Doubles(lambda: _others(means), listed, means.inventory.nodes)),
         BiosAsWished(step["bios"], controllers, policy, sku_of),
         BootFrom(step["boot"], controllers, policy),
         OsAnswers(step["os"], controllers, policy),

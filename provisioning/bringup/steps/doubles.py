@@ -1,4 +1,4 @@
-"""Machines that say they are each other: the same serial number, UUID or host name on two, and places where another was delivered.
+"""Machines that say they are each other: one serial number or UUID on two, a host name of another, and places where another was delivered.
 
 A machine waits a while for those that are about to tell who they are, so that of two alike both are told, whoever comes first.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
 from healthcheck.outcome import Owner
+from inventory.errors import ConfigError
 from inventory.text import clean
 from provisioning.bringup.model import Trouble
+from provisioning.discover.model import number
 
-_TOLD = {"serial": "serial number", "uuid": "UUID", "name": "host name"}
+_TOLD = {"serial": "serial number", "uuid": "UUID"}
 # The store is read once for all machines of a moment.
 _FRESH_S = 1.0
 
@@ -43,12 +46,13 @@ class Alike:
 class Doubles:
     """Who has said what: in this process, and by `others` in the store, for machines of the inventory.
 
-    `delivered` is by serial number the machine that it is for, "" where the list does not say; None without a list.
+    `delivered` is what `delivered_by` read; `names` are the names of the inventory.
     """
 
-    def __init__(self, others: Others, delivered: Mapping[str, str] | None = None) -> None:
+    def __init__(self, others: Others, delivered: Mapping[str, str] | None = None, names: Collection[str] = ()) -> None:
         self._others = others
         self._delivered = delivered
+        self._names = {name.split(".")[0].casefold(): name for name in names}
         self._told: dict[str, Mapping[str, str]] = {}
         self._read: tuple[float, Mapping[str, Other]] = (float("-inf"), {})
         self._lock = threading.Lock()
@@ -64,8 +68,17 @@ class Doubles:
             told = {name: other.kept for name, other in others.items()} | {
                 name: kept for name, kept in self._told.items() if name != machine}
             coming = sum(other.coming and name not in self._told for name, other in others.items())
-        found = [trouble for key in _TOLD if (value := said.get(key)) and (trouble := _double(key, value, told)) is not None]
-        return Alike((*found, *self._place(machine, said.get("serial", ""))), coming)
+        found = [trouble for key in _TOLD if (value := number(said.get(key))) and (trouble := _double(key, value, told)) is not None]
+        return Alike((*found, *self._called(machine, said.get("name", "")), *self._place(machine, number(said.get("serial")))), coming)
+
+    def _called(self, machine: str, name: str) -> list[Trouble]:
+        """A factory calls all machines alike; but what is called as another one of ours was installed as that one."""
+        other = self._names.get(name.split(".")[0].casefold())
+        if other is None or other == machine:
+            return []
+        return [Trouble(f"its operating system calls itself {clean(name, 60)}, which is another machine's name", Owner.OPERATOR,
+                        f"see whether the BMC addresses of {machine} and {clean(other, 60)} are exchanged in the inventory; else rename it, "
+                        f"then: muster bringup retry {machine}", "node")]
 
     def _place(self, machine: str, serial: str) -> list[Trouble]:
         """By the delivery list."""
@@ -85,13 +98,26 @@ class Doubles:
         return []
 
 
+def delivered_by(path: Path | None, names: Collection[str]) -> Mapping[str, str] | None:
+    """By serial number the machine of the inventory that it was delivered for, "" where the list does not say; None without a list.
+
+    Raises ConfigError for a list that cannot be read.
+    """
+    if path is None:
+        return None
+    from provisioning.discover.deliverylist import parse
+
+    try:
+        text = path.read_text("utf-8-sig", "replace")
+    except OSError as error:
+        raise ConfigError(f"delivery list {path}: {error.strerror}; it is named in bringup.yaml, delivery: {{file: ...}}") from None
+    return {row.serial: row.name if row.name in names else "" for row in parse(text, str(path))}
+
+
 def _double(key: str, value: str, told: Mapping[str, Mapping[str, str]]) -> Trouble | None:
-    twins = sorted(name for name, kept in told.items() if kept.get(key, "").casefold() == value.casefold())
+    twins = sorted(name for name, kept in told.items() if number(kept.get(key)) == value)
     if not twins:
         return None
-    them = ", ".join(clean(name, 60) for name in twins[:4])
-    hand = ("give one of them another name" if key == "name" else
-            "compare the numbers on their labels: either two entries of the inventory have one BMC's address, or a board was exchanged and "
-            "its number has to be written again by the vendor")
-    return Trouble(f"{_TOLD[key]} {clean(value, 60)} is that of {them}, too", Owner.OPERATOR, hand, "node", "",
-                   clean(value, 60) if key == "serial" else "")
+    return Trouble(f"{_TOLD[key]} {clean(value, 60)} is that of {', '.join(clean(name, 60) for name in twins[:4])}, too", Owner.OPERATOR,
+                   "compare the numbers on their labels: either two entries of the inventory have one BMC's address, or a board was "
+                   "exchanged and its number has to be written again by the vendor", "node", "", clean(value, 60) if key == "serial" else "")

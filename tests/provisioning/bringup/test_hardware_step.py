@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from healthcheck.facts.base import Unmeasured
 from healthcheck.facts.bmc import Event, Sensor
 from healthcheck.outcome import Owner
+from inventory.errors import ConfigError
 from provisioning.bmc.base import BmcError, Part, Power, Wrong
 from provisioning.bringup.model import Seen, Stand
-from provisioning.bringup.steps.doubles import Doubles, Other
+from provisioning.bringup.steps.doubles import Doubles, Other, delivered_by
 from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from tests.provisioning.bringup.controllers import IDENTITY, NODE, POLICY, UNSUPPORTED, Scripted, machine, parts, sku_of, unmeasured
 
@@ -97,11 +99,11 @@ def test_a_log_that_was_not_read_is_said() -> None:
     assert "sensors" in looked(Scripted(readings=Unmeasured("x"))).said
 
 
-@pytest.mark.parametrize("key", ["serial", "uuid", "name"])
+@pytest.mark.parametrize("key", ["serial", "uuid"])
 def test_of_two_machines_that_say_the_same_of_themselves_each_is_told_of_the_other(key: str) -> None:
     doubles = Doubles(lambda: {"gx02": Other(coming=True)})
-    mine = replace(IDENTITY, serial="SN1", uuid="u1", name="h1")
-    theirs = replace(IDENTITY, serial="SN2", uuid="u2", name="h2")
+    mine = replace(IDENTITY, serial="SN1", uuid="u1")
+    theirs = replace(IDENTITY, serial="SN2", uuid="u2")
     theirs = replace(theirs, **{key: getattr(mine, key).upper()})
     first = looked(Scripted(who=mine), doubles=doubles)
     assert first.stand is Stand.WAIT and "1 more" in first.said
@@ -109,6 +111,28 @@ def test_of_two_machines_that_say_the_same_of_themselves_each_is_told_of_the_oth
     again = looked(Scripted(who=mine), doubles=doubles)
     assert second.stand is again.stand is Stand.TROUBLE
     assert "gx01" in second.troubles[0].what and "gx02" in again.troubles[0].what and second.troubles[0].owner is Owner.OPERATOR
+
+
+def test_what_makers_write_where_there_is_no_number_is_nobodys() -> None:
+    nobody = replace(IDENTITY, serial="To Be Filled By O.E.M.", uuid="00000000-0000-0000-0000-000000000000")
+    doubles = Doubles(dict)
+    assert looked(Scripted(who=nobody), doubles=doubles).stand is looked(Scripted(who=nobody), name="gx02", doubles=doubles).stand is Stand.SO
+
+
+def test_a_system_that_is_called_as_another_machine_of_ours_is_told_and_a_factorys_name_is_not() -> None:
+    doubles = Doubles(dict, names=("gx01", "gx02.example"))
+    found = looked(Scripted(who=replace(IDENTITY, name="GX02")), doubles=doubles)
+    assert found.stand is Stand.TROUBLE and "gx02.example" in found.troubles[0].hand and found.troubles[0].owner is Owner.OPERATOR
+    for name in ("gx01", "gx01.example", "localhost", "dgx-h100", ""):
+        assert looked(Scripted(who=replace(IDENTITY, name=name)), doubles=doubles).stand is Stand.SO
+
+
+def test_a_delivery_list_is_read_by_its_column_of_serial_numbers(tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("Serial Number,name\nsn1,gx07\nsn2,pallet 3\n")
+    assert delivered_by(tmp_path / "list.csv", ("gx01", "gx07")) == {"SN1": "gx07", "SN2": ""}
+    assert delivered_by(None, ()) is None
+    with pytest.raises(ConfigError, match=r"none\.csv: No such file.*delivery"):
+        delivered_by(tmp_path / "none.csv", ())
 
 
 def test_machines_that_are_known_from_the_store_count_and_do_not_have_to_be_waited_for() -> None:
