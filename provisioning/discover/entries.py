@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from inventory.importers.base import Collected, Imported
-from inventory.model import LifecycleState, Node
+from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import NAME
 from provisioning.discover.model import Delivered, Found, Lease
 
@@ -46,6 +46,12 @@ def _names(row: Delivered | None, leased: str, free: Iterator[str], used: Mappin
     yield from (name for name in free if name not in used)
 
 
+def _spelt(value: Lifecycle) -> Any:
+    said = {"state": value.state.value, "owner": value.owner, "until": value.until and value.until.isoformat()}
+    given = {key: inner for key, inner in said.items() if inner is not None}
+    return given if len(given) > 1 else value.state.value
+
+
 def _entry(one: Found, node: Node | None, row: Delivered | None, ports: tuple[int | None, int | None]) -> dict[str, Any]:
     ipmi = "redfish" not in one.speaks
     port = ports[1] if ipmi else ports[0]
@@ -53,8 +59,8 @@ def _entry(one: Found, node: Node | None, row: Delivered | None, ports: tuple[in
     model, slot = (row.model, row.slot) if row is not None else ("", "")
     labels = {"serial": one.serial, "model": one.model or model, "slot": slot}
     entry: dict[str, Any] = {"bmc": bmc["address"] if len(bmc) == 1 else bmc}
-    if node is None:
-        entry["lifecycle"] = LifecycleState.PLANNED.value
+    # Who has none would be in service, where the file does not have the node yet.
+    entry["lifecycle"] = LifecycleState.PLANNED.value if node is None else _spelt(node.lifecycle)
     if row is not None and row.rack:
         entry["rack"] = row.rack
     if said := {key: value for key, value in labels.items() if value}:

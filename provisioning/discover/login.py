@@ -77,7 +77,7 @@ class _Stop:
 def _node(one: Found, known: Node | None, account: Bmc | None, ports: tuple[int, int]) -> Node | str:
     """The node as which its controller is asked, or why it is not."""
     if not one.speaks:
-        return "not tried: it is no controller that muster knows"
+        return ""
     speaks = Speaks.REDFISH if "redfish" in one.speaks else Speaks.IPMI
     port = ports[0] if speaks is Speaks.REDFISH else ports[1]
     if known is not None and known.bmc is not None:
@@ -112,6 +112,9 @@ def _asked(one: Found, node: Node, folder: Path, seconds: float, stop: _Stop, tr
         if problem.wrong is Wrong.CREDENTIALS:
             with stop.lock:
                 stop.refused = stop.refused or one.address
+        if problem.wrong is Wrong.TLS and node.name == one.address:
+            return replace(one, login="certificate: nobody pinned it, and no entry names this controller; --trust-certificates believes "
+                                      "it for this once")
         return replace(one, login=clean(f"{problem.wrong.value}: {problem.said}", 200))
     except MusterError as problem:
         return replace(one, login=clean(problem, 200))

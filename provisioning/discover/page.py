@@ -58,7 +58,7 @@ def text(known: Discovered) -> Iterator[str]:
             (lease.address, lease.mac, lease.name, "" if lease.held else "expired or given back") for lease in known.leases])
     if known.compared is not None:
         yield ""
-        yield from _delivery(known.compared, known.delivery, known.at)
+        yield from _delivery(known.compared, known.delivery, known.at, known.login)
     for what, lines in (("Doubled", [f"{one.kind} {one.value}: " + "; ".join(f"{claim.who} ({claim.where})" for claim in one.claims[:6])
                                      + (f"; and {len(one.claims) - 6} more" if len(one.claims) > 6 else "") for one in known.doubled]),
                         ("Other than the inventory says", list(known.differs))):
@@ -84,7 +84,7 @@ def document(known: Discovered) -> dict[str, Any]:
     }
 
 
-def _delivery(compared: Compared, source: str, at: Mapping[str, Node]) -> Iterator[str]:
+def _delivery(compared: Compared, source: str, at: Mapping[str, Node], login: bool) -> Iterator[str]:
     counts = [f"{sum(line.state is state for line in compared.lines)} {state.value}" for state in State
               if any(line.state is state for line in compared.lines)]
     extra = [f"{len(compared.extra)} extra"] if compared.extra else []
@@ -95,7 +95,7 @@ def _delivery(compared: Compared, source: str, at: Mapping[str, Node]) -> Iterat
     if rows:
         yield from _table(("", "serial", "name", "rack", "at", ""), rows)
     if compared.unread:
-        yield f"{len(compared.unread)} controllers tell no serial number without a login: see --login"
+        yield f"{len(compared.unread)} that answer told no serial number{'' if login else ': --login reads it'}"
     if compared.older:
         yield f"{len(compared.older)} more are nodes that are past bring-up"
 

@@ -60,6 +60,8 @@ def parse(data: bytes) -> Root:
         body = answer.read(MOST)
     except (http.client.HTTPException, ValueError, OSError):
         raise NotRedfish("the answer is no whole HTTP") from None
+    if answer.length:
+        raise NotRedfish("the answer is cut off")
     if 300 <= answer.status < 400:
         where = clean(answer.headers.get("Location", "nowhere"), 80)
         raise NotRedfish(f"redirects to {where} (HTTP {answer.status}), which is not followed")
