@@ -52,12 +52,17 @@ def summary(said: tuple[Identity, Power | BmcError, Boot | BmcError]) -> str:
     """Who it is, how it is, and from what it boots next."""
     identity, power, boot = said
     parts = [word(power), f"{word(identity.vendor)} {word(identity.model)}", f"serial {word(identity.serial)}",
-             f"BIOS {word(identity.bios)}", f"{word(identity.controller)} {word(identity.firmware)}"]
+             f"BIOS {word(identity.bios)}", _twice(word(identity.controller), word(identity.firmware))]
     if isinstance(boot, Boot) and isinstance(boot.target, Enum) and boot.target.value != "none":
         parts.append(f"boots {word(boot.target)} {'once' if boot.once is True else 'always' if boot.once is False else ''}".rstrip())
     if isinstance(boot, Boot) and isinstance(boot.progress, str):
         parts.append(clean(boot.progress, 40))
     return "  ".join(parts)
+
+
+def _twice(controller: str, version: str) -> str:
+    """Both, and once what HPE says in each: iLO 6, iLO 6 v1.66."""
+    return version if version.startswith(controller) else f"{controller} {version}"
 
 
 def hardware(found: Mapping[str, tuple[Part, ...] | Missing]) -> Iterator[str]:

@@ -12,10 +12,11 @@ from inventory.text import clean
 from provisioning.bmc.base import Bios, BmcError, Boot, Firmware, Hardware, Identity, Media, Missing, Power, Target, Turn, Wrong
 from provisioning.bmc.credentials import Hidden
 from provisioning.bmc.redfish import hardware, log, sensors, state
+from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.changes import Changes
 from provisioning.bmc.redfish.read import last, link, word
 from provisioning.bmc.redfish.service import Service
-from provisioning.bmc.redfish.session import Document, Session
+from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.walk import ENDS, Member, members
 from provisioning.bmc.redfish.wire import Place
 

@@ -19,13 +19,14 @@ from provisioning.bmc.redfish.walk import ENDS, Member, linked, members
 _MIB, _GPU = 2**20, ("GPU", "Accelerator")
 _MODULES = ("HBM", "HBM2", "HBM2E", "HBM3", "HBM3E", "GDDR")    # memory of a GPU, which is no module
 Parts = list[Part]
+Kinds = dict[str, Parts | BmcError | None]
 
 
 def hardware(service: Service) -> Hardware:
     """All kinds. Raises BmcError only where not even the machine itself can be read."""
     service.system()
     reader = _Reader(service)
-    kinds: tuple[tuple[tuple[str, ...], Callable[[], dict[str, Parts | None]]], ...] = (
+    kinds: tuple[tuple[tuple[str, ...], Callable[[], Kinds]], ...] = (
         (("cpu", "gpu"), reader.processors), (("dimm",), reader.memory), (("drive",), reader.drives), (("nic",), reader.nics),
         (("psu",), reader.supplies), (("fan",), reader.fans), (("switch",), reader.switches))
     found: dict[str, tuple[Part, ...] | Missing] = {}
@@ -35,15 +36,20 @@ def hardware(service: Service) -> Hardware:
             if ended is not None:
                 raise ended
             for name, parts in read().items():
-                found[name] = UNSUPPORTED if parts is None else tuple(parts)
+                found[name] = _missing(parts) if isinstance(parts, BmcError) else UNSUPPORTED if parts is None else tuple(parts)
         except BmcError as problem:
             ended = problem if problem.wrong in ENDS else ended
-            found |= dict.fromkeys(names, Unmeasured(problem.said))
+            found |= dict.fromkeys(names, _missing(problem))
     return Hardware(MappingProxyType(found))
 
 
+def _missing(problem: BmcError) -> Missing:
+    """Why a kind is not there: one that leads to nothing is not told of."""
+    return UNSUPPORTED if problem.wrong is Wrong.UNSUPPORTED else Unmeasured(problem.said)
+
+
 class _Reader:
-    """Each method gives the parts of its kinds, None for a kind that the service does not tell of. Raises BmcError."""
+    """Each method gives the parts of its kinds, None for a kind that the service does not tell of, or why it is not known."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -61,17 +67,28 @@ class _Reader:
             self._chassis = list(self._service.chassis())
         return self._chassis
 
-    def processors(self) -> dict[str, Parts | None]:
-        found: dict[str, Parts | None] = {"cpu": None, "gpu": None}
-        for system in self._systems():
-            collection = link(system, "Processors")
-            for one in members(self._session, collection) if collection is not None else ():
-                if kind := _kind(one):
-                    amount = number(one.document, "TotalCores") if kind == "cpu" else UNSAID
-                    found[kind] = [*(found[kind] or ()), replace(_part(kind, one, *(("Socket",) if kind == "cpu" else ())), amount=amount)]
-        if found["gpu"] is None:        # older services know them as cards only
-            found["gpu"] = self._cards() or None
-        return found
+    def processors(self) -> Kinds:
+        systems = list(self._service.systems())
+        cpus, gpus = self._processors(systems[0].document)
+        for board in systems[1:]:       # which knows its GPUs better than the host that it is in, and may have the only CPUs
+            if board.document is None:
+                return {"cpu": cpus or None, "gpu": board.wrong or _BROKEN}
+            more, better = self._processors(board.document)
+            cpus, gpus = cpus or more, better or gpus
+        # Older services know GPUs as cards only.
+        return {"cpu": cpus or None, "gpu": gpus or self._cards() or None}
+
+    def _processors(self, system: Any) -> tuple[Parts, Parts]:
+        collection = link(system, "Processors")
+        cpus: Parts = []
+        gpus: Parts = []
+        for one in members(self._session, collection) if collection is not None else ():
+            kind = _kind(one)
+            if kind == "cpu":
+                cpus.append(replace(_part(kind, one, "Socket"), amount=number(one.document, "TotalCores")))
+            elif kind == "gpu":
+                gpus.append(_part(kind, one))
+        return cpus, gpus
 
     def _cards(self) -> Parts:
         system = self._service.system()
@@ -79,7 +96,7 @@ class _Reader:
                 if "gpu" in (word(one.document, "DeviceType").casefold(), word(one.document, "Oem", "Supermicro", "GPUDevice").casefold())
                 or "gpu" in word(one.document, "Name").casefold().replace("-", " ").split() or last(one.path).upper().startswith("GPU")]
 
-    def memory(self) -> dict[str, Parts | None]:
+    def memory(self) -> Kinds:
         found: Parts | None = None
         for system in self._systems():
             collection = link(system, "Memory")
@@ -95,7 +112,7 @@ class _Reader:
                 found = found or []
         return {"dimm": found}
 
-    def drives(self) -> dict[str, Parts | None]:
+    def drives(self) -> Kinds:
         found: Parts | None = None
         for system in self._systems():
             collection = link(system, "Storage")
@@ -112,7 +129,7 @@ class _Reader:
                          for storage in members(self._session, simple) for device in objects(storage.document, "Devices")]
         return {"drive": found}
 
-    def nics(self) -> dict[str, Parts | None]:
+    def nics(self) -> Kinds:
         macs = self._macs()
         found: Parts = []
         told = macs is not None
@@ -137,33 +154,42 @@ class _Reader:
             return None
         return {last(one.path): first_word(one, "PermanentMACAddress", "MACAddress").lower() for one in members(self._session, collection)}
 
-    def supplies(self) -> dict[str, Parts | None]:
+    def supplies(self) -> Kinds:
         return {"psu": self._of_cases("psu", "PowerSubsystem", "PowerSupplies", "Power", "PowerCapacityWatts")}
 
-    def fans(self) -> dict[str, Parts | None]:
+    def fans(self) -> Kinds:
         return {"fan": self._of_cases("fan", "ThermalSubsystem", "Fans", "Thermal", "")}
 
     def _of_cases(self, kind: str, newer: str, name: str, older: str, amount: str) -> Parts | None:
         found: Parts | None = None
         for case in self._cases():
-            if case.document is None:
-                continue
-            subsystem = link(case.document, newer)
-            ours: list[Member] = []
-            if subsystem is not None and (collection := link(self._session.get(subsystem), name)) is not None:
-                found = found or []
-                ours = list(members(self._session, collection))
-            if not ours and (old := link(case.document, older)) is not None:
-                found = found or []
-                ours = [Member("", one) for one in objects(self._session.get(old), name)]
-            for one in ours:
+            for one in self._newer(case.document, newer, name) or self._older(case.document, older, name) or ():
                 part = _part(kind, one, "Name", "FanName")
                 watts = first_number(one.document, "PowerCapacityWatts", "PowerInputRating") if amount else UNSAID
                 model = first(text(one.document, "Model"), text(one.document, "PartNumber"))
                 found = [*(found or ()), replace(part, amount=watts, model=model)]
         return found
 
-    def switches(self) -> dict[str, Parts | None]:
+    def _newer(self, case: Any, subsystem: str, name: str) -> list[Member] | None:
+        where = link(case, subsystem)
+        try:
+            collection = link(self._session.get(where), name) if where is not None else None
+            return list(members(self._session, collection)) if collection is not None else None
+        except BmcError as problem:
+            if problem.wrong is Wrong.UNSUPPORTED:
+                return None
+            raise
+
+    def _older(self, case: Any, resource: str, name: str) -> list[Member] | None:
+        where = link(case, resource)
+        try:
+            return [Member("", one) for one in objects(self._session.get(where), name)] if where is not None else None
+        except BmcError as problem:
+            if problem.wrong is Wrong.UNSUPPORTED:
+                return None
+            raise
+
+    def switches(self) -> Kinds:
         collection = link(self._session.root, "Fabrics")
         if collection is None:
             return {"switch": None}
@@ -207,6 +233,6 @@ def _part(kind: str, one: Member, *slots: str) -> Part:
                   *(text(document, slot) for slot in slots), text(document, "Id"), text(document, "MemberId"), text(document, "Name"))
     slot = label if isinstance(label, str) else last(one.path)
     return Part(
-        kind, slot, first(text(document, "Model"), text(document, "PartNumber"), text(document, "Name")), text(document, "SerialNumber"),
+        kind, slot, first(text(document, "Model"), text(document, "PartNumber")), text(document, "SerialNumber"),
         text(document, "Status", "Health"), first(text(document, "FirmwareVersion"), text(document, "FirmwareVersionOverride")),
         present=inner(document, "Status", "State") != "Absent")

@@ -10,15 +10,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import Any, NamedTuple
 
 from healthcheck.facts.base import UNSUPPORTED
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, Event
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import inner, last, link, links, number, objects, text, word
 from provisioning.bmc.redfish.service import Service
-from provisioning.bmc.redfish.session import Document
 from provisioning.bmc.redfish.walk import at, expands
 
 CRITICAL = "[critical]"
@@ -38,17 +39,28 @@ _WORDS = tuple((known, re.compile(pattern)) for known, pattern in (
     ("Failure detected", r"power supply.{0,30} (?:failed|failure)|psu.{0,20} fail"),
 ))
 _POWER = frozenset({"AC lost", "Redundancy lost", "Failure detected"})
+_ASSERTED = re.compile(r"[\s:|-]*(?:de)?assert(?:ed)?[. ]*$")
 _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.\d+)?(Z|[+-]\d{2}:?\d{2})?", re.ASCII)
 _MONTHS_AGO = 946_684_800.0     # the year 2000: a controller that says less does not know the time
 
 
+class Ends(Enum):
+    """What an entry says is over."""
+
+    NOTHING = "nothing"
+    ITSELF = "itself"       # it was mended
+    SAME = "same"           # the same event of the same sensor before it
+    SENSOR = "sensor"       # all that was wrong with its sensor
+
+
 class Entry(NamedTuple):
-    """One entry as the service tells it: `sensor` is what its later entries are about, too."""
+    """One entry as the service tells it: `sensor` is what its later entries are about, too, and `same` which event of it this is."""
 
     order: tuple[float, int]
     sensor: str
+    same: str
     event: Event
-    ended: bool
+    ends: Ends
 
 
 def bmc_log(service: Service, now: float) -> BmcLog:
@@ -88,13 +100,19 @@ def _logs(service: Service) -> Iterator[tuple[str, Document]]:
         by_name: dict[str, str] = {}
         for path in links(service.session.get(collection), "Members"):
             by_name.setdefault(last(path).casefold(), path)
-        chosen = next((by_name[name.casefold()] for name in service.maker.logs if name.casefold() in by_name), None)
-        if chosen is None:
-            continue
-        document = service.session.get(chosen)
-        if (entries := link(document, "Entries")) is not None:
-            found = True
-            yield entries, document
+        for name in service.maker.logs:
+            if (chosen := by_name.get(name.casefold())) is None:
+                continue
+            try:
+                document = service.session.get(chosen)
+            except BmcError as problem:
+                if problem.wrong is not Wrong.UNSUPPORTED:
+                    raise
+                continue
+            if (entries := link(document, "Entries")) is not None:
+                found = True
+                yield entries, document
+                break
     if not found:
         raise BmcError(Wrong.UNSUPPORTED, "it tells of no event log that is known")
 
@@ -154,13 +172,23 @@ def read(document: Document) -> Entry | None:
     if severity == "Critical" and not known:
         said = f"{clean(said, 140)} {CRITICAL}"
     time, when = _when(document)
-    code = _told(document, "EntryCode").casefold()
-    over = inner(document, "Resolved") is True or inner(document, "Oem", "Hpe", "Repaired") is True
-    ended = over or severity == "OK" or code.startswith("deassert") or bare.rstrip(". ").endswith("deasserted")
     identity = text(document, "Id")
     order = time if time is not None else 0.0, _numbered(identity) if isinstance(identity, str) else 0
-    return Entry(order, sensor if isinstance(count, int) else (origin or f"{shown}|{word(document, 'MessageId')}|{bare}"),
-                 Event(clean(shown, 60), clean(said, 160), time, when), ended)
+    # Some number all sensors 0 or 255: then an entry is about nothing but what it says.
+    numbered = isinstance(count, int) and 0 < count < 255
+    ends = _ends(document, severity, bare)
+    if ends is Ends.SENSOR and not numbered and origin is None:
+        ends = Ends.ITSELF
+    event = Event(clean(shown, 60), clean(said, 160), time, when)
+    return Entry(order, sensor if numbered else origin or shown, _ASSERTED.sub("", bare), event, ends)
+
+
+def _ends(document: Document, severity: str, message: str) -> Ends:
+    if inner(document, "Resolved") is True or inner(document, "Oem", "Hpe", "Repaired") is True:
+        return Ends.ITSELF
+    if _told(document, "EntryCode").casefold().startswith("deassert") or message.rstrip(". ").endswith("deasserted"):
+        return Ends.SAME
+    return Ends.SENSOR if severity == "OK" else Ends.NOTHING
 
 
 def _told(document: Document, key: str) -> str:
@@ -169,16 +197,18 @@ def _told(document: Document, key: str) -> str:
 
 
 def held(entries: Iterable[Entry]) -> tuple[Event, ...]:
-    """The newest events that were not taken back: an entry that all is well again ends those of its sensor before it."""
-    holds: dict[tuple[str, str], Event] = {}
-    for entry in sorted(entries, key=lambda entry: entry.order):
-        if entry.ended:
-            holds = {key: event for key, event in holds.items() if key[0] != entry.sensor}
-        else:
-            key = entry.sensor, entry.event.text
-            holds.pop(key, None)
-            holds[key] = entry.event
-    return tuple(holds.values())[-MOST_EVENTS:]
+    """The newest events that were not taken back by a later entry."""
+    holds: dict[str, dict[str, tuple[int, Event]]] = {}
+    for place, entry in enumerate(sorted(entries, key=lambda entry: entry.order)):
+        of_sensor = holds.setdefault(entry.sensor, {})
+        if entry.ends is Ends.NOTHING:
+            of_sensor[entry.same] = place, entry.event
+        elif entry.ends is Ends.SAME:
+            of_sensor.pop(entry.same, None)
+        elif entry.ends is Ends.SENSOR:
+            of_sensor.clear()
+    left = sorted((one for of_sensor in holds.values() for one in of_sensor.values()), key=lambda one: one[0])
+    return tuple(event for _, event in left[-MOST_EVENTS:])
 
 
 def _when(document: Document) -> tuple[float | None, str]:

@@ -13,9 +13,9 @@ from typing import Any
 from healthcheck.facts.bmc import BmcSensors, Sensor
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import first, inner, last, link, objects, text, word
 from provisioning.bmc.redfish.service import Service
-from provisioning.bmc.redfish.session import Document
 from provisioning.bmc.redfish.walk import ENDS, expands, members
 
 _UNITS = {"Cel": "degrees C", "V": "Volts", "W": "Watts", "A": "Amps", "%": "percent", "RPM": "RPM"}

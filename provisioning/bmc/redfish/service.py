@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from provisioning.bmc.base import BmcError, Wrong
 from provisioning.bmc.redfish import vendors
+from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import link
-from provisioning.bmc.redfish.session import Document, Session
+from provisioning.bmc.redfish.session import Session
 from provisioning.bmc.redfish.walk import Member, linked, members
 
 

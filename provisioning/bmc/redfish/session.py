@@ -17,20 +17,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from inventory.text import clean
 from provisioning.bmc.base import BmcError, Wrong
 from provisioning.bmc.credentials import Hidden
+from provisioning.bmc.redfish.answers import Document, check, document, is_slash, is_within, told, within
 from provisioning.bmc.redfish.wire import Answer, Deadline, Dropped, Place, Wire
 
 ROOT = "/redfish/v1/"
 MOST_REQUESTS = 2000        # of one call; a node with eight GPUs takes some 200 where nothing is expanded
 MOST_BYTES = 64 * 1024 * 1024
-_PATH = re.compile(r"/redfish(?:/[A-Za-z0-9_.:~@!$&'()*+,;=%|{}<>\[\]-]*)*(?:\?[!-~]*)?")
 _SESSIONS = {404, 405, 501}     # no such service
 _FULL = (b"SessionLimitExceeded", b"RAC0218")       # DMTF's Base registry; iDRAC's own message
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "OData-Version": "4.0", "User-Agent": "muster"}
-
-Document = dict[str, Any]
 
 
 class Session:
@@ -85,7 +82,7 @@ class Session:
                     answer = self._as_somebody(lambda proof: self._reading(ROOT, proof))
                 finally:
                     self._root = None
-            _check(answer, ROOT)
+            check(answer, ROOT)
             self._root = document(answer, ROOT)
         return self._root
 
@@ -94,7 +91,7 @@ class Session:
         answer = self._reading(ROOT, {})
         if answer.status in (401, 403):
             return None
-        _check(answer, ROOT)
+        check(answer, ROOT)
         return document(answer, ROOT)
 
     def get(self, path: str, *, fresh: bool = False) -> Document:
@@ -107,9 +104,9 @@ class Session:
         """The answer at a path. Raises BmcError for one that is not a success."""
         where = within(path)
         answer = self._as_somebody(lambda proof: self._reading(where, proof))
-        if answer.status in (301, 302, 307, 308) and _slash(answer, where):
+        if answer.status in (301, 302, 307, 308) and is_slash(answer, where):
             answer = self._reading(where.removesuffix("/") if where.endswith("/") else where + "/", self._proof or {})
-        _check(answer, where)
+        check(answer, where)
         return answer
 
     def change(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
@@ -125,7 +122,7 @@ class Session:
             more["Content-Type"] = "application/json"
         answer = self._as_somebody(lambda proof: self._ask(method, where, {**more, **proof}, data))
         if answer.status in (401, 403) or answer.status >= 500 or 300 <= answer.status < 400:
-            _check(answer, where, change=True)
+            check(answer, where, change=True)
         self._documents.clear()
         return answer
 
@@ -214,7 +211,7 @@ class Session:
             self._refuse()
         if answer.status in _SESSIONS:
             return False
-        _check(answer, path)
+        check(answer, path)
         token = answer.headers.get("x-auth-token", "")
         if not token or not token.isascii() or not token.isprintable():
             return False
@@ -222,58 +219,3 @@ class Session:
         location = re.sub(r"^https?://[^/]*", "", answer.headers.get("location", ""))
         self._place_of_session = location if is_within(location) else None
         return True
-
-
-def is_within(path: object) -> bool:
-    """Whether this is a path of a Redfish service, and nothing else: no other host, no `..`, nothing that could end a header."""
-    return isinstance(path, str) and len(path) <= 2048 and _PATH.fullmatch(path) is not None and "/../" not in f"{path}/"
-
-
-def within(path: str) -> str:
-    """The path without its fragment. Raises BmcError(BROKEN) for what leads out of the service."""
-    bare = path.partition("#")[0]
-    if not is_within(bare):
-        raise BmcError(Wrong.BROKEN, f"it sends us to {clean(path, 80)}, which is no path of its own")
-    return bare
-
-
-def document(answer: Answer, path: str) -> Document:
-    """The JSON object that an answer holds. Raises BmcError(BROKEN)."""
-    try:
-        found = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        raise BmcError(Wrong.BROKEN, f"its answer at {clean(path, 80)} is no JSON") from None
-    if not isinstance(found, dict):
-        raise BmcError(Wrong.BROKEN, f"its answer at {clean(path, 80)} is no JSON object")
-    return found
-
-
-_WRONG = {401: Wrong.CREDENTIALS, 403: Wrong.DENIED, 404: Wrong.UNSUPPORTED, 405: Wrong.UNSUPPORTED, 410: Wrong.UNSUPPORTED,
-          429: Wrong.BUSY, 501: Wrong.UNSUPPORTED, 503: Wrong.BUSY}
-
-
-def _check(answer: Answer, path: str, *, change: bool = False) -> None:
-    if 200 <= answer.status < 300:
-        return
-    if 300 <= answer.status < 400:
-        raise BmcError(Wrong.BROKEN, f"it sends us elsewhere from {clean(path, 80)} ({answer.status}), which is not followed")
-    wrong = _WRONG.get(answer.status, Wrong.REFUSED if answer.status < 500 else Wrong.BROKEN)
-    done = None if change and answer.status >= 500 and wrong is Wrong.BROKEN else False
-    raise BmcError(wrong, f"{answer.status} at {clean(path, 80)}{told(answer)}", done)
-
-
-def told(answer: Answer) -> str:
-    """What the service says is wrong, as ": ..." for the end of a line. Source: DSP0266, error responses."""
-    try:
-        error = json.loads(answer.body)["error"]
-        more = error.get("@Message.ExtendedInfo")
-        said = more[0].get("Message") if isinstance(more, list) and more else error.get("message")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return ""
-    return f": {clean(said, 200)}" if isinstance(said, str) and said else ""
-
-
-def _slash(answer: Answer, path: str) -> bool:
-    """Whether it sends us to the same path with, or without, the slash at its end, as iLO does."""
-    location = re.sub(r"^https?://[^/]*", "", answer.headers.get("location", ""))
-    return location.rstrip("/") == path.rstrip("/") and location != path

@@ -13,16 +13,17 @@ from healthcheck.facts.base import UNSUPPORTED, Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import Bios, Boot, Firmware, Identity, Media, Missing, Power, Target
 from provisioning.bmc.redfish import vendors
+from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import UNSAID, first, flag, inner, last, link, text, word
-from provisioning.bmc.redfish.session import Document
 
 Settings = Mapping[str, str | int | bool]
 # The Redfish word of each target: the one that is written first, and others that mean the same.
 TARGETS = {
-    Target.NONE: ("None",), Target.PXE: ("Pxe", "UefiHttp"), Target.DISK: ("Hdd",), Target.CD: ("Cd", "UsbCd"), Target.BIOS: ("BiosSetup",),
+    Target.NONE: ("None",), Target.PXE: ("Pxe",), Target.DISK: ("Hdd",), Target.CD: ("Cd", "UsbCd"), Target.BIOS: ("BiosSetup",),
 }
-_TARGET = {name: target for target, names in TARGETS.items() for name in names if name != "UefiHttp"}
+_TARGET = {name: target for target, names in TARGETS.items() for name in names}
 _POWER = {"On": Power.ON, "Off": Power.OFF, "PoweringOn": Power.CHANGING, "PoweringOff": Power.CHANGING, "Paused": Power.ON}
+_GENERIC = frozenset({"", "software inventory", "firmware inventory"})     # what some call every entry
 _ONCE: dict[str, bool | Missing] = {"Once": True, "Continuous": False, "Disabled": False}
 _MOST_SETTINGS = 10_000
 
@@ -112,8 +113,10 @@ def media(path: str, document: Document) -> Media:
 
 def firmware(path: str, document: Document) -> Firmware:
     """One entry of the inventory; Dell's names an earlier and a coming version of each, too, which are not what runs."""
-    name = first(text(document, "Name"), text(document, "Id"))
-    return Firmware(name if isinstance(name, str) else last(path), text(document, "Version"), flag(document, "Updateable"))
+    name = word(document, "Name")
+    if name.casefold() in _GENERIC:
+        name = word(document, "Id") or last(path)
+    return Firmware(name, text(document, "Version"), flag(document, "Updateable"))
 
 
 def runs(path: str) -> bool:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import inner, last, word
-from provisioning.bmc.redfish.session import Document
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.redfish.answers import Document
 from provisioning.bmc.redfish.read import inner, link, links
-from provisioning.bmc.redfish.session import Document, Session
+from provisioning.bmc.redfish.session import Session
 
 MOST_MEMBERS = 4096
 _MOST_PAGES = 64

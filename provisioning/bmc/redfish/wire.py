@@ -102,8 +102,8 @@ class Wire:
         return f"[{self._place.address}]" if ":" in self._place.address else self._place.address
 
     def _connected(self, deadline: Deadline) -> ssl.SSLSocket:
-        if self._socket is not None and select.select([self._socket], [], [], 0)[0]:
-            self.close()        # it has said something that nobody asked for, mostly that it has closed
+        if self._socket is not None and _talks(self._socket):
+            self.close()
         if self._socket is None:
             self._socket = connect(self._place, deadline)
         return self._socket
@@ -132,6 +132,13 @@ class Wire:
             with contextlib.suppress(OSError):
                 self._socket.close()
             self._socket = None
+
+
+def _talks(connection: ssl.SSLSocket) -> bool:
+    """Whether the other side has said something that nobody asked for: mostly that it has closed."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class _Timed:

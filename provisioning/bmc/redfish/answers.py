@@ -1,0 +1,70 @@
+"""What an answer of a service means, and which paths of it are followed. Source: DMTF DSP0266, status codes and error responses."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from inventory.text import clean
+from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.redfish.wire import Answer
+
+_PATH = re.compile(r"/redfish(?:/[A-Za-z0-9_.:~@!$&'()*+,;=%|{}<>\[\]-]*)*(?:\?[!-~]*)?")
+
+Document = dict[str, Any]
+
+
+def is_within(path: object) -> bool:
+    """Whether this is a path of a Redfish service, and nothing else: no other host, no `..`, nothing that could end a header."""
+    return isinstance(path, str) and len(path) <= 2048 and _PATH.fullmatch(path) is not None and "/../" not in f"{path}/"
+
+
+def within(path: str) -> str:
+    """The path without its fragment. Raises BmcError(BROKEN) for what leads out of the service."""
+    bare = path.partition("#")[0]
+    if not is_within(bare):
+        raise BmcError(Wrong.BROKEN, f"it sends us to {clean(path, 80)}, which is no path of its own")
+    return bare
+
+
+def document(answer: Answer, path: str) -> Document:
+    """The JSON object that an answer holds. Raises BmcError(BROKEN)."""
+    try:
+        found = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        raise BmcError(Wrong.BROKEN, f"its answer at {clean(path, 80)} is no JSON") from None
+    if not isinstance(found, dict):
+        raise BmcError(Wrong.BROKEN, f"its answer at {clean(path, 80)} is no JSON object")
+    return found
+
+
+_WRONG = {401: Wrong.CREDENTIALS, 403: Wrong.DENIED, 404: Wrong.UNSUPPORTED, 405: Wrong.UNSUPPORTED, 410: Wrong.UNSUPPORTED,
+          429: Wrong.BUSY, 501: Wrong.UNSUPPORTED, 503: Wrong.BUSY}
+
+
+def check(answer: Answer, path: str, *, change: bool = False) -> None:
+    if 200 <= answer.status < 300:
+        return
+    if 300 <= answer.status < 400:
+        raise BmcError(Wrong.BROKEN, f"it sends us elsewhere from {clean(path, 80)} ({answer.status}), which is not followed")
+    wrong = _WRONG.get(answer.status, Wrong.REFUSED if answer.status < 500 else Wrong.BROKEN)
+    done = None if change and answer.status >= 500 and wrong is Wrong.BROKEN else False
+    raise BmcError(wrong, f"{answer.status} at {clean(path, 80)}{told(answer)}", done)
+
+
+def told(answer: Answer) -> str:
+    """What the service says is wrong, as ": ..." for the end of a line. Source: DSP0266, error responses."""
+    try:
+        error = json.loads(answer.body)["error"]
+        more = error.get("@Message.ExtendedInfo")
+        said = more[0].get("Message") if isinstance(more, list) and more else error.get("message")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return ""
+    return f": {clean(said, 200)}" if isinstance(said, str) and said else ""
+
+
+def is_slash(answer: Answer, path: str) -> bool:
+    """Whether it sends us to the same path with, or without, the slash at its end, as iLO does."""
+    location = re.sub(r"^https?://[^/]*", "", answer.headers.get("location", ""))
+    return location.rstrip("/") == path.rstrip("/") and location != path
