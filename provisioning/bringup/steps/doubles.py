@@ -77,8 +77,8 @@ class Doubles:
         if other is None or other == machine:
             return []
         return [Trouble(f"its operating system calls itself {clean(name, 60)}, which is another machine's name", Owner.OPERATOR,
-                        f"see whether the BMC addresses of {machine} and {clean(other, 60)} are exchanged in the inventory; else rename it, "
-                        f"then: muster bringup retry {machine}", "node")]
+                        f"see whether the BMC addresses of {machine} and {clean(other, 60)} are exchanged in the inventory; else rename "
+                        f"it, then: muster bringup retry {machine}", "node")]
 
     def _place(self, machine: str, serial: str) -> list[Trouble]:
         """By the delivery list."""
@@ -119,5 +119,5 @@ def _double(key: str, value: str, told: Mapping[str, Mapping[str, str]]) -> Trou
     if not twins:
         return None
     return Trouble(f"{_TOLD[key]} {clean(value, 60)} is that of {', '.join(clean(name, 60) for name in twins[:4])}, too", Owner.OPERATOR,
-                   "compare the numbers on their labels: either two entries of the inventory have one BMC's address, or a board was "
-                   "exchanged and its number has to be written again by the vendor", "node", "", clean(value, 60) if key == "serial" else "")
+                   "compare the numbers on their labels: either two entries of the inventory have one BMC's address, or a board "
+                   "was exchanged and its number has to be written again by the vendor", "node", "", clean(value, 60) if key == "serial" else "")
