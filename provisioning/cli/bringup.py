@@ -147,13 +147,13 @@ def retry(nodes: str, inventory: str | None, state: str | None) -> int:
     Exit: 0 done, 2 usage, 3 none of them is in trouble.
     """
     from healthcheck.store import bringups
-    from healthcheck.store.file import opened
     from inventory.locate import state_dir
     from provisioning.bringup.atwork import at_work
+    from provisioning.cli.bringupsite import begun
 
     names, _ = chosen_names(nodes, inventory)
     folder = state_dir(state)
-    with opened(folder) as store:
+    with begun(folder) as store:
         troubled = {one.node for one in bringups.progress(store, names) if one.stand == "trouble"}
         told = bringups.retry(store, names, who(), time.time())
     _tell(told)

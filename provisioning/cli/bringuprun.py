@@ -118,9 +118,10 @@ def _run(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int,
     from provisioning.bringup.idle import idle
     from provisioning.bringup.means import Means
     from provisioning.bringup.run import run
-    from provisioning.bringup.site import Site
+    from provisioning.bringup.site import Site, nobody_there
 
     name = f"bringup ({who()})"
     means = Means(site.folder, site.path, site.inventory, site.ruleset, site.rules, RemoteTransport, name, site.default_sku, fanout)
-    return run(Site(site.folder, name, time.time, idle=idle(site.folder, site.inventory, [node.name for node in nodes])), nodes,
-               doers(means, policy), policy, told, dry=dry)
+    # A dry run disturbs nobody, so nobody has to be asked.
+    may = nobody_there if dry else idle(site.folder, site.inventory, [node.name for node in nodes])
+    return run(Site(site.folder, name, time.time, idle=may), nodes, doers(means, policy), policy, told, dry=dry)

@@ -49,11 +49,11 @@ def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inv
     Exit: 0 all are through, 1 some are in trouble, 2 usage, 3 some are still on the way or none was begun.
     """
     from healthcheck.rulesfolder import folders
-    from healthcheck.store.file import opened
     from inventory.locate import state_dir
     from inventory.nodeset import fold
     from provisioning.bringup import page, policyload
     from provisioning.bringup.standing import code
+    from provisioning.cli.bringupsite import begun
 
     if watch and as_json:
         raise UsageError("--json is of one moment, and --watch goes on: leave one out")
@@ -64,7 +64,7 @@ def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inv
     def look() -> Standing:
         return standing_of(folder, names, owners)
 
-    with opened(folder) as store:
+    with begun(folder) as store:
         names = known(store, nodes, inventory)
     if watch:
         from provisioning.bringup.live import watch as watched
@@ -104,15 +104,15 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
     from healthcheck.files import write_whole
     from healthcheck.outcome import Owner
     from healthcheck.store import bringups
-    from healthcheck.store.file import opened
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from provisioning.bringup import report as lists
     from provisioning.bringup.standing import SERIAL, trouble_of
+    from provisioning.cli.bringupsite import begun
 
     path = find_inventory(inventory)
     there = load_inventory(path) if path is not None else None
-    with opened(state_dir(state)) as store:
+    with begun(state_dir(state)) as store:
         progress = {one.node: one for one in bringups.progress(store)}
         troubles = [one for one in bringups.troubles(store) if one.node in progress]
     whose = Owner(owner) if owner is not None else None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from healthcheck.ruleset import Ruleset
 from inventory.errors import UsageError
-from inventory.model import Inventory
-from provisioning.bringup.choose import Chosen, chosen
-from provisioning.bringup.policy import Policy
+
+if TYPE_CHECKING:
+    from healthcheck.ruleset import Ruleset
+    from healthcheck.store.file import Store
+    from inventory.model import Inventory
+    from provisioning.bringup.choose import Chosen
+    from provisioning.bringup.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,22 @@ def surroundings(inventory: str | None, rules: str | None, state: str | None, sk
     return Surroundings(path, there, folders, ruleset, policyload.load(folders), state_dir(state), sku)
 
 
+@contextmanager
+def begun(folder: Path) -> Iterator[Store]:
+    """The store, for what makes no sense before a machine was begun; raises UsageError where there is none."""
+    from healthcheck.store.file import NAME, opened
+
+    if not (folder / NAME).exists():
+        raise UsageError(f"{folder} has no store, so no machine was ever begun; to begin: muster bringup run NODES --apply")
+    with opened(folder) as store:
+        yield store
+
+
 def on_their_way(site: Surroundings) -> list[str]:
     """The machines that the store has neither through nor taken off; raises UsageError where there is none."""
     from healthcheck.store import bringups
-    from healthcheck.store.file import opened
 
-    with opened(site.folder) as store:
+    with begun(site.folder) as store:
         names = [one.node for one in bringups.progress(store) if one.on_its_way]
     if not names:
         raise UsageError("no machine is on its way; to begin: muster bringup run NODES --apply")
@@ -65,6 +79,7 @@ def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[Chosen, 
     from healthcheck.store import bringups
     from healthcheck.store.file import NAME, opened
     from inventory.select import select
+    from provisioning.bringup.choose import chosen
 
     asked = select(site.inventory, nodes) if isinstance(nodes, str) else [site.inventory.nodes[name] for name in nodes]
     with opened(site.folder) if (site.folder / NAME).exists() else nullcontext() as store:

@@ -128,15 +128,15 @@ def test_a_retry_has_the_step_begin_anew_and_says_what_to_type(begun: Path) -> N
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (("status",), "there is no store yet"),
+    (("status",), "no machine was ever begun; to begin: muster bringup run NODES --apply"),
     (("status", "--json", "--watch"), "--json is of one moment"),
-    (("report",), "there is no store yet"),
-    (("resume",), "there is no store yet"),
+    (("report",), "no machine was ever begun; to begin: muster bringup run NODES --apply"),
+    (("resume",), "no machine was ever begun; to begin: muster bringup run NODES --apply"),
     (("plan", "gpu99"), "has no node gpu99"),
     (("run", "gpu013"), "no machine is left to bring up"),
     (("run", "gpu001", "--sku", "nope"), "--sku nope: no such SKU"),
     (("skip", "gpu001", "--step", "bios", "--reason", " "), "--reason is empty"),
-    (("retry", "gpu001"), "there is no store yet"),
+    (("retry", "gpu001"), "no machine was ever begun; to begin: muster bringup run NODES --apply"),
 ])
 def test_a_mistake_is_one_line_that_says_what_to_do(home: Path, words: tuple[str, ...], said: str) -> None:
     done = muster("bringup", *words, home=home)

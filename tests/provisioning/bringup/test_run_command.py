@@ -153,6 +153,14 @@ def test_a_refused_password_is_tried_again_only_after_a_retry(typed: Typed, worl
     assert typed("resume", "--quiet")[0] == 0
 
 
+def test_a_dry_run_tries_no_more_passwords_than_may_be_refused(typed: Typed, world: World) -> None:
+    for number in range(1, 9):
+        world.shows[f"gpu{number:03d}", "credentials"] = Seen(Stand.TROUBLE, "the login is refused", keep={"login": "refused"})
+    code, out, _ = typed("run", "gpu[001-008]")
+    assert code == 4 and [step for _, step in world.looked].count("credentials") == 2
+    assert "not looked at: 2 controllers refused the login" in out and "6 not looked at" in out
+
+
 def test_until_ends_after_the_step_and_the_next_run_goes_on(typed: Typed, world: World, home: Path) -> None:
     assert typed("run", "gpu[001-002]", "--apply", "--until", "os", "--quiet")[0] == 0
     assert set(stands(home).values()) == {("ssh", "queued")} and ("gpu001", "ssh") not in world.looked
