@@ -75,7 +75,7 @@ def seen(machine: Machine, done: Done, wanted: str, period: float) -> Seen:
         return _stuck(machine, f"its newest look is {-now.age:.0f} s in the future: its clock was set back")
     if machine.now - began > 2 * period:
         return _stuck(machine, f"agent {wanted} is installed, and has made no look in two periods of {period:g} s")
-    return Seen(Stand.WAIT, f"agent {wanted} is installed, and has not looked yet", again_s=min(15.0, period))
+    return Seen(Stand.WAIT, f"agent {wanted} is installed, and has not looked yet", again_s=min(15.0, period / 5))
 
 
 def _install(machine: Machine, now: str | None, wanted: str) -> Seen:

@@ -19,8 +19,10 @@ import pytest
 from healthcheck.outcome import Owner
 from healthcheck.ruleset import Ruleset, load_ruleset
 from healthcheck.rulesfolder import packaged
+from healthcheck.store import bringups
+from healthcheck.store.file import opened
 from inventory.hostkeys import fingerprint
-from inventory.model import Node
+from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.transport.remote import RemoteTransport
 from provisioning.base import send
 from provisioning.base.onnode.item import HEADER
@@ -28,6 +30,8 @@ from provisioning.base.told import How, Told
 from provisioning.base.wish import Wish
 from provisioning.bringup.model import Doer, Effect, Machine, Past, Seen, Stand
 from provisioning.bringup.policyload import load
+from provisioning.bringup.run import run
+from provisioning.bringup.site import Event, Site
 from provisioning.bringup.steps.agent import Agent
 from provisioning.bringup.steps.base import Base
 from provisioning.bringup.steps.ssh import Ssh
@@ -337,3 +341,26 @@ def test_step_agent_installs_waits_for_a_look_and_is_so(n2: Container, ruleset: 
     stuck = look(doer, replace(machine(here, replace(past, ended=time.time() - 30))))["n2"]
     assert stuck.stand is Stand.TROUBLE
     assert "has made no look" in stuck.said
+
+
+def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_third_that_it_is_one_of_them(
+    n1: Container, n2: Container, home: Path, ruleset: Ruleset,
+) -> None:
+    known = home / "known_hosts"
+    here = [replace(node(of, name, known), lifecycle=Lifecycle(LifecycleState.BRINGUP)) for of, name in ((n1, "n1"), (n2, "n2"), (n1, "n3"))]
+    configured(home, "n1,n2", "--apply")
+    n2.run("hostnamectl", "set-hostname", "localhost")
+    steps = {name: STEPS[name] for name in ("ssh", "base", "agent")}
+    doers: dict[str, Doer] = {
+        "ssh": Ssh(steps["ssh"], RemoteTransport, names=["n1", "n2", "n3"]), "base": Base(steps["base"], RemoteTransport, Wish()),
+        "agent": Agent(steps["agent"], RemoteTransport, ruleset, period=10)}
+    (home / "state").mkdir()
+    events: list[Event] = []
+    outcome = run(Site(home / "state", "a test"), here, doers, replace(load([packaged()]), steps=steps), events.append)
+    assert (outcome.done, outcome.trouble) == (("n1", "n2"), ("n3",)), events
+    deeds = {(one.node, one.deed.name.partition(",")[0]) for one in events if one.deed is not None and one.stand == "deed"}
+    assert deeds >= {("n2", "pin the host key"), ("n2", "make so: host_name"), ("n1", "install the agent"), ("n2", "install the agent")}
+    assert {name for _, name in deeds} == {"pin the host key", "make so: host_name", "install the agent"}
+    assert n2.run("hostname") == "n2\n"
+    with opened(home / "state") as store:
+        assert [(one.node, one.step, one.owner) for one in bringups.troubles(store)] == [("n3", "ssh", Owner.OPERATOR.value)]
