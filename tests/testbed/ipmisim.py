@@ -79,8 +79,8 @@ class IpmiSim:
 
 
 @contextlib.contextmanager
-def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, *, serial: str = SERIAL) -> Iterator[IpmiSim]:
-    """A controller at the address, with a machine that has no power. Stopped whatever happens."""
+def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, *, serial: str = SERIAL, records: bool = True) -> Iterator[IpmiSim]:
+    """A controller at the address, with a machine that has no power; without `records` its repository of sensors is empty. Stopped whatever happens."""
     folder.mkdir(exist_ok=True)
     (folder / "state").mkdir(exist_ok=True)
     (folder / "power").write_text("0\n")
@@ -90,7 +90,7 @@ def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, 
     chassis.chmod(0o700)
     taken = port if port is not None else _free_udp_port(address)
     (folder / "lan.conf").write_text(_configuration(chassis, address, taken))
-    (folder / "emu.cmd").write_text(_commands(serial))
+    (folder / "emu.cmd").write_text(_commands(serial, records))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(["ipmi_sim", "-c", str(folder / "lan.conf"), "-f", str(folder / "emu.cmd"), "-s", str(folder / "state"),
                                     "-n"], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -119,7 +119,7 @@ set_working_mc 0x20
 """
 
 
-def _commands(serial: str) -> str:
+def _commands(serial: str, records: bool) -> str:
     """A temperature at 35 C whose critical limit is 90, a fan at 4700 RPM, two power supplies of which the second has no input, a FRU record
     of the machine and one of the first supply, and three events."""
     temperature = _sdr_full(1, 1, 7, 1, "CPU Temp")
@@ -132,7 +132,7 @@ def _commands(serial: str) -> str:
         "sel_enable 0x20 1000 0x0a",
         f"mc_add_fru_data 0x20 0 256 data {_bytes(_fru(256, VENDOR, MODEL, serial))}",
         f"mc_add_fru_data 0x20 1 256 data {_bytes(_fru(256, 'Delta', 'DPS-3000', PSU_SERIAL))}",
-        *(f"main_sdr_add 0x20 {_bytes(record)}" for record in (temperature, fan, *supplies, located)),
+        *(f"main_sdr_add 0x20 {_bytes(record)}" for record in (temperature, fan, *supplies, located) if records),
         "sensor_add 0x20 0 1 0x01 0x01", "sensor_set_threshold 0x20 0 1 settable 111000 100 90 80 0 0 0", "sensor_set_value 0x20 0 1 35 0",
         "sensor_add 0x20 0 2 0x04 0x01", "sensor_set_threshold 0x20 0 2 settable 111000 255 254 253 0 0 0", "sensor_set_value 0x20 0 2 94 0",
         "sensor_add 0x20 0 3 0x08 0x6f", "sensor_set_bit 0x20 0 3 0 1 0",

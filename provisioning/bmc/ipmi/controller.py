@@ -89,7 +89,12 @@ class IpmiController:
     def hardware(self) -> Hardware:
         """What sensors and FRU records tell of: power supplies, fans, drives, DIMMs and CPUs where the maker gave them any."""
         end = time.monotonic() + self._seconds
-        listed = self._look(("sdr", "elist", "all"), end)
+        try:
+            listed = self._look(("sdr", "elist", "all"), end)
+        except BmcError as problem:
+            if problem.wrong is not Wrong.UNSUPPORTED:
+                raise
+            listed = ""
         try:
             return parse.hardware(listed, self._optional(("fru", "print"), end))
         except ValueError:
@@ -187,7 +192,7 @@ class IpmiController:
                 problem.done = False
                 if problem.wrong is Wrong.CREDENTIALS:
                     self._refused = problem
-                if problem.wrong is not Wrong.UNSUPPORTED or "session" in said.err:
+                if problem.wrong is not Wrong.UNSUPPORTED or "session" in said.err:     # else it let us in, and has no chassis
                     raise problem
             self._account = account
         return door, self._account

@@ -50,6 +50,8 @@ def error(said: Said) -> BmcError:
     """What a run that did not end well means. Its `done` is False where the controller refused or never heard of it, else None."""
     if _NO_SESSION in said.err or "Set Session Privilege Level" in said.err:
         return _no_session(said.err)
+    if "Could not build SDRR" in said.err:      # as it must not, see tool.Level
+        return BmcError(Wrong.UNSUPPORTED, "it has no record of any sensor")
     for line in reversed(said.err.splitlines()):
         code = line.rstrip().rpartition(": ")[2]
         if code in _CODES:

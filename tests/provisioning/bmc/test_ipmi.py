@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.facts.base import UNSUPPORTED
 from inventory.errors import UsageError
 from inventory.model import Bmc, Node, Speaks
 from provisioning.bmc.base import BmcError, Power, Target, Turn, Wrong
-from provisioning.bmc.ipmi import messages, tool
+from provisioning.bmc.ipmi import messages, rmcp, tool, udp
 from provisioning.bmc.ipmi.controller import IpmiController
 from tests.testbed.ipmisim import MODEL, PASSWORD, PSU_SERIAL, SERIAL, USER, VENDOR, IpmiSim, ipmi_sim, require_ipmi
 from tests.testbed.sshd import wait_until
@@ -240,6 +243,63 @@ def test_what_is_only_looked_at_asks_for_no_right_to_change_anything(sim: IpmiSi
     for look in (asked.power, asked.identity, asked.hardware, asked.log, asked.log_use, asked.sensors):
         look()
     assert set(levels) == {tool.Level.USER}
+
+
+def test_an_empty_repository_of_sensors_is_left_as_it_is(tmp_path: Path) -> None:
+    # With more rights ipmitool erases it and writes one of its own: "SDRR successfully erased".
+    with ipmi_sim(tmp_path / "m", records=False) as sim:
+        asked = controller(sim)
+        problem = wrong(asked.sensors)
+        assert problem.wrong is Wrong.UNSUPPORTED and "no record of any sensor" in problem.said
+        assert set(asked.hardware().parts.values()) == {UNSUPPORTED}
+        assert [event.text for event in asked.log().events] == ["Power Supply AC lost"]
+        said = tool.run(tool.found(), tool.Door(sim.address, sim.port, 3), USER, PASSWORD, ("sdr", "elist"), level=tool.Level.USER,
+                        end=time.monotonic() + 10)
+        assert "Cannot erase SDRR" in said.err and "erased" not in said.out
+
+
+class Peer:
+    """A UDP server that answers the questions of a list of answers, then none."""
+
+    def __init__(self, answer: Callable[[int, bytes], list[bytes]]) -> None:
+        self.link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.link.bind(("127.0.0.1", 0))
+        self.port = int(self.link.getsockname()[1])
+        self.asked = 0
+        self._answer = answer
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                data, back = self.link.recvfrom(1024)
+                self.asked += 1
+                for one in self._answer(self.asked, data):
+                    self.link.sendto(one, back)
+
+
+def capable(data: bytes) -> bytes:
+    """The answer of a controller of IPMI 2.0 to Get Channel Authentication Capabilities, b"" to others."""
+    if data[:4] != bytes((6, 0, 0xFF, 7)):
+        return b""
+    body = bytes((0x20, data[18], 0x38, 0, 1, 0x97, 0x04, 0x03, 0, 0, 0, 0))
+    message = bytes((0x81, 0x1C, 0x63)) + body + bytes((-sum(body) & 0xFF,))
+    return bytes((6, 0, 0xFF, 7)) + bytes(9) + bytes((len(message),)) + message
+
+
+def test_a_question_that_is_lost_is_asked_again() -> None:
+    peer = Peer(lambda count, data: [capable(data)] if count > 3 and capable(data) else [])
+    with contextlib.closing(peer.link):
+        assert udp.hear("127.0.0.1", peer.port, 5.0) == rmcp.Capabilities(v2=True, anonymous=False)
+        assert peer.asked == 4      # a ping and a question, twice
+
+
+def test_a_flood_of_datagrams_ends_in_its_time() -> None:
+    peer = Peer(lambda count, data: [secrets.token_bytes(60) for _ in range(2000)])
+    with contextlib.closing(peer.link):
+        began = time.monotonic()
+        assert udp.hear("127.0.0.1", peer.port, 1.0) is False
+        assert time.monotonic() - began < 2
 
 
 def test_a_flood_of_words_is_cut_off(tmp_path: Path) -> None:
