@@ -85,12 +85,14 @@ class Bed:
 
     def counts(self, name: str) -> Counter[str]:
         """How often each was done with success: bios, on, off, shutdown, restart, boot, login; and 401 and requests in all."""
-        counted: Counter[str] = Counter()
-        for one in self.log(name):
-            counted[_deed(one)] += one.status < 300
-            counted["401"] += one.status == 401
-            counted["requests"] += 1
-        return +counted
+        return _counted(self.log(name))
+
+    def all_counts(self) -> dict[str, Counter[str]]:
+        """The same of each machine."""
+        asked: dict[str, list[Request]] = {name: [] for name in self.machines}
+        for one in self.log():
+            asked.setdefault(one.machine, []).append(one)
+        return {name: _counted(requests) for name, requests in asked.items()}
 
     def change(self, name: str, **changes: Any) -> None:
         """Makes the machine another one, such as `wrong=None` to mend it; it counts from the next request on."""
@@ -160,6 +162,15 @@ def _listen(process: subprocess.Popen[str], told: queue.Queue[str], boots: dict[
             told.put(said.get("set", "ready"))
     process.stdout.close()
     told.put("")
+
+
+def _counted(requests: Sequence[Request]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for one in requests:
+        counted[_deed(one)] += one.status < 300
+        counted["401"] += one.status == 401
+        counted["requests"] += 1
+    return +counted
 
 
 def _deed(request: Request) -> str:

@@ -1,0 +1,182 @@
+"""Sixty-four machines of which 40 have something wrong, their site, and muster run on them: the plan of what is planted where.
+
+What is expected of each stands in `plantedends`, and knows nothing of this file but the names of troubles.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.command import MUSTER, environment
+from tests.testbed.bmcs import Bed, Machine, Wrong, rack
+from tests.testbed.boxes import Boxes, boxes
+from tests.testbed.sshd import wait_until
+
+PASSWORD = "Planted-0n-Purpose"
+# How many machines have it; the rest is sound. All of them are as one finds them in a new rack.
+PLANTED = {
+    Wrong.NOBODY: 4, Wrong.CERTIFICATE: 3, Wrong.PASSWORD: 4, Wrong.SICK: 3, Wrong.GPU_MISSING: 4, Wrong.PSU_FAILED: 4,
+    Wrong.DRIVE_CRITICAL: 3, Wrong.TWIN: 4, Wrong.BIOS_REFUSED: 3, Wrong.BIOS_IGNORED: 2, Wrong.NO_POWER: 3, Wrong.NO_OS: 3,
+    # What a run copes with by itself:
+    Wrong.SICK_AT_FIRST: 3, Wrong.LOSES_ANSWERS: 3, Wrong.SLOW: 2,
+}
+_AS_WISHED = {"ProcTurboMode": "Enabled"}
+_SKU = """\
+sku: gx8
+title: 8 GPUs in a small test server
+inherit: hgx-h100
+numbers: {port_count: 2, nvswitch_count: null, dimm_count: 4, nvme_count: 2, memory_gib: 256}
+source: a test's
+"""
+_BIOS = """\
+bios:
+- id: turbo
+  vendor: Contoso
+  settings: {ProcTurboMode: Enabled}
+  absent: trouble
+  source: a test's
+"""
+POLICY = """\
+run: {grace_seconds: 2}
+stop: {share: 1, least: 1000, refused_logins: 1000}
+steps:
+  bmc: {minutes: 0.15}
+  os: {minutes: 0.3}
+power: {off_seconds: 6, on_seconds: 6, bios_minutes: 0.2}
+parts: {doubles_seconds: 40}
+boot: {target: pxe}
+"""
+
+
+def machines(number: int = 64, planted: dict[Wrong, int] | None = None) -> list[Machine]:
+    """The rack, always the same. Every other machine has BIOS settings that are not as wished, and is on, as after a visit by somebody."""
+    kinds: list[Wrong | None] = [wrong for wrong, many in (PLANTED if planted is None else planted).items() for _ in range(many)]
+    kinds += [None] * (number - len(kinds))
+    random.Random(number).shuffle(kinds)
+    made, twins = [], 0
+    for at, wrong in enumerate(kinds, 1):
+        # Who has no power, or no system, is to come as far as where that shows.
+        differs = wrong in (Wrong.BIOS_REFUSED, Wrong.BIOS_IGNORED, Wrong.LOSES_ANSWERS) or (at % 2 == 0 and wrong not in (Wrong.NO_POWER, Wrong.NO_OS))
+        serial = ""
+        if wrong is Wrong.TWIN:
+            serial, twins = f"TWIN{twins // 2}", twins + 1
+        made.append(Machine(f"gx{at:02}", wrong, on=differs, bios={} if differs else _AS_WISHED, serial=serial, seconds=0.2, sick=3))
+    return made
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a rack was asked so many times in all, and was told so many changes of BIOS or power. It is logged before it is answered."""
+
+    requests: int
+    changes: int
+
+    def __add__(self, other: Moment) -> Moment:
+        return Moment(self.requests + other.requests, self.changes + other.changes)
+
+    @classmethod
+    def of(cls, log: bytes) -> Moment:
+        """How far a piece of a rack's log comes."""
+        return cls(log.count(b"\n"), log.count(b"ComputerSystem.Reset") + log.count(b'"PATCH"'))
+
+    @classmethod
+    def some(cls, log: bytes, number: int) -> list[Moment]:
+        """Random ones of a bring-up with this log: two before anything is changed, the others among the changes, first ones first."""
+        quiet = cls.of(log[:min(log.index(b"ComputerSystem.Reset"), log.index(b'"PATCH"'))]).requests
+        early = random.sample(range(quiet // 10, quiet), 2)
+        return [cls(at, 0) for at in sorted(early)] + [cls(0, at) for at in sorted(random.sample(range(1, cls.of(log).changes), number - 2))]
+
+
+@dataclass
+class Site:
+    """The rack with the machines behind it, and a home folder with an inventory from which muster is run on it."""
+
+    home: Path
+    bed: Bed
+    boxes: Boxes
+    output: list[str] = field(default_factory=list)     # of each command, as it came
+
+    def muster(self, *words: str, seconds: float = 300) -> int:
+        """Runs it to its end."""
+        with self.begun(*words) as process:
+            return process.wait(seconds)
+
+    def killed(self, *words: str, when: Moment) -> bool:
+        """Runs it, and kills it at that moment; whether it was killed before its end."""
+        with self.begun(*words) as process, (self.bed.folder / "requests.jsonl").open("rb") as log:
+            seen = Moment(0, 0)
+
+            def come() -> bool:
+                nonlocal seen
+                seen = seen + Moment.of(log.read())
+                return process.poll() is not None or (seen.requests >= when.requests and seen.changes >= when.changes)
+
+            wait_until(come, 120, "the moment to kill it")
+            process.send_signal(signal.SIGKILL)
+            return process.wait(10) == -signal.SIGKILL
+
+    @contextmanager
+    def begun(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Runs it meanwhile; what it printed is kept."""
+        at = self.home / f"output-{len(self.output)}"
+        with at.open("wb") as file:
+            process = subprocess.Popen([str(MUSTER), *words], cwd=self.home, env=environment(self.home), stdin=subprocess.DEVNULL,
+                                       stdout=file, stderr=subprocess.STDOUT)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            self.output.append(at.read_text("utf-8", "replace"))
+
+
+@contextmanager
+def site(home: Path, rack_: Sequence[Machine], without: Sequence[str]) -> Iterator[Site]:
+    """All that stands and runs; `without` are the steps that the site leaves out."""
+    with ExitStack() as stack:
+        standing = stack.enter_context(boxes(home.parent / f"{home.name}-boxes", {one.name: one.number for one in rack_}))
+        bed = stack.enter_context(rack(home.parent / f"{home.name}-rack", rack_, password=PASSWORD, on_power=standing.power))
+        for machine in rack_:
+            if machine.on:
+                standing.power(machine.name, True)
+        (home / "rules/sku").mkdir(parents=True)
+        (home / "rules/sku/gx8.yaml").write_text(_SKU)
+        (home / "rules/bringup.yaml").write_text(f"{POLICY}without: [{', '.join(without)}]\n{_BIOS}")
+        secret = home / "bmc-password"
+        secret.touch(mode=0o600)
+        secret.write_text(f"{PASSWORD}\n")
+        (home / "muster.yaml").write_text("version: 1\nnodes:\n" + "".join(
+            f"  {name}: {{{standing.entry(name)}, sku: gx8, lifecycle: bringup, rack: r{at // 16}, power: p{at // 8}, "
+            f"bmc: {{address: {bed.address(name)}, port: {bed.port}, user: {bed.user}, password: {_from(secret, at)}}}}}\n"
+            for at, name in enumerate(bed.machines)))
+        made = Site(home, bed, standing)
+        _pin(made)
+        yield made
+
+
+def _from(secret: Path, at: int) -> str:
+    """Where a machine's password is: in a file, and for some of them told by a program, as a keyring's is."""
+    return f"{{command: [cat, {secret}]}}" if at % 8 == 0 else f"{{file: {secret}}}"
+
+
+def _pin(made: Site) -> None:
+    """As a delivery list would have it: what each controller's certificate was when it left the factory."""
+    from provisioning.bmc import pins
+
+    pins.write(made.home / "state", made.bed.fingerprints, {})
+
+
+def processes(least: int = 1) -> Iterator[tuple[int, bytes]]:
+    """Every process's command line and environment, as anybody with the right to look sees them."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) > least:
+            for part in ("cmdline", "environ"):
+                with suppress(OSError):     # it ended
+                    yield int(entry.name), (entry / part).read_bytes()

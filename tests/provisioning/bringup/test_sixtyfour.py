@@ -1,0 +1,169 @@
+"""Sixty-four machines, forty of them with planted troubles, through `muster bringup run --apply`: left alone, and killed five times.
+
+Controllers are sushy-tools' emulator, machines real sshd processes that live while their power is on. Steps after SSH are left out here but
+for the last; the slow tier has them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from healthcheck.store import bringups
+from healthcheck.store.file import opened
+from tests.provisioning.bringup.plantedends import ENDS, End, Touched, touched
+from tests.provisioning.bringup.plantedrack import PASSWORD, Moment, Site, machines, processes, site
+from tests.testbed.bmcs import Wrong, require_rack
+from tests.testbed.boxes import require_boxes
+
+pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
+WITHOUT = ("base", "agent", "checks", "kernel", "burnin", "certificate")
+KILLS = 5
+
+
+@dataclass
+class Ended:
+    """A bring-up that is over."""
+
+    site: Site
+    codes: list[int | None]
+    document: dict[str, Any]
+    seen: set[int]          # processes that had the password where others see it
+    killed: int = 0
+
+    def elsewhere(self) -> list[str]:
+        """Machines that do not stand as they should by what muster says, with that."""
+        of = {one["node"]: one for one in self.document["machines"]}
+        return [f"{one.name} ({one.wrong.value if one.wrong else 'sound'}): {got}: {of[one.name]['said']}; {self._deeds(one.name)}"
+                for one in machines() if (got := _end(of[one.name])) != ENDS[one.wrong]]
+
+    def _deeds(self, name: str) -> list[str]:
+        with opened(self.site.home / "state") as store:
+            return [f"{one.key} {one.done} {one.said}" for one in bringups.deeds(store, [name])]
+
+    def touches(self) -> dict[str, Touched]:
+        """How often each controller took a change."""
+        return {name: Touched(one["bios"], one["off"], one["on"]) for name, one in self.site.bed.all_counts().items()}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
+    """A run that nobody disturbs."""
+    with _site(tmp_path_factory.mktemp("alone") / "home") as made, _watched() as seen:
+        code = made.muster("bringup", "run", "gx[01-64]", "--apply", "--rules", "rules")
+        yield Ended(made, [code], _document(made), seen)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory, alone: Ended) -> Iterator[Ended]:
+    """The same, killed five times, wherever it is then."""
+    moments = Moment.some((alone.site.bed.folder / "requests.jsonl").read_bytes(), KILLS)
+    print(f"killed at {moments}")
+    with _site(tmp_path_factory.mktemp("killed") / "home") as made, _watched() as seen:
+        hit = sum(made.killed("bringup", "run", "gx[01-64]", "--apply", "--rules", "rules", when=moment) for moment in moments)
+        code = made.muster("bringup", "resume", "--rules", "rules")
+        yield Ended(made, [code], _document(made), seen, hit)
+
+
+def test_each_machine_ends_in_the_right_step_with_the_right_owner(alone: Ended) -> None:
+    assert not alone.elsewhere()
+    assert alone.codes == [1]
+
+
+def test_no_machine_is_touched_more_than_it_needs(alone: Ended) -> None:
+    assert alone.touches() == _expected()
+    assert not [name for name, one in alone.site.bed.all_counts().items() if one["restart"] or one["shutdown"]]
+
+
+def test_a_password_that_is_refused_is_tried_once(alone: Ended) -> None:
+    refused = [one.name for one in machines() if one.wrong is Wrong.PASSWORD]
+    assert {name: alone.site.bed.counts(name)["401"] for name in refused} == dict.fromkeys(refused, 1)
+
+
+def test_a_run_that_was_killed_five_times_comes_to_the_same_end(killed: Ended) -> None:
+    assert killed.killed == KILLS, "it was over before it could be killed"
+    assert not killed.elsewhere()
+
+
+def test_what_must_not_be_done_twice_is_done_once_by_a_run_that_was_killed(killed: Ended) -> None:
+    dark = {one.name for one in machines() if one.wrong is Wrong.NO_POWER}      # that it was turned on never shows there, so it is again
+    touches, expected = killed.touches(), _expected()
+    assert {name: one for name, one in touches.items() if name not in dark} == {name: one for name, one in expected.items() if name not in dark}
+    assert {(touches[name].bios, touches[name].off, touches[name].on > 0) for name in dark} == {(0, 0, True)}
+
+
+def test_the_punch_list_names_every_machine_in_trouble_under_its_owner(alone: Ended) -> None:
+    assert alone.site.muster("bringup", "report", "--format", "csv") in (0, 1)
+    for one in machines():
+        assert (one.name in alone.site.output[-1]) == (ENDS[one.wrong].owner is not None), one
+
+
+def test_who_is_through_is_in_service_and_nobody_else(alone: Ended) -> None:
+    lines = (alone.site.home / "muster.yaml").read_text().splitlines()
+    for one in machines():
+        line = next(line for line in lines if line.startswith(f"  {one.name}:"))
+        assert ("lifecycle: bringup" in line) == (ENDS[one.wrong].owner is not None)
+
+
+def test_no_password_is_in_any_output_store_file_process_or_log(alone: Ended, killed: Ended) -> None:
+    for ended in (alone, killed):
+        assert not ended.seen, "a process had it in its command line or environment"
+        home = ended.site.home
+        files = [path for path in home.rglob("*") if path.is_file() and path.name != "bmc-password"]
+        assert any(path.suffix in (".db", ".sqlite") or path.read_bytes()[:6] == b"SQLite" for path in files), "the store was not searched"
+        found = [str(path) for path in files for form in _forms(ended.site.bed.user) if form in path.read_bytes()]
+        assert not found
+        assert not [text for text in ended.site.output for form in _forms(ended.site.bed.user) if form.decode() in text]
+
+
+def _site(home: Path) -> Any:
+    require_rack()
+    require_boxes()
+    return site(home, machines(), WITHOUT)
+
+
+def _document(made: Site) -> dict[str, Any]:
+    made.muster("bringup", "status", "--json")
+    found: dict[str, Any] = json.loads(made.output[-1])
+    return found
+
+
+def _end(machine: dict[str, Any]) -> End:
+    return End(machine["step"], machine["owner"], machine["troubles"][0]["part"] if machine["troubles"] else "")
+
+
+def _expected() -> dict[str, Touched]:
+    return {one.name: touched(one.wrong, one.on) for one in machines()}
+
+
+def _forms(user: str) -> list[bytes]:
+    """As it stands, and as HTTP and URLs carry it."""
+    return [PASSWORD.encode(), base64.b64encode(f"{user}:{PASSWORD}".encode()), urllib.parse.quote(PASSWORD).encode(), PASSWORD[::-1].encode()]
+
+
+@contextmanager
+def _watched() -> Iterator[set[int]]:
+    """Looks at all processes, over and over; gives those that show the password."""
+    seen: set[int] = set()
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.3):
+            seen.update(pid for pid, text in processes() if PASSWORD.encode() in text)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join(10)
