@@ -22,7 +22,7 @@ from provisioning.bringup.model import Trouble
 # The kind of part, the SKU's number of it, and whether the controller's list has nothing else.
 _COUNTED = (("gpu", "gpu_count", True), ("switch", "nvswitch_count", True), ("dimm", "dimm_count", True), ("drive", "nvme_count", False),
             ("nic", "port_count", False))
-_KINDS = ("cpu", "gpu", "dimm", "drive", "nic", "switch", "psu", "fan")
+KINDS = ("cpu", "gpu", "dimm", "drive", "nic", "switch", "psu", "fan")
 _NAMES = {"cpu": "processors", "gpu": "GPUs", "dimm": "memory modules", "drive": "NVMe drives", "nic": "network ports",
           "switch": "NVSwitches", "psu": "power supplies", "fan": "fans"}
 _ONE = {"cpu": "processor", "gpu": "GPU", "dimm": "memory module", "drive": "drive", "nic": "network adapter", "switch": "NVSwitch",
@@ -52,21 +52,28 @@ class Compared:
 
 
 def compare(
-    hardware: Hardware, numbers: Mapping[str, Any], *, powered: bool, may_be_empty: Collection[str] = (), place: str = "its rack",
+    hardware: Hardware, numbers: Mapping[str, Any], *, powered: bool, lists: bool = True, may_be_empty: Collection[str] = (),
+    place: str = "its rack",
 ) -> Compared:
-    """What differs. `numbers` are a SKU's, None where it does not judge; `powered` says whether the machine is on."""
+    """What differs. `numbers` are a SKU's, None where it does not judge; `powered` says whether the machine is on.
+
+    Without `lists` the controller tells of sensors and not of parts (IPMI): one may stand for several, and none reads without power.
+    """
+    numbers = numbers if lists else {}
     troubles: list[Trouble] = []
     unsaid: list[str] = []
     unread: list[str] = []
     told: dict[str, tuple[Part, ...]] = {}
-    for kind in _KINDS:
+    for kind in KINDS:
         parts = hardware.parts.get(kind, Unmeasured("it was not asked"))
         if isinstance(parts, tuple):
             told[kind] = parts
-        elif isinstance(parts, Unmeasured):
+        elif isinstance(parts, Unmeasured) and (lists or powered):
             unread.append(f"{_NAMES[kind]}: {clean(parts.reason, 80)}")
         else:
             unsaid.append(f"{_NAMES[kind]}: its controller does not tell")
+    if not lists:
+        unsaid.append("numbers of parts: its controller tells of sensors only")
     for kind, parts in told.items():
         if not powered and not any(part.present for part in parts):
             unsaid.append(f"{_NAMES[kind]}: none told while it is off")

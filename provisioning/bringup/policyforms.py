@@ -11,9 +11,9 @@ from healthcheck.outcome import Owner
 from healthcheck.triage.policyform import FLAG, NAME, TEXT, Form, real, several, whole, word, yet
 from inventory.located import LocatedList, LocatedMap
 from provisioning.bmc.base import Target
+from provisioning.bmc.compare import KINDS
 from provisioning.bringup.policy import Absent
 
-PARTS = ("cpu", "gpu", "dimm", "drive", "nic", "switch", "psu", "fan")
 _BURNIN_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "soak")
 _MOST_MINUTES, _MOST_AT_ONCE, _MOST_TEXT, _MOST_SETTINGS = 60 * 24 * 14, 4096, 200, 200
 
@@ -36,7 +36,7 @@ def _settings(given: Any) -> Mapping[str, Any]:
 
 
 def _kinds(given: Any) -> Any:
-    if not isinstance(given, LocatedList) or len(given) > len(PARTS):
+    if not isinstance(given, LocatedList) or len(given) > len(KINDS):
         raise ValueError
     return given
 
@@ -65,9 +65,10 @@ SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "stop": {"share": real(0.01, 1), "least": whole(1, 100_000), "refused_logins": whole(1, 100_000)},
     "power": {"off_seconds": real(0.1, 3600), "on_seconds": real(0.1, 3600), "bios_minutes": real(0.01, _MOST_MINUTES)},
     "boot": {"target": word(words("_Boots", (one.value for one in (Target.NONE, Target.PXE, Target.DISK))))},
-    "parts": {"may_be_empty": Form(f"a list of kinds of parts ({', '.join(PARTS)})", _kinds, item=word(words("_Parts", PARTS))),
+    "parts": {"may_be_empty": Form(f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=word(words("_Parts", KINDS))),
               "log_days": real(0, 3660), "doubles_seconds": real(0, 3600)},
     "delivery": {"file": yet(_LINE)},
+    "ssh": {"host_keys": _LINE},
     "burnin": {"length": word(words("_Lengths", STAGES)),
                "stages": Form(f"stages by commas ({', '.join(_BURNIN_STAGES)}), or null for all of the length", _burnin_stages)},
     "checks": {"profile": NAME, "looks": whole(1, 100), "between_seconds": real(0, 86400)},

@@ -118,6 +118,7 @@ def _double(key: str, value: str, told: Mapping[str, Mapping[str, str]]) -> Trou
     twins = sorted(name for name, kept in told.items() if number(kept.get(key)) == value)
     if not twins:
         return None
-    return Trouble(f"{_TOLD[key]} {clean(value, 60)} is that of {', '.join(clean(name, 60) for name in twins[:4])}, too", Owner.OPERATOR,
-                   "compare the numbers on their labels: either two entries of the inventory have one BMC's address, or a board "
-                   "was exchanged and its number has to be written again by the vendor", "node", "", clean(value, 60) if key == "serial" else "")
+    what = f"{_TOLD[key]} {clean(value, 60)} is that of {', '.join(clean(name, 60) for name in twins[:4])}, too"
+    hand = ("compare the numbers on their labels: either two entries of the inventory have one BMC's address, or a board was exchanged and "
+            "its number has to be written again by the vendor")
+    return Trouble(what, Owner.OPERATOR, hand, "node", "", clean(value, 60) if key == "serial" else "")

@@ -45,8 +45,8 @@ class HardwareAsOrdered(OfBmc):
         said = kept(controller.identity())
         powered = controller.power() is not Power.OFF
         sku = self._sku_of(machine.node)
-        found = compare(controller.hardware(), sku.numbers if sku is not None else {}, powered=powered, may_be_empty=parts.may_be_empty,
-                        place=place(machine))
+        found = compare(controller.hardware(), sku.numbers if sku is not None else {}, powered=powered,
+                        lists=controller.kind != "ipmi", may_be_empty=parts.may_be_empty, place=place(machine))
         unsaid = [*found.unsaid, *([] if sku is not None else ["numbers of parts: it has no SKU"])]
         logged = list(self._logged(controller, powered, unsaid))
         alike = self._doubles.of(machine.name, said)

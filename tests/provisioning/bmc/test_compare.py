@@ -119,6 +119,13 @@ def test_a_kind_that_is_not_told_or_could_not_be_read_is_never_equal(kind: str) 
     assert compared(missing).unread
 
 
+def test_a_controller_that_tells_of_sensors_is_believed_about_health_and_not_about_numbers() -> None:
+    few = parts(dimm=of("dimm")[:1], gpu=Unmeasured("no reading, as may be without power"), psu=(replace(of("psu")[0], health="Critical"),))
+    off = compare(few, SKU.numbers, powered=False, lists=False, may_be_empty=EMPTY)
+    assert [one.part for one in off.troubles] == ["psu"] and not off.unread and "numbers of parts" in str(off.unsaid)
+    assert compare(few, SKU.numbers, powered=True, lists=False, may_be_empty=EMPTY).unread
+
+
 def test_foreign_words_are_clean_and_short() -> None:
     found = the_only(compared(parts(psu=(Part("psu", "\x1b[31m" + "P" * 900, "M" * 900, "S" * 900, "Critical"), of("psu")[1]))))
     assert "\x1b" not in found.what and len(found.what) < 200 and len(found.serial) <= 60

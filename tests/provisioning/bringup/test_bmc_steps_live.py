@@ -57,9 +57,9 @@ def brought(folder: Path, bed: Bed) -> Outcome:
     secret.write_text(bed.password)
     nodes = [Node(name, rack="r1", lifecycle=Lifecycle(LifecycleState.BRINGUP), bmc=Bmc(
         bed.address(name), bed.user, bed.port, secret=Secret(SecretFrom.FILE, (str(secret),)))) for name in _TROUBLES]
-    policy = replace(POLICY, power=Power(4, 4, 4), parts=Parts(POLICY.parts.may_be_empty, 7, 2), bios=(
+    policy = replace(POLICY, power=Power(8, 8, 5), parts=Parts(POLICY.parts.may_be_empty, 7, 2), bios=(
         BiosWish("turbo", Machines("Contoso"), {"ProcTurboMode": "Enabled"}, Absent.TROUBLE, "a test's"),))
-    step = {name: replace(one, seconds=5 if name == "bmc" else 60) for name, one in POLICY.steps.items()}
+    step = {name: replace(one, seconds=8 if name == "bmc" else 60) for name, one in POLICY.steps.items()}
     sku = replace(SKU, numbers=_NUMBERS)
 
     def controllers(node: Node) -> Controller:
