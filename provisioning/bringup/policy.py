@@ -15,6 +15,7 @@ from provisioning.bmc.base import Target
 from provisioning.bringup.model import Effect, Step
 
 FILE = "bringup.yaml"
+FIRST = "first"     # a host key is pinned at first contact
 # What a step is called, whether a machine notices it, and whether it takes all machines that are there at once.
 STEPS: Mapping[str, tuple[str, Effect, bool]] = {
     "bmc": ("controller reachable", Effect.PASSIVE, False),
@@ -30,7 +31,7 @@ STEPS: Mapping[str, tuple[str, Effect, bool]] = {
     "kernel": ("kernel log known", Effect.PASSIVE, True),
     "burnin": ("burn-in", Effect.DISRUPTIVE, True),
     "certificate": ("certificate signed", Effect.PASSIVE, True),
-    "service": ("in service", Effect.PASSIVE, False),
+    "service": ("in service", Effect.PASSIVE, True),
 }
 
 
@@ -128,7 +129,8 @@ class Policy:
     """All of it. `steps` are by name in their order; those in `without` a site leaves out, which is shown and never a pass.
 
     `boot` is from what a machine without an answering operating system boots once; NONE leaves that to its boot order. `delivery` is the
-    CSV file of what was delivered. `base` is for the reader of the base configuration, values with their places.
+    CSV file of what was delivered. `base` is for the reader of the base configuration, values with their places. `host_keys` is where the
+    host keys to expect are listed, None where they are pinned at first contact.
     """
 
     steps: Mapping[str, Step]
@@ -146,6 +148,7 @@ class Policy:
     delivery: Path | None = None
     base: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[str, ...] = ()
+    host_keys: Path | None = None
 
     def settings(self, vendor: str, sku: str | None) -> dict[str, tuple[str | int | bool, Absent]]:
         """What is wished of one machine's BIOS; where wishes differ, the later one holds."""

@@ -21,6 +21,7 @@ from provisioning.bmc.base import Target
 from provisioning.bringup.model import ORDER, Step
 from provisioning.bringup.policy import (
     FILE,
+    FIRST,
     STEPS,
     Absent,
     BiosWish,
@@ -75,7 +76,7 @@ def load(folders: Iterable[Path]) -> Policy:
         Parts(frozenset(parts["may_be_empty"]), parts["log_days"], parts["doubles_seconds"]),
         BurnInWish(burnin["length"], burnin["stages"]), ChecksWish(checks["profile"], checks["looks"], checks["between_seconds"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")), tuple(_firmware(entry) for entry in _there(draft, "firmware")),
-        _delivery(draft), draft.base, tuple(draft.files))
+        _path(draft, "delivery", "file"), draft.base, tuple(draft.files), _path(draft, "ssh", "host_keys", FIRST))
 
 
 def _read(draft: _Draft, path: Path) -> None:
@@ -198,7 +199,7 @@ def _firmware(entry: Entry) -> FirmwareWish:
                         held.get("owner", Owner.OPERATOR))
 
 
-def _delivery(draft: _Draft) -> Path | None:
+def _path(draft: _Draft, section: str, key: str, none: str | None = None) -> Path | None:
     """A path that is not absolute starts at the file that names it."""
-    file = draft.sections["delivery"]["file"]
-    return None if file is None else Path(draft.marks["delivery", "file"].file).parent / file
+    file = draft.sections[section][key]
+    return None if file in (None, none) else Path(draft.marks[section, key].file).parent / file

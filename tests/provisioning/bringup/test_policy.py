@@ -58,6 +58,7 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
         - {id: bmc, component: bmc, vendor: "Dell*", at_least: "7.20.30"}
         - {id: bios, component: bios, exactly: "2.1.0", owner: vendor}
         base: {clock_seconds: 9}
+        ssh: {host_keys: consoles}
         """)
     policy = load([packaged(), folder])
     assert policy.steps["bmc"].seconds == 120 and policy.steps["bmc"].owner is Owner.DATACENTRE and policy.steps["bmc"].at_once == 64
@@ -73,6 +74,7 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
     assert [wish.id for wish in policy.versions("Dell Inc.", None)] == ["bmc", "bios"]
     assert [wish.id for wish in policy.versions("HPE", None)] == ["bios"] and policy.firmware[1].owner is Owner.VENDOR
     assert policy.base == {**POLICY.base, "clock_seconds": 9}
+    assert policy.host_keys == folder / "consoles" and POLICY.host_keys is None
     assert load_ruleset([packaged(), folder]).rules      # it is no file of rules
 
 
