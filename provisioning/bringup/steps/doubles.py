@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -54,22 +54,26 @@ class Doubles:
         self._delivered = delivered
         self._names = {name.split(".")[0].casefold(): name for name in names}
         self._told: dict[str, Mapping[str, str]] = {}
-        self._read: tuple[float, Mapping[str, Other]] = (float("-inf"), {})
+        self._read: tuple[float, Mapping[str, Mapping[str, str]], Set[str]] = (float("-inf"), {}, frozenset())
         self._lock = threading.Lock()
 
     def of(self, machine: str, said: Mapping[str, str]) -> Alike:
         """Compares what a machine says of itself with the others and with the list."""
+        mine = _numbers(said)
         with self._lock:
-            self._told[machine] = said
+            self._told[machine] = mine
             now = time.monotonic()
             if now - self._read[0] > _FRESH_S:
-                self._read = (now, self._others())
-            others = {name: other for name, other in self._read[1].items() if name != machine}
-            told = {name: other.kept for name, other in others.items()} | {
-                name: kept for name, kept in self._told.items() if name != machine}
-            coming = sum(other.coming and name not in self._told for name, other in others.items())
-        found = [trouble for key in _TOLD if (value := number(said.get(key))) and (trouble := _double(key, value, told)) is not None]
-        return Alike((*found, *self._called(machine, said.get("name", "")), *self._place(machine, number(said.get("serial")))), coming)
+                others = self._others()
+                self._read = (now, {name: _numbers(other.kept) for name, other in others.items()},
+                              {name for name, other in others.items() if other.coming})
+            _, stored, coming = self._read
+            told = {**stored, **self._told}
+            waits = len(coming - self._told.keys())
+        del told[machine]
+        found = [_double(key, value, twins) for key, value in mine.items()
+                 if value and (twins := sorted(name for name, kept in told.items() if kept[key] == value))]
+        return Alike((*found, *self._called(machine, said.get("name", "")), *self._place(machine, mine["serial"])), waits)
 
     def _called(self, machine: str, name: str) -> list[Trouble]:
         """A factory calls all machines alike; but what is called as another one of ours was installed as that one."""
@@ -114,10 +118,11 @@ def delivered_by(path: Path | None, names: Collection[str]) -> Mapping[str, str]
     return {row.serial: row.name if row.name in names else "" for row in parse(text, str(path))}
 
 
-def _double(key: str, value: str, told: Mapping[str, Mapping[str, str]]) -> Trouble | None:
-    twins = sorted(name for name, kept in told.items() if number(kept.get(key)) == value)
-    if not twins:
-        return None
+def _numbers(said: Mapping[str, str]) -> Mapping[str, str]:
+    return {key: number(said.get(key)) for key in _TOLD}
+
+
+def _double(key: str, value: str, twins: Sequence[str]) -> Trouble:
     what = f"{_TOLD[key]} {clean(value, 60)} is that of {', '.join(clean(name, 60) for name in twins[:4])}, too"
     hand = ("compare the numbers on their labels: either two entries of the inventory have one BMC's address, or a board was exchanged and "
             "its number has to be written again by the vendor")

@@ -30,7 +30,7 @@ def site(tmp_path: Path, text: str) -> Path:
 def test_the_packaged_policy_has_every_step_in_its_order_and_leaves_none_out() -> None:
     assert tuple(POLICY.steps) == ORDER == tuple(STEPS) and not POLICY.without
     assert POLICY.steps["bmc"].owner is Owner.DATACENTRE and POLICY.steps["bmc"].seconds == 900
-    assert {name for name, step in POLICY.steps.items() if step.together} == {"checks", "kernel", "burnin", "certificate"}
+    assert {name for name, step in POLICY.steps.items() if step.together} == {"checks", "kernel", "burnin", "certificate", "service"}
 
 
 def test_every_wish_for_a_bios_names_its_source_and_nothing_is_wished_of_makers_without_one() -> None:
