@@ -32,7 +32,7 @@ def looked(host: Host, wish: dict[str, Any], name: str, rename: bool) -> list[It
 def seen(name: str, look: Callable[[], Item]) -> Item:
     try:
         return look()
-    except (Unseen, No, OSError) as error:
+    except (Unseen, No, OSError, ValueError) as error:
         return Item(name).is_("unseen", str(error))
 
 

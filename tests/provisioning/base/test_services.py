@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from provisioning.base.onnode import system
 from provisioning.base.onnode.answer import Host, Unseen, plain
-from provisioning.base.onnode.devices import UNIT, persistence
+from provisioning.base.onnode.deeds import looked
+from provisioning.base.onnode.devices import BLACKLIST, UNIT, persistence
 from provisioning.base.onnode.item import Item
+from provisioning.base.onnode.settings import LIMITS, SYSCTL
 from provisioning.base.onnode.system import time_service
+from provisioning.base.wish import ITEMS, Wish
 
 RUNS = {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled"}
 
@@ -92,3 +99,36 @@ def test_the_kernel_says_whether_its_clock_is_set() -> None:
 
 def test_comments_are_no_settings() -> None:
     assert plain("# a\n; b\n  c = 1 # d\ne=#f\n\n g\t;h\n") == ["c = 1", "e=#f", "g"]
+
+
+FOREIGN = ("etc/security/limits.conf", "etc/sysctl.d/x.conf", "etc/modprobe.d/x.conf", "etc/modules-load.d/x.conf", "proc/cmdline", "etc/hostname",
+           "proc/sys/kernel/hostname", "proc/sys/kernel/numa_balancing", "proc/sys/kernel/osrelease", SYSCTL[1:], LIMITS[1:], BLACKLIST[1:])
+words = st.sampled_from((b"*", b"-", b"hard", b"memlock", b"64", b"kernel.numa_balancing", b"=", b"1", b"blacklist", b"nouveau", b"#", b"\n", b" ",
+                         b"install", b"/", b"[", b"..", b"# Made by muster\n", b"modprobe.blacklist=")) | st.binary(max_size=4)
+texts = st.lists(words, max_size=12).map(b" ".join)
+
+
+@given(st.dictionaries(st.sampled_from(FOREIGN), texts))
+def test_whatever_stands_in_files_each_item_stands_somehow_and_nothing_is_changed(
+    files: dict[str, bytes],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "proc/driver/nvidia/gpus/0").mkdir(parents=True)
+        (root / "sys/class/infiniband/mlx5_0").mkdir(parents=True)
+        (root / "sys/module/nvidia_peermem").mkdir(parents=True)
+        (root / "proc/driver/nvidia/version").touch()
+        for path, data in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(data)
+        items = looked(Host(folder), Wish(sysctl={"kernel.numa_balancing": "0"}).document, "gpu001", True)
+        assert [item.name for item in items] == list(ITEMS)
+        for item in items:
+            told = json.loads(json.dumps(item.told()))
+            assert told["stand"] in ("so", "differs", "trouble", "absent", "unseen")
+            assert (told["stand"] == "differs") == bool(told["change"])
+            # What is so of a file is so in it: no other's word is taken for ours.
+            if item.name == "sysctl" and told["stand"] == "so":
+                assert files["proc/sys/kernel/numa_balancing"].split() == [b"0"]
+        assert {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file() and path.stat().st_size} == {
+            path: data for path, data in files.items() if data}
