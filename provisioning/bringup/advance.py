@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from healthcheck.outcome import Owner
 from inventory.text import clean
-from provisioning.bringup.model import Deed, Machine, Past, Seen, Stand, Step, Trouble
+from provisioning.bringup.model import Deed, Machine, Made, Past, Seen, Stand, Step, Trouble
 
 MOST = 400      # characters of what is told of a machine
 
@@ -117,6 +117,19 @@ def _wait(times: Times, seen: Seen, ready: float, said: str) -> Until:
 
 def _trouble(machine: Machine, what: str) -> Trouble:
     return Trouble(clean(what, MOST), Owner.OPERATOR, retry_hand(machine.name))
+
+
+def found(past: Past, what: After) -> Made | None:
+    """What became of a deed of which nobody knew, as far as it follows from what comes next; None where one has to look on."""
+    if isinstance(what, Through):
+        return Made(True, "it shows; found so later")
+    if isinstance(what, Stuck):
+        return Made(None, "nobody knows")
+    if isinstance(what, Until):
+        return None
+    if what.deed.key != past.key:
+        return Made(None, f"{what.deed.name} is next by now")
+    return Made(False, "it does not show; found so later") if what.deed.once else Made(None, "it is done again")
 
 
 def late(step: Step, node: str, said: str, unknown: bool = False) -> Trouble:

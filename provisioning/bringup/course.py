@@ -5,20 +5,19 @@ What is to be done outside is put into `tasks`, what is to be told into `events`
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count
 
 from healthcheck.store import bringupnotes as notes
-from provisioning.bringup.advance import After, Do, Stuck, Through, Times, Until, after, late
+from provisioning.bringup.advance import After, Stuck, Through, Times, Until, after, found, late
 from provisioning.bringup.book import Book
-from provisioning.bringup.model import Deed, Doer, Effect, Machine, Made, Past, Seen, Stand, Step, Together
+from provisioning.bringup.dues import Dues
+from provisioning.bringup.joint import Joined, Joint
+from provisioning.bringup.model import Deed, Doer, Effect, Made, Past, Seen, Stand, Step, Together
 from provisioning.bringup.site import BY_POLICY, Event, Policy, Site
 from provisioning.bringup.turns import Turns
 from provisioning.bringup.ways import Way
-from provisioning.bringup.workers import Asked, Ended, Looked, Over, Result, Workers
+from provisioning.bringup.workers import AllMade, Asked, Ended, Looked, Over, Result, Workers
 
 
 @dataclass
@@ -39,13 +38,11 @@ class Course:
     events: list[Event] = field(default_factory=list)
     tasks: list[Callable[[], None]] = field(default_factory=list)
     under_way: int = 0
-    _heap: list[tuple[float, int, str]] = field(default_factory=list)
-    _number: count[int] = field(default_factory=count)
     _pumped: float = 0.0
-    # Of steps that make their deeds of many machines at once, by name: who is asked about or changed, and who waits for the others.
-    _joining: Counter[str] = field(default_factory=Counter)
-    _joined: dict[str, list[tuple[Way, Machine, Deed]]] = field(default_factory=dict)
-    _looking: set[str] = field(default_factory=set)
+    _joint: Joint = field(default_factory=Joint)
+
+    def __post_init__(self) -> None:
+        self._dues = Dues(self.ways)
 
     def begin(self) -> None:
         """Every machine is where the store has it."""
@@ -61,34 +58,36 @@ class Course:
     def learn(self, result: Result, now: float) -> None:
         """Takes in what came back from outside."""
         if isinstance(result, Over):
-            self._looking.discard(result.step)
+            self._joint.looking.discard(result.step)
             self.under_way -= 1
             self._together(result.step)
+        elif isinstance(result, AllMade):
+            self.under_way -= 1
         elif isinstance(result, (Looked, Asked, Ended)):
             way = self.ways[result.node]
             way.busy = False
-            self.under_way -= not (isinstance(result, Looked) and self.policy.steps[way.step].together)
+            # Of what is done to many at once the end counts, which is told of by itself.
             if isinstance(result, Looked):
+                self.under_way -= not self.policy.steps[way.step].together
                 self._looked(way, result.seen, now)
-            elif isinstance(result, Asked):
-                self._asked(way, result, now)
-            else:
+            elif isinstance(result, Ended):
+                self.under_way -= not self._joins(way.step)
                 self._made(way, result, now)
+            else:
+                self.under_way -= 1
+                self._asked(way, result, now)
 
     def next_due(self) -> float | None:
         """When something is to be done though nothing was learned; None where that is never."""
-        while self._heap and self.ways[self._heap[0][2]].due != self._heap[0][0]:
-            heapq.heappop(self._heap)       # it went on meanwhile
         # A look at many that could not begin when its time had come waits for something to be learned.
         ticks = [time for time in self.turns.ticks() if time > self._pumped]
-        return min([*ticks, self._heap[0][0]] if self._heap else ticks, default=None)
+        due = self._dues.next()
+        return min(ticks if due is None else [*ticks, due], default=None)
 
     def due(self, now: float) -> None:
         """Machines whose time has come are to be looked at."""
-        while self._heap and self._heap[0][0] <= now:
-            due, _, name = heapq.heappop(self._heap)
-            if self.ways[name].due == due:
-                self.turns.ready(self.ways[name], now)
+        for way in self._dues.come(now):
+            self.turns.ready(way, now)
 
     def pump(self, now: float) -> None:
         """Sends machines where there are places."""
@@ -111,7 +110,7 @@ class Course:
                 self.book.entered(way.name, step.name, now)
         machines = [way.machine(now) for way in batch]
         if step.together:
-            self._looking.add(step.name)
+            self._joint.looking.add(step.name)
         self.tasks.append(lambda: self.workers.look(self.doers[step.name], step.name, machines, together=step.together))
 
     def _looked(self, way: Way, seen: Seen, now: float) -> None:
@@ -120,7 +119,7 @@ class Course:
         way.kept.update({str(name): str(value) for name, value in seen.keep.items()})
         step = self.policy.steps[way.step]
         if way.hindered and seen.stand is Stand.NOT_SO:
-            seen = replace(seen, said=f"{seen.said}; {way.hindered}")
+            seen = replace(seen, said=f"{seen.said}; {way.hindered}", troubles=())
         what = after(step, way.machine(way.looked), seen, Times(way.came, self.woke, now, self.policy.grace_s))
         self._settle(way, what, now)
         why = self.skips.get((way.name, way.step))
@@ -144,23 +143,14 @@ class Course:
     def _settle(self, way: Way, what: After, now: float) -> None:
         """Writes down what became of deeds of which nobody knew the end, as far as this look shows it."""
         for number in way.unended():
-            past = way.deeds[number]
-            if isinstance(what, Through):
-                made = Made(True, "it shows; found so later")
-            elif isinstance(what, Do):
-                known = what.deed.key == past.key and what.deed.once
-                made = Made(False if known else None, "it does not show; found so later" if known else "another deed is next by now")
-            elif isinstance(what, Stuck):
-                made = Made(None, "nobody knows")
-            else:
-                continue
-            way.ended(number, made, now)
-            self.book.deed_ended(number, made, now)
+            if (made := found(way.deeds[number], what)) is not None:
+                way.ended(number, made, now)
+                self.book.deed_ended(number, made, now)
 
     def _ask(self, way: Way, seen: Seen, deed: Deed, now: float) -> None:
         way.busy = True
         self.under_way += 1
-        self._joining[way.step] += 1
+        self._joint.open[way.step] += 1
         machine = way.machine(now)
         self.tasks.append(lambda: self.workers.ask(self.site.idle, machine, seen, deed))
 
@@ -168,7 +158,7 @@ class Course:
         step = self.policy.steps[way.step]
         over = way.came + step.seconds
         way.hindered = f"NOT done: {asked.deed.name}: {asked.why}" if asked.why else ""
-        self._joining[step.name] -= 1
+        self._joint.open[step.name] -= 1
         if (skipped := self.skips.get((way.name, way.step))) is not None:
             self._leave(way, notes.SKIPPED, now, skipped)
         elif not asked.why:
@@ -188,36 +178,38 @@ class Course:
         self.book.stood(way.name, notes.WAITING, deed.name, looked=now, kept=way.kept)
         self.book.troubled(way.name, way.step, (), now)
         self._tell(way, "deed", deed.name, deed)
+        self._joint.open[way.step] += 1
+        if self._joins(way.step):
+            self._joint.join(way.step, Joined(way, machine, deed))
+            return
         self.under_way += 1
         doer = self.doers[way.step]
-        self._joining[way.step] += 1
-        if isinstance(doer, Together) and self.policy.steps[way.step].together:
-            self._joined.setdefault(way.step, []).append((way, machine, deed))
-            return
 
         def task() -> None:
             way.begun = True
             self.workers.make(doer, machine, deed)
         self.tasks.append(task)
 
+    def _joins(self, step: str) -> bool:
+        """Whether a deed of this step is done to all machines at once that need it."""
+        return self.policy.steps[step].together and isinstance(self.doers[step], Together)
+
     def _together(self, name: str) -> None:
-        """Has a deed done to all that were found to need it, once nobody is looked at or asked about any more; until it is over nobody
-        else is looked at in this step."""
-        joined = self._joined.get(name, [])
-        if name in self._looking or self._joining[name] > len(joined):
+        """Has a deed done to all that were found to need it, once nobody else can join them."""
+        joined = self._joint.all(name)
+        if joined is None:
             return
         if not joined:
             self.turns.over(name)
             return
-        del self._joined[name]
         doer = self.doers[name]
         assert isinstance(doer, Together)  # noqa: S101  (they were joined because it is)
-        machines, what = [machine for _, machine, _ in joined], joined[0][2].name
+        self.under_way += 1
 
         def task() -> None:
-            for way, *_ in joined:
-                way.begun = True
-            self.workers.make_together(doer, machines, what)
+            for one in joined:
+                one.way.begun = True
+            self.workers.make_together(doer, name, [one.machine for one in joined], joined[0].deed.name)
         self.tasks.append(task)
 
     def _made(self, way: Way, ended: Ended, now: float) -> None:
@@ -225,7 +217,7 @@ class Course:
         assert number is not None  # noqa: S101  (it was made)
         way.ended(number, ended.made, now)
         way.making, way.begun = None, False
-        self._joining[way.step] -= 1
+        self._joint.open[way.step] -= 1
         self.book.deed_ended(number, ended.made, now)
         self._tell(way, "made", ended.made.said)
         name = way.step
@@ -243,8 +235,8 @@ class Course:
         if until.said != way.said:
             unknown = way.seen is not None and way.seen[1].stand is Stand.UNKNOWN
             self._tell(way, "unknown" if unknown else "waiting", until.said)
-        way.said, way.due = until.said, until.time
-        heapq.heappush(self._heap, (until.time, next(self._number), way.name))
+        way.said = until.said
+        self._dues.add(way, until.time)
 
     def _stuck(self, way: Way, stuck: Stuck, now: float) -> None:
         said = stuck.troubles[0].what

@@ -61,6 +61,8 @@ class Engine:
                 if not course.under_way and course.next_due() is None:
                     break
                 self._note(self._wait())
+            if self.stopping:
+                self._told(Event("", "", "interrupted", self._awaited()))
             self._drain()
         except KeyboardInterrupt:
             raise
@@ -143,6 +145,10 @@ class Engine:
         except StoreError:
             if not quietly:
                 raise
+
+    def _awaited(self) -> str:
+        number = sum(way.begun for way in self.ways.values())
+        return f"deeds under way are waited for ({number}); once more to leave at once" if number else "nothing else is begun"
 
     def _making(self, ended: Ended) -> int:
         number = self.ways[ended.node].making

@@ -43,7 +43,7 @@ def run(
         engine = Engine(site, paths.read(store, fit, first), doers, policy, told, store, dry=dry)
         with asked(engine.interrupt):
             engine.run()
-        return _outcome(engine, nodes, left, told)
+        return _outcome(engine, nodes, left)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def _taken_off(store: Store, left: Mapping[str, str], now: float) -> None:
             notes.taken_off(db, name, why, now)
 
 
-def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str], told: Callable[[Event], None]) -> Outcome:
+def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> Outcome:
     ways = engine.ways.values()
     queued = [way for way in ways if not way.out]
     halted = {step: why for step, why in engine.turns.halts.items() if any(way.step == step for way in queued)}
@@ -75,8 +75,6 @@ def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str], tol
             for way in queued:
                 if way.step in halted and not way.came:
                     engine.book.stood(way.name, notes.QUEUED, halted[way.step])
-    if engine.stopping:
-        told(Event("", "", "interrupted", "nothing else is begun; to go on: muster bringup resume"))
     return Outcome(
         tuple(way.name for way in ways if way.done),
         tuple(way.name for way in ways if way.out and not way.done),

@@ -118,8 +118,7 @@ class Turns:
         for name in reversed(self.order):
             places = self._places[name]
             if places.step.together:
-                batch = list(self._taken(places)) if self._gathered(places, now) else []
-                if batch:
+                if batch := self._batch(places, now):
                     self._batches.add(name)
                     under_way += 1
                     yield places.step, batch
@@ -135,19 +134,21 @@ class Turns:
             if places.since is not None and places.step.together and places.step.at_once and name not in self._batches:
                 yield places.since + places.step.gather_s
 
-    def _taken(self, places: Places) -> Iterator[Way]:
-        while (name := places.take(self._may)) is not None:
+    def _taken(self, places: Places, *, anew: bool = True) -> Iterator[Way]:
+        while (name := places.take(self._may if anew else _nobody)) is not None:
             way = self._ways[name]
             if way.step == LOGIN_STEP:
                 self.logins.trying[way.user] += 1
             way.placed = True
             yield way
 
-    def _gathered(self, places: Places, now: float) -> bool:
-        """Whether all are there that are to be waited for."""
+    def _batch(self, places: Places, now: float) -> list[Way]:
+        """Whoever is to be looked at together: all, if nobody is to be waited for. Who was changed here waits for nobody."""
         if places.since is None or places.step.name in self._batches:
-            return False
-        return now >= places.since + places.step.gather_s or not self._others_may_come(places.step.name)
+            return []
+        if now >= places.since + places.step.gather_s or not self._others_may_come(places.step.name):
+            return list(self._taken(places))
+        return list(self._taken(places, anew=False))
 
     def _others_may_come(self, step: str) -> bool:
         before = self.order[:self.order.index(step)]
@@ -161,3 +162,7 @@ class Turns:
         if way.step == LOGIN_STEP and not self.logins.may(way.user, self._policy.stop):
             return False
         return way.step not in self._halted
+
+
+def _nobody(name: str) -> bool:
+    return False

@@ -54,11 +54,18 @@ class Over:
 
 
 @dataclass(frozen=True)
+class AllMade:
+    """A deed that was done to many machines at once is over, and of each it was told how it ended."""
+
+    step: str
+
+
+@dataclass(frozen=True)
 class Wake:
     """Somebody wants the run to look up."""
 
 
-Result: TypeAlias = Looked | Asked | Ended | Over | Wake
+Result: TypeAlias = Looked | Asked | Ended | Over | AllMade | Wake
 
 
 class Workers:
@@ -97,8 +104,8 @@ class Workers:
             self.results.put(ended)
         self._do(task)
 
-    def make_together(self, doer: Together, machines: Sequence[Machine], what: str) -> None:
-        """Has a deed done to all of them at once."""
+    def make_together(self, doer: Together, step: str, machines: Sequence[Machine], what: str) -> None:
+        """Has a deed done to all of them at once: `Ended` for each, and then `AllMade`."""
         def task() -> None:
             made: Mapping[str, Made] = {}
             lacking, defect = Made(None, "nothing was said of it"), None
@@ -109,6 +116,7 @@ class Workers:
                 defect = Trouble(f"{lacking.said}, in {what}", Owner.OPERATOR, report_hand())
             for machine in machines:
                 self.results.put(Ended(machine.name, made.get(machine.name, lacking), defect))
+            self.results.put(AllMade(step))
         self._do(task)
 
     def close(self) -> None:

@@ -311,6 +311,73 @@ def test_those_that_are_looked_at_again_are_so_together(fake: Fake) -> None:
     assert checks.batches == [["n1", "n2"], ["n1", "n2"]] and fake.now == 1030.0
 
 
+@dataclass
+class Jointly(Many):
+    """Makes what it makes of all machines at once, and keeps of whom; `forgets` is one of which it says nothing."""
+
+    made: list[list[str]] = field(default_factory=list)
+    forgets: str = ""
+    then: Callable[[], None] = lambda: None
+
+    def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
+        self.batches.append(sorted(machine.name for machine in machines))
+        for machine in machines:
+            burnt = any(machine.name in names for names in self.made)
+            yield machine.name, SO if burnt else not_so(deed("burn", effect=Effect.DISRUPTIVE, settle_s=0.0))
+
+    def make_together(self, machines: Sequence[Machine]) -> dict[str, Made]:
+        self.made.append(sorted(machine.name for machine in machines))
+        self.then()
+        return {machine.name: Made(True, "burnt") for machine in machines if machine.name != self.forgets}
+
+
+def test_what_is_made_of_many_at_once_is_made_of_all_that_need_it_and_are_idle(fake: Fake) -> None:
+    fake.idle = lambda machine: "job 7 runs on it" if machine.name == "n2" and fake.now < 1010.0 else ""
+    burnin = Jointly(step("burnin", together=True))
+    assert len(fake.run(["n1", "n2", "n3"], burnin).done) == 3 and burnin.made == [["n1", "n3"], ["n2"]]
+
+
+def test_a_deed_done_to_many_takes_nobody_elses_place(fake: Fake) -> None:
+    late = threading.Event()
+
+    def os(machine: Machine) -> Seen:
+        if machine.name != "late":
+            return SO
+        late.set()
+        return SO
+    burnin = Jointly(step("burnin", together=True, gather_s=1.0), then=lambda: void(late.wait(10)))
+    nodes = [*(f"n{number}" for number in range(8)), "late"]
+    boots = Acts(step("boot"), lambda machine: SO if machine.name != "late" or burnin.made else Seen(Stand.WAIT, "booting", again_s=0.02))
+    plan = Plan({"boot": boots.step, "os": step("os"), "burnin": burnin.step}, width=4)
+    outcome = run(Site(fake.folder, "ada"), [node(name) for name in nodes], {"boot": boots, "os": Acts(step("os"), os), "burnin": burnin},
+                  plan, fake.events.append)
+    assert len(outcome.done) == 9 and late.is_set() and len(burnin.made[0]) > plan.width
+
+
+def test_who_was_changed_is_looked_at_without_waiting_for_others(fake: Fake) -> None:
+    burnin = Jointly(step("burnin", together=True, gather_s=500.0))
+    fake.run(["n1", "n2"], arrives(fake, {"n1": 1000.0, "n2": 3000.0}), burnin)
+    assert burnin.batches == [["n1"], ["n1"], ["n2"], ["n2"]]
+    # It waited for the other one once, before it was changed.
+    with opened(fake.folder) as store:
+        assert [one.ended for one in bringups.steps(store, ["n1"]) if one.step == "burnin"] == [1500.0]
+
+
+def test_of_whom_nothing_is_said_after_a_deed_done_to_many_nobody_knows(fake: Fake) -> None:
+    burnin = Jointly(step("burnin", together=True), forgets="n2")
+    fake.run(["n1", "n2"], burnin)
+    with opened(fake.folder) as store:
+        assert {one.node: (one.done, one.said) for one in bringups.deeds(store)} == {
+            "n1": (True, "burnt"), "n2": (None, "nothing was said of it")}
+
+
+def test_what_is_raised_in_a_deed_done_to_many_is_our_defect(fake: Fake) -> None:
+    def fails() -> None:
+        raise KeyError("secret")
+    outcome = fake.run(["n1", "n2"], Jointly(step("burnin", together=True), then=fails), stop=Stop(share=1.0))
+    assert outcome.trouble == ("n1", "n2") and fake.at("n1").said == "a defect of muster: KeyError, in do burn"
+
+
 def test_a_halted_look_at_many_ends_the_run_and_nobody_waits_for_who_is_halted(fake: Fake) -> None:
     nodes = [f"n{number:02d}" for number in range(10)]
     bad = Many(step("kernel", at_once=6, together=True), lambda machine: SO if machine.name == "n05" else trouble("bad"))
