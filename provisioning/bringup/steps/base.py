@@ -13,7 +13,7 @@ from provisioning.base.told import How, Item, Told
 from provisioning.base.wish import Wish
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
 
-# A node that was reached, and from which nothing came back: what was asked of it may have been done.
+# Nothing of ours has run there. Of others from which nothing came back, nobody knows.
 _NOT_BEGUN = (Stage.RESOLVE, Stage.CONNECT, Stage.HOST_KEY, Stage.AUTH, Stage.LOGIN, Stage.BECOME, Stage.PYTHON, Stage.TURN)
 _MOST = 6
 # What the node itself said; a deed that was never begun is begun again.
