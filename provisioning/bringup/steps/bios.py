@@ -17,7 +17,7 @@ from inventory.text import clean
 from provisioning.bmc.base import Bios, BmcError, Controller, Missing, Power, Turn, Wrong
 from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Step, Trouble
 from provisioning.bringup.policy import Absent, Policy
-from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, refused, trouble
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, refused, skip, trouble
 from provisioning.bringup.steps.power import reset
 
 Settings: TypeAlias = Mapping[str, "str | int | bool"]
@@ -37,7 +37,7 @@ class BiosAsWished(OfBmc):
         wished = self._wished(machine, controller)
         if wished is None:
             return trouble("its controller does not say who made it, and BIOS settings are wished by maker", Owner.OPERATOR,
-                           f"see to its settings by hand, then: muster bringup skip {machine.name}")
+                           f"see to its settings by hand, then: {skip(machine.name, 'bios')}")
         if not wished:
             return Seen(Stand.SO, "nothing is wished for")
         found = _read(controller)
@@ -150,7 +150,7 @@ def _read(controller: Controller) -> Bios:
 
 
 def _unread(current: Missing, wished: Wishes, machine: Machine) -> Seen:
-    hand = f"set {_names(wished)} by hand in the BIOS setup, then: muster bringup skip {machine.name}"
+    hand = f"set {_names(wished)} by hand in the BIOS setup, then: {skip(machine.name, 'bios')}"
     if isinstance(current, Unmeasured):
         late = Trouble("its BIOS settings cannot be read", Owner.OPERATOR, hand)
         return later(machine, f"BIOS settings: {clean(current.reason, 160)}", late)

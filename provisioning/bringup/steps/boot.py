@@ -16,7 +16,7 @@ from provisioning.bmc.base import Controller, Missing, Target, Turn
 from provisioning.bringup.banner import banner
 from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Step
 from provisioning.bringup.policy import Policy
-from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, refused, trouble
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, refused, skip, trouble
 from provisioning.bringup.steps.power import off
 
 Answers: TypeAlias = Callable[[Node], "tuple[str, str]"]
@@ -41,13 +41,13 @@ class BootFrom(OfBmc):
         found = controller.boot()
         if isinstance(found.allowed, tuple) and target not in found.allowed:
             return trouble(f"its controller knows no boot from {target.value}", Owner.OPERATOR,
-                           f"set the boot order in the BIOS setup, then: muster bringup skip {machine.name}", "node")
+                           f"set the boot order in the BIOS setup, then: {skip(machine.name, self.step.name)}", "node")
         key = f"{_SET}{target.value}"
         if found.target is not target or found.once is not True:
             past = machine.did(key)
             if past is not None and past.done is False and refused(past.said):
                 return trouble(f"its controller will not boot from {target.value}: {clean(past.said, 160)}", Owner.OPERATOR,
-                               f"set the boot order in the BIOS setup, then: muster bringup skip {machine.name}", "node")
+                               f"set the boot order in the BIOS setup, then: {skip(machine.name, self.step.name)}", "node")
             if past is None or not past.done or isinstance(found.target, Target):
                 return Seen(Stand.NOT_SO, f"boots from {_shown(found.target)}", deed=Deed(
                     f"boot from {target.value} once", key, (f"next boot: {_shown(found.target)} -> {target.value}, once",), Effect.PASSIVE,

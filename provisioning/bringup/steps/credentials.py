@@ -13,7 +13,7 @@ from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Identity, Missing, Wrong
 from provisioning.bringup.model import Machine, Seen, Stand, Step, Trouble
 from provisioning.bringup.policy import FirmwareWish, Policy
-from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, skip
 from provisioning.bringup.steps.versions import compared
 
 _OWN = ("bios", "bmc")      # components that a machine's identity has
@@ -57,7 +57,7 @@ class Credentials(OfBmc):
         if unknown:
             why = f"{said}; not known: {'; '.join(unknown[:4])}"
             again = later(machine, why, Trouble(f"versions of firmware are not known: {'; '.join(unknown[:4])}", Owner.OPERATOR,
-                                                f"see to them by hand, then: muster bringup skip {machine.name}"))
+                                                f"see to them by hand, then: {skip(machine.name, self.step.name)}"))
             return Seen(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
         return Seen(Stand.SO, said, keep=keep)
 

@@ -17,6 +17,7 @@ from healthcheck.outcome import Owner
 from inventory.errors import ConfigError
 from inventory.text import clean
 from provisioning.bringup.model import Trouble
+from provisioning.bringup.steps.ofbmc import skip
 from provisioning.discover.model import number
 
 _TOLD = {"serial": "serial number", "uuid": "UUID"}
@@ -90,7 +91,7 @@ class Doubles:
             return []
         if not serial:
             return [Trouble("its controller does not tell its serial number, for the delivery list", Owner.OPERATOR,
-                            f"compare the number on its label with the list, then: muster bringup skip {machine}", "node")]
+                            f"compare the number on its label with the list, then: {skip(machine, 'hardware')}", "node")]
         shown = clean(serial, 60)
         owner = self._delivered.get(serial)
         if owner is None:

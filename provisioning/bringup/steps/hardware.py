@@ -18,7 +18,7 @@ from provisioning.bringup.model import Machine, Seen, Stand, Step, Trouble
 from provisioning.bringup.policy import Policy
 from provisioning.bringup.steps.credentials import kept
 from provisioning.bringup.steps.doubles import Doubles
-from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, place
+from provisioning.bringup.steps.ofbmc import Controllers, OfBmc, SkuOf, later, place, skip
 
 _MOST = 16          # troubles of one machine; the first ones name the cause
 _T = TypeVar("_T")
@@ -58,7 +58,7 @@ class HardwareAsOrdered(OfBmc):
         if found.unread:
             why = f"could not be read: {'; '.join(found.unread[:4])}"
             again = later(machine, clean(why, 300), Trouble(clean(f"its controller: {why}", 300), Owner.OPERATOR,
-                                                            f"look at it there, then: muster bringup skip {machine.name}", "node"))
+                                                            f"look at it there, then: {skip(machine.name, self.step.name)}", "node"))
             return Seen(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
         if alike.coming and machine.now - machine.began < parts.doubles_s:
             return Seen(Stand.WAIT, f"as ordered; waits for the serial numbers of {alike.coming} more", again_s=2.0, keep=keep)

@@ -22,6 +22,7 @@ Controllers: TypeAlias = Callable[[Node], Controller]
 SkuOf: TypeAlias = Callable[[Node], "Sku | None"]
 _SOONEST, _LATEST = 2.0, 120.0
 _MOST = 300
+_OF_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
 
 
 class OfBmc:
@@ -62,7 +63,7 @@ class OfBmc:
         try:
             return self._look(machine, controller)
         except BmcError as error:
-            return seen(error, machine)
+            return seen(error, machine, self.step.name)
         finally:
             controller.close()
 
@@ -73,7 +74,7 @@ class OfBmc:
         raise BmcError(Wrong.UNSUPPORTED, f"{self.step.name} changes nothing")
 
 
-def seen(error: BmcError, machine: Machine) -> Seen:
+def seen(error: BmcError, machine: Machine, step: str) -> Seen:
     """What it means for a machine that its controller did not do what it was asked."""
     said, name, bmc = clean(str(error), _MOST), machine.name, address(machine)
     wrong = error.wrong
@@ -87,13 +88,20 @@ def seen(error: BmcError, machine: Machine) -> Seen:
         return trouble(f"its BMC at {bmc} refuses the login: {clean(error.said, 160)}", Owner.OPERATOR,
                        f"correct user and password of `bmc:` in the inventory, then: muster bringup retry {name}", keep={LOGIN: REFUSED})
     hands = {
-        Wrong.TLS: f"see whether the BMC was exchanged or is another's; if it is right, pin its certificate anew: muster bmc enroll {name}",
+        Wrong.TLS: _certificate(machine),
         Wrong.DENIED: f"give its account on the BMC the role of an operator or administrator, then: muster bringup retry {name}",
         Wrong.NO_SECRET: f"mend where `bmc:` has its password from, then: muster bringup retry {name}",
-        Wrong.UNSUPPORTED: f"see to it by hand, then: muster bringup skip {name}",
+        Wrong.UNSUPPORTED: f"see to it by hand, then: {skip(name, step)}",
         Wrong.REFUSED: f"look at the BMC's log, then: muster bringup retry {name}",
     }
     return trouble(f"its BMC at {bmc}: {said}", Owner.OPERATOR, hands[wrong])
+
+
+def _certificate(machine: Machine) -> str:
+    if machine.node.bmc is not None and machine.node.bmc.tls != "pin":
+        return f"have its certificate signed by that authority, or correct `tls:` of {machine.name} in the inventory"
+    return (f"see whether the BMC was exchanged or is another's; if it is right, pin its certificate: muster bmc enroll {machine.name} "
+            f"--replace {machine.name}")
 
 
 def made(error: BmcError) -> Made:
@@ -124,8 +132,13 @@ def trouble(what: str, owner: Owner, hand: str, part: str = "", slot: str = "", 
 def without_bmc(machine: Machine) -> Seen:
     """A machine that nobody named a controller of."""
     return trouble("it has no bmc in the inventory", Owner.OPERATOR,
-                   f"add bmc: to {machine.name}, or leave these steps out: `without: [bmc, credentials, hardware, bios, boot]` in "
-                   f"bringup.yaml, or muster bringup skip {machine.name}")
+                   f"add bmc: to {machine.name}, or leave these steps out: `without: [{', '.join(_OF_BMC)}]` in "
+                   f"bringup.yaml, or {skip(machine.name, *_OF_BMC)}")
+
+
+def skip(node: str, *steps: str) -> str:
+    """The command by which a machine passes over steps."""
+    return f"muster bringup skip {node} {' '.join(f'--step {step}' for step in steps)} --reason WHY"
 
 
 def address(machine: Machine) -> str:

@@ -199,7 +199,7 @@ def test_a_setting_that_the_bios_does_not_have_is_ours_or_left_as_the_policy_say
 def test_a_controller_that_knows_no_bios_is_trouble_where_something_is_wished_and_none_where_not(how: str) -> None:
     controller = Scripted(settings=UNSUPPORTED, fails={"bios": BmcError(Wrong.UNSUPPORTED, "IPMI")} if how == "raises" else {})
     found = looked(controller)
-    assert found.stand is Stand.TROUBLE and "by hand" in found.troubles[0].hand and "muster bringup skip gx01" in found.troubles[0].hand
+    assert found.stand is Stand.TROUBLE and "by hand" in found.troubles[0].hand and "muster bringup skip gx01 --step bios --reason" in found.troubles[0].hand
     nothing = looked(controller, wished=replace(POLICY, bios=()))
     assert nothing.stand is Stand.SO and nothing.said == "nothing is wished for"
 

@@ -70,7 +70,11 @@ def test_pauses_grow_and_have_an_end(times: list[float]) -> None:
 def test_another_certificate_is_trouble_at_once_and_names_the_command() -> None:
     found = reachable(Scripted(fails={"reachable": BmcError(Wrong.TLS, "it shows SHA256:bb, and SHA256:aa is pinned")}))
     assert found.stand is Stand.TROUBLE and found.troubles[0].owner is Owner.OPERATOR
-    assert "muster bmc enroll gx01" in found.troubles[0].hand and "SHA256:aa" in found.troubles[0].what
+    assert "muster bmc enroll gx01 --replace gx01" in found.troubles[0].hand and "SHA256:aa" in found.troubles[0].what
+    assert NODE.bmc is not None
+    verified = replace(NODE, bmc=replace(NODE.bmc, tls="verify"))
+    found = reachable(Scripted(fails={"reachable": BmcError(Wrong.TLS, "self-signed")}), machine(verified))
+    assert "enroll" not in found.troubles[0].hand and "`tls:` of gx01" in found.troubles[0].hand
 
 
 @pytest.mark.parametrize("name", ["bmc", "credentials"])
@@ -81,7 +85,7 @@ def test_a_machine_without_a_bmc_is_trouble_and_nobody_is_asked(name: str) -> No
     step = BmcReachable(POLICY.steps[name], never)
     found = looked(step, machine(replace(NODE, bmc=None)))
     assert found.stand is Stand.TROUBLE and "no bmc in the inventory" in found.said
-    assert "without:" in found.troubles[0].hand and "muster bringup skip gx01" in found.troubles[0].hand
+    assert "without:" in found.troubles[0].hand and "muster bringup skip gx01 --step bmc --step credentials" in found.troubles[0].hand
     assert step.make(machine(replace(NODE, bmc=None)), Deed("x", "x", (), Effect.PASSIVE)).done is False
 
 
@@ -97,13 +101,13 @@ def test_a_controller_that_cannot_even_be_made_is_trouble_in_its_own_words() -> 
 
 @pytest.mark.parametrize("wrong", list(Wrong))
 def test_every_kind_of_error_has_an_owner_and_a_hand_and_none_is_a_pass(wrong: Wrong) -> None:
-    found = seen(BmcError(wrong, "said so"), machine())
+    found = seen(BmcError(wrong, "said so"), machine(), "bmc")
     assert found.stand in (Stand.TROUBLE, Stand.UNKNOWN) and found.troubles[0].hand and "gx01" in found.troubles[0].hand
     assert (found.keep == {LOGIN: REFUSED}) == (wrong is Wrong.CREDENTIALS)
 
 
 def test_foreign_words_of_an_error_are_one_clean_line() -> None:
-    found = seen(BmcError(Wrong.BROKEN, "\x1b[2J" + "x" * 5000 + "\nsecond"), machine())
+    found = seen(BmcError(Wrong.BROKEN, "\x1b[2J" + "x" * 5000 + "\nsecond"), machine(), "bmc")
     assert "\x1b" not in found.said + found.troubles[0].what and len(found.troubles[0].what) < 500 and "\n" not in found.said
 
 
