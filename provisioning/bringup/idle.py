@@ -1,22 +1,21 @@
-"""Whether a machine may be disturbed: no lease of another muster that lives is on it, and no job by what keeps jobs away here.
+"""Whether a machine may be disturbed: no lease of another muster that lives is on it, and no job by what keeps jobs away here, nor may one
+come: somebody holds it there, or it is not known there.
 
-Machines in bring-up are in no scheduler's hands, mostly, and what the scheduler does not know has no job of its. Where the inventory names
-what keeps jobs away (`cordon:`), it must answer; where it does not, Slurm is asked if it is there.
+Where the inventory names what keeps jobs away (`cordon:`), that must answer; where it does not, Slurm is asked if it is there.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.leases import leased_nodes
-from inventory.errors import UsageError
 from inventory.model import Inventory
-from provisioning.actions.base import ActionError, Backend
-from provisioning.actions.choose import backend
+from provisioning.actions.base import ActionError, Backend, Held, Holder
+from provisioning.bringup.hold import WHY, through
 from provisioning.bringup.model import Machine
 from provisioning.lease.holder import Life, life, me
 from provisioning.lease.jobs import Jobs, jobs
@@ -31,7 +30,7 @@ class Idle:
                  clock: Callable[[], float] = time.time) -> None:
         self._folder, self._nodes, self._through, self._must, self._clock = folder, nodes, through, must, clock
         self._lock = threading.Lock()
-        self._asked: tuple[float, Jobs] | None = None
+        self._asked: tuple[float, Jobs, Mapping[str, Held]] | None = None
 
     def __call__(self, machine: Machine) -> str:
         """See the class."""
@@ -52,21 +51,19 @@ class Idle:
         try:
             with self._lock:
                 if self._asked is None or not 0 <= self._clock() - self._asked[0] < _FRESH_S:
-                    self._asked = (self._clock(), jobs(self._through, self._nodes))
-                said = self._asked[1].busy.get(node, "")
+                    self._asked = (self._clock(), jobs(self._through, self._nodes), self._through.held(sorted(self._nodes)))
+                _, now, held = self._asked
         except ActionError:
             if self._must:
                 raise
             return ""
-        return f"{said}, by {self._through.name}" if said else ""
+        if node in now.busy:
+            return f"{now.busy[node]}, by {self._through.name}"
+        if node in held and held[node].holder is Holder.NOBODY:
+            return f"nothing keeps jobs away from it, by {self._through.name}: muster cordon {node} --reason '{WHY}'"
+        return ""
 
 
 def idle(folder: Path, there: Inventory, nodes: Collection[str]) -> Idle:
     """For these machines of an inventory."""
-    try:
-        through = backend(there)
-    except UsageError:
-        if there.cordon is not None:
-            raise
-        through = None
-    return Idle(folder, nodes, through, must=there.cordon is not None)
+    return Idle(folder, nodes, through(there), must=there.cordon is not None)

@@ -13,6 +13,7 @@ from inventory.cli.chosen import who
 from inventory.cli.completing import nodes as node_sets
 from inventory.errors import UsageError
 from provisioning.bringup.model import ORDER
+from provisioning.cli.base import base
 from provisioning.cli.bringupshow import report, status
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -56,6 +57,7 @@ def bringup() -> None:
 
 bringup.add_command(status)
 bringup.add_command(report)
+bringup.add_command(base)
 
 
 @bringup.command(short_help="Say which steps machines have still to go; touches nothing.")

@@ -91,6 +91,7 @@ def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str
     from provisioning.bringup.standing import past
 
     names = {node.name for node in nodes}
+    _begun(site, nodes)
     owners = {name: step.owner for name, step in policy.steps.items()}
 
     def look() -> Standing:
@@ -110,6 +111,26 @@ def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str
     if outcome.interrupted or halted or outcome.trouble or outcome.left:
         return replace(outcome, halted=halted).exit_code
     return 0 if all(past(spot, until) for spot in found.spots) else 3
+
+
+def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
+    """Says in the inventory who is brought up from now on, and keeps jobs away from all of them."""
+    from inventory.model import LifecycleState
+    from inventory.nodeset import fold
+    from provisioning.bringup.hold import hold
+    from provisioning.bringup.steps.service import set_lifecycle
+
+    planned = [node.name for node in nodes if node.lifecycle.state is LifecycleState.PLANNED]
+    if planned:
+        set_lifecycle(site.path, planned, LifecycleState.BRINGUP, site.ruleset.skus)
+        click.echo(f"muster: {fold(planned)}: lifecycle bringup, written to {site.path}", err=True)
+    coming = [node.name for node in nodes if node.lifecycle.state in (LifecycleState.PLANNED, LifecycleState.BRINGUP)]
+    done = hold(site.folder, site.inventory, coming, f"bringup ({who()})", time.time)
+    if well := [one.node for one in done if not one.failed]:
+        click.echo(f"muster: {fold(well)}: cordoned while in bring-up", err=True)
+    for one in done:
+        if one.failed:
+            click.echo(f"muster: {one.node}: {one.said}", err=True)
 
 
 def _run(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int, told: Callable[[Event], None], *, dry: bool) -> Outcome:

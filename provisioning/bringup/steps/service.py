@@ -1,7 +1,11 @@
-"""Step service: the inventory says that the machine is in service. The file is edited as `muster inventory lifecycle` does."""
+"""Step service: the inventory says that the machine is in service, and what kept jobs away for its bring-up does no more.
+
+The file is edited as `muster inventory lifecycle` does.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +15,7 @@ from inventory.errors import InventoryError, MusterError
 from inventory.load import parse_with_origins
 from inventory.model import Lifecycle, LifecycleState
 from inventory.text import clean, short
+from provisioning.bringup.hold import give, held
 from provisioning.bringup.means import Means
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step
 
@@ -29,6 +34,7 @@ class Service:
         try:
             given = InventoryFile.read(self._means.path)
             nodes = parse_with_origins(given.text, str(given.path), self._means.ruleset.skus).inventory.nodes
+            kept = held(self._means.folder, self._means.inventory, [machine.name for machine in machines])
         except MusterError as error:
             for machine in machines:
                 yield machine.name, Seen(Stand.UNKNOWN, clean(str(error), 300))
@@ -37,25 +43,29 @@ class Service:
             node = nodes.get(machine.name)
             if node is None:
                 yield machine.name, Seen(Stand.UNKNOWN, f"{given.path} does not name it any more")
-            elif node.in_service:
+            elif node.in_service and machine.name not in kept:
                 yield machine.name, Seen(Stand.SO, "in service")
             else:
                 now = node.lifecycle.state.value
-                yield machine.name, Seen(Stand.NOT_SO, f"lifecycle {now}", deed=Deed(
-                    "lifecycle service", "service", (f"lifecycle: {now} -> service",), Effect.PASSIVE, settle_s=10.0))
+                change = (*(() if node.in_service else (f"lifecycle: {now} -> service",)), *(("uncordon",) if machine.name in kept else ()))
+                yield machine.name, Seen(Stand.NOT_SO, f"lifecycle {now}{', cordoned' if machine.name in kept else ''}", deed=Deed(
+                    "lifecycle service", "service", change, Effect.PASSIVE, settle_s=10.0))
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """One machine alone."""
         return self.make_together([machine])[machine.name]
 
     def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
-        """Edits the file once for all of them."""
-        names = [machine.name for machine in machines]
+        """Edits the file once for all of them, and then gives them to jobs."""
+        names, means = [machine.name for machine in machines], self._means
         try:
-            set_lifecycle(self._means.path, names, LifecycleState.SERVICE, self._means.ruleset.skus)
+            set_lifecycle(means.path, names, LifecycleState.SERVICE, means.ruleset.skus)
+            given = {one.node: one for one in give(means.folder, means.inventory, names, means.who, time.time)}
         except MusterError as error:
             return dict.fromkeys(names, Made(False, clean(str(error), 300)))
-        return dict.fromkeys(names, Made(True, f"written to {self._means.path}"))
+        written = f"written to {means.path}"
+        return {name: Made(name not in given or not given[name].failed,
+                           f"{written}; {clean(given[name].said, 200)}" if name in given else written) for name in names}
 
 
 def set_lifecycle(path: Path, names: Sequence[str], state: LifecycleState, skus: Collection[str] | None) -> None:
