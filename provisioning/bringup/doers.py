@@ -43,6 +43,7 @@ def doers(means: Means, policy: Policy) -> dict[str, Doer]:
     def sku_of(node: Node) -> Sku | None:
         return means.ruleset.skus.get(means.sku(node) or "")
 
+    agent = Agent(step["agent"], means.transport, means.ruleset, default_sku=means.default_sku, fanout=means.fanout)
     listed = delivered_by(policy.delivery, means.inventory.nodes)
     found: tuple[Doer, ...] = (
         BmcReachable(step["bmc"], controllers),
@@ -54,12 +55,12 @@ def doers(means: Means, policy: Policy) -> dict[str, Doer]:
         Ssh(step["ssh"], means.transport, policy.host_keys, names=tuple(means.inventory.nodes), others=lambda: _kept(means),
             fanout=means.fanout),
         Base(step["base"], means.transport, wish(policy.base), fanout=means.fanout),
-        Agent(step["agent"], means.transport, means.ruleset, default_sku=means.default_sku, fanout=means.fanout),
+        agent,
         Checks(step["checks"], means, policy.checks.profile, policy.checks.looks, policy.checks.between_s),
         Kernel(step["kernel"], means, policy.checks.profile),
         BurnIn(step["burnin"], means, policy.burnin.length, policy.burnin.stages),
         Certify(step["certificate"], means),
-        Service(step["service"], means),
+        Service(step["service"], means, agent),
     )
     return {doer.step.name: doer for doer in found}
 
@@ -77,5 +78,6 @@ def _kept(means: Means) -> Mapping[str, Mapping[str, str]]:
 
 
 def _others(means: Means) -> Mapping[str, Other]:
-    return {row.node: Other(row.kept, row.on_its_way and row.step in _BEFORE and row.stand in ("queued", "waiting")
-                            and "serial" not in row.kept) for row in _rows(means)}
+    """A machine whose controller did not answer its first look is not waited for: that may take as long as it likes."""
+    return {row.node: Other(row.kept, row.on_its_way and row.step in _BEFORE and "serial" not in row.kept and (
+        row.stand == "queued" or (row.stand == "waiting" and row.step != ORDER[0]))) for row in _rows(means)}

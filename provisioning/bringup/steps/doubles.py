@@ -21,8 +21,6 @@ from provisioning.bringup.steps.ofbmc import skip
 from provisioning.discover.model import number
 
 _TOLD = {"serial": "serial number", "uuid": "UUID"}
-# The store is read once for all machines of a moment.
-_FRESH_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,12 +45,15 @@ class Alike:
 class Doubles:
     """Who has said what: in this process, and by `others` in the store, for machines of the inventory.
 
-    `delivered` is what `delivered_by` read; `names` are the names of the inventory.
+    `delivered` is what `delivered_by` read; `names` are the names of the inventory. The store is read once for all machines of `fresh_s`.
     """
 
-    def __init__(self, others: Others, delivered: Mapping[str, str] | None = None, names: Collection[str] = ()) -> None:
+    def __init__(
+        self, others: Others, delivered: Mapping[str, str] | None = None, names: Collection[str] = (), *, fresh_s: float = 1.0,
+    ) -> None:
         self._others = others
         self._delivered = delivered
+        self._fresh_s = fresh_s
         self._names = {name.split(".")[0].casefold(): name for name in names}
         self._told: dict[str, Mapping[str, str]] = {}
         self._read: tuple[float, Mapping[str, Mapping[str, str]], Set[str]] = (float("-inf"), {}, frozenset())
@@ -64,7 +65,7 @@ class Doubles:
         with self._lock:
             self._told[machine] = mine
             now = time.monotonic()
-            if now - self._read[0] > _FRESH_S:
+            if now - self._read[0] >= self._fresh_s:
                 others = self._others()
                 self._read = (now, {name: _numbers(other.kept) for name, other in others.items()},
                               {name for name, other in others.items() if other.coming})

@@ -6,7 +6,7 @@ What the controller does not tell of is no pass: the look says so, and the step 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from healthcheck.checks.bmc import bmc_fan, bmc_power_supply, bmc_sel_critical, bmc_sensors
@@ -39,6 +39,12 @@ class HardwareAsOrdered(OfBmc):
         self._policy = policy
         self._sku_of = sku_of
         self._doubles = doubles
+        self._fine: dict[str, tuple[float, Mapping[str, str], str]] = {}
+
+    def _looked(self, machine: Machine) -> Seen:
+        """Whoever only waits for others is not read anew meanwhile: that is a hundred requests."""
+        began, keep, said = self._fine.get(machine.name, (None, {}, ""))
+        return self._beside(machine, keep, said) if began == machine.began else super()._looked(machine)
 
     def _look(self, machine: Machine, controller: Controller) -> Seen:
         parts = self._policy.parts
@@ -49,9 +55,8 @@ class HardwareAsOrdered(OfBmc):
                         lists=controller.kind != "ipmi", may_be_empty=parts.may_be_empty, place=place(machine))
         unsaid = [*found.unsaid, *([] if sku is not None else ["numbers of parts: it has no SKU"])]
         logged = list(self._logged(controller, powered, unsaid))
-        alike = self._doubles.of(machine.name, said)
-        wrong = [*alike.troubles, *found.troubles, *logged]
         keep = {**said, "hardware": "; ".join(unsaid)[:300]}
+        wrong = [*self._doubles.of(machine.name, said).troubles, *found.troubles, *logged]
         if wrong:
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             return Seen(Stand.TROUBLE, f"{wrong[0].what}{more}", troubles=tuple(wrong[:_MOST]), keep=keep)
@@ -60,10 +65,20 @@ class HardwareAsOrdered(OfBmc):
             again = later(machine, clean(why, 300), Trouble(clean(f"its controller: {why}", 300), Owner.OPERATOR,
                                                             f"look at it there, then: {skip(machine.name, self.step.name)}", "node"))
             return Seen(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
-        if alike.coming and machine.now - machine.began < parts.doubles_s:
-            return Seen(Stand.WAIT, f"as ordered; waits for the serial numbers of {alike.coming} more", again_s=2.0, keep=keep)
         left = f"; for the look from the operating system: {'; '.join(unsaid)}" if unsaid else ""
-        return Seen(Stand.SO, clean((f"as {sku.name} has it" if sku is not None else "well") + left, 400), keep=keep)
+        model = clean((f"as {sku.name} has it" if sku is not None else "well") + left, 400)
+        self._fine[machine.name] = machine.began, keep, model
+        return self._beside(machine, keep, model)
+
+    def _beside(self, machine: Machine, keep: Mapping[str, str], model: str) -> Seen:
+        """One that is well by itself, beside the others."""
+        alike = self._doubles.of(machine.name, keep)
+        if not alike.troubles and alike.coming and machine.now - machine.began < self._policy.parts.doubles_s:
+            return Seen(Stand.WAIT, f"as ordered; waits for the serial numbers of {alike.coming} more", again_s=2.0, keep=keep)
+        del self._fine[machine.name]
+        if alike.troubles:
+            return Seen(Stand.TROUBLE, alike.troubles[0].what, troubles=alike.troubles, keep=keep)
+        return Seen(Stand.SO, model, keep=keep)
 
     def _logged(self, controller: Controller, powered: bool, unsaid: list[str]) -> Iterator[Trouble]:
         """What the event log and the sensors say that is critical. Voltages and fans of a machine that is off mean nothing."""
@@ -103,4 +118,4 @@ def _troubles(check: Callable[..., Iterator[Finding | Note]], found: Iterator[Fi
     for finding in found:
         if isinstance(finding, Finding):
             yield Trouble(clean(f"{finding.subject}: {finding.observed}", 200), finding.owner or owner, finding.remedy or _HANDS[check],
-                          _PARTS[check], clean(finding.subject, 60))
+                          _PARTS[check], clean(finding.subject, 60) if check is bmc_fan else "")

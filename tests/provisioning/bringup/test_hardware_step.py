@@ -142,6 +142,18 @@ def test_machines_that_are_known_from_the_store_count_and_do_not_have_to_be_wait
     assert looked(Scripted(), others={"gx03": Other({"serial": "SN3"})}).stand is Stand.SO
 
 
+def test_whoever_waits_for_others_is_not_read_anew_and_hears_of_them_all_the_same() -> None:
+    others = {"gx02": Other(coming=True)}
+    controller = Scripted()
+    step = HardwareAsOrdered(POLICY.steps["hardware"], controller, POLICY, sku_of, Doubles(lambda: dict(others), fresh_s=0))
+    stands = []
+    for after, other in ((0, Other(coming=True)), (2, Other(coming=True)), (4, Other({"serial": "SN1"}))):
+        others["gx02"] = other
+        (_, found), = step.look([machine(after=after)])
+        stands.append(found.stand)
+    assert stands == [Stand.WAIT, Stand.WAIT, Stand.TROUBLE] and controller.opened == 1
+
+
 def test_nobody_waits_for_ever_for_those_who_do_not_tell() -> None:
     coming = {"gx02": Other(coming=True)}
     assert looked(Scripted(), others=coming, after=POLICY.parts.doubles_s - 1).stand is Stand.WAIT
