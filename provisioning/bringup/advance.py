@@ -83,7 +83,8 @@ def _again(machine: Machine, seen: Seen, deed: Deed, times: Times) -> Do | Until
     past = machine.did(deed.key)
     if past is None or past.ended is None:
         return Do(deed)
-    ready = past.ended + (deed.settle_s if past.done else seen.again_s if past.done is False else times.grace_s)
+    # One that is accepted again and again and never shows must not keep the machine busy.
+    ready = past.ended + (max(deed.settle_s, seen.again_s) if past.done else seen.again_s if past.done is False else times.grace_s)
     return Do(deed) if machine.now >= ready else _wait(times, seen, ready, seen.said)
 
 

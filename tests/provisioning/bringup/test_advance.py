@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.outcome import Owner
-from provisioning.bringup.advance import Do, Stuck, Through, Times, Until, after
+from provisioning.bringup.advance import Do, Stuck, Through, Times, Until, after, found
 from provisioning.bringup.model import Deed, Machine, Past, Seen, Stand, Trouble
 from tests.provisioning.bringup.scripted import SO, deed, node, step, trouble
 
@@ -64,10 +64,25 @@ def test_the_time_of_a_step_is_over_for_deeds_too() -> None:
     assert stuck(asked(missing(WRITE), now=1600.0)).owner is Owner.DATACENTRE
 
 
+def test_what_a_look_says_it_comes_to_when_the_time_is_over_is_what_it_comes_to() -> None:
+    comes_to = Trouble("its BMC cannot be reached", Owner.NETWORK, "see to the port")
+    seen = Seen(Stand.UNKNOWN, "no route", troubles=(comes_to,))
+    assert asked(seen, now=1599.0) == Until(1600.0, "no route") and stuck(asked(seen, now=1600.0)) == comes_to
+
+
+def test_what_became_of_a_deed_that_nobody_knows_of_follows_from_what_is_next() -> None:
+    cut = past(ended=None, done=None)
+    often = deed("write")
+    assert [(made.done if made else "open") for made in (
+        found(cut, Through()), found(cut, Do(WRITE)), found(cut, Do(often)), found(cut, Do(deed("off"))), found(cut, Stuck(())),
+        found(cut, Until(1.0, "")))] == [True, False, None, None, None, "open"]
+
+
 def test_a_deed_that_may_be_done_often_is_done_again_after_its_time_to_show() -> None:
     pxe = deed("pxe", settle_s=30.0)
     assert asked(missing(pxe), past("pxe", ended=990.0)) == Until(1015.0, "it is not so")
     assert asked(missing(pxe), past("pxe", ended=970.0)) == Do(pxe)
+    assert asked(missing(deed("pxe", settle_s=0.0)), past("pxe", ended=990.0)) == Until(1005.0, "it is not so")
     assert asked(missing(pxe), past("pxe", ended=None, done=None)) == Do(pxe)
     assert asked(missing(pxe), past("pxe", ended=995.0, done=False)) == Until(1010.0, "it is not so")
     assert asked(missing(pxe), past("pxe", ended=985.0, done=False)) == Do(pxe)
@@ -75,8 +90,8 @@ def test_a_deed_that_may_be_done_often_is_done_again_after_its_time_to_show() ->
 
 def test_a_deed_to_be_done_once_that_was_accepted_and_does_not_show_is_trouble() -> None:
     assert asked(missing(WRITE), past(ended=950.0)) == Until(1010.0, "it is not so")
-    found = stuck(asked(missing(WRITE), past(ended=940.0)))
-    assert found == Trouble("do write was accepted, and after 60 s it does not show: it is not so", Owner.OPERATOR,
+    told = stuck(asked(missing(WRITE), past(ended=940.0)))
+    assert told == Trouble("do write was accepted, and after 60 s it does not show: it is not so", Owner.OPERATOR,
                             "look, then: muster bringup retry n1")
 
 
@@ -98,8 +113,8 @@ def test_a_deed_of_which_nobody_knows_is_left_its_time_and_done_again_only_if_it
     lost = past(ended=980.0, done=None)
     assert asked(missing(deed("write", once=True, settle_s=1.0), 100.0), replace(lost, ended=995.0)) == Until(1005.0, "it is not so")
     blind = deed("write", once=True, shows=False)
-    found = stuck(asked(missing(blind), cut, now=1060.0))
-    assert found == Trouble("whether this was done is not known, and cannot be seen: do write", Owner.OPERATOR,
+    told = stuck(asked(missing(blind), cut, now=1060.0))
+    assert told == Trouble("whether this was done is not known, and cannot be seen: do write", Owner.OPERATOR,
                             "look, then: muster bringup retry n1")
 
 

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -642,3 +643,44 @@ def under_way(fake: Fake) -> bool:
     """Whether a deed is in the store."""
     with opened(fake.folder) as store:
         return bool(bringups.deeds(store))
+
+
+def thousands(fake: Fake, number: int) -> Outcome:
+    """So many machines through a way of steps that are made, waited for and looked at together; the slowest needs 4,860 s."""
+    done: dict[str, set[str]] = {}
+
+    def wants(*keys: str) -> Callable[[Machine], Seen]:
+        def look(machine: Machine) -> Seen:
+            missing = next((key for key in keys if key not in done.get(machine.name, ())), None)
+            return SO if missing is None else not_so(deed(missing, once=True))
+        return look
+
+    def make(machine: Machine, what: Deed) -> Made:
+        done.setdefault(machine.name, set()).add(what.key)
+        return Made(True, "accepted")
+
+    def takes(seconds: float) -> Callable[[Machine], Seen]:
+        return lambda machine: SO if machine.now - machine.began >= seconds else Seen(Stand.WAIT, "on its way", again_s=60.0)
+
+    def parts(machine: Machine) -> Seen:
+        return trouble("no GPU 3") if machine.name.endswith("3") else SO
+    doers = (
+        Acts(step("bmc")), Acts(step("credentials")), Acts(step("hardware"), parts), Acts(step("bios"), wants("write", "off", "on"), make),
+        Acts(step("boot", domain_at_once=4), wants("pxe"), make), Acts(step("os", at_once=1000), takes(1200.0)),
+        Acts(step("ssh"), takes(60.0)), Acts(step("base"), wants("time", "limits"), make), Acts(step("agent"), wants("agent"), make),
+        Acts(step("checks", together=True, gather_s=120.0)), Acts(step("kernel", together=True, gather_s=60.0)),
+        Acts(step("burnin", 7200.0, together=True, gather_s=300.0, at_once=1000), takes(3600.0)), Acts(step("certificate")),
+        Acts(step("service"), wants("service"), make))
+    return fake.run([node(f"n{at:04d}", f"pdu{at // 8}") for at in range(number)], *doers)
+
+
+def test_many_machines_are_through_when_the_slowest_can_be(fake: Fake) -> None:
+    outcome = thousands(fake, 100)
+    assert (len(outcome.done), len(outcome.trouble), fake.now) == (90, 10, 5860.0)
+
+
+@pytest.mark.slow
+def test_a_thousand_machines_cost_a_head_seconds(fake: Fake) -> None:
+    began = time.process_time()
+    outcome = thousands(fake, 1000)
+    assert (len(outcome.done), len(outcome.trouble), fake.now) == (900, 100, 5860.0) and time.process_time() - began < 30

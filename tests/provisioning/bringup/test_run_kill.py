@@ -121,10 +121,42 @@ def test_interrupted_it_begins_nothing_more_and_writes_down_what_is_under_way(tm
     finished(tmp_path)
 
 
+HANGS = """
+import sys, time
+from pathlib import Path
+from provisioning.bringup.model import Made, Seen, Stand
+from provisioning.bringup.run import run
+from provisioning.bringup.site import Site
+from tests.provisioning.bringup.scripted import Acts, Plan, deed, node, step
+
+def make(machine, what):
+    print("begun", flush=True)
+    time.sleep(600)
+
+bios = Acts(step("bios"), lambda machine: Seen(Stand.NOT_SO, "no", deed("it", once=True)), make)
+told = lambda event: print(event.stand, event.said, flush=True)
+run(Site(Path(sys.argv[1]), "ada"), [node("n1")], {"bios": bios}, Plan({"bios": bios.step}), told)
+"""
+
+
+def test_the_second_interrupt_leaves_at_once_and_nobody_knows_of_the_deed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HANGS, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline(), process.stdout.readline()]
+        process.send_signal(signal.SIGINT)
+        said.append(process.stdout.readline())
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) != 0
+    assert said == ["deed do it\n", "begun\n", "interrupted deeds under way are waited for (1); once more to leave at once\n"]
+    with opened(tmp_path) as store:
+        assert [one.ended for one in bringups.deeds(store)] == [None]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_killed_at_every_point_of_a_run(tmp_path: Path) -> None:
-    for at in range(1, POINTS, 3):
+def test_killed_at_points_all_over_a_run(tmp_path: Path) -> None:
+    for at in range(1, POINTS, 7):
         folder = tmp_path / str(at)
         folder.mkdir()
         killed(folder, at=at)
