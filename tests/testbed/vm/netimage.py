@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.testbed.vm.images import do, kernel, loaded, newc
 
-_PACKAGES = ("systemd", "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "openssh-server", "python3", "chrony")
+_PACKAGES = ("systemd", "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "openssh-server", "python3", "chrony", "libnss-myhostname")
 _OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--include=" + ",".join(_PACKAGES))
 _MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "autofs4", "binfmt_misc")
@@ -33,7 +33,7 @@ ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N "" -C "" -f /etc/ssh/ssh_host_ed2
 [Install]
 RequiredBy=ssh.service
 """
-_TIME = "makestep 1 -1\nsourcedir /etc/chrony/sources.d\ndriftfile /var/lib/chrony/chrony.drift\n"
+_TIME = "makestep 1 -1\nrtcsync\nsourcedir /etc/chrony/sources.d\ndriftfile /var/lib/chrony/chrony.drift\n"
 
 
 @dataclass(frozen=True)

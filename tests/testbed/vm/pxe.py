@@ -21,8 +21,9 @@ from tests.testbed.sshd import wait_until
 from tests.testbed.vm.netimage import NetImage, own
 
 _TOOLS = ("qemu-system-x86_64", "dnsmasq", "mmdebstrap", "cpio", "zstd", "depmod", "setpriv", "unshare", "nsenter", "ip")
+# Emulated clocks are as exact as this host has time for: what cannot be measured there is given.
 _SCRIPT = """#!ipxe
-kernel vmlinuz initrd=system initrd=own rdinit=/sbin/init console=ttyS0 net.ifnames=0 systemd.show_status=0 random.trust_cpu=on
+kernel vmlinuz initrd=system initrd=own rdinit=/sbin/init console=ttyS0 net.ifnames=0 systemd.show_status=0 random.trust_cpu=on tsc=reliable lpj=10800000
 initrd --name system system
 initrd --name own own
 boot
@@ -48,6 +49,7 @@ class Lab:
     memory: int
     booted: int = 0
     _qemu: subprocess.Popen[bytes] | None = field(default=None)
+    _all: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -81,8 +83,18 @@ class Lab:
                 "-netdev", "tap,id=lan,ifname=vm,script=no,downscript=no",
                 "-device", f"virtio-net-pci,netdev=lan,mac={self.mac}{',bootindex=1' if network else ''}", "-device", "virtio-rng-pci",
                 "-serial", f"file:{self.folder}/console-{self.booted}"]
-        with (self.folder / "qemu.log").open("ab") as log:
-            self._qemu = subprocess.Popen(self.inside(*argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._qemu = self.start("qemu", *argv)
+
+    def start(self, name: str, *argv: str) -> subprocess.Popen[bytes]:
+        """Starts a command in the lab's namespaces, with which it ends; it writes to `name`.log."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._all.append(subprocess.Popen(self.inside(*argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+        return self._all[-1]
+
+    def ended(self) -> None:
+        """Returns when all that was started has ended."""
+        for process in self._all:
+            process.wait(30)
 
     def inside(self, *argv: str) -> list[str]:
         """A command in the lab's namespaces."""
@@ -109,19 +121,23 @@ def lab(folder: Path, image: NetImage, files: Mapping[str, str], *, serial: str 
     with (folder / "disk").open("wb") as disk:
         disk.truncate(64 << 20)
     with contextlib.ExitStack() as stack:
-        made = Lab(folder, _holder(stack), f"10.214.{secrets.randbelow(254)}", serial or secrets.token_hex(4).upper(),
+        holding = stack.enter_context(contextlib.ExitStack())
+        made = Lab(folder, _holder(holding), f"10.214.{secrets.randbelow(254)}", serial or secrets.token_hex(4).upper(),
                    uuid or f"{secrets.token_hex(4)}-0000-4000-8000-{secrets.token_hex(6)}", memory)
+        stack.callback(made.ended)
+        stack.callback(holding.close)
         here = f"mu{secrets.token_hex(3)}"
         _run("ip", "link", "add", here, "type", "veth", "peer", "name", "head", "netns", str(made.holder))
+        # It would go with the namespace, but some time later.
+        stack.callback(subprocess.run, ["ip", "link", "delete", here], check=False, capture_output=True)
         _run("ip", "address", "add", f"{made.subnet}.254/24", "dev", here)
         _run("ip", "link", "set", here, "up")
         for words in ("link add lan type bridge", f"address add {made.subnet}.1/24 dev lan", "tuntap add dev vm mode tap", "link set vm master lan",
                       "link set head master lan", "link set lo up", "link set vm up", "link set head up", "link set lan up"):
             _run(*made.inside("ip", *words.split()))
         (tftp / "own").write_bytes(own({**files, "etc/chrony/sources.d/lab.sources": f"server {made.subnet}.1 iburst\n"}))
-        for name, argv in (("dnsmasq", _dnsmasq(made, tftp)), ("chronyd", _chronyd(image))):
-            with (folder / f"{name}.log").open("wb") as log:
-                subprocess.Popen(made.inside(*argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        made.start("dnsmasq", *_dnsmasq(made, tftp))
+        made.start("chronyd", *_chronyd(image))
         wait_until(lambda: "TFTP root" in made.network(), 30, f"dnsmasq: {made.network()}")
         yield made
 
