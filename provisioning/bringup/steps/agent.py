@@ -16,6 +16,7 @@ from provisioning.agent.layout import PERIOD_S
 from provisioning.agent.status import status
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
 
+KEPT = "agent"      # under which a machine keeps which version was seen in use
 # What the node itself said; a deed that was never begun is begun again.
 _REFUSED = "the agent could not be installed: "
 
@@ -42,12 +43,16 @@ class Agent:
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """See `Doer.make`."""
-        helped = [machine.node] if machine.node.privilege is Privilege.HELPER else []
-        (done,) = act([machine.node], self._transport(), self._wish, bounds(1, None, 1), self._made(), helped)
+        (done,) = self.install([machine.node])
         # A node that did not answer may have gone on: what it was sent installs itself, and doing it again does nothing.
         if not done.ok and done.told:
             return Made(False, clean(_REFUSED + done.said))
         return Made(True if done.ok else None, clean(done.said))
+
+    def install(self, nodes: Sequence[Node]) -> Iterator[Done]:
+        """Installs it on all of these, or brings it up to date."""
+        helped = [node for node in nodes if node.privilege is Privilege.HELPER]
+        return act(nodes, self._transport(), self._wish, bounds(len(nodes), None, self._fanout), self._made(), helped)
 
     def _made(self) -> bundle.Bundle:
         if self._bundle is None:
@@ -69,7 +74,7 @@ def seen(machine: Machine, done: Done, wanted: str, period: float) -> Seen:
         return _install(machine, now.installed, wanted)
     made = _bundle_of(done.told)
     if made == wanted and now.age is not None and -60 <= now.age <= 2 * period:
-        return Seen(Stand.SO, f"agent {wanted}, its newest look is {now.age:.0f} s old", keep={"agent": wanted})
+        return Seen(Stand.SO, f"agent {wanted}, its newest look is {now.age:.0f} s old", keep={KEPT: wanted})
     began = max([past.ended for past in machine.deeds if past.ended is not None], default=machine.began)
     if now.age is not None and now.age < -60 and made == wanted:
         return _stuck(machine, f"its newest look is {-now.age:.0f} s in the future: its clock was set back")

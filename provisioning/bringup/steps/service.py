@@ -1,23 +1,26 @@
-"""Step service: the inventory says that the machine is in service, and what kept jobs away for its bring-up does no more.
+"""Step service: the inventory says that the machine is in service, its agent knows, and what kept jobs away for its bring-up does no more.
 
-The file is edited as `muster inventory lifecycle` does.
+The file is edited as `muster inventory lifecycle` does. An agent that this bring-up installed counts its node in alerts from then on.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from inventory.cli.lifecycle import edited
 from inventory.edit import InventoryFile
 from inventory.errors import InventoryError, MusterError
 from inventory.load import parse_with_origins
-from inventory.model import Lifecycle, LifecycleState
+from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.text import clean, short
 from provisioning.bringup.hold import give, held
 from provisioning.bringup.means import Means
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.steps.agent import KEPT as AGENT
+from provisioning.bringup.steps.agent import Agent
 
 _TRIES = 3      # a person may edit the file meanwhile
 
@@ -25,47 +28,72 @@ _TRIES = 3      # a person may edit the file meanwhile
 class Service:
     """Reads the inventory file anew at each look: a person may have edited it meanwhile."""
 
-    def __init__(self, step: Step, means: Means) -> None:
+    def __init__(self, step: Step, means: Means, agent: Agent | None = None) -> None:
         self.step = step
-        self._means = means
+        self._means, self._agent = means, agent
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
         """See `Doer.look`."""
         try:
-            given = InventoryFile.read(self._means.path)
-            nodes = parse_with_origins(given.text, str(given.path), self._means.ruleset.skus).inventory.nodes
+            nodes = self._nodes()
             kept = held(self._means.folder, self._means.inventory, [machine.name for machine in machines])
         except MusterError as error:
             for machine in machines:
                 yield machine.name, Seen(Stand.UNKNOWN, clean(str(error), 300))
             return
+        there = [replace(machine, node=nodes[machine.name], deeds=()) for machine in machines if machine.name in nodes]
+        agents = self._agents([machine for machine in there if machine.node.in_service])
         for machine in machines:
             node = nodes.get(machine.name)
             if node is None:
-                yield machine.name, Seen(Stand.UNKNOWN, f"{given.path} does not name it any more")
-            elif node.in_service and machine.name not in kept:
-                yield machine.name, Seen(Stand.SO, "in service")
+                yield machine.name, Seen(Stand.UNKNOWN, f"{self._means.path} does not name it any more")
+                continue
+            seen = agents.get(machine.name)
+            change = (*(() if node.in_service else (f"lifecycle: {node.lifecycle.state.value} -> service",)),
+                      *(("its agent: in service",) if seen is not None and seen.stand is Stand.NOT_SO else ()),
+                      *(("uncordon",) if machine.name in kept else ()))
+            if change:
+                yield machine.name, Seen(Stand.NOT_SO, f"lifecycle {node.lifecycle.state.value}{', cordoned' * (machine.name in kept)}",
+                                         Deed("give it to jobs", "service", change, Effect.PASSIVE, settle_s=10.0))
+            elif seen is not None and seen.stand is Stand.UNKNOWN:
+                yield machine.name, Seen(Stand.UNKNOWN, f"its agent: {seen.said}")
             else:
-                now = node.lifecycle.state.value
-                change = (*(() if node.in_service else (f"lifecycle: {now} -> service",)), *(("uncordon",) if machine.name in kept else ()))
-                yield machine.name, Seen(Stand.NOT_SO, f"lifecycle {now}{', cordoned' if machine.name in kept else ''}", deed=Deed(
-                    "lifecycle service", "service", change, Effect.PASSIVE, settle_s=10.0))
+                yield machine.name, Seen(Stand.SO, "in service")
+
+    def _nodes(self) -> Mapping[str, Node]:
+        """As the file has them now."""
+        given = InventoryFile.read(self._means.path)
+        return parse_with_origins(given.text, str(given.path), self._means.ruleset.skus).inventory.nodes
+
+    def _agents(self, machines: Sequence[Machine]) -> dict[str, Seen]:
+        """How the agents stand of those machines on which this bring-up has seen one."""
+        asked = [machine for machine in machines if AGENT in machine.kept]
+        return dict(self._agent.look(asked)) if self._agent is not None and asked else {}
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """One machine alone."""
         return self.make_together([machine])[machine.name]
 
     def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
-        """Edits the file once for all of them, and then gives them to jobs."""
+        """Edits the file once for all of them, tells their agents, and then gives them to jobs."""
         names, means = [machine.name for machine in machines], self._means
         try:
             set_lifecycle(means.path, names, LifecycleState.SERVICE, means.ruleset.skus)
+            nodes = self._nodes()
+            self._tell([replace(machine, node=nodes[machine.name], deeds=()) for machine in machines])
             given = {one.node: one for one in give(means.folder, means.inventory, names, means.who, time.time)}
         except MusterError as error:
             return dict.fromkeys(names, Made(False, clean(str(error), 300)))
         written = f"written to {means.path}"
         return {name: Made(name not in given or not given[name].failed,
                            f"{written}; {clean(given[name].said, 200)}" if name in given else written) for name in names}
+
+    def _tell(self, machines: Sequence[Machine]) -> None:
+        """Whether that worked is for the next look."""
+        agents = self._agents(machines)
+        behind = [machine.node for machine in machines if machine.name in agents and agents[machine.name].deed is not None]
+        if self._agent is not None and behind:
+            list(self._agent.install(behind))
 
 
 def set_lifecycle(path: Path, names: Sequence[str], state: LifecycleState, skus: Collection[str] | None) -> None:

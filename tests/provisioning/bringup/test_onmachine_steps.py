@@ -22,18 +22,23 @@ from healthcheck.rulesfolder import packaged
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from inventory.hostkeys import fingerprint
+from inventory.load import load_inventory
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.transport.remote import RemoteTransport
+from provisioning.agent.layout import BASE as BASE_FOLDER
+from provisioning.agent.layout import NODE
 from provisioning.base import send
 from provisioning.base.onnode.item import HEADER
 from provisioning.base.told import How, Told
 from provisioning.base.wish import Wish
-from provisioning.bringup.model import Doer, Effect, Machine, Past, Seen, Stand
+from provisioning.bringup.means import Means
+from provisioning.bringup.model import Deed, Doer, Effect, Machine, Past, Seen, Stand
 from provisioning.bringup.policyload import load
 from provisioning.bringup.run import run
 from provisioning.bringup.site import Event, Site
 from provisioning.bringup.steps.agent import Agent
 from provisioning.bringup.steps.base import Base
+from provisioning.bringup.steps.service import Service
 from provisioning.bringup.steps.ssh import Ssh
 from tests.command import environment
 from tests.testbed.nspawn import Machine as Container
@@ -364,3 +369,24 @@ def test_a_run_takes_two_fresh_nodes_through_ssh_base_and_agent_and_tells_the_th
     assert n2.run("hostname") == "n2\n"
     with opened(home / "state") as store:
         assert [(one.node, one.step, one.owner) for one in bringups.troubles(store)] == [("n3", "ssh", Owner.OPERATOR.value)]
+
+
+def test_who_comes_into_service_is_so_for_its_agent_too(n2: Container, home: Path, ruleset: Ruleset) -> None:
+    """What the agent says of its node is counted in alerts only when its node is in service."""
+    of = Means(home / "state", home / "muster.yaml", load_inventory(home / "muster.yaml"), ruleset, (packaged(),), RemoteTransport, "a test")
+    agent = Agent(STEPS["agent"], RemoteTransport, ruleset, period=10)
+    here = of.inventory.nodes["n2"]
+    seen = look(agent, here)["n2"]
+    if seen.deed is not None:
+        assert agent.make(machine(here), seen.deed).done
+    wait_until(lambda: look(agent, here)["n2"].stand is Stand.SO, 60, "that it has looked")
+    service, there = Service(STEPS["service"], of, agent), machine(here, agent=look(agent, here)["n2"].keep["agent"])
+    assert "bringup" in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
+    assert {one.done for one in service.make_together([there]).values()} == {True}
+    assert load_inventory(of.path).nodes["n2"].in_service
+    assert "bringup" not in n2.run("cat", f"{BASE_FOLDER}/current/{NODE}")
+    assert look(service, there)["n2"].stand is Stand.SO
+    # One that was cut short before the agent was told is seen.
+    assert agent.make(machine(here), Deed("", "", (), Effect.PASSIVE)).done
+    behind = look(service, there)["n2"]
+    assert behind.deed is not None and behind.deed.change == ("its agent: in service",)
