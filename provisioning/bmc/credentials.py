@@ -99,7 +99,7 @@ def _file(path: str) -> bytes:
     try:
         # Not to hang on a FIFO that nobody writes to.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb") as file:
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise BmcError(Wrong.NO_SECRET, f"{clean(path)} is not a regular file")
@@ -108,7 +108,9 @@ def _file(path: str) -> bytes:
                                                 f"change that: chmod 600 {clean(path)}")
             if status.st_uid not in (os.geteuid(), 0):
                 raise BmcError(Wrong.NO_SECRET, f"{clean(path)} belongs to another user, who could change it")
-            return file.read(_MOST + 1)
+            return os.read(descriptor, _MOST + 1)
+        finally:
+            os.close(descriptor)
     except OSError as problem:
         raise BmcError(Wrong.NO_SECRET, f"{clean(path)} cannot be read: {problem.strerror}") from None
 

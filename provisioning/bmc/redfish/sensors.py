@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from healthcheck.facts.bmc import BmcSensors, Sensor
@@ -33,15 +34,18 @@ _OLD = (("UpperThresholdFatal", "unr", 1), ("UpperThresholdCritical", "ucr", 1),
 def bmc_sensors(service: Service) -> BmcSensors:
     """All sensors of all chassis. Raises BmcError, also where there is none."""
     service.system()
-    found: dict[str, Sensor] = {}
+    found: list[Sensor] = []
+    names: set[str] = set()
     trouble: BmcError | None = None
     for case in service.chassis():
         if case.document is None:
             trouble = case.wrong
             continue
         try:
-            for sensor in _of(service, case.document):
-                found.setdefault(sensor.name if sensor.name not in found else f"{last(case.path)} {sensor.name}", sensor)
+            for one in _of(service, case.document):
+                # Boards of one kind have sensors of one name.
+                found.append(one if one.name not in names else replace(one, name=clean(f"{last(case.path)} {one.name}", 80)))
+                names.add(one.name)
         except BmcError as problem:
             if problem.wrong in ENDS:
                 raise
@@ -50,7 +54,7 @@ def bmc_sensors(service: Service) -> BmcSensors:
         raise trouble       # a part of the sensors, shown as all of them, would pass
     if not found:
         raise BmcError(Wrong.UNSUPPORTED, "it tells of no sensors")
-    return BmcSensors("BMC", sensors=tuple(found.values()))
+    return BmcSensors("BMC", sensors=tuple(found))
 
 
 def _of(service: Service, case: Document) -> Iterator[Sensor]:
