@@ -19,7 +19,7 @@ _MOST = 16 * 1024
 _LINE = re.compile(rb"(?:\A|\n)(SSH-(?:2\.0|1\.99)-[^\r\n]{0,252})\r?\n")
 
 
-def banner(node: Node, seconds: float = 5.0, config: SshConfig | None = None) -> tuple[str, str]:
+def banner(node: Node, seconds: float = 3.0, config: SshConfig | None = None) -> tuple[str, str]:
     """The server's line and "", or "" and why there is none."""
     where = clean(node.address or node.name, 80)
     try:

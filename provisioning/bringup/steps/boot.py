@@ -43,15 +43,18 @@ class BootFrom(OfBmc):
             return trouble(f"its controller knows no boot from {target.value}", Owner.OPERATOR,
                            f"set the boot order in the BIOS setup, then: {skip(machine.name, self.step.name)}", "node")
         key = f"{_SET}{target.value}"
-        if found.target is not target or found.once is not True:
-            past = machine.did(key)
+        past = machine.did(key)
+        said = past is not None and past.done is True
+        # Where a controller does not tell its override, its word has to do that it was set.
+        right = (found.target is target or (said and not isinstance(found.target, Target))) and (
+            found.once is True or (said and not isinstance(found.once, bool)))
+        if not right:
             if past is not None and past.done is False and refused(past.said):
                 return trouble(f"its controller will not boot from {target.value}: {clean(past.said, 160)}", Owner.OPERATOR,
                                f"set the boot order in the BIOS setup, then: {skip(machine.name, self.step.name)}", "node")
-            if past is None or not past.done or isinstance(found.target, Target):
-                return Seen(Stand.NOT_SO, f"boots from {_shown(found.target)}", deed=Deed(
-                    f"boot from {target.value} once", key, (f"next boot: {_shown(found.target)} -> {target.value}, once",), Effect.PASSIVE,
-                    settle_s=self._policy.power.on_s))
+            return Seen(Stand.NOT_SO, f"boots from {_shown(found.target)}", deed=Deed(
+                f"boot from {target.value} once", key, (f"next boot: {_shown(found.target)} -> {target.value}, once",), Effect.PASSIVE,
+                settle_s=self._policy.power.on_s))
         return off(machine, controller.power(), key, f"so that it boots from {target.value}", self._policy.power) or Seen(
             Stand.SO, f"boots from {target.value} when it is turned on")
 

@@ -1,4 +1,5 @@
-"""The steps up to the operating system with real controllers: sushy-tools' emulator over TLS, one rack with a trouble in most machines."""
+"""The steps up to the operating system with real controllers: sushy-tools' emulator over TLS, one rack with a trouble in most machines; and
+ipmi_sim through ipmitool."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pytest
 
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
-from inventory.model import Bmc, Lifecycle, LifecycleState, Node, Secret, SecretFrom
+from inventory.model import Bmc, Lifecycle, LifecycleState, Node, Secret, SecretFrom, Speaks
 from provisioning.bmc import pins
 from provisioning.bmc.base import Controller
 from provisioning.bmc.connect import controller
@@ -26,6 +27,7 @@ from provisioning.bringup.steps.hardware import HardwareAsOrdered
 from provisioning.bringup.steps.os import OsAnswers
 from tests.provisioning.bringup.controllers import POLICY, SKU
 from tests.provisioning.bringup.scripted import Plan, Stop
+from tests.testbed import ipmisim
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack, require_rack
 
 _NUMBERS = {"gpu_count": 8, "dimm_count": 4, "nvme_count": 2, "port_count": 2, "memory_gib": 256, "cpu_count": 224}
@@ -57,9 +59,9 @@ def brought(folder: Path, bed: Bed) -> Outcome:
     secret.write_text(bed.password)
     nodes = [Node(name, rack="r1", lifecycle=Lifecycle(LifecycleState.BRINGUP), bmc=Bmc(
         bed.address(name), bed.user, bed.port, secret=Secret(SecretFrom.FILE, (str(secret),)))) for name in _TROUBLES]
-    policy = replace(POLICY, power=Power(8, 8, 5), parts=Parts(POLICY.parts.may_be_empty, 7, 2), bios=(
+    policy = replace(POLICY, power=Power(8, 5, 5), parts=Parts(POLICY.parts.may_be_empty, 7, 2), bios=(
         BiosWish("turbo", Machines("Contoso"), {"ProcTurboMode": "Enabled"}, Absent.TROUBLE, "a test's"),))
-    step = {name: replace(one, seconds=8 if name == "bmc" else 60) for name, one in POLICY.steps.items()}
+    step = {name: replace(one, seconds=5 if name == "bmc" else 60) for name, one in POLICY.steps.items()}
     sku = replace(SKU, numbers=_NUMBERS)
 
     def controllers(node: Node) -> Controller:
@@ -96,3 +98,43 @@ def test_each_machine_of_a_rack_ends_in_its_step_with_its_owner_and_is_changed_o
         assert (counts[name]["bios"], counts[name]["off"], counts[name]["on"]) == (0, 0, 0), name
     assert counts["locked"]["401"] == 1
     assert not any(bed.password.encode() in path.read_bytes() for path in folder.iterdir() if path.name != "password")
+
+
+def test_a_machine_whose_controller_speaks_ipmi_goes_the_same_way_and_says_what_it_cannot_tell(tmp_path: Path) -> None:
+    ipmisim.require_ipmi()
+    secret = tmp_path / "password"
+    secret.touch(mode=0o600)
+    secret.write_text(ipmisim.PASSWORD)
+    folder = tmp_path / "state"
+    folder.mkdir()
+    with ipmisim.ipmi_sim(tmp_path / "sim") as sim:
+        (sim.folder / "power").write_text("0\n")
+        node = Node("old1", rack="r1", lifecycle=Lifecycle(LifecycleState.BRINGUP), bmc=Bmc(
+            sim.address, ipmisim.USER, sim.port, Speaks.IPMI, Secret(SecretFrom.FILE, (str(secret),))))
+
+        def controllers(node: Node) -> Controller:
+            return controller(node, folder=folder, seconds=20)
+
+        def answers(node: Node) -> tuple[str, str]:
+            return ("SSH-2.0-x", "") if sim.has_power() else ("", "no route to host")
+
+        step, sku = POLICY.steps, replace(SKU, numbers=_NUMBERS)
+        doers: tuple[Doer, ...] = (
+            BmcReachable(step["bmc"], controllers), Credentials(step["credentials"], controllers, POLICY, lambda node: sku),
+            HardwareAsOrdered(step["hardware"], controllers, POLICY, lambda node: sku, Doubles(dict[str, Other])),
+            BiosAsWished(step["bios"], controllers, POLICY, lambda node: sku), OsAnswers(step["os"], controllers, POLICY, answers))
+        said: dict[str, str] = {}
+
+        def brought_up() -> Outcome:
+            return run(Site(folder, "somebody"), [node], {one.step.name: one for one in doers}, Plan({one.step.name: one.step for one in doers}),
+                       lambda event: said.update({event.step: event.said}) if event.stand == "so" else None)
+
+        # Its second supply has no input: the sensor says so, and the log.
+        assert brought_up().trouble == ("old1",) and not sim.changes
+        with opened(folder) as store:
+            assert [(line.step, line.owner, line.part, line.slot) for line in bringups.troubles(store)] == [
+                ("hardware", "datacentre", "psu", "PSU2"), ("hardware", "datacentre", "psu", "")]
+            assert "numbers of parts" in bringups.progress(store)[0].kept["hardware"]
+            bringups.skip(store, ["old1"], "hardware", "somebody", "its supply comes on Monday", 0.0, order=[one.step.name for one in doers])
+        assert brought_up().done == ("old1",) and sim.changes == ["set power 1"]
+        assert said["bios"] == "nothing is wished for" and ipmisim.SERIAL in said["credentials"] and said["os"] == "answers: SSH-2.0-x"

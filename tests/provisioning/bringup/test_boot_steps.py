@@ -106,12 +106,16 @@ def test_a_controller_that_knows_no_such_boot_or_refuses_it_is_ours() -> None:
     assert boot(Scripted(), ("boot:pxe", False), said="timeout: slow").stand is Stand.NOT_SO
 
 
-def test_an_override_that_cannot_be_read_is_set_and_then_taken_at_its_word() -> None:
-    blind = Scripted(override=Boot(UNSUPPORTED, UNSUPPORTED))
-    first = boot(blind)
+@pytest.mark.parametrize("override", [Boot(UNSUPPORTED, UNSUPPORTED), Boot(Target.PXE, Unmeasured("it does not say"))])
+def test_an_override_that_is_not_told_is_set_and_then_taken_at_its_word(override: Boot) -> None:
+    first, second = boot(Scripted(override=override)), boot(Scripted(override=override), ("boot:pxe", True))
     assert first.deed is not None and first.deed.key == "boot:pxe" and not first.deed.once
-    second = boot(blind, ("boot:pxe", True))
     assert second.deed is not None and second.deed.key == "off:boot:pxe" and second.deed.once
+
+
+def test_an_override_that_did_not_stay_is_set_again() -> None:
+    found = boot(Scripted(override=Boot(Target.NONE, False)), ("boot:pxe", True))
+    assert found.deed is not None and found.deed.key == "boot:pxe"
 
 
 def test_a_machine_that_is_off_is_turned_on_once_and_waited_for(tmp_path: Path) -> None:
