@@ -218,9 +218,10 @@ def test_wishes_go_by_the_maker_that_was_kept_or_is_asked_for_and_an_unknown_mak
     assert looked(silent, wished=policy(vendor="*")).stand is Stand.NOT_SO
 
 
-def test_the_packaged_wishes_make_a_dell_as_it_should_be(tmp_path: Path) -> None:
+def test_the_packaged_wishes_that_a_site_turns_on_make_a_dell_as_it_should_be(tmp_path: Path) -> None:
+    (tmp_path / "bringup.yaml").write_text("bios: [{id: dell-large-bars, enabled: true}, {id: dell-full-speed, enabled: true}]\n")
     controller = Scripted(settings={"MmioAbove4Gb": "Disabled", "SysProfile": "PerfPerWattOptimizedDapc"})
-    doer = BiosAsWished(POLICY.steps["bios"], controller, load([packaged()]), sku_of)
+    doer = BiosAsWished(POLICY.steps["bios"], controller, load([packaged(), tmp_path]), sku_of)
     assert brought(tmp_path, controller, doer).done == ("gx01",)
     assert controller.settings == {"MmioAbove4Gb": "Enabled", "SysProfile": "PerfOptimized"}
 

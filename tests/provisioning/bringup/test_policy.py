@@ -33,10 +33,12 @@ def test_the_packaged_policy_has_every_step_in_its_order_and_leaves_none_out() -
     assert {name for name, step in POLICY.steps.items() if step.together} == {"checks", "kernel", "burnin", "certificate", "service"}
 
 
-def test_every_wish_for_a_bios_names_its_source_and_nothing_is_wished_of_makers_without_one() -> None:
-    assert all(wish.source for wish in POLICY.bios)
-    assert POLICY.settings("Dell Inc.", "hgx-h100") == {"MmioAbove4Gb": ("Enabled", Absent.LEAVE), "SysProfile": ("PerfOptimized", Absent.LEAVE)}
-    assert POLICY.settings("Supermicro", None) == POLICY.settings("NVIDIA", "dgx-h100") == POLICY.settings("HPE", None) == {}
+def test_no_bios_is_written_before_a_site_says_so_and_every_wish_names_its_source(tmp_path: Path) -> None:
+    assert not POLICY.bios
+    on = load([packaged(), site(tmp_path, "bios: [{id: dell-large-bars, enabled: true}, {id: dell-full-speed, enabled: true}]")])
+    assert len(on.bios) == 2 and all(wish.source for wish in on.bios)
+    assert on.settings("Dell Inc.", "hgx-h100") == {"MmioAbove4Gb": ("Enabled", Absent.LEAVE), "SysProfile": ("PerfOptimized", Absent.LEAVE)}
+    assert on.settings("Supermicro", None) == on.settings("NVIDIA", "dgx-h100") == on.settings("HPE", None) == {}
     assert not POLICY.versions("Dell Inc.", None) and POLICY.boot is Target.NONE and POLICY.delivery is None
 
 
@@ -51,8 +53,7 @@ def test_a_site_changes_what_it_names_and_keeps_the_rest(tmp_path: Path) -> None
         delivery: {file: delivered.csv}
         burnin: {length: quick, stages: "node, rail"}
         bios:
-        - {id: dell-full-speed, enabled: false}
-        - {id: dell-large-bars, settings: {SriovGlobalEnable: Enabled}, absent: trouble}
+        - {id: dell-large-bars, enabled: true, settings: {SriovGlobalEnable: Enabled}, absent: trouble}
         - {id: ours, vendor: HPE, skus: [hgx-h100], settings: {Sriov: Enabled, Count: 3, Quiet: true}, source: ours}
         firmware:
         - {id: bmc, component: bmc, vendor: "Dell*", at_least: "7.20.30"}
