@@ -6,6 +6,7 @@ github.com/spyroot/redfish_ctl (tests). NVIDIA: Infra Controller's Redfish endpo
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -175,6 +176,17 @@ def test_a_virtual_drive_that_is_full_is_not_filled_over_and_no_password_goes_al
     assert "hunter2" not in str(caught.value)
     with pytest.raises(BmcError, match="has no virtual drive 9, but 1"):
         controller.eject("9")
+    assert {method for method, _, _ in papers.asked} == {"GET"}
+
+
+def test_without_sushy_facts_are_read_and_a_change_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sushy"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sushy", None)
+    controller, papers = service(tree(system={"PowerState": "Off"}))
+    assert controller.power() is Power.OFF
+    with pytest.raises(BmcError, match=r"pip install 'cluster-muster\[redfish\]'"):
+        controller.turn(Turn.ON)
     assert {method for method, _, _ in papers.asked} == {"GET"}
 
 
