@@ -83,8 +83,8 @@ class BiosAsWished(OfBmc):
         # Where what is pending cannot be read, the word has to do that it was taken; and it may be gone from there once the power was off.
         if waits or (accepted and (pending is None or off is not None)):
             turned = reset(machine, controller, f"bios:{digest}", f"so that BIOS settings become current: {_names(differs)}", times)
-            if turned is not None:
-                return turned
+            # It came on since `_booting` asked: nothing is written again, the next look sees it boot.
+            return turned or Seen(Stand.WAIT, "has just come on", again_s=0.5)
         if written is not None and written.done is False and refused(written.said):
             return trouble(f"its BIOS does not take {_names(differs)}: {clean(written.said, 160)}", Owner.OPERATOR,
                            f"correct bringup.yaml, or set it in the BIOS setup; then: muster bringup retry {machine.name}", "node")

@@ -167,6 +167,21 @@ def test_settings_that_come_one_by_one_during_a_boot_are_no_reason_for_another_r
     assert later.stand is Stand.NOT_SO and later.deed is not None and later.deed.key == f"off:bios:{digest_of({'ProcTurboMode': 'Enabled'})}"
 
 
+class ComesOn(Scripted):
+    """Its power comes on between two questions of one look."""
+
+    def power(self) -> Power:
+        was, self.on = self.on, Power.ON
+        return was
+
+
+@pytest.mark.parametrize("was", [Power.OFF, Power.CHANGING])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_machine_that_comes_on_during_a_look_is_not_written_to_again(was: Power, waits: bool) -> None:
+    found = looked(ComesOn(settings=dict(OLD), pending=dict(WISHED) if waits else {}, on=was), (WRITE, True), (OFF, True), (ON, True))
+    assert found.stand is Stand.WAIT, found
+
+
 def test_the_deed_tells_each_setting_as_it_is_and_as_it_will_be() -> None:
     found = looked(Scripted(settings=dict(OLD)))
     assert found.stand is Stand.NOT_SO and found.deed is not None and found.deed.once and found.deed.shows
