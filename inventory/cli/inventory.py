@@ -30,6 +30,7 @@ def inventory() -> None:
     nodes:
       gpu[001-512]: {rack: r01, leaf: [leaf01, leaf02]}
       gpu007: {address: 10.1.0.7, lifecycle: {state: rma, owner: vendor, until: 2026-12-01}}
+      gpu008: {bmc: {address: 10.2.0.8, user: admin, password: {file: /etc/muster/bmc.password}}}      # see muster bmc --help
 
     An entry for one node refines those for sets, and both refine defaults.
     """

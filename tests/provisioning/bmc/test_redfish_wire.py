@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import socket
 import ssl
 import threading
@@ -11,6 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from provisioning.bmc.base import BmcError, Wrong
 from provisioning.bmc.credentials import Hidden
@@ -217,6 +223,21 @@ def test_of_a_change_that_could_not_be_sent_it_is_known_that_it_was_not_made() -
         with pytest.raises(BmcError) as caught:
             Wire(place).ask("POST", "/redfish/v1/", {}, b"{}", Deadline(1.0))
     assert (caught.value.wrong, caught.value.done) == (Wrong.UNREACHABLE, False)
+
+
+def test_a_controller_that_knows_only_how_older_ones_exchange_keys_is_spoken_to(peer: Peers, tmp_path: Path) -> None:
+    there = peer(says(ROOT))
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "old")])
+    key = rsa.generate_private_key(65537, 2048)
+    now = dt.datetime.now(dt.timezone.utc)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1) \
+        .not_valid_before(now).not_valid_after(now + dt.timedelta(days=1)).sign(key, hashes.SHA256())
+    (tmp_path / "old.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + made.public_bytes(Encoding.PEM))
+    there._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    there._context.load_cert_chain(tmp_path / "old.pem")
+    there._context.maximum_version = ssl.TLSVersion.TLSv1_2
+    there._context.set_ciphers("AES256-GCM-SHA384")
+    assert ask(there, place=there.place(pin=made.fingerprint(hashes.SHA256()).hex())) == b"{}"
 
 
 def test_what_is_no_tls_at_all_is_said(tmp_path: Path) -> None:
