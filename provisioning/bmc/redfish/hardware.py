@@ -14,7 +14,7 @@ from healthcheck.facts.base import UNSUPPORTED, Unmeasured
 from provisioning.bmc.base import BmcError, Hardware, Missing, Part, Wrong
 from provisioning.bmc.redfish.read import UNSAID, first, inner, last, link, number, objects, text, word
 from provisioning.bmc.redfish.service import Service
-from provisioning.bmc.redfish.walk import ENDS, Member, linked, members
+from provisioning.bmc.redfish.walk import ENDS, Member, expands, linked, members
 
 _MIB, _GPU = 2**20, ("GPU", "Accelerator")
 _MODULES = ("HBM", "HBM2", "HBM2E", "HBM3", "HBM3E", "GDDR")    # memory of a GPU, which is no module
@@ -141,11 +141,26 @@ class _Reader:
             for one in members(self._session, collection):
                 card = last(one.path)       # Dell's interfaces are called after their card: NIC.Slot.3-1-1 of NIC.Slot.3
                 own = [mac for name, mac in (macs or {}).items() if name == card or name.startswith((f"{card}-", f"{card}."))]
+                own = own or self._functions(one.document)
                 found.append(replace(_part("nic", one), address=",".join(own) or UNSAID, firmware=first(
                     text(one.document, "Controllers", "0", "FirmwarePackageVersion"), text(one.document, "FirmwareVersion"))))
         if not found:
             found = [Part("nic", name, address=mac or UNSAID) for name, mac in (macs or {}).items()]
         return {"nic": found if told else None}
+
+    def _functions(self, adapter: Any) -> list[str]:
+        """MAC addresses by the functions of an adapter, where that costs one request."""
+        collection = link(adapter, "NetworkDeviceFunctions")
+        if collection is None or not expands(self._session):
+            return []
+        try:
+            found = [word(one.document, "Ethernet", "PermanentMACAddress") or word(one.document, "Ethernet", "MACAddress")
+                     for one in members(self._session, collection)]
+        except BmcError as problem:
+            if problem.wrong in ENDS:
+                raise
+            return []
+        return [mac.lower() for mac in dict.fromkeys(found) if mac]
 
     def _macs(self) -> dict[str, str] | None:
         """MAC addresses by the name of the interface; None where the service tells of no interfaces."""

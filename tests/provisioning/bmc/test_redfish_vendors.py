@@ -97,6 +97,19 @@ def test_supplies_and_fans_are_read_in_the_older_and_in_the_newer_way() -> None:
         assert [(part.slot, part.health) for part in parts["fan"]] == [("Fan1A", "Critical")]      # type: ignore[union-attr]
 
 
+def test_addresses_of_an_adapter_come_from_interfaces_called_after_it_or_from_its_functions() -> None:
+    adapter = {"Id": "NIC.Slot.3", "Model": "ConnectX-7", "SerialNumber": "MT1", "Controllers": [{"FirmwarePackageVersion": "28.39"}],
+               "NetworkDeviceFunctions": ref("NDF")}
+    documents = {"Chassis/1": {"NetworkAdapters": ref("NA")}, "NA": of("NA/NIC.Slot.3"), "NA/NIC.Slot.3": adapter, "NDF": of("NDF/0", "NDF/1"),
+                 "NDF/0": {"Id": "0", "Ethernet": {"MACAddress": "58:A2:E1:00:00:01"}}, "NDF/1": {"Id": "1", "NetDevFuncType": "InfiniBand"}}
+    named = tree(system={"EthernetInterfaces": ref("EI")}, EI=of("EI/NIC.Slot.3-1-1", "EI/NIC.Slot.31-1-1"), **documents, **{
+        "EI/NIC.Slot.3-1-1": {"Id": "1", "PermanentMACAddress": "58:A2:E1:00:00:09"}, "EI/NIC.Slot.31-1-1": {"Id": "2", "MACAddress": "58:A2:E1:00:00:08"}})
+    expanding = tree(root={"ProtocolFeaturesSupported": {"ExpandQuery": {"NoLinks": True}}}, **documents)
+    for found, mac in ((service(named), "58:a2:e1:00:00:09"), (service(expanding, expand=True), "58:a2:e1:00:00:01")):
+        (nic,) = found[0].hardware().parts["nic"]       # type: ignore[misc]
+        assert (nic.slot, nic.model, nic.serial, nic.firmware, nic.address) == ("NIC.Slot.3", "ConnectX-7", "MT1", "28.39", mac)
+
+
 def test_dells_machine_is_called_by_its_service_tag_and_earlier_firmware_is_left_out() -> None:
     documents = tree(root={"Vendor": "Dell", "Product": "Integrated Dell Remote Access Controller"},
                      system={"Manufacturer": "Dell Inc.", "Model": "PowerEdge XE9680", "SKU": "7JX2K04", "SerialNumber": "CNFCP0000000AA"},
