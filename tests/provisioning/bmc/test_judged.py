@@ -1,0 +1,138 @@
+"""What a controller says is judged by the rules for what the node sees of it; and who may be turned off, or booted from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pytest
+
+from healthcheck import rulesfolder
+from healthcheck.outcome import NodeReport, NodeState, Status
+from healthcheck.rule import Rule
+from healthcheck.ruleset import load_ruleset
+from inventory.model import By, CordonBy, Inventory, Lifecycle, LifecycleState, Node
+from provisioning.actions.base import ActionError, Held, Holder
+from provisioning.bmc import may
+from provisioning.bmc.base import BmcError, Wrong
+from provisioning.bmc.judged import facts, judged, lines, rules_of
+from tests.provisioning.bmc.redfishdocs import ref, service
+from tests.provisioning.bmc.test_redfish_vendors import logged
+
+NODE = Node("gpu001")
+TIME = "2026-11-20T03:10:11Z"
+
+
+@pytest.fixture(scope="module")
+def rules() -> list[Rule]:
+    return rules_of(load_ruleset(rulesfolder.folders(None)).rules)
+
+
+def report(rules: list[Rule], documents: dict[str, Any]) -> NodeReport:
+    return judged(NODE, rules, facts(service(documents)[0], 0.0))
+
+
+def statuses(found: NodeReport) -> dict[str, Status]:
+    return {one.rule: one.status for one in found.results}
+
+
+def machine(*entries: dict[str, Any], **sensors: Any) -> dict[str, Any]:
+    documents = logged(*entries)
+    documents["/redfish/v1/Managers/1"]["DateTime"] = "2026-11-22T00:00:00Z"
+    documents["/redfish/v1/Chassis/1"]["Thermal"] = ref("T")
+    documents["/redfish/v1/T"] = {"Temperatures": [{"Name": "Inlet", "ReadingCelsius": 24, **sensors}]}
+    return documents
+
+
+def test_the_rules_are_those_of_the_node_itself(rules: list[Rule]) -> None:
+    assert {rule.id for rule in rules} == {"bmc-sel-critical", "bmc-sel-full", "bmc-power-supply", "bmc-sensors", "bmc-fan"}
+
+
+def test_what_is_well_passes_and_what_is_not_names_its_owner(rules: list[Rule]) -> None:
+    well = report(rules, machine())
+    assert statuses(well) == {"bmc-sel-critical": Status.PASS, "bmc-power-supply": Status.PASS, "bmc-sensors": Status.PASS, "bmc-fan": Status.PASS,
+                              "bmc-sel-full": Status.FAIL}      # 950 of 1000
+    found = report(rules, machine({"Message": "Multi-bit memory errors detected on a memory device at location(s) DIMM_A1.", "Severity": "Critical",
+                                   "Created": TIME}, UpperThresholdCritical=20))
+    assert found.state is NodeState.UNHEALTHY
+    told = lines(found)
+    assert told[0].startswith("critical  bmc-sel-critical  BMC: Uncorrectable ECC: Multi-bit memory errors")
+    assert told[1].startswith("  vendor: ")
+    assert any(line.startswith("critical  bmc-sensors  Inlet: 24 degrees C (ucr)") for line in told)
+
+
+def test_what_the_controller_calls_critical_and_no_rule_knows_does_not_pass(rules: list[Rule]) -> None:
+    strange = {"Message": "The frobnicator is gone.", "Severity": "Critical", "Created": TIME}
+    found = report(rules, machine(strange))
+    assert statuses(found)["bmc-sel-critical"] is Status.UNKNOWN
+    assert statuses(found)["bmc-power-supply"] is Status.PASS
+    assert any("critical by the controller's word, and no rule knows it: The frobnicator is gone" in line for line in lines(found))
+    assert statuses(report(rules, machine({**strange, "Created": "2026-01-20T03:10:11Z"})))["bmc-sel-critical"] is Status.PASS
+
+
+def test_what_is_not_told_of_is_skipped_and_what_could_not_be_read_is_unknown(rules: list[Rule]) -> None:
+    nothing = machine()
+    del nothing["/redfish/v1/Managers/1"]["LogServices"]
+    nothing["/redfish/v1/T"] = "no object"
+    found = statuses(report(rules, nothing))
+    assert {found["bmc-sel-critical"], found["bmc-power-supply"], found["bmc-sel-full"]} == {Status.SKIPPED}
+    assert {found["bmc-sensors"], found["bmc-fan"]} == {Status.UNKNOWN}
+
+
+def test_a_controller_that_cannot_be_asked_is_one_unknown_line(rules: list[Rule]) -> None:
+    found = judged(NODE, rules, BmcError(Wrong.UNREACHABLE, "Connection refused"))
+    assert found.state is NodeState.UNKNOWN
+    assert lines(found) == ["unknown  nothing is judged: unreachable: Connection refused"]
+
+
+class Scheduler:
+    """A back end that says what it is told to."""
+
+    name = "slurmish"
+
+    def __init__(self, held: Mapping[str, Held] | None) -> None:
+        self._held = held
+
+    def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+        if self._held is None:
+            raise ActionError("scontrol is not there")
+        return {node: self._held.get(node, Held(Holder.NOBODY, busy=False)) for node in nodes}
+
+
+def why(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: Held | None, *, off: bool = True, cordon: bool = True) -> str:
+    node = Node("gpu001", lifecycle=Lifecycle(state))
+    scheduler = Scheduler({"gpu001": held} if held is not None else None)
+    monkeypatch.setattr(may, "backend", lambda inventory: scheduler)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    inventory = Inventory({"gpu001": node}, {}, "m.yaml", CordonBy(By.SLURM) if cordon else None)
+    return may.why_not(inventory, [node], off=off).get("gpu001", "")
+
+
+OURS, PERSONS, FREE = Held(Holder.US, busy=False), Held(Holder.OTHERS, busy=False), Held(Holder.NOBODY, busy=False)
+UNSAID, ABSENT = Held(Holder.US, busy=None), Held(Holder.ABSENT)
+SERVICE, BRINGUP, MAINTENANCE, RMA = (LifecycleState.SERVICE, LifecycleState.BRINGUP, LifecycleState.MAINTENANCE, LifecycleState.RMA)
+
+
+@pytest.mark.parametrize(("state", "held", "said"), [
+    (SERVICE, OURS, ""), (SERVICE, FREE, "we do not hold it"), (SERVICE, PERSONS, "we do not hold it"), (SERVICE, ABSENT, "we do not hold it"),
+    (SERVICE, Held(Holder.US, busy=True), "a job is on it"), (SERVICE, UNSAID, "cannot say whether a job is there"),
+    (SERVICE, None, "nobody can say whether a job is there: scontrol is not there"),
+    (BRINGUP, ABSENT, ""), (BRINGUP, FREE, ""), (BRINGUP, Held(Holder.NOBODY, busy=True), "a job is on it"), (BRINGUP, UNSAID, ""),
+    (MAINTENANCE, PERSONS, ""), (MAINTENANCE, ABSENT, ""), (MAINTENANCE, UNSAID, "cannot say"), (RMA, UNSAID, ""),
+    (RMA, Held(Holder.OTHERS, busy=True), "a job is on it")])
+def test_who_may_be_turned_off_where_a_scheduler_is(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: Held | None, said: str) -> None:
+    found = why(monkeypatch, state, held)
+    assert said in found
+    assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(("state", "may_be"), [(SERVICE, False), (MAINTENANCE, False), (BRINGUP, True), (LifecycleState.PLANNED, True), (RMA, True)])
+def test_without_a_scheduler_a_lifecycle_is_the_proof_or_nothing_is(monkeypatch: pytest.MonkeyPatch, state: LifecycleState, may_be: bool) -> None:
+    assert (why(monkeypatch, state, None, cordon=False) == "") is may_be
+
+
+@pytest.mark.parametrize(("state", "held", "may_be"), [(SERVICE, FREE, False), (SERVICE, Held(Holder.US, busy=True), True), (MAINTENANCE, FREE, True)])
+def test_what_only_the_next_boot_notices_needs_no_proof_that_nothing_runs(
+    monkeypatch: pytest.MonkeyPatch, state: LifecycleState, held: Held, may_be: bool,
+) -> None:
+    assert (why(monkeypatch, state, held, off=False) == "") is may_be
