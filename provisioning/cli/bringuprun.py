@@ -144,5 +144,5 @@ def _run(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int,
     name = f"bringup ({who()})"
     means = Means(site.folder, site.path, site.inventory, site.ruleset, site.rules, RemoteTransport, name, site.default_sku, fanout)
     # A dry run disturbs nobody, so nobody has to be asked.
-    may = nobody_there if dry else idle(site.folder, site.inventory, [node.name for node in nodes])
+    may = nobody_there if dry else idle(site.folder, site.inventory, [node.name for node in nodes], site.path)
     return run(Site(site.folder, name, time.time, idle=may), nodes, doers(means, policy), policy, told, dry=dry)

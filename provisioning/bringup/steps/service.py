@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from healthcheck.outcome import Owner
 from inventory.cli.lifecycle import edited
 from inventory.edit import InventoryFile
 from inventory.errors import InventoryError, MusterError
@@ -18,11 +19,13 @@ from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.text import clean, short
 from provisioning.bringup.hold import give, held
 from provisioning.bringup.means import Means
-from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step
+from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
 from provisioning.bringup.steps.agent import KEPT as AGENT
 from provisioning.bringup.steps.agent import Agent
 
 _TRIES = 3      # a person may edit the file meanwhile
+# Whoever was sent elsewhere meanwhile (rma, maintenance, retired) is not given to jobs: that is a person's word.
+_ONWARD = (LifecycleState.PLANNED, LifecycleState.BRINGUP, LifecycleState.SERVICE)
 
 
 class Service:
@@ -47,6 +50,9 @@ class Service:
             node = nodes.get(machine.name)
             if node is None:
                 yield machine.name, Seen(Stand.UNKNOWN, f"{self._means.path} does not name it any more")
+                continue
+            if node.lifecycle.state not in _ONWARD:
+                yield machine.name, _elsewhere(node)
                 continue
             seen = agents.get(machine.name)
             change = (*(() if node.in_service else (f"lifecycle: {node.lifecycle.state.value} -> service",)),
@@ -96,13 +102,26 @@ class Service:
             list(self._agent.install(behind))
 
 
+def _elsewhere(node: Node) -> Seen:
+    what = f"somebody set its lifecycle to {_state(node)} meanwhile, so it is not put into service"
+    hand = f"if it is to go on: muster inventory lifecycle {node.name} bringup; then: muster bringup retry {node.name}"
+    return Seen(Stand.TROUBLE, what, troubles=(Trouble(what, Owner.OPERATOR, hand),))
+
+
+def _state(node: Node) -> str:
+    return node.lifecycle.state.value
+
+
 def set_lifecycle(path: Path, names: Sequence[str], state: LifecycleState, skus: Collection[str] | None) -> None:
-    """Afterwards the inventory file says so of these nodes, and the rest of it is as it was. Raises InventoryError."""
+    """Afterwards the inventory file says so of these nodes, and the rest of it is as it was. Raises InventoryError, also where somebody
+    took one of them out of bring-up meanwhile."""
     for left in reversed(range(_TRIES)):
         given = InventoryFile.read(path)
         loaded = parse_with_origins(given.text, str(path), skus)
         if gone := [name for name in names if name not in loaded.inventory.nodes]:
             raise InventoryError(f"{path}: does not name {short(gone[0])} any more")
+        if elsewhere := [name for name in names if loaded.inventory.nodes[name].lifecycle.state not in _ONWARD]:
+            raise InventoryError(f"{path}: lifecycle of {short(elsewhere[0])} is {_state(loaded.inventory.nodes[elsewhere[0]])} by now")
         wanted = {name: Lifecycle(state) for name in names if loaded.inventory.nodes[name].lifecycle.state is not state}
         if not wanted:
             return

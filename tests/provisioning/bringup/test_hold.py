@@ -92,3 +92,18 @@ def test_what_the_inventory_names_must_answer(tmp_path: Path, monkeypatch: pytes
         hold(tmp_path, load_inventory(tmp_path / "muster.yaml"), ["n1"], "ada", time.time)
     (tmp_path / "muster.yaml").write_text("version: 1\nnodes: {n1: {lifecycle: bringup}}\n")
     assert hold(tmp_path, load_inventory(tmp_path / "muster.yaml"), ["n1"], "ada", time.time) == []
+
+
+@pytest.mark.parametrize("state", ["rma", "maintenance", "retired"])
+def test_whom_a_person_sent_elsewhere_meanwhile_is_not_put_into_service(tmp_path: Path, there: Inventory, state: str) -> None:
+    of = means(tmp_path)
+    hold(of.folder, there, ["n1", "n2"], "ada", time.time)
+    service = Service(step("service"), of)
+    both = machines(of, "n1", "n2")
+    text = of.path.read_text().replace('{"n[1-3]": {}}', f'{{"n[1-3]": {{}}, n1: {{lifecycle: {state}}}}}')
+    of.path.write_text(text)
+    seen = dict(service.look(both))
+    assert seen["n1"].stand is Stand.TROUBLE and f"lifecycle to {state}" in seen["n1"].said and seen["n2"].stand is Stand.NOT_SO
+    assert not any(one.done for one in service.make_together(both).values()) and of.path.read_text() == text
+    assert held(of.folder, there, ["n1", "n2"]) == {"n1", "n2"}
+    assert service.make(both[1], seen["n2"].deed).done      # type: ignore[arg-type]

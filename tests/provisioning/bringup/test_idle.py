@@ -11,6 +11,7 @@ import pytest
 
 from healthcheck.store import leases
 from healthcheck.store.file import opened
+from inventory.errors import InventoryError
 from inventory.model import By, CordonBy, Inventory
 from provisioning.actions.base import ActionError, Held, Holder
 from provisioning.bringup.idle import Idle, idle
@@ -97,3 +98,25 @@ def test_without_any_back_end_nobody_is_asked(tmp_path: Path, monkeypatch: pytes
     assert idle(tmp_path, Inventory({}, {}, "muster.yaml"), ["gpu001"])(ONE) == ""
     with pytest.raises(Exception, match="scontrol was not found"):
         idle(tmp_path, Inventory({}, {}, "muster.yaml", CordonBy(By.SLURM)), ["gpu001"])
+
+
+def test_a_machine_that_a_person_took_out_of_bring_up_meanwhile_is_not_disturbed(tmp_path: Path) -> None:
+    file = tmp_path / "muster.yaml"
+    file.write_text("version: 1\ndefaults: {lifecycle: bringup}\nnodes: {gpu001: {}, gpu002: {}}\n")
+    ask = Idle(tmp_path, ["gpu001", "gpu002"], None, must=False, path=file)
+    assert ask(ONE) == ask(TWO) == ""
+    file.write_text("version: 1\ndefaults: {lifecycle: bringup}\nnodes: {gpu001: {lifecycle: service}}\n")
+    assert ask(ONE).startswith("its lifecycle is service") and ask(TWO) == f"{file} does not name it any more"
+    file.unlink()
+    with pytest.raises(InventoryError):
+        ask(ONE)
+
+
+def test_a_job_that_came_just_before_the_machine_was_held_is_seen(tmp_path: Path) -> None:
+    class Late(Backend):
+        """Free at first, where a job comes at once; held from the second look on."""
+
+        def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
+            self.asked += 1
+            return {node: Held(Holder.NOBODY, busy=False) if self.asked == 1 else Held(Holder.OTHERS, busy=True) for node in nodes}
+    assert asking(tmp_path, Late())(ONE) != ""
