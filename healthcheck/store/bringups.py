@@ -162,7 +162,7 @@ def skip(
         raise UsageError(f"to skip {step} takes a reason, which the ledger keeps: give --why")
     told: dict[str, str] = {}
     with store.writing() as db:
-        there = {row["node"]: row for row in db.execute("SELECT node, step, stand, ended FROM bringup")}
+        there = {row["node"]: row for row in db.execute("SELECT node, step, stand, ended, kept FROM bringup")}
         for node in dict.fromkeys(nodes):
             row = there.get(node)
             at = row["step"] if row is not None and row["ended"] is None else None
@@ -176,7 +176,7 @@ def skip(
                 continue
             if at == step and row is not None and row["stand"] == TROUBLE:
                 mended(db, node, now)
-                stood(db, node, QUEUED, f"{who} had {step} skipped", again=now)
+                stood(db, node, QUEUED, f"{who} had {step} skipped", again=now, kept=_may_login(row["kept"]))
             told[node] = f"{step} will be skipped, and never counts as passed"
             ledger.finish(db, ledger.begin(db, now, who, f"bringup skip {step}", node, why), told[node], now)
     return told
@@ -195,13 +195,17 @@ def retry(store: Store, nodes: Iterable[str], who: str, now: float) -> dict[str,
             if row is None or row["stand"] != TROUBLE:
                 told[node] = "is not in trouble: nothing to retry" if row is not None else "was never begun: muster bringup run"
                 continue
-            kept = {name: value for name, value in json.loads(row["kept"]).items() if name != LOGIN}
             mended(db, node, now)
             forget(db, node, row["step"], now)
-            stood(db, node, QUEUED, f"{who} had {row['step']} begun anew", again=now, kept=kept)
+            stood(db, node, QUEUED, f"{who} had {row['step']} begun anew", again=now, kept=_may_login(row["kept"]))
             told[node] = f"{row['step']} begins anew"
             ledger.finish(db, ledger.begin(db, now, who, f"bringup retry {row['step']}", node, "somebody looked"), told[node], now)
     return told
+
+
+def _may_login(kept: str) -> dict[str, str]:
+    """What was kept, and that a refused login may be tried again: a person said so."""
+    return {name: value for name, value in json.loads(kept).items() if name != LOGIN}
 
 
 _Line = TypeVar("_Line", Progress, TroubleLine, DeedLine, SkipLine, StepLine)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from healthcheck.report.nodes import Fold
     from healthcheck.store.bringups import Progress
 
-# Steps that are looked at through the machine's management controller.
-BY_BMC = ("bmc", "credentials", "hardware", "bios", "boot", "os")
+# Steps that cannot be looked at but through the machine's management controller. Without one, step os waits for the machine.
+BY_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from healthcheck.store.bringupnotes import SO, TROUBLE
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
 from provisioning.bringup.model import ORDER
-from provisioning.bringup.site import LOGIN_STEP
+from provisioning.bringup.site import LOCK, LOGIN_STEP
 from provisioning.cli.bringupshow import painted, standing_of
 from provisioning.cli.bringupsite import Surroundings
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from provisioning.bringup.policy import Policy
     from provisioning.bringup.site import Event, Outcome
     from provisioning.bringup.standing import Standing
+
+    _Told = Callable[[Event], None]
 
 
 def carried_out(site: Surroundings, found: Chosen, *, act: bool, until: str | None, fanout: int, quiet: bool) -> int:
@@ -66,7 +68,7 @@ def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: st
             if heard.told(event):
                 shown.done(event.node, event.stand != drypage.UNKNOWN)
 
-        outcome = _run(site, nodes, policy, fanout, told, dry=True)
+        outcome = _prepared(site, nodes, policy, fanout, dry=True)(told)
     why = "; ".join(outcome.halted.values()) or ("the run was ended" if outcome.interrupted else "nobody came to it")
     for node in outcome.queued:
         first = heard.firsts.get(node)
@@ -87,10 +89,14 @@ def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: st
 def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str | None, fanout: int, quiet: bool) -> int:
     from inventory.nodeset import fold
     from provisioning.bringup import page
+    from provisioning.bringup.atwork import at_work
     from provisioning.bringup.live import live
     from provisioning.bringup.standing import past
 
     names = {node.name for node in nodes}
+    if at_work(site.folder):
+        raise UsageError(f"another muster bringup run --apply is at work (see: fuser {site.folder / LOCK})")
+    work = _prepared(site, nodes, policy, fanout, dry=False)
     _begun(site, nodes)
     owners = {name: step.owner for name, step in policy.steps.items()}
 
@@ -98,7 +104,7 @@ def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str
         return standing_of(site.folder, names, owners)
 
     with live(look, fold, quiet=quiet) as shown:
-        outcome = _run(site, nodes, policy, fanout, lambda event: shown.told(event.node, event.step, event.stand, event.said), dry=False)
+        outcome = work(lambda event: shown.told(event.node, event.step, event.stand, event.said))
     found = look()
     with suppress(BrokenPipeError):
         for line in page.lines(found, fold, painted()):
@@ -133,7 +139,8 @@ def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
             click.echo(f"muster: {one.node}: {one.said}", err=True)
 
 
-def _run(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int, told: Callable[[Event], None], *, dry: bool) -> Outcome:
+def _prepared(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int, *, dry: bool) -> Callable[[_Told], Outcome]:
+    """The run, to be begun with who is told. What cannot be is an error now, before anything is changed."""
     from inventory.transport.remote import RemoteTransport
     from provisioning.bringup.doers import doers
     from provisioning.bringup.idle import idle
@@ -145,4 +152,5 @@ def _run(site: Surroundings, nodes: Sequence[Node], policy: Policy, fanout: int,
     means = Means(site.folder, site.path, site.inventory, site.ruleset, site.rules, RemoteTransport, name, site.default_sku, fanout)
     # A dry run disturbs nobody, so nobody has to be asked.
     may = nobody_there if dry else idle(site.folder, site.inventory, [node.name for node in nodes], site.path)
-    return run(Site(site.folder, name, time.time, idle=may), nodes, doers(means, policy), policy, told, dry=dry)
+    made = doers(means, policy)
+    return lambda told: run(Site(site.folder, name, time.time, idle=may), nodes, made, policy, told, dry=dry)

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inventory.errors import UsageError
+from inventory.errors import RulesError, UsageError
+from inventory.text import short
 
 if TYPE_CHECKING:
     from healthcheck.ruleset import Ruleset
     from healthcheck.store.file import Store
     from inventory.model import Inventory
     from provisioning.bringup.choose import Chosen
-    from provisioning.bringup.policy import Policy
+    from provisioning.bringup.policy import BiosWish, FirmwareWish, Policy
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,21 @@ def surroundings(inventory: str | None, rules: str | None, state: str | None, sk
     if path is None:
         raise UsageError("no inventory was found, and without one nobody knows which machines are in bring-up: see muster inventory --help")
     there = load_inventory(path, ruleset.skus, ruleset.profiles)
-    return Surroundings(path, there, folders, ruleset, policyload.load(folders), state_dir(state), sku)
+    policy = policyload.load(folders)
+    if lost := unknown(policy, ruleset):
+        raise RulesError(f"{policy.files[-1]}: {lost}")
+    return Surroundings(path, there, folders, ruleset, policy, state_dir(state), sku)
+
+
+def unknown(policy: Policy, ruleset: Ruleset) -> str:
+    """What the policy names that the rules do not have, "" where there is nothing: a wish for nobody would be no wish."""
+    wishes: list[BiosWish | FirmwareWish] = [*policy.bios, *policy.firmware]
+    for wish in wishes:
+        if gone := [sku for sku in wish.of.skus if sku not in ruleset.skus]:
+            return f"{wish.id}: skus: no such SKU {short(gone[0])}; there are {', '.join(sorted(ruleset.skus))}"
+    if policy.checks.profile not in ruleset.profiles:
+        return f"checks: profile: no such profile {short(policy.checks.profile)}; there are {', '.join(sorted(ruleset.profiles))}"
+    return ""
 
 
 @contextmanager

@@ -217,7 +217,7 @@ def test_a_plan_has_as_many_rounds_as_the_fullest_power_domain() -> None:
 @pytest.mark.parametrize(("node", "progress", "said"), [
     (place("gpu001", lifecycle=Lifecycle()), {}, "its lifecycle is service, and only planned and bringup are brought up; type: muster inventory lifecycle gpu001 bringup"),
     (place("gpu001", lifecycle=Lifecycle(LifecycleState.MAINTENANCE)), {}, "its lifecycle is maintenance"),
-    (place("gpu001", bmc=None), {}, "muster bringup skip gpu001 --step bmc --step credentials --step hardware --step bios --step boot --step os --reason TEXT"),
+    (place("gpu001", bmc=None), {}, "muster bringup skip gpu001 --step bmc --step credentials --step hardware --step bios --step boot --reason TEXT"),
     (place("gpu001", lifecycle=Lifecycle()), {"gpu001": at("gpu001", "service", notes.LEFT)}, "its lifecycle is service"),
 ])
 def test_who_is_refused_is_told_why_and_what_to_type(node: Node, progress: dict[str, Progress], said: str) -> None:
@@ -240,6 +240,7 @@ def test_many_refused_for_one_reason_are_on_one_line_that_a_shell_takes() -> Non
     (place("gpu001"), {"gpu001": at("gpu001", "service", notes.DONE)}, (), (), ORDER),
     (place("gpu001", bmc=None), {"gpu001": at("gpu001", "ssh")}, (), (), ORDER[6:]),
     (place("gpu001", bmc=None), {}, ("os",), ORDER[:5], ORDER[6:]),
+    (place("gpu001", bmc=None), {}, (), ORDER[:5], ORDER[5:]),
     (place("gpu001", lifecycle=Lifecycle()), {"gpu001": at("gpu001", "service")}, (), (), ORDER[13:]),
 ])
 def test_the_steps_that_are_still_to_go(node: Node, progress: dict[str, Progress], skips: tuple[str, ...], without: tuple[str, ...], steps: tuple[str, ...]) -> None:

@@ -96,6 +96,7 @@ def test_a_maker_is_found_by_a_glob_without_regard_to_case() -> None:
                                           "did you mean 'datacentre'?"),
     ("steps: {bmc: {at_once: 0}}", "at_once: expected a whole number from 1 to 4096, got 0"),
     ("without: bmc", "bringup.yaml:1:10: without: expected a list of steps, got 'bmc'"),
+    ("without: [service]", "bringup.yaml:1:11: without: expected one of bmc, credentials"),
     ("without: [bmc, biso]", "bringup.yaml:1:16: without: expected one of bmc, credentials"),
     ("stop: {share: 2}", "bringup.yaml:1:15: stop: share: expected a number from 0.01 to 1, got 2"),
     ("boot: {target: cd}", "bringup.yaml:1:16: boot: target: expected one of none, pxe, disk, got 'cd'"),

@@ -17,7 +17,7 @@ from healthcheck.cli.main import root
 from healthcheck.outcome import Owner
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
-from inventory.errors import MusterError
+from inventory.errors import ConfigError, MusterError
 from provisioning.bringup.model import ORDER, Deed, Doer, Effect, Machine, Made, Seen, Stand
 from tests.provisioning.bringup.filled import PSU
 from tests.provisioning.bringup.scripted import SO, Acts, trouble
@@ -210,7 +210,51 @@ def test_two_at_once_are_not_let_act(typed: Typed, home: Path) -> None:
     from provisioning.triage import alone
 
     (home / "state").mkdir()
+    file = home / "muster.yaml"
+    file.write_text(INVENTORY.replace("lifecycle: bringup", "lifecycle: planned") + f"cordon: {{hostfile: {home / 'down'}}}\n")
+    (home / "down").write_text("")
+    before = file.read_text()
     with alone(home / "state", "bringup.lock", "bringup run"):
         code, _, err = typed("run", "gpu001", "--apply", "--quiet")
         assert code == 2 and "another muster bringup run --apply is at work" in err
+        assert (file.read_text(), (home / "down").read_text()) == (before, "")
         assert typed("run", "gpu001")[0] == 0
+
+
+def test_a_run_that_cannot_be_has_changed_nothing(typed: Typed, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def doers(*given: Any) -> dict[str, Doer]:
+        raise ConfigError("the delivery list cannot be read")
+    monkeypatch.setattr(sys.modules["provisioning.bringup.doers"], "doers", doers)
+    file = home / "muster.yaml"
+    file.write_text(INVENTORY.replace("lifecycle: bringup", "lifecycle: planned"))
+    before = file.read_text()
+    assert typed("run", "gpu001", "--apply", "--quiet")[0] == 2 and file.read_text() == before
+
+
+def test_a_login_that_was_refused_does_not_keep_a_machine_whose_step_is_skipped(typed: Typed, world: World, home: Path) -> None:
+    world.shows["gpu001", "credentials"] = Seen(Stand.TROUBLE, "the login is refused", keep={"login": "refused"})
+    assert typed("run", "gpu001", "--apply", "--quiet")[0] == 1
+    steps = [word for step in ORDER[1:5] for word in ("--step", step)]
+    assert typed("skip", "gpu001", *steps, "--reason", "settings were read off the screen")[0] in (0, None)
+    assert typed("resume", "--quiet")[0] == 0 and stands(home)["gpu001"] == ("service", "done")
+    assert not {("gpu001", step) for step in ORDER[2:5]} & set(world.looked)
+
+
+def test_machines_without_a_controller_come_up_where_its_steps_are_left_out(typed: Typed, home: Path) -> None:
+    (home / "muster.yaml").write_text("version: 1\ndefaults: {lifecycle: bringup}\nnodes: {old001: {}}\n")
+    assert typed("run", "old001", "--apply", "--quiet")[0] == 2
+    rules = home / "rules/bringup.yaml"
+    rules.write_text(f"{rules.read_text()}without: [{', '.join(ORDER[:5])}]\n")
+    assert typed("run", "old001", "--apply", "--quiet")[0] == 0 and stands(home)["old001"] == ("service", "done")
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("firmware: [{id: new, component: bmc, exactly: '2', skus: [hgx-h1oo]}]", "new: skus: no such SKU 'hgx-h1oo'; there are "),
+    ("bios: [{id: new, settings: {A: b}, source: me, skus: [hgx-h1oo]}]", "new: skus: no such SKU 'hgx-h1oo'; there are "),
+    ("checks: {profile: bringupp}", "checks: profile: no such profile 'bringupp'; there are "),
+])
+def test_a_wish_for_what_the_rules_do_not_have_is_a_mistake_and_not_a_wish_for_nobody(typed: Typed, home: Path, text: str, said: str) -> None:
+    with (home / "rules/bringup.yaml").open("a") as file:
+        file.write(f"{text}\n")
+    code, _, err = typed("run", "gpu001")
+    assert code == 2 and f"rules/bringup.yaml: {said}" in err
