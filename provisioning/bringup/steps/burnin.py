@@ -12,11 +12,12 @@ from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.model import Accusation, Object
 from healthcheck.outcome import Owner
-from inventory.errors import MusterError, UsageError
+from inventory.errors import MusterError, StoreError, UsageError
 from inventory.model import Node
 from inventory.nodeset import fold
 from inventory.text import clean
 from inventory.transport.base import Limits
+from provisioning.actions.base import ActionError
 from provisioning.actions.choose import Options, backend
 from provisioning.bringup.means import Means
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
@@ -30,6 +31,8 @@ from provisioning.burnin.telling import Telling
 from provisioning.lease.check import leased, lessor
 
 _KEY = "burnin"
+_AGAIN_S = 300.0
+_REFUSED = "it cannot be burnt in: "
 # The lease outlasts the longest task by so much, however the head ends.
 _MARGIN_S = 600.0
 
@@ -47,8 +50,7 @@ class BurnIn:
         newest = self._newest(machines)
         for machine in machines:
             found = newest.get(machine.name)
-            yield machine.name, self._of(machine, found) if found is not None else Seen(
-                Stand.NOT_SO, f"no burn-in of it since it is at this step; {self._length} is asked for", deed=self._deed())
+            yield machine.name, self._of(machine, found) if found is not None else self._none(machine)
 
     def make(self, machine: Machine, deed: Deed) -> Made:
         """One machine alone."""
@@ -59,9 +61,22 @@ class BurnIn:
         try:
             burnt = self._burn([machine.node for machine in machines])
         except MusterError as error:
-            return {machine.name: Made(False, clean(str(error), 300)) for machine in machines}
+            # A scheduler may answer the next time, and a store be free; a wish that cannot be does not come true by waiting.
+            passing = isinstance(error, (ActionError, StoreError))
+            return {machine.name: Made(False, clean(("" if passing else _REFUSED) + str(error), 300)) for machine in machines}
         refused = {one.node: one.why[0] for one in burnt.judgement.outcomes if one.outcome is Outcome.UNKNOWN and one.why}
         return {machine.name: Made(True, clean(refused.get(machine.name, f"burn-in {burnt.run}"), 300)) for machine in machines}
+
+    def _none(self, machine: Machine) -> Seen:
+        """There is none of it yet: one is to be made, unless the newest try says that it cannot be."""
+        before = machine.did(_KEY)
+        if before is None or before.done is not False:
+            return Seen(Stand.NOT_SO, f"no burn-in of it since it is at this step; {self._length} is asked for", deed=self._deed())
+        if before.said.startswith(_REFUSED):
+            return Seen(Stand.TROUBLE, before.said, troubles=(Trouble(
+                before.said, Owner.OPERATOR, f"mend that, then: muster bringup retry {machine.name}"),))
+        late = Trouble(f"no burn-in could be begun: {before.said}", Owner.OPERATOR, f"mend that, then: muster bringup retry {machine.name}")
+        return Seen(Stand.NOT_SO, late.what, deed=self._deed(), troubles=(late,), again_s=_AGAIN_S)
 
     def _deed(self) -> Deed:
         what = f"burn in, length {self._length}" + (f", stages {self._stages}" if self._stages is not None else "")

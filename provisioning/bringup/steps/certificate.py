@@ -20,6 +20,7 @@ from inventory.errors import MusterError
 from inventory.text import clean
 from provisioning.bringup.means import Means
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
+from provisioning.bringup.steps.ofbmc import skip
 
 RUN, ENDED = "burnin.run", "burnin.ended"      # kept by the step before
 
@@ -40,7 +41,8 @@ class Certify:
                 found = stands(manifest, newest_hardware(store), load_certificate_policy(means.rules), time.time())
         except MusterError as error:
             for machine in machines:
-                yield machine.name, _trouble(str(error), "mend that, or make a key: muster certificate key new; then: muster bringup retry")
+                yield machine.name, _trouble(str(error), "mend that, or make a key: muster certificate key new; then: muster bringup retry "
+                                             f"{machine.name}")
             return
         for machine in machines:
             yield machine.name, self._of(machine, manifest.nodes.get(machine.name), found.get(machine.name))
@@ -48,13 +50,13 @@ class Certify:
     def _of(self, machine: Machine, held: Certificate | None, stand: Stands | None) -> Seen:
         run, ended = machine.kept.get(RUN), machine.kept.get(ENDED)
         if run is None or ended is None:
-            return _trouble("it passed no burn-in in this bring-up", "burn it in, or: muster bringup skip --step certificate")
+            return _trouble("it passed no burn-in in this bring-up", f"if it is to have none: {skip(machine.name, 'certificate')}")
         if held is not None and stand is not None and stand.kind is Kind.OK and held.confirmed >= int(ended):
             return Seen(Stand.SO, f"certified: {held.stage}, {held.id}")
         past = machine.did(_key(run))
         if past is not None and past.done is not None:
             why = past.said if not past.done else stand.why if stand is not None else "the manifest has none of it"
-            return _trouble(why, "muster certificate show; then: muster bringup retry")
+            return _trouble(why, f"muster certificate show {machine.name}; then: muster bringup retry {machine.name}")
         return Seen(Stand.NOT_SO, "not certified", deed=Deed(
             "certify", _key(run), (f"certificate by burn-in {clean(run, 80)}",), Effect.PASSIVE, settle_s=0.0))
 

@@ -12,8 +12,8 @@ from provisioning.bringup.steps.checks import KERNEL
 from provisioning.bringup.steps.sweeps import judged, swept
 
 _NOVEL = "kernel-novel"
-_HAND = ("learn one from sound nodes (muster baseline learn, review, approve), then: muster bringup retry; or leave the step out in "
-         "rules/bringup.yaml")
+_HAND = ("learn one from sound nodes (muster baseline learn, review, approve), then: muster bringup retry {node}; or leave the step out "
+         "(`without:` in the site's bringup.yaml)")
 
 
 class Kernel:
@@ -41,7 +41,8 @@ def of_log(report: NodeReport, known: Readings | None) -> Seen:
     why = _without(report)
     if seen.stand is not Stand.SO or not why:
         return seen
-    return Seen(Stand.TROUBLE, why, troubles=(Trouble(f"the kernel's log was held against no baseline: {why}", Owner.OPERATOR, _HAND),))
+    return Seen(Stand.TROUBLE, why, troubles=(Trouble(f"the kernel's log was held against no baseline: {why}", Owner.OPERATOR,
+                                                     _HAND.format(node=report.node)),))
 
 
 def _without(report: NodeReport) -> str:

@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from healthcheck.certify.keys import new_key
 from healthcheck.certify.requalify import Now
 from healthcheck.outcome import Owner
@@ -57,7 +59,10 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
     certify = Certify(step("certificate"), of)
     said = dict(certify.look(well))
     assert {one.stand for one in said.values()} == {Stand.TROUBLE} and "muster certificate key new" in said["n1"].troubles[0].hand
+    assert said["n1"].troubles[0].hand.endswith("muster bringup retry n1")
     new_key(of.folder, "test", "a test", time.time())
+    ((_, bare),) = certify.look(machines(of, "n1"))
+    assert bare.stand is Stand.TROUBLE and bare.troubles[0].hand.endswith("muster bringup skip n1 --step certificate --reason WHY")
     said = dict(certify.look(well))
     assert {one.stand for one in said.values()} == {Stand.NOT_SO}
     # Nobody has read their hardware yet: not certified, and said so.
@@ -86,8 +91,9 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
         "n1": LifecycleState.SERVICE, "n2": LifecycleState.SERVICE, "n3": LifecycleState.BRINGUP}
 
 
-def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(tmp_path: Path) -> None:
+def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bed(tmp_path, 1)
+    monkeypatch.setenv("PATH", str(tmp_path))
     text = json.loads((tmp_path / "muster.yaml").read_text())
     del text["cordon"]
     (tmp_path / "muster.yaml").write_text(json.dumps(text))
@@ -97,9 +103,26 @@ def test_without_anything_that_keeps_jobs_away_there_is_no_burn_in_and_no_pass(t
     ((_, seen),) = burn.look([machine])
     assert seen.deed is not None
     made = burn.make(machine, seen.deed)
-    assert made.done is False and made.said     # Slurm's commands are asked then, if they are here
+    assert made.done is False and "scontrol was not found" in made.said
+    # It does not come true by trying again: somebody is told, and not a deed written every few seconds for a day.
+    ((_, again),) = burn.look([after(machine, seen, made)])
+    assert again.stand is Stand.TROUBLE and again.troubles[0].hand.endswith("muster bringup retry n1")
+
+
+def test_a_scheduler_that_does_not_answer_is_asked_again_in_minutes_and_its_words_are_told(tmp_path: Path) -> None:
+    bed(tmp_path, 1)
+    text = json.loads((tmp_path / "muster.yaml").read_text())
+    text["cordon"] = {"command": ["/bin/false"]}
+    (tmp_path / "muster.yaml").write_text(json.dumps(text))
+    of = means(tmp_path)
+    burn = BurnIn(step("burnin"), of, "quick", "node")
+    (machine,) = machines(of, "n1")
     ((_, seen),) = burn.look([machine])
-    assert seen.stand is Stand.NOT_SO
+    assert seen.deed is not None
+    made = burn.make(machine, seen.deed)
+    assert made.done is False
+    ((_, again),) = burn.look([after(machine, seen, made)])
+    assert again.stand is Stand.NOT_SO and again.again_s >= 60 and made.said in again.said and made.said in again.troubles[0].what
 
 
 def test_an_older_burn_in_and_a_file_of_rubbish_are_passed_over(tmp_path: Path) -> None:

@@ -96,9 +96,10 @@ def novel(status: Status, reason: str = "") -> Result:
 
 def test_a_kernel_log_without_a_baseline_is_trouble_that_names_what_to_type() -> None:
     for one in ((novel(Status.SKIPPED, "no baseline for H100, driver 550"),), (novel(Status.UNKNOWN, "no baseline for it"),), ()):
-        seen = of_log(report(result(Status.PASS), *one), None)
+        told = report(result(Status.PASS), *one)
+        seen, node = of_log(told, None), told.node
         (trouble,) = seen.troubles
-        assert seen.stand is Stand.TROUBLE and "muster baseline learn" in trouble.hand and trouble.owner is Owner.OPERATOR
+        assert seen.stand is Stand.TROUBLE and "muster baseline learn" in trouble.hand and f"muster bringup retry {node}" in trouble.hand and trouble.owner is Owner.OPERATOR
         assert (one[0].reason if one else "not judged") in trouble.what
 
 
