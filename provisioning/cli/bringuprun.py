@@ -90,7 +90,9 @@ def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str
     from inventory.nodeset import fold
     from provisioning.bringup import page
     from provisioning.bringup.atwork import at_work
+    from provisioning.bringup.hold import held
     from provisioning.bringup.live import live
+    from provisioning.bringup.masked import word
     from provisioning.bringup.standing import past
 
     names = {node.name for node in nodes}
@@ -112,6 +114,10 @@ def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str
     halted = {step: why for step, why in outcome.halted.items() if until is None or ORDER.index(step) <= ORDER.index(until)}
     for step, why in halted.items():
         click.echo(f"muster: halted at {step}: {why}", err=True)
+    # Whoever is off the way is nobody's here any more, and its cordon would stay for ever.
+    if kept := held(site.folder, site.inventory, outcome.left):
+        names_kept = fold(kept)
+        click.echo(f"muster: {names_kept}: cordoned by bring-up still; to give it to jobs: muster uncordon {word(names_kept)}", err=True)
     if outcome.interrupted:
         click.echo("muster: interrupted; to go on: muster bringup resume", err=True)
     if outcome.interrupted or halted or outcome.trouble or outcome.left:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from inventory.errors import RulesError, UsageError
-from inventory.text import short
+from inventory.text import clean, short
 
 if TYPE_CHECKING:
     from healthcheck.ruleset import Ruleset
@@ -77,16 +79,23 @@ def begun(folder: Path) -> Iterator[Store]:
 
 
 def on_their_way(site: Surroundings) -> list[str]:
-    """The machines that the store has neither through nor taken off; raises UsageError where there is none."""
+    """The machines that the store has neither through nor taken off; whom the inventory does not name any more is told and left alone.
+    Raises UsageError where there is none."""
     from healthcheck.store import bringups
+    from inventory.nodeset import fold
 
     with begun(site.folder) as store:
         names = [one.node for one in bringups.progress(store) if one.on_its_way]
     if not names:
         raise UsageError("no machine is on its way; to begin: muster bringup run NODES --apply")
+    there = [name for name in names if name in site.inventory.nodes]
     if strange := [name for name in names if name not in site.inventory.nodes]:
-        raise UsageError(f"{site.path} does not name {strange[0]}, which is on its way: name the inventory that does (--inventory FILE)")
-    return names
+        said = (f"{site.path} does not name {clean(fold(strange), 200)}, on the way by the store: name the inventory that does "
+                "(--inventory FILE); to take a machine off its way, name it there with lifecycle retired")
+        if not there:
+            raise UsageError(said)
+        click.echo(f"muster: left as it is: {said}", err=True)
+    return there
 
 
 def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[Chosen, Mapping[tuple[str, str], str]]:

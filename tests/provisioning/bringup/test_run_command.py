@@ -191,6 +191,30 @@ def test_a_machine_that_may_not_go_on_is_taken_off_its_way(typed: Typed, world: 
     assert typed("resume", "--quiet")[0] == 2
 
 
+def test_the_cordon_of_a_machine_that_is_taken_off_its_way_is_told(typed: Typed, world: World, home: Path) -> None:
+    (home / "down").write_text("")
+    there = INVENTORY + f"cordon: {{hostfile: {home / 'down'}}}\n"
+    (home / "muster.yaml").write_text(there)
+    world.shows["gpu001", "os"] = world.shows["gpu002", "os"] = trouble("no lease")
+    typed("run", "gpu[001-002]", "--apply", "--quiet")
+    (home / "muster.yaml").write_text(there.replace("{bmc: 192.0.2.1}", "{bmc: 192.0.2.1, lifecycle: rma}"))
+    assert "gpu001: cordoned by bring-up still; to give it to jobs: muster uncordon gpu001\n" in typed("resume", "--quiet")[2]
+    assert "gpu001" in (home / "down").read_text() and stands(home)["gpu002"] == ("os", "trouble")
+
+
+def test_a_machine_that_left_the_inventory_does_not_keep_the_others(typed: Typed, world: World, home: Path) -> None:
+    world.shows["old001", "os"] = world.shows["gpu001", "os"] = trouble("no lease")
+    (home / "muster.yaml").write_text(INVENTORY + "  old001: {bmc: 192.0.2.99}\n")
+    typed("run", "gpu001,old001", "--apply", "--quiet")
+    (home / "muster.yaml").write_text(INVENTORY)
+    world.shows.clear()
+    _, _, err = typed("resume", "--quiet")
+    assert "left as it is: muster.yaml does not name old001" in err
+    assert stands(home) == {"gpu001": ("service", "done"), "old001": ("os", "trouble")}
+    code, _, err = typed("resume", "--quiet")
+    assert code == 2 and "does not name old001" in err
+
+
 def test_an_interrupt_ends_what_is_under_way_and_says_how_to_go_on(typed: Typed, world: World, home: Path) -> None:
     world.shows["gpu001", "bios"] = Seen(Stand.NOT_SO, "2 settings differ", WRITE)
     made = world._make
