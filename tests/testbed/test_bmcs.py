@@ -128,6 +128,8 @@ def test_a_boot_override_for_once_is_spent_by_one_boot(bed: Bed) -> None:
     assert door.get(door.system)["Boot"]["BootSourceOverrideTarget"] == "Pxe"
     door.reset("On")
     wait_until(lambda: door.get(door.system)["Boot"]["BootSourceOverrideEnabled"] == "Disabled", what="the boot")
+    wait_until(lambda: "door" in bed.boots, what="word of the boot")
+    assert bed.boots["door"] == "Pxe"
 
 
 def test_an_event_log_comes_in_pages_and_collections_expanded(bed: Bed) -> None:

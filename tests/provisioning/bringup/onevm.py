@@ -33,10 +33,10 @@ _RULES = """\
 - {id: module-expected, with: {names: [virtio_net]}}
 - {id: host-cmdline, with: {expected: ["tsc=reliable"]}}
 """
-# It has its system in memory, no file system on a disk, no Docker, and the BIOS of whatever qemu there is.
+# It has no Docker, and the BIOS of whatever qemu there is.
 _PROFILE = """\
 profile: bringup
-leave_out: [filesystem-read-only, docker-images, host-bios]
+leave_out: [docker-images, host-bios]
 """
 
 

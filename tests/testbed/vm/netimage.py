@@ -19,7 +19,7 @@ from tests.testbed.vm.images import do, kernel, loaded, newc
 _PACKAGES = ("systemd", "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "openssh-server", "python3", "chrony", "libnss-myhostname")
 _OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--include=" + ",".join(_PACKAGES))
-_MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "autofs4", "binfmt_misc")
+_MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "virtio_rng", "autofs4", "binfmt_misc", "ext4", "crc32c_generic")
 _MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
            "serial-getty@ttyS0.service", "getty@tty1.service", "systemd-networkd-wait-online.service")
 _NETWORK = "[Match]\nType=ether\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n[DHCPv4]\nClientIdentifier=mac\nUseHostname=no\n"
@@ -33,6 +33,8 @@ ExecStart=/usr/bin/ssh-keygen -q -t ed25519 -N "" -C "" -f /etc/ssh/ssh_host_ed2
 [Install]
 RequiredBy=ssh.service
 """
+# Its disk is for data, and is formatted in its first boot.
+_DISKS = "/dev/vda /scratch ext4 x-systemd.makefs,nofail 0 0\n"
 _TIME = "makestep 1 -1\nrtcsync\nsourcedir /etc/chrony/sources.d\ndriftfile /var/lib/chrony/chrony.drift\n"
 
 
@@ -49,7 +51,7 @@ class NetImage:
 def netimage(release: str) -> NetImage:
     """The image for one kernel release; made if it is not there (about a minute)."""
     cache = Path(os.environ.get("MUSTER_TESTBED_CACHE") or Path("~/.cache/muster-testbed").expanduser())
-    key = hashlib.sha256(repr((_OPTIONS, _MODULES, _MASKED, _NETWORK, _KEYS, _TIME)).encode()).hexdigest()[:8]
+    key = hashlib.sha256(repr((_OPTIONS, _MODULES, _MASKED, _NETWORK, _KEYS, _DISKS, _TIME)).encode()).hexdigest()[:8]
     made = cache / f"net-{release}-{key}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
@@ -88,6 +90,7 @@ def _settle(tree: Path) -> None:
     (tree / "etc/hostname").write_text("installed\n")
     (tree / "etc/machine-id").write_text("")
     (tree / "etc/systemd/network/lan.network").write_text(_NETWORK)
+    (tree / "etc/fstab").write_text(_DISKS)
     (tree / "etc/chrony/chrony.conf").write_text(_TIME)
     (tree / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     for key in (tree / "etc/ssh").glob("ssh_host_*"):
