@@ -118,9 +118,11 @@ def deeds(store: Store, nodes: Collection[str] | None = None) -> list[DeedLine]:
                 for row in store.rows("SELECT * FROM bringup_deed ORDER BY id")], nodes)
 
 
-def skips(store: Store, nodes: Collection[str] | None = None) -> list[SkipLine]:
-    """The steps that people had left out and that are still to be, in the order in which they said so."""
-    rows = store.rows("SELECT node, step, who, why, time FROM bringup_skip WHERE ended IS NULL ORDER BY id")
+def skips(store: Store, nodes: Collection[str] | None = None, *, coming: bool = False) -> list[SkipLine]:
+    """The steps that people had left out, in the order in which they said so; with `coming` those that are still to be, for what was said
+    of a way that has ended does not count for the next one."""
+    rows = store.rows("SELECT s.node, s.step, s.who, s.why, s.time FROM bringup_skip AS s LEFT JOIN bringup AS b ON b.node = s.node "
+                      "WHERE s.ended IS NULL AND (NOT ? OR b.ended IS NULL OR s.time > b.ended) ORDER BY s.id", coming)
     return _of([SkipLine(**dict(row)) for row in rows], nodes)
 
 
@@ -140,7 +142,8 @@ def begin(store: Store, nodes: Iterable[str], first: str, who: str, now: float) 
                 continue
             if node in there:
                 forget(db, node, None, now)
-                db.execute("UPDATE bringup_skip SET ended = ? WHERE node = ? AND ended IS NULL", (now, node))
+                # What was said since then is of the way that begins.
+                db.execute("UPDATE bringup_skip SET ended = ? WHERE node = ? AND ended IS NULL AND time <= ?", (now, node, there[node]))
             db.execute("INSERT OR REPLACE INTO bringup VALUES (?, ?, ?, ?, ?, ?, '', NULL, NULL, NULL, '{}')",
                        (node, now, who, first, now, QUEUED))
             began.append(node)
@@ -169,6 +172,9 @@ def skip(
             if at is not None and order.index(at) > order.index(step):
                 told[node] = f"is past {step} already: nothing to skip"
                 continue
+            if row is not None and row["ended"] is not None:
+                db.execute("UPDATE bringup_skip SET ended = ? WHERE node = ? AND step = ? AND ended IS NULL AND time <= ?",
+                           (now, node, step, row["ended"]))
             new = db.execute("INSERT INTO bringup_skip (node, step, who, why, time) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
                              (node, step, who, why, now)).rowcount
             if not new:

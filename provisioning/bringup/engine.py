@@ -184,4 +184,4 @@ class Engine:
 
 def skips(store: Store | None) -> dict[tuple[str, str], str]:
     """By machine and step, why a person had it left out."""
-    return {(one.node, one.step): one.why for one in bringups.skips(store)} if store is not None else {}
+    return {(one.node, one.step): one.why for one in bringups.skips(store, coming=True)} if store is not None else {}

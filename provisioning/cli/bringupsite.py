@@ -108,7 +108,7 @@ def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[Chosen, 
     asked = select(site.inventory, nodes) if isinstance(nodes, str) else [site.inventory.nodes[name] for name in nodes]
     with opened(site.folder) if (site.folder / NAME).exists() else nullcontext() as store:
         progress = {one.node: one for one in bringups.progress(store)} if store is not None else {}
-        skips = bringups.skips(store) if store is not None else []
+        skips = bringups.skips(store, coming=True) if store is not None else []
     over: dict[str, set[str]] = {}
     for one in skips:
         over.setdefault(one.node, set()).add(one.step)

@@ -282,3 +282,16 @@ def test_a_wish_for_what_the_rules_do_not_have_is_a_mistake_and_not_a_wish_for_n
         file.write(f"{text}\n")
     code, _, err = typed("run", "gpu001")
     assert code == 2 and f"rules/bringup.yaml: {said}" in err
+
+
+def test_a_step_that_is_to_be_skipped_the_second_time_is_skipped_and_what_was_the_first_time_is_not(typed: Typed, world: World, home: Path) -> None:
+    for step in ("bios", "boot"):
+        typed("skip", "gpu001", "--step", step, "--reason", "read off the screen")
+    assert typed("run", "gpu001", "--apply", "--quiet")[0] == 0 and ("gpu001", "bios") not in world.looked
+    typed("skip", "gpu001", "--step", "bios", "--reason", "the board is new")
+    typed("skip", "gpu001", "--step", "checks", "--reason", "the board is new")
+    text = typed("plan", "gpu001")[1]
+    assert "bios is skipped: " in text and "checks is skipped: " in text and "boot is skipped" not in text
+    world.looked.clear()
+    assert typed("run", "gpu001", "--apply", "--quiet")[0] == 0
+    assert {step for _, step in world.looked} == set(ORDER) - {"bios", "checks"}
