@@ -20,6 +20,7 @@ from inventory.text import short
 
 MAX_NAMED = 1_000_000   # names that all entries together may spell out, so that overlapping sets cannot eat the day
 
+_BMC_PORTS = {Speaks.REDFISH: 443, Speaks.IPMI: 623}
 _TOP_KEYS = ("version", "cordon", "burnin", "defaults", "groups", "nodes")
 
 
@@ -220,11 +221,14 @@ def _bmc(address: str, protocol: Speaks = Speaks.REDFISH, password: Secret | Non
 
 def _check_controllers(nodes: Mapping[str, Node], merged: Mapping[str, Values]) -> None:
     """Two nodes with one controller would have the wrong machine powered off."""
-    seen: dict[tuple[str, int | None, Speaks], str] = {}
+    seen: dict[tuple[str, tuple[int, Speaks] | None], str] = {}
     for node in nodes.values():
         if node.bmc is None or node.lifecycle.state is LifecycleState.RETIRED:
             continue
-        other = seen.setdefault((node.bmc.address, node.bmc.port, node.bmc.speaks), node.name)
+        # At the ports that controllers have by themselves an address is one controller, whatever is spoken there.
+        usual = node.bmc.port in (None, _BMC_PORTS[node.bmc.speaks])
+        other = seen.setdefault((node.bmc.address.lower(), None if usual or node.bmc.port is None else (node.bmc.port, node.bmc.speaks)),
+                                node.name)
         if other != node.name:
             place = merged[other][BMC_ADDRESS].mark
             raise InventoryError(f"{node.name} has the bmc of {other} (given at {place}): each node needs its own",

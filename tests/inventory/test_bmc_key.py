@@ -60,6 +60,13 @@ def test_two_nodes_with_one_controller_are_refused_unless_one_is_retired() -> No
     assert len(load((text % "").replace("3}}", "3}, lifecycle: retired}"))) == 2
 
 
+@pytest.mark.parametrize("other", ["{address: 10.1.2.3, port: 443}", "{address: 10.1.2.3, protocol: ipmi}",
+                                   "{address: 10.1.2.3, protocol: ipmi, port: 623}"])
+def test_one_controller_is_one_however_the_way_to_it_is_written(other: str) -> None:
+    with pytest.raises(InventoryError, match="b has the bmc of a"):
+        load(f"version: 1\nnodes:\n  a: {{bmc: 10.1.2.3}}\n  b: {{bmc: {other}}}\n")
+
+
 def test_relative_files_are_taken_from_the_inventorys_folder_and_home_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/u")
     found = load("version: 1\ndefaults: {bmc: {password: {file: secrets/bmc}, tls: ~/ca.pem}}\nnodes:\n  a: {bmc: x}\n").nodes["a"].bmc
