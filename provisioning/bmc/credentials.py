@@ -7,13 +7,14 @@ What a password's command prints, and what a file holds, is in no error, log or 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
 import stat
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from inventory.model import Node, Secret, SecretFrom
 from inventory.text import clean, short
@@ -41,6 +42,14 @@ class Hidden:
 
     def __reduce__(self) -> str:
         raise TypeError("a password is not written anywhere")
+
+
+def without(said: bytes, unsaid: Iterable[Hidden]) -> bytes:
+    """What somebody said, with these texts left out, as they are and as JSON spells them."""
+    for one in unsaid:
+        for text in (one.text, json.dumps(one.text)[1:-1], json.dumps(one.text, ensure_ascii=False)[1:-1]):
+            said = said.replace(text.encode(), b"(not shown)")
+    return said
 
 
 _TAKEN: dict[str, Hidden] = {}

@@ -142,6 +142,11 @@ def media(
     """
     if (image is None) == (action == "insert"):
         raise UsageError("insert takes an IMAGE, show and eject take none: muster bmc media gpu007 insert http://10.1.0.1/rescue.iso")
+    if image is not None:       # before it is shown, or stands in the ledger
+        from provisioning.bmc.redfish.state import no_image
+
+        if why := no_image(image):
+            raise UsageError(why)
     if action == "show":
         from provisioning.cli.bmcshow import media_lines
 

@@ -24,7 +24,8 @@ from provisioning.bmc.redfish.vendors import Maker
 from provisioning.bmc.redfish.wire import Answer
 
 MISSING = "Redfish changes need sushy: pip install 'cluster-muster[redfish]'"
-_TURNS = {Turn.ON: ("On", "ForceOn", "PushPowerButton"), Turn.OFF: ("ForceOff",), Turn.SHUTDOWN: ("GracefulShutdown",)}
+_BUTTON = "PushPowerButton"
+_TURNS = {Turn.ON: ("On", "ForceOn", _BUTTON), Turn.OFF: ("ForceOff",), Turn.SHUTDOWN: ("GracefulShutdown",)}
 Settings = Mapping[str, str | int | bool]
 
 
@@ -119,11 +120,13 @@ class Changes:
         self._maker = maker
         self._sushy = _sushy()
 
-    def turn(self, turn: Turn) -> None:
-        """Asks for power on or off, by the first word for it that the machine takes."""
+    def turn(self, turn: Turn, *, push: bool) -> None:
+        """Asks for power on or off, by the first word for it that the machine takes. Its button is for `push` only: it may turn it off."""
         def act(system: Any) -> None:
             taken = {one.value for one in system.get_allowed_reset_system_values()}
-            value = next((one for one in _TURNS[turn] if one in taken), None)
+            value = next((one for one in _TURNS[turn] if one in taken and (push or one != _BUTTON)), None)
+            if value is None and turn is Turn.ON and _BUTTON in taken:
+                raise BmcError(Wrong.BUSY, "it has only a button to push, which is not pushed unless it says that the machine is off")
             if value is None:
                 raise BmcError(Wrong.UNSUPPORTED, f"it cannot be turned {turn.value}; it takes {clean(', '.join(sorted(taken)), 120)}")
             system.reset_system(self._sushy.ResetType(value))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from urllib.parse import urlsplit
 
 from healthcheck.facts.base import Unmeasured
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
@@ -61,8 +60,9 @@ class RedfishController:
         """Asks for it unless the machine is so already: some refuse what is so."""
         with self.session.call():
             wanted = Power.ON if turn is Turn.ON else Power.OFF
-            if state.power(self._service.system(fresh=True)) is not wanted:
-                self._changes().turn(turn)
+            now = state.power(self._service.system(fresh=True))
+            if now is not wanted:
+                self._changes().turn(turn, push=now is Power.OFF)
 
     def boot(self) -> Boot:
         """Out of the system."""
@@ -102,8 +102,8 @@ class RedfishController:
 
     def insert(self, name: str, image: str) -> None:
         """Puts an image into a drive; one that is in it already is left there."""
-        if "@" in urlsplit(image).netloc:
-            raise BmcError(Wrong.REFUSED, "the image's address holds a user or a password; serve it without one")
+        if why := state.no_image(image):
+            raise BmcError(Wrong.REFUSED, why)
         with self.session.call():
             drive = self._drive(name)
             held = state.media(drive.path, drive.document or {})

@@ -15,10 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from provisioning.bmc.base import BmcError, Wrong
-from provisioning.bmc.credentials import Hidden
+from provisioning.bmc.credentials import Hidden, without
 from provisioning.bmc.redfish.answers import Document, check, document, is_slash, is_within, told, within
 from provisioning.bmc.redfish.wire import Answer, Deadline, Dropped, Place, Wire
 
@@ -49,6 +50,7 @@ class Session:
         self._proof: dict[str, str] | None = None      # the header that says who we are
         self._place_of_session: str | None = None
         self._refused: BmcError | None = None
+        self._unsaid: tuple[Hidden, ...] = ()
         self._root: Document | None = None
         self._documents: dict[str, Document] = {}
 
@@ -145,6 +147,9 @@ class Session:
             raise BmcError(Wrong.BROKEN, f"it took over {MOST_REQUESTS} requests, and there was no end of it")
         self.requests += 1
         answer = self._wire.ask(method, path, {**_HEADERS, **headers}, body, self._deadline)
+        # Some repeat in an error what they were sent.
+        if answer.status >= 400:
+            answer = replace(answer, body=without(answer.body, self._unsaid))
         self._bytes += len(answer.body)
         if self._bytes > MOST_BYTES:
             raise BmcError(Wrong.BROKEN, f"its answers are over the limit of {MOST_BYTES // 2**20} MiB in all")
@@ -185,9 +190,10 @@ class Session:
         if self._proof is None:
             sessions = self._sessions()
             user, password = self._login()
+            pair = Hidden(base64.b64encode(f"{user}:{password.text}".encode()).decode())
+            self._unsaid = pair, password
             if sessions is None or not self._logged_in(sessions, user, password):
-                pair = f"{user}:{password.text}".encode()
-                self._proof = {"Authorization": "Basic " + base64.b64encode(pair).decode()}
+                self._proof = {"Authorization": "Basic " + pair.text}
         return self._proof or {}
 
     def _sessions(self) -> str | None:

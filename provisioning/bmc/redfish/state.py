@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from healthcheck.facts.base import UNSUPPORTED, Unmeasured
 from inventory.text import clean
@@ -109,6 +110,17 @@ def media(path: str, document: Document) -> Media:
         clean(name, 60) if isinstance(name, str) and name else last(path),
         tuple(clean(one, 20) for one in kinds[:8] if isinstance(one, str)) if isinstance(kinds, list) else (),
         clean(image, 400) if isinstance(image, str) else "", flag(document, "Inserted") is True)
+
+
+def no_image(address: str) -> str:
+    """Why a controller is not sent to this address for an image, "" where it may be; what may be a password is not repeated."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "the image's address is no http(s) address"
+    if "@" in parts.netloc:
+        return "the image's address holds a user or a password; serve it without one"
+    return "" if parts.scheme and parts.netloc else "the image's address is no http(s) address"
 
 
 def firmware(path: str, document: Document) -> Firmware:

@@ -160,6 +160,8 @@ def test_what_is_in_service_is_not_touched_unless_we_hold_it_and_nobody_is_turne
     (("enroll", "gpu001", "--replace", "gpu002"), "--replace names gpu002, which is not among gpu001"),
     (("enroll", "gpu001", "--fingerprints", "nowhere"), "nowhere cannot be read"),
     (("media", "gpu001", "insert"), "insert takes an IMAGE"), (("media", "gpu001", "eject", "x"), "insert takes an IMAGE"),
+    (("media", "gpu001", "insert", "http://me:hunter2@10.1.0.1/a.iso"), "muster: the image's address holds a user or a password; serve it"),
+    (("media", "gpu001", "insert", "http://[10.1.0.1/a.iso"), "muster: the image's address is no http(s) address"),
 ])
 def test_a_mistake_is_one_line(bmc: Command, words: tuple[str, ...], said: str) -> None:
     done = bmc(*words)

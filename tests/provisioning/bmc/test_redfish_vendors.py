@@ -166,6 +166,14 @@ def test_power_is_asked_for_by_a_word_that_the_machine_takes_and_never_when_it_i
         assert [body for method, _, body in papers.asked if method == "POST"] == ([{"ResetType": sent}] if sent else [])
     with pytest.raises(BmcError, match="cannot be turned off; it takes Nmi"):
         service(machine("On", "Nmi"))[0].turn(Turn.OFF)
+    controller, papers = service(machine("Off", "PushPowerButton"))
+    controller.turn(Turn.ON)
+    assert [body for method, _, body in papers.asked if method == "POST"] == [{"ResetType": "PushPowerButton"}]
+    for unsure in ("PoweringOn", "PoweringOff", "Nobody knows"):        # the button of a machine that is on turns it off
+        controller, papers = service(machine(unsure, "PushPowerButton"))
+        with pytest.raises(BmcError, match="only a button to push"):
+            controller.turn(Turn.ON)
+        assert {method for method, _, _ in papers.asked} == {"GET"}
 
 
 def test_supermicro_boots_a_virtual_cd_as_usb_cd_and_wants_if_match() -> None:
@@ -187,6 +195,8 @@ def test_a_virtual_drive_that_is_full_is_not_filled_over_and_no_password_goes_al
     with pytest.raises(BmcError, match="without one") as caught:
         controller.insert("1", "http://me:hunter2@10.0.0.1/b.iso")
     assert "hunter2" not in str(caught.value)
+    with pytest.raises(BmcError, match="no http"):
+        controller.insert("1", "http://[10.0.0.1/b.iso")
     with pytest.raises(BmcError, match="has no virtual drive 9, but 1"):
         controller.eject("9")
     assert {method for method, _, _ in papers.asked} == {"GET"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime as dt
+import json
 import socket
 import ssl
 import threading
@@ -343,6 +345,26 @@ def test_a_service_with_no_room_for_a_session_is_busy_and_not_a_wrong_password(p
     with one.call(), pytest.raises(BmcError) as caught:
         one.get("/redfish/v1/Systems")
     assert caught.value.wrong is Wrong.BUSY
+
+
+@pytest.mark.parametrize("sessions", [True, False])
+def test_what_a_service_repeats_of_the_password_is_not_shown(peer: Peers, session: Sessions, sessions: bool) -> None:
+    answer, _ = scripted(GET_v1=WITH_SESSIONS)
+
+    def repeats(connection: ssl.SSLSocket, request: bytes) -> None:
+        if b"calvin" not in request and b"Authorization" not in request:
+            return answer(connection, request)
+        if not sessions and request.startswith(b"POST"):
+            return connection.sendall(reply(404))
+        line = next(line for line in request.decode().splitlines() if "calvin" in line or "Authorization" in line)
+        return connection.sendall(reply(500, json.dumps({"error": {"message": f"cannot read {line}"}})))
+
+    one = session(peer(repeats))
+    with one.call(), pytest.raises(BmcError) as caught:
+        one.get("/redfish/v1/Systems")
+    assert "cannot read" in caught.value.said and "(not shown)" in caught.value.said
+    for secret in ("calvin-0penSesame", base64.b64encode(b"root:calvin-0penSesame").decode()):
+        assert secret not in caught.value.said
 
 
 def test_a_session_that_ended_is_made_anew_once(peer: Peers, session: Sessions) -> None:
