@@ -192,7 +192,7 @@ def install(place: Place, contents: dict[str, bytes]) -> None:
         release = Path(tempfile.mkdtemp(prefix=f"{about['version']}-", dir=place.releases))
         try:
             release.chmod(0o755)
-            fill(release, contents, about["version"])
+            fill(release, contents, about["version"], about["extras"])
             turn(place.current, f"releases/{release.name}")
         except BaseException:
             shutil.rmtree(place.prefix if new_prefix else release, ignore_errors=True)
@@ -209,7 +209,7 @@ def install(place: Place, contents: dict[str, bytes]) -> None:
         print(f"{place.link.parent} is not on PATH; add it: export PATH={place.link.parent}:$PATH")
 
 
-def fill(release: Path, contents: dict[str, bytes], version: str) -> None:
+def fill(release: Path, contents: dict[str, bytes], version: str, extras: list[str]) -> None:
     """Makes the environment in `release`, installs the wheels into it, and runs the command once; raises Refused."""
     base = Path(sys.executable).resolve()
     python = release / "bin" / "python"
@@ -228,7 +228,8 @@ def fill(release: Path, contents: dict[str, bytes], version: str) -> None:
     path = os.environ.get("PATH", os.defpath)
     environment = {"PATH": path, "HOME": str(unpacked), "TMPDIR": str(unpacked), "PIP_CONFIG_FILE": os.devnull, "LC_ALL": "C.UTF-8"}
     run([python, "-I", f"{pip}/pip", "install", "--isolated", "--quiet", "--no-input", "--no-index", "--find-links", unpacked,
-         "--no-cache-dir", "--disable-pip-version-check", "--no-warn-script-location", f"cluster-muster=={version}"], environment)
+         "--no-cache-dir", "--disable-pip-version-check", "--no-warn-script-location",
+         f"cluster-muster[{','.join(extras)}]=={version}"], environment)
     shutil.rmtree(unpacked)
     said = run([release / "bin" / "muster", "--version"], {"PATH": path, "HOME": str(release)})
     if version not in said:
