@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from healthcheck.burnin.document import FOLDER, SUFFIX
-from healthcheck.certify.certificate import Certificate
+from healthcheck.certify.certificate import Certificate, Hardware, Passed
 from healthcheck.certify.manifest import issue, load_manifest
 from healthcheck.certify.policyload import load_certificate_policy
 from healthcheck.certify.requalify import Kind
@@ -16,7 +16,7 @@ from healthcheck.gate.entries import stands
 from healthcheck.outcome import Owner
 from healthcheck.store.file import opened
 from healthcheck.store.hardware import newest_hardware
-from inventory.errors import MusterError
+from inventory.errors import CertificateError, MusterError
 from inventory.text import clean
 from provisioning.bringup.means import Means
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand, Step, Trouble
@@ -80,11 +80,26 @@ class Certify:
             passed, others = load_passed(means.folder / FOLDER / f"{run}{SUFFIX}", frozenset(names))
             with opened(means.folder) as store:
                 ready, hardware, missing = seen_of(store, passed)
-            done = issue(means.folder, ready, hardware, time.time()) if ready else {}
+            done, refused = self._issued(ready, hardware) if ready else ({}, {})
         except MusterError as error:
             return {name: Made(False, clean(str(error), 300)) for name in names}
-        why = {**dict.fromkeys(names, "it took no part in that burn-in"), **others, **missing}
+        why = {**dict.fromkeys(names, "it took no part in that burn-in"), **others, **missing, **refused}
         return {name: Made(True, f"certified, {done[name].id}") if name in done else Made(False, clean(why[name], 300)) for name in names}
+
+    def _issued(self, ready: Sequence[Passed], hardware: Mapping[str, Hardware]) -> tuple[Mapping[str, Certificate], Mapping[str, str]]:
+        """The certificates, and who may have none with why: one that a person took back is nobody else's trouble."""
+        try:
+            return issue(self._means.folder, ready, hardware, time.time()), {}
+        except CertificateError as error:
+            if len(ready) == 1:
+                return {}, {ready[0].node: str(error)}
+        done: dict[str, Certificate] = {}
+        refused: dict[str, str] = {}
+        for one in ready:
+            made, why = self._issued([one], hardware)
+            done.update(made)
+            refused.update(why)
+        return done, refused
 
 
 def _key(run: str) -> str:

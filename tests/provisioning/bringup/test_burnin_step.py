@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.certify.keys import new_key
+from healthcheck.certify.manifest import revoke
 from healthcheck.certify.requalify import Now
 from healthcheck.outcome import Owner
 from healthcheck.store.file import opened
@@ -80,6 +81,11 @@ def test_whoever_passes_goes_on_to_a_certificate_and_to_service_and_whoever_is_a
     assert {one.done for one in done.values()} == {True}, done
     assert {one.stand for _, one in certify.look(well)} == {Stand.SO}
     assert "passed no burn-in" in dict(certify.look(machines(of, "n3")))["n3"].said
+    # One that a person took back stays so, and is nobody else's trouble.
+    revoke(of.folder, ["n1"], "coolant leak", "ada", time.time() + 1)
+    done = certify.make_together(well)
+    assert (done["n1"].done, done["n2"].done) == (False, True) and "was revoked after this result" in done["n1"].said, done
+    assert dict(certify.look(well))["n1"].stand is Stand.NOT_SO
 
     service = Service(step("service"), of)
     asked = dict(service.look(well))
