@@ -21,12 +21,13 @@ from provisioning.discover.model import Lease, mac
 
 MOST = 200_000          # declarations; a /16 that was renewed some times
 _FOREVER = 0xFFFFFFFF
-_ISC = re.compile(r"^\s*(?:lease\s+\S+\s*\{|authoring-byte-order\b|server-duid\b|ia-[np][ad]\b|failover\s+peer\b|#.*dhcpd\.leases)",
+_ISC = re.compile(r"^[ \t]*(?:lease\s+\S+\s*\{|authoring-byte-order\b|server-duid\b|ia-[np][ad]\b|failover\s+peer\b|#.*dhcpd\.leases)",
                   re.MULTILINE)
 _DATE = re.compile(r"(?:[0-6]\s+)?(\d{4})/(\d{1,2})/(\d{1,2})\s+(\d{1,2}):(\d{1,2}):(\d{1,2})")
 _DNSMASQ = re.compile(r"(\d{1,12})\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+\S.*)?")
 # Words, quoted text with escapes, the signs that end things; comments are left out.
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|#[^\n]*|[{};]|[^\s{};"#]+|"')
+# A quote that nothing closes goes to the end: one that did not match there would be looked for from each of the quotes after it.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*"?|#[^\n]*|[{};]|[^\s{};"#]+')
 
 
 @dataclass(frozen=True)

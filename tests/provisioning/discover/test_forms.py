@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -126,6 +127,14 @@ KEA = """address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,fqdn_
 
 def by_address(text: str) -> dict[str, Lease]:
     return {one.address: one for one in leases.read(text, "leases", NOW)}
+
+
+@pytest.mark.parametrize("text", ["x\n" + "\n" * 60_000, "lease 10.0.0.1 {\n" + '\\"' * 60_000, 'lease 10.0.0.1 {\n "' + "\\"])
+def test_what_is_no_lease_file_is_refused_in_no_time(text: str) -> None:
+    began = time.thread_time()
+    with pytest.raises(InventoryError):
+        leases.read(text, "leases", NOW)
+    assert time.thread_time() - began < 2
 
 
 def test_of_isc_dhcpd_the_last_declaration_of_an_address_holds() -> None:
