@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import threading
 from pathlib import Path
 
 FUTURE = "from __future__ import annotations\n"
@@ -18,6 +19,7 @@ COLLECTOR = tuple(
 )
 # What the root-owned helper has in addition.
 HELPER = (*COLLECTOR, Path(__file__).with_name("collector_helper.py"))
+_PARSING = threading.Lock()
 
 
 @functools.cache
@@ -28,7 +30,7 @@ def joined(paths: tuple[Path, ...]) -> str:
     for path in paths:
         text = path.read_text(encoding="utf-8")
         lines = text.split("\n")
-        for node in reversed(ast.parse(text).body):
+        for node in reversed(parsed(text).body):
             if isinstance(node, ast.Import):
                 imports.update(alias.name for alias in node.names)
             if isinstance(node, (ast.Import, ast.ImportFrom)) or for_types(node):
@@ -38,6 +40,12 @@ def joined(paths: tuple[Path, ...]) -> str:
                 del lines[start:node.end_lineno]
         parts.append("\n".join(lines).strip("\n"))
     return FUTURE + "\n" + "".join(f"import {name}\n" for name in sorted(imports)) + "\n" + "\n\n\n".join(parts) + "\n"
+
+
+def parsed(text: str | bytes) -> ast.Module:
+    """One at a time: Python 3.11 counts the depth of a tree for all threads together, and raises SystemError (cpython issue 106905)."""
+    with _PARSING:
+        return ast.parse(text)
 
 
 def for_types(node: ast.stmt) -> bool:

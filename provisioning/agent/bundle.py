@@ -21,6 +21,7 @@ import healthcheck
 from healthcheck import program
 from healthcheck.agent.compiled import compile_node, compile_rules
 from healthcheck.agent.main import COLLECTOR, NVML
+from healthcheck.joined import parsed
 from healthcheck.ruleset import Ruleset
 from inventory.model import Node
 from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, digest
@@ -119,7 +120,7 @@ def _place(name: str) -> Path | None:
 
 
 def _loads(path: Path) -> Iterator[str]:
-    for node in ast.parse(path.read_bytes()).body:
+    for node in parsed(path.read_bytes()).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ class Agent:
         self._transport, self._ruleset, self._fanout = transport, ruleset, fanout
         self._wish = Wish(Do.INSTALL, period=period, occasion=profile, default_sku=default_sku, root=root)
         self._bundle: bundle.Bundle | None = None
+        self._building = threading.Lock()
 
     def look(self, machines: Sequence[Machine]) -> Iterator[tuple[str, Seen]]:
         """See `Doer.look`."""
@@ -55,9 +57,10 @@ class Agent:
         return act(nodes, self._transport(), self._wish, bounds(len(nodes), None, self._fanout), self._made(), helped)
 
     def _made(self) -> bundle.Bundle:
-        if self._bundle is None:
-            self._bundle = bundle.build(self._ruleset)
-        return self._bundle
+        with self._building:
+            if self._bundle is None:
+                self._bundle = bundle.build(self._ruleset)
+            return self._bundle
 
     def _wanted(self, node: Node) -> str:
         wish = self._wish
