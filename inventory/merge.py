@@ -71,7 +71,7 @@ def merge(text: str, path: str, imported: Imported, *, overwrite: Collection[str
     new = {name: given for name, given in imported.nodes.items() if name not in before.nodes}
     added = _load(replace(imported, nodes=new, groups={}), defaults, path, skus).inventory if new else None
     both = [name for name in imported.nodes if name in before.nodes]
-    compared = _Compared(loaded, source, overwrite)
+    compared = _Compared(loaded, source, overwrite, _controller(defaults, path, skus))
     for name in both:
         compared.node(name, _flat(imported.nodes[name]))
     missing = [name for name in before.nodes if name not in imported.nodes]
@@ -106,10 +106,11 @@ def merge(text: str, path: str, imported: Imported, *, overwrite: Collection[str
 class _Compared:
     """What the source says about nodes that the file has: what is missing there, what differs."""
 
-    def __init__(self, loaded: LoadedInventory, source: LoadedInventory, overwrite: Collection[str]) -> None:
+    def __init__(self, loaded: LoadedInventory, source: LoadedInventory, overwrite: Collection[str], controller: Bmc) -> None:
         self._loaded = loaded
         self._source = source
         self._overwrite = frozenset(overwrite)
+        self._controller = controller
         self._kept: dict[tuple[str, str, str], list[str]] = {}
         self._values: dict[Path, dict[str, Any]] = {}
         self._settled: dict[Path, dict[str, Any]] = {}
@@ -132,7 +133,7 @@ class _Compared:
             else:
                 self._kept.setdefault((dotted, _words(one), _words(other)), []).append(name)
                 continue
-            self.expected[name] = _with(self.expected.get(name, mine), key, other)
+            self.expected[name] = _with(self.expected.get(name, mine), key, other, self._controller)
 
     def wants(self, defaults: Mapping[str, Any]) -> Iterator[Want]:
         otherwise = {("lifecycle",): "service", **_flat(defaults)}
@@ -228,11 +229,19 @@ def _field(node: Node, key: Path) -> Any:
     return value.get(key[1]) if len(key) == 2 and value is not None else value
 
 
-def _with(node: Node, key: Path, value: Any) -> Node:
+def _controller(defaults: Mapping[str, Any], path: str, skus: Collection[str] | None) -> Bmc:
+    """What `defaults` say of a controller; they hold for a node as soon as the address of its is said."""
+    if not defaults.get("bmc"):
+        return Bmc("")
+    made: Document = {"version": 1, "defaults": dict(defaults), "nodes": {"controller": {"bmc": {"address": "controller.invalid"}}}}
+    return parse_with_origins(render(made), path, skus).inventory.nodes["controller"].bmc or Bmc("")
+
+
+def _with(node: Node, key: Path, value: Any, controller: Bmc) -> Node:
     changed: Any = value
     if key[0] == "bmc":
         said: dict[str, Any] = {_BMC.get(key[1], key[1]): value}
-        changed = replace(node.bmc or Bmc(""), **said)
+        changed = replace(node.bmc or controller, **said)
     elif len(key) == 2:
         changed = MappingProxyType({**getattr(node, key[0]), key[1]: value})
     fields: dict[str, Any] = {key[0]: changed}

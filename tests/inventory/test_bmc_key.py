@@ -109,3 +109,11 @@ def test_an_import_adds_a_user_beside_an_address_that_stands_alone() -> None:
     found = csv_.parse("name,bmc.address,bmc.user\na,10.1.2.3,root\n", "x.csv")
     after = merge("version: 1\nnodes:\n  a: {bmc: 10.1.2.3}\n", "/site/m.yaml", found).text
     assert load(after).nodes["a"].bmc == Bmc("10.1.2.3", "root")
+
+
+def test_a_node_that_gets_a_controller_gets_what_defaults_say_of_controllers() -> None:
+    found = csv_.parse("name,bmc.address,bmc.port\na,10.1.2.3,8443\n", "x.csv")
+    text = "version: 1\ndefaults: {bmc: {user: admin, password: {file: pw}}}\nnodes:\n  a: {rack: r1}\n  b: {bmc: 10.1.2.4}\n"
+    after = merge(text, "/site/m.yaml", found).text
+    assert load(after).nodes["a"].bmc == Bmc("10.1.2.3", "admin", 8443, Speaks.REDFISH, Secret(SecretFrom.FILE, ("/site/pw",)))
+    assert merge(after, "/site/m.yaml", found).text == after
