@@ -132,7 +132,9 @@ def resume(until: str | None, sku: str | None, fanout: int, quiet: bool, invento
     from provisioning.cli.bringupsite import on_their_way, sorted_out, surroundings
 
     site = surroundings(inventory, rules, state, sku)
-    return carried_out(site, sorted_out(site, on_their_way(site))[0], act=True, until=until, fanout=fanout, quiet=quiet)
+    there, more = on_their_way(site)
+    code = carried_out(site, sorted_out(site, there)[0], act=True, until=until, fanout=fanout, quiet=quiet)
+    return code or (3 if more else 0)
 
 
 @bringup.command(short_help="Have the step begin anew in which machines are in trouble.")

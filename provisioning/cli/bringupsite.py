@@ -78,9 +78,9 @@ def begun(folder: Path) -> Iterator[Store]:
         yield store
 
 
-def on_their_way(site: Surroundings) -> list[str]:
-    """The machines that the store has neither through nor taken off; whom the inventory does not name any more is told and left alone.
-    Raises UsageError where there is none."""
+def on_their_way(site: Surroundings) -> tuple[list[str], bool]:
+    """The machines that the store has neither through nor taken off, and whether there are more: whom the inventory does not name any more
+    is told and left alone. Raises UsageError where there is none."""
     from healthcheck.store import bringups
     from inventory.nodeset import fold
 
@@ -95,7 +95,7 @@ def on_their_way(site: Surroundings) -> list[str]:
         if not there:
             raise UsageError(said)
         click.echo(f"muster: left as it is: {said}", err=True)
-    return there
+    return there, bool(strange)
 
 
 def sorted_out(site: Surroundings, nodes: str | Iterable[str]) -> tuple[Chosen, Mapping[tuple[str, str], str]]:

@@ -208,8 +208,8 @@ def test_a_machine_that_left_the_inventory_does_not_keep_the_others(typed: Typed
     typed("run", "gpu001,old001", "--apply", "--quiet")
     (home / "muster.yaml").write_text(INVENTORY)
     world.shows.clear()
-    _, _, err = typed("resume", "--quiet")
-    assert "left as it is: muster.yaml does not name old001" in err
+    code, _, err = typed("resume", "--quiet")
+    assert code == 3 and "left as it is: muster.yaml does not name old001" in err
     assert stands(home) == {"gpu001": ("service", "done"), "old001": ("os", "trouble")}
     code, _, err = typed("resume", "--quiet")
     assert code == 2 and "does not name old001" in err
