@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 import zlib
@@ -32,7 +33,10 @@ class Host:
     def read(self, path: str, most: int = MOST) -> str | None:
         """What a file holds, None where there is none."""
         try:
-            with open(self.root + path, "rb") as file:
+            # Not to hang on a FIFO that nobody writes to.
+            with open(os.open(self.root + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+                    raise Unseen("%s is a FIFO" % path)
                 data = file.read(most + 1)
         except (FileNotFoundError, NotADirectoryError):
             return None

@@ -19,6 +19,7 @@ LIMITS, SYSTEM = "/etc/security/limits.d/muster.conf", "/etc/systemd/system.conf
 SYSCTL = "/etc/sysctl.d/90-muster.conf"
 YOURS = "%s: yours says `%s`; take that out, or leave the item out (base: in muster's rules)"
 UNBOUND = ("unlimited", "infinity", "-1")
+LONGEST = 200       # of a parameter's name or pattern; the kernel has none as long
 # What systemctl shows for no limit: the word, or all bits by an older one.
 INFINITE = ("infinity", "18446744073709551615")
 
@@ -99,7 +100,7 @@ def others(host: Host) -> list[tuple[str, str, str]]:
     for path in paths:
         for line in plain(host.read(path)) if path != SYSCTL else ():
             name, equals, value = line.lstrip("-").partition("=")
-            if equals:
+            if equals and len(name) <= LONGEST:
                 found.append((path, name.strip().replace("/", "."), " ".join(value.split())))
     return found
 

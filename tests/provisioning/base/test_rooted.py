@@ -228,6 +228,14 @@ def test_what_cannot_be_read_is_not_seen(root: Path) -> None:
     assert "over" in said(look(root), "sysctl")
 
 
+def test_neither_a_fifo_nor_a_pattern_without_end_in_a_folder_of_settings_holds_the_look_up(root: Path) -> None:
+    (root / "etc/sysctl.d").mkdir(exist_ok=True)
+    (root / "etc/sysctl.d/50-x.conf").write_text("[" * 100_000 + " = 1\n")
+    assert hows(look(root))["sysctl"] is How.DIFFERS
+    os.mkfifo(root / "etc/sysctl.d/60-x.conf")
+    assert said(look(root), "sysctl") == "/etc/sysctl.d/60-x.conf is a FIFO"
+
+
 def test_one_item_that_cannot_be_made_so_does_not_keep_the_others(root: Path) -> None:
     (root / "etc/modprobe.d").write_text("a file where a folder should be\n")
     told = make(root)
