@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import click
 
 from inventory.cli.span import span
+from inventory.model import Node
 
 
 @click.command("base", short_help="Show what of the base configuration differs on nodes, and make it so.")
@@ -52,8 +54,8 @@ def base(
     folders = rulesfolder.folders(rules)
     wanted = wish(load(folders).base)
     chosen = list(choose(nodes, inventory, False, False, load_ruleset(folders)))
-    # A new name disturbs what goes by the old one.
-    fixed = {node.name for node in chosen if node.in_service}
+    # A new name disturbs what goes by the old one, and so whatever job is there.
+    fixed = {node.name for node in chosen if node.in_service} | _maybe_busy(chosen, inventory)
     if become:
         chosen = [node if node.become else replace(node, privilege=Privilege.BECOME) for node in chosen]
     ask = send.make if apply else send.look
@@ -67,3 +69,17 @@ def base(
         if not apply and any(one.change for one in told):
             click.echo("Nothing was changed; --apply makes it so.")
     return page.code(told)
+
+
+def _maybe_busy(chosen: Sequence[Node], option: str | None) -> set[str]:
+    """Those not in service of which nobody can say that no job is there; why is told."""
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory
+    from provisioning.bmc.may import why_not
+
+    path = find_inventory(option)
+    others = [node for node in chosen if not node.in_service]
+    refused = why_not(load_inventory(path), others, off=True) if path is not None and others else {}
+    for name, why in refused.items():
+        click.echo(f"muster: {name} keeps its host name: {why}", err=True)
+    return set(refused)

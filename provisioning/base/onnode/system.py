@@ -67,8 +67,8 @@ def host_name(host: Host, wanted: str, rename: bool) -> Item:
     if same(now, wanted) and same(kept, wanted):
         return item.is_("so", now)
     if not rename:
-        return item.is_("trouble", "it calls itself %s, and is in service: muster inventory lifecycle %s maintenance, then again"
-                        % (now, wanted))
+        return item.is_("trouble", "it calls itself %s, and is in service, or may have a job: muster inventory lifecycle %s bringup, "
+                        "then again" % (now, wanted))
     if not same(kept, wanted):
         item.differs(["/etc/hostname", "- %s" % (kept or "nothing"), "+ %s" % wanted], lambda: None)
     if not same(now, wanted):

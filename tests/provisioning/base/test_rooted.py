@@ -204,7 +204,7 @@ def test_nouveau_that_is_loaded_is_trouble_even_when_it_is_kept_out_from_now_on(
 
 def test_a_name_with_a_domain_is_its_name_and_one_in_service_is_not_renamed(root: Path) -> None:
     told = make(root, fixed=["gpu001"])
-    assert "muster inventory lifecycle gpu001 maintenance" in said(told, "host_name")
+    assert "muster inventory lifecycle gpu001 bringup" in said(told, "host_name")
     assert (root / "etc/hostname").read_text() == "ubuntu\n"
     for path in ("etc/hostname", "proc/sys/kernel/hostname"):
         (root / path).write_text("GPU001.cluster.example\n")
