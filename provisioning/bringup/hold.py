@@ -30,9 +30,11 @@ def through(there: Inventory) -> Backend | None:
         return None
 
 
-def hold(folder: Path, there: Inventory, nodes: Sequence[str], who: str, clock: Clock) -> list[Done]:
+def hold(
+    folder: Path, there: Inventory, nodes: Sequence[str], who: str, clock: Clock, told: Callable[[str], None] = lambda line: None,
+) -> list[Done]:
     """Cordons those of these machines that could be given jobs now, and gives a line for each. Raises ActionError, StoreError: what the
-    inventory names must answer."""
+    inventory names must answer. Where it names nothing, and Slurm is here and does not answer, `told` hears that nobody is asked then."""
     base = through(there)
     if base is None:
         return []
@@ -42,9 +44,11 @@ def hold(folder: Path, there: Inventory, nodes: Sequence[str], who: str, clock: 
             return []
         with opened(folder, make=True) as store:
             return cordon(store, base, free, WHY, who, clock)
-    except ActionError:
+    except ActionError as error:
         if there.cordon is not None:
             raise
+        told(f"{error}; the inventory names nothing that keeps jobs away, so that a machine in bring-up is taken for idle; to be sure: "
+             f"cordon: {base.name} in {there.source}")
         return []
 
 

@@ -137,7 +137,8 @@ def _begun(site: Surroundings, nodes: Sequence[Node]) -> None:
         set_lifecycle(site.path, planned, LifecycleState.BRINGUP, site.ruleset.skus)
         click.echo(f"muster: {fold(planned)}: lifecycle bringup, written to {site.path}", err=True)
     coming = [node.name for node in nodes if node.lifecycle.state in (LifecycleState.PLANNED, LifecycleState.BRINGUP)]
-    done = hold(site.folder, site.inventory, coming, f"bringup ({who()})", time.time)
+    done = hold(site.folder, site.inventory, coming, f"bringup ({who()})", time.time,
+                lambda line: click.echo(f"muster: {line}", err=True))
     if well := [one.node for one in done if not one.failed]:
         click.echo(f"muster: {fold(well)}: cordoned while in bring-up", err=True)
     for one in done:

@@ -107,3 +107,15 @@ def test_whom_a_person_sent_elsewhere_meanwhile_is_not_put_into_service(tmp_path
     assert not any(one.done for one in service.make_together(both).values()) and of.path.read_text() == text
     assert held(of.folder, there, ["n1", "n2"]) == {"n1", "n2"}
     assert service.make(both[1], seen["n2"].deed).done      # type: ignore[arg-type]
+
+
+def test_where_the_inventory_names_nothing_and_slurm_does_not_answer_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("scontrol", "sinfo", "squeue"):
+        (tmp_path / name).write_text("#!/bin/sh\necho slurmctld is down >&2\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    (tmp_path / "muster.yaml").write_text("version: 1\nnodes: {n1: {lifecycle: bringup}}\n")
+    said: list[str] = []
+    assert hold(tmp_path, load_inventory(tmp_path / "muster.yaml"), ["n1"], "ada", time.time, said.append) == []
+    (line,) = said
+    assert "slurmctld is down" in line and "cordon: slurm in" in line
