@@ -19,12 +19,14 @@ LONGEST = (
     "tests/provisioning/burnin/test_whole.py",
     "tests/healthcheck/burnin/test_worker_faults.py",
     "tests/provisioning/agent/test_systemd.py",             # 120
+    "tests/provisioning/bringup/test_sixtyfour.py",         # 80
     "tests/provisioning/lease/test_disruptive.py",          # 76
+    "tests/provisioning/bringup/test_onmachine_steps.py",   # 70
     "tests/provisioning/test_demo.py",                      # 67
     "tests/healthcheck/test_docker_live.py",                # 65
     "tests/healthcheck/test_record.py",                     # 63
     "tests/inventory/transport/test_both.py",               # 55
-    "tests/test_bundle.py",                                 # 52
+    "tests/test_bundle.py",                                 # 60
     "tests/healthcheck/test_end_to_end.py",                 # 48
     "tests/healthcheck/test_invariants_live.py",            # 40
     "tests/scenarios/test_scenarios.py",                    # 37
@@ -37,6 +39,8 @@ LONGEST = (
     "tests/provisioning/test_triage_stateful.py",
     "tests/healthcheck/test_every.py",                      # 27
     "tests/healthcheck/agent/test_agent_run.py",            # 25
+    "tests/provisioning/discover/test_command.py",          # 25
+    "tests/provisioning/bringup/test_run_kill.py",          # 25
     "tests/provisioning/lease/test_leases_in_slurm.py",     # 23
     "tests/inventory/transport/test_ssh.py",                # 21
     "tests/inventory/test_import.py",                       # 20
