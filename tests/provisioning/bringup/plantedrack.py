@@ -8,14 +8,16 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from tests.command import MUSTER, environment
 from tests.testbed.bmcs import Bed, Machine, Wrong, rack
-from tests.testbed.boxes import Boxes, boxes
+from tests.testbed.boxes import boxes
+from tests.testbed.spawned import spawned
 from tests.testbed.sshd import wait_until
 
 PASSWORD = "Planted-0n-Purpose"
@@ -50,11 +52,11 @@ steps:
   os: {minutes: 0.3}
 power: {off_seconds: 6, on_seconds: 6, bios_minutes: 0.2}
 parts: {doubles_seconds: 40}
-boot: {target: pxe}
+without: [base, agent, checks, kernel, burnin, certificate]
 """
 
 
-def machines(number: int = 64, planted: dict[Wrong, int] | None = None) -> list[Machine]:
+def machines(number: int = 64, planted: dict[Wrong, int] | None = None, gpus: int = 8) -> list[Machine]:
     """The rack, always the same. Every other machine has BIOS settings that are not as wished, and is on, as after a visit by somebody."""
     kinds: list[Wrong | None] = [wrong for wrong, many in (PLANTED if planted is None else planted).items() for _ in range(many)]
     kinds += [None] * (number - len(kinds))
@@ -66,7 +68,7 @@ def machines(number: int = 64, planted: dict[Wrong, int] | None = None) -> list[
         serial = ""
         if wrong is Wrong.TWIN:
             serial, twins = f"TWIN{twins // 2}", twins + 1
-        made.append(Machine(f"gx{at:02}", wrong, on=differs, bios={} if differs else _AS_WISHED, serial=serial, seconds=0.2, sick=3))
+        made.append(Machine(f"gx{at:02}", wrong, on=differs, bios={} if differs else _AS_WISHED, serial=serial, gpus=gpus, seconds=0.2, sick=3))
     return made
 
 
@@ -99,7 +101,6 @@ class Site:
 
     home: Path
     bed: Bed
-    boxes: Boxes
     output: list[str] = field(default_factory=list)     # of each command, as it came
 
     def muster(self, *words: str, seconds: float = 300) -> int:
@@ -137,18 +138,36 @@ class Site:
             self.output.append(at.read_text("utf-8", "replace"))
 
 
+class Nodes(Protocol):
+    """What stands behind the controllers."""
+
+    def entry(self, name: str) -> str: ...
+    def power(self, name: str, on: bool) -> None: ...
+
+
+def boxed(folder: Path, rack_: Sequence[Machine]) -> AbstractContextManager[Nodes]:
+    """A box for each machine, with the serial number that its controller tells."""
+    return boxes(folder, {one.name: one.number for one in rack_})
+
+
+def real(folder: Path, rack_: Sequence[Machine]) -> AbstractContextManager[Nodes]:
+    """A node with a real systemd for each machine."""
+    return spawned(folder, [one.name for one in rack_])
+
+
 @contextmanager
-def site(home: Path, rack_: Sequence[Machine], without: Sequence[str]) -> Iterator[Site]:
-    """All that stands and runs; `without` are the steps that the site leaves out."""
+def site(home: Path, rack_: Sequence[Machine], policy: str, nodes: Callable[[Path, Sequence[Machine]], AbstractContextManager[Nodes]] = boxed,
+         sku: str = _SKU) -> Iterator[Site]:
+    """All that stands and runs, by this policy."""
     with ExitStack() as stack:
-        standing = stack.enter_context(boxes(home.parent / f"{home.name}-boxes", {one.name: one.number for one in rack_}))
+        standing = stack.enter_context(nodes(home.parent / f"{home.name}-nodes", rack_))
         bed = stack.enter_context(rack(home.parent / f"{home.name}-rack", rack_, password=PASSWORD, on_power=standing.power))
         for machine in rack_:
             if machine.on:
                 standing.power(machine.name, True)
         (home / "rules/sku").mkdir(parents=True)
-        (home / "rules/sku/gx8.yaml").write_text(_SKU)
-        (home / "rules/bringup.yaml").write_text(f"{POLICY}without: [{', '.join(without)}]\n{_BIOS}")
+        (home / "rules/sku/gx8.yaml").write_text(sku)
+        (home / "rules/bringup.yaml").write_text(policy + _BIOS)
         secret = home / "bmc-password"
         secret.touch(mode=0o600)
         secret.write_text(f"{PASSWORD}\n")
@@ -156,7 +175,7 @@ def site(home: Path, rack_: Sequence[Machine], without: Sequence[str]) -> Iterat
             f"  {name}: {{{standing.entry(name)}, sku: gx8, lifecycle: bringup, rack: r{at // 16}, power: p{at // 8}, "
             f"bmc: {{address: {bed.address(name)}, port: {bed.port}, user: {bed.user}, password: {_from(secret, at)}}}}}\n"
             for at, name in enumerate(bed.machines)))
-        made = Site(home, bed, standing)
+        made = Site(home, bed)
         _pin(made)
         yield made
 

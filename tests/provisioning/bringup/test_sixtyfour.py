@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -21,12 +22,12 @@ import pytest
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from tests.provisioning.bringup.plantedends import ENDS, End, Touched, touched
-from tests.provisioning.bringup.plantedrack import PASSWORD, Moment, Site, machines, processes, site
+from tests.provisioning.bringup.plantedrack import PASSWORD, POLICY, Moment, Site, machines, processes, site
 from tests.testbed.bmcs import Wrong, require_rack
 from tests.testbed.boxes import require_boxes
+from tests.testbed.sshd import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(400)]
-WITHOUT = ("base", "agent", "checks", "kernel", "burnin", "certificate")
 KILLS = 5
 
 
@@ -121,14 +122,23 @@ def test_no_password_is_in_any_output_store_file_process_or_log(alone: Ended, ki
         files = [path for path in home.rglob("*") if path.is_file() and path.name != "bmc-password"]
         assert any(path.suffix in (".db", ".sqlite") or path.read_bytes()[:6] == b"SQLite" for path in files), "the store was not searched"
         found = [str(path) for path in files for form in _forms(ended.site.bed.user) if form in path.read_bytes()]
-        assert not found
+        assert found == []
+        assert PASSWORD.encode() in (home / "bmc-password").read_bytes(), "nothing was searched for"
         assert not [text for text in ended.site.output for form in _forms(ended.site.bed.user) if form.decode() in text]
+
+
+def test_the_search_for_the_password_finds_a_process_that_shows_it() -> None:
+    with subprocess.Popen(["sleep", "60"], env={"SOME": PASSWORD}) as process, _watched() as seen:
+        try:
+            wait_until(lambda: process.pid in seen, what="the search")
+        finally:
+            process.kill()
 
 
 def _site(home: Path) -> Any:
     require_rack()
     require_boxes()
-    return site(home, machines(), WITHOUT)
+    return site(home, machines(), POLICY)
 
 
 def _document(made: Site) -> dict[str, Any]:
