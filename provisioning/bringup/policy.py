@@ -47,11 +47,13 @@ class Stop:
 
 @dataclass(frozen=True)
 class Power:
-    """For how long a change of power may take to show, and a boot with new settings to make them current; seconds."""
+    """For how long a change of power may take to show, and a boot with new settings to make them current; and how long a machine that is on
+    is given to answer before it is sent to an installer; seconds."""
 
     off_s: float
     on_s: float
     bios_s: float
+    answer_s: float = 600.0
 
 
 class Absent(Enum):

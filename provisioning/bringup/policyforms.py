@@ -63,7 +63,8 @@ WISHES: Mapping[str, Mapping[str, Form]] = {
 SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "run": {"width": whole(1, _MOST_AT_ONCE), "grace_seconds": real(0, 3600)},
     "stop": {"share": real(0.01, 1), "least": whole(1, 100_000), "refused_logins": whole(1, 100_000)},
-    "power": {"off_seconds": real(0.1, 3600), "on_seconds": real(0.1, 3600), "bios_minutes": real(0.01, _MOST_MINUTES)},
+    "power": {"off_seconds": real(0.1, 3600), "on_seconds": real(0.1, 3600), "bios_minutes": real(0.01, _MOST_MINUTES),
+              "answer_minutes": real(0, _MOST_MINUTES)},
     "boot": {"target": word(words("_Boots", (one.value for one in (Target.NONE, Target.PXE, Target.DISK))))},
     "parts": {"may_be_empty": Form(f"a list of kinds of parts ({', '.join(KINDS)})", _kinds, item=word(words("_Parts", KINDS))),
               "log_days": real(0, 3660), "doubles_seconds": real(0, 3600)},

@@ -72,7 +72,8 @@ def load(folders: Iterable[Path]) -> Policy:
     return Policy(
         MappingProxyType({name: _step(name, draft.steps[name]) for name in ORDER}), draft.without, run["width"], run["grace_seconds"],
         Stop(stop["share"], stop["least"], stop["refused_logins"]),
-        Power(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60), Target(held["boot"]["target"]),
+        Power(power["off_seconds"], power["on_seconds"], power["bios_minutes"] * 60, power["answer_minutes"] * 60),
+        Target(held["boot"]["target"]),
         Parts(frozenset(parts["may_be_empty"]), parts["log_days"], parts["doubles_seconds"]),
         BurnInWish(burnin["length"], burnin["stages"]), ChecksWish(checks["profile"], checks["looks"], checks["between_seconds"]),
         tuple(_bios(entry) for entry in _there(draft, "bios")), tuple(_firmware(entry) for entry in _there(draft, "firmware")),

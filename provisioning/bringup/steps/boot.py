@@ -1,7 +1,7 @@
 """Step boot: the next boot, and only that one, is from where the policy says; the boot order of the BIOS is left alone.
 
-A machine whose SSH server answers has its operating system, and is never sent to an installer. One that is on without it is turned off, so
-that the override counts in the boot that the next step begins.
+A machine whose SSH server answers has its operating system, and is never sent to an installer; one that is on may be booting, and is given
+time to answer. One that is on without an operating system is turned off, so that the override counts in the boot that the next step begins.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 from healthcheck.outcome import Owner
 from inventory.model import Node
 from inventory.text import clean
-from provisioning.bmc.base import Controller, Missing, Target, Turn
+from provisioning.bmc.base import Controller, Missing, Power, Target, Turn
 from provisioning.bringup.banner import banner
 from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Step
 from provisioning.bringup.policy import Policy
@@ -21,6 +21,7 @@ from provisioning.bringup.steps.power import off
 
 Answers: TypeAlias = Callable[[Node], "tuple[str, str]"]
 _SET = "boot:"
+_AGAIN_S = 15.0
 
 
 class BootFrom(OfBmc):
@@ -38,6 +39,11 @@ class BootFrom(OfBmc):
         line, _ = self._answers(machine.node)
         if line:
             return Seen(Stand.SO, f"its operating system answers already ({line}): it is not sent to {target.value}")
+        power = controller.power()
+        left = self._policy.power.answer_s - (machine.now - machine.began)
+        if power is not Power.OFF and not machine.deeds and left > 0:
+            return Seen(Stand.WAIT, f"it is on, and no operating system answers: it is given {left / 60:.0f} min more before it is sent to "
+                                    f"{target.value}", again_s=min(_AGAIN_S, left))
         found = controller.boot()
         if isinstance(found.allowed, tuple) and target not in found.allowed:
             return trouble(f"its controller knows no boot from {target.value}", Owner.OPERATOR,
@@ -55,7 +61,7 @@ class BootFrom(OfBmc):
             return Seen(Stand.NOT_SO, f"boots from {_shown(found.target)}", deed=Deed(
                 f"boot from {target.value} once", key, (f"next boot: {_shown(found.target)} -> {target.value}, once",), Effect.PASSIVE,
                 settle_s=self._policy.power.on_s))
-        return off(machine, controller.power(), key, f"so that it boots from {target.value}", self._policy.power) or Seen(
+        return off(machine, power, key, f"so that it boots from {target.value}", self._policy.power) or Seen(
             Stand.SO, f"boots from {target.value} when it is turned on")
 
     def _make(self, controller: Controller, machine: Machine, deed: Deed) -> None:

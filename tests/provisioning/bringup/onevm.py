@@ -22,6 +22,7 @@ _VM = Machine(NAME, gpus=0, cpus=1, dimms=1, drives=1, nics=1, psus=1)
 # What the site wishes: one BIOS setting, and a boot by PXE. Burn-in needs PyTorch and a GPU or hours, and without it there is no certificate.
 _BRINGUP = """\
 boot: {target: pxe}
+power: {answer_minutes: 0.05}
 bios:
 - {id: turbo, vendor: "Contoso", settings: {ProcTurboMode: Enabled}, source: the site}
 checks: {between_seconds: 20}

@@ -17,7 +17,7 @@ from inventory.model import Node
 from inventory.sshconfig import SshConfig
 from provisioning.bmc.base import BmcError, Boot, Power, Target, Wrong
 from provisioning.bringup.banner import banner, line_of
-from provisioning.bringup.model import Doer, Seen, Stand
+from provisioning.bringup.model import Doer, Machine, Seen, Stand
 from provisioning.bringup.run import run
 from provisioning.bringup.site import Outcome, Site
 from provisioning.bringup.steps.boot import BootFrom
@@ -27,7 +27,7 @@ from tests.provisioning.bringup.scripted import Plan
 from tests.provisioning.bringup.test_bios_step import Clock
 from tests.testbed.sshd import Sshd, listener, silent, sshd
 
-PXE = replace(POLICY, boot=Target.PXE)
+PXE = replace(POLICY, boot=Target.PXE, power=replace(POLICY.power, answer_s=0.0))
 LINE = "SSH-2.0-OpenSSH_9.2"
 
 
@@ -245,3 +245,20 @@ def test_only_the_line_of_an_ssh_server_is_one(said: bytes) -> None:
 @given(st.binary(max_size=30))
 def test_half_a_line_is_none_yet(said: bytes) -> None:
     assert line_of(b"SSH-2.0-" + said.replace(b"\n", b"")) == ""
+
+
+def test_a_machine_that_is_on_may_be_booting_and_is_given_time_before_it_is_sent_to_an_installer() -> None:
+    """As after the reset that made its BIOS settings current: its system would be installed over."""
+    patient = replace(PXE, power=replace(PXE.power, answer_s=600.0))
+    controller = Scripted()
+    early, late = (Machine(machine().node, 1000.0, 1000.0 + waited) for waited in (30.0, 601.0))
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).look([early])
+    assert (found.stand, found.again_s) == (Stand.WAIT, 15.0) and "10 min more before it is sent to pxe" in found.said
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, alive).look([early])
+    assert found.stand is Stand.SO
+    (_, found), = BootFrom(POLICY.steps["boot"], controller, patient, dead).look([late])
+    assert found.deed is not None and found.deed.key == "boot:pxe"
+    # One that is off boots nothing.
+    (_, found), = BootFrom(POLICY.steps["boot"], Scripted(on=Power.OFF), patient, dead).look([early])
+    assert found.deed is not None and found.deed.key == "boot:pxe"
+    assert POLICY.power.answer_s == 600.0 and POLICY.power.answer_s < POLICY.steps["boot"].seconds
