@@ -41,6 +41,7 @@ Description=Shell of the testbed
 [Service]
 ExecStart=/bin/sh -c 'stty -F /dev/ttyS1 raw -echo; exec /bin/sh </dev/ttyS1 >/dev/ttyS1 2>/dev/null'
 TimeoutStopSec=1
+OOMPolicy=continue
 [Install]
 WantedBy=multi-user.target
 """
