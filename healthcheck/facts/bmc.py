@@ -1,8 +1,9 @@
 """What the node's own management controller says in band, through ipmitool(1): its event log, how full that is, and its sensors.
 
-Nothing is ever cleared or written. Forms: ipmitool's lib/ipmi_sel.c (`id | date | time | sensor | event | direction`, `Pre-Init` and a
-counter for what happened before the controller knew the time, OEM records shorter) and lib/ipmi_sdr.c (`name | number | status | entity |
-reading`; status ok, ns, and nc, cr, nr with l or u in front).
+The log is never cleared. (ipmitool itself rebuilds a repository of sensors that is empty, where it may: lib/ipmi_sdr.c.) Forms: ipmitool's
+lib/ipmi_sel.c (`id | date | time | sensor | event | direction`, `Pre-Init` and a counter for what happened before the controller knew the
+time, OEM records shorter) and lib/ipmi_sdr.c (`name | number | status | entity | reading`; status ok, ns, and nc, cr, nr with l or u in
+front).
 """
 
 from __future__ import annotations

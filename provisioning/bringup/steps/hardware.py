@@ -53,11 +53,16 @@ class HardwareAsOrdered(OfBmc):
         sku = self._sku_of(machine.node)
         found = compare(controller.hardware(), sku.numbers if sku is not None else {}, powered=powered,
                         lists=controller.kind != "ipmi", may_be_empty=parts.may_be_empty, place=place(machine))
-        unsaid = [*found.unsaid, *([] if sku is not None else ["numbers of parts: it has no SKU"])]
+        unsaid = [*found.unsaid]
         logged = list(self._logged(controller, powered, unsaid))
         keep = {**said, "hardware": "; ".join(unsaid)[:300]}
         wrong = [*self._doubles.of(machine.name, said).troubles, *found.troubles, *logged]
-        if wrong:
+        if sku is None:
+            # Nobody says what it should have, so that nothing was compared: that is no pass.
+            wrong.append(Trouble("it has no SKU, so that nothing says which parts it should have", Owner.OPERATOR,
+                                 f"name one in the inventory (sku: NAME; muster sku list), then: muster bringup retry {machine.name}",
+                                 "node"))
+        if wrong or sku is None:
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             return Seen(Stand.TROUBLE, f"{wrong[0].what}{more}", troubles=tuple(wrong[:_MOST]), keep=keep)
         if found.unread:
@@ -66,7 +71,7 @@ class HardwareAsOrdered(OfBmc):
                                                             f"look at it there, then: {skip(machine.name, self.step.name)}", "node"))
             return Seen(again.stand, again.said, troubles=again.troubles, again_s=again.again_s, keep=keep)
         left = f"; for the look from the operating system: {'; '.join(unsaid)}" if unsaid else ""
-        model = clean((f"as {sku.name} has it" if sku is not None else "well") + left, 400)
+        model = clean(f"as {sku.name} has it{left}", 400)
         self._fine[machine.name] = machine.began, keep, model
         return self._beside(machine, keep, model)
 

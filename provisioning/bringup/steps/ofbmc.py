@@ -6,6 +6,7 @@ what nobody can mend by waiting is trouble at once. A refused login is kept, so 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -25,7 +26,7 @@ _MOST = 300
 _OF_BMC = ("bmc", "credentials", "hardware", "bios", "boot")
 
 
-class OfBmc:
+class OfBmc(ABC):
     """Base of the steps; one opens the controller, asks, and closes it again. `_look` and `_make` may raise BmcError."""
 
     def __init__(self, step: Step, controllers: Controllers) -> None:
@@ -67,8 +68,9 @@ class OfBmc:
         finally:
             controller.close()
 
+    @abstractmethod
     def _look(self, machine: Machine, controller: Controller) -> Seen:
-        raise NotImplementedError
+        """What is so, by this controller; raises BmcError."""
 
     def _make(self, controller: Controller, machine: Machine, deed: Deed) -> None:
         raise BmcError(Wrong.UNSUPPORTED, f"{self.step.name} changes nothing")

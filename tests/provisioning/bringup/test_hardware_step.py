@@ -56,9 +56,11 @@ def test_what_the_controller_does_not_tell_of_is_said_and_left_for_the_operating
     assert "GPUs" in found.keep["hardware"]
 
 
-def test_a_machine_without_a_sku_is_compared_with_no_number_and_says_so() -> None:
+def test_a_machine_without_a_sku_is_compared_with_nothing_and_does_not_pass() -> None:
     found = looked(Scripted(hard=parts(gpu=())), sku=False)
-    assert found.stand is Stand.SO and "it has no SKU" in found.said
+    (trouble,) = found.troubles
+    assert found.stand is Stand.TROUBLE and trouble.owner is Owner.OPERATOR
+    assert "it has no SKU" in trouble.what and "sku: NAME" in trouble.hand
 
 
 def test_what_could_not_be_read_this_time_is_read_again_and_in_the_end_ours() -> None:
