@@ -90,9 +90,12 @@ def _left(node: str, held: Held, cordon: Cordon | None) -> Done:
 
 
 def uncordon(
-    store: Store, backend: Backend, nodes: Collection[str] | None, why: str, who: str, clock: Clock, *, dry: bool = False,
+    store: Store, backend: Backend, nodes: Collection[str] | None, why: str, who: str, clock: Clock, *, dry: bool = False, saying: str = "",
 ) -> list[Done]:
-    """Gives back what we hold among these nodes, or everything; what others hold by now stays theirs. Raises ActionError."""
+    """Gives back what we hold among these nodes, or everything; what others hold by now stays theirs. Raises ActionError.
+
+    Ours is what bears our cordon's number, and is `saying` this: another store counts from 1 as well.
+    """
     if not dry:
         settle_meant(store, backend, clock)
     known = open_cordons(store, nodes, backend.name)
@@ -100,7 +103,7 @@ def uncordon(
     seen = backend.held([one.node for one in known]) if known else {}
     if dry:
         return done + [_would_be_given_back(one, seen[one.node]) for one in known]
-    ours = [one for one in known if seen[one.node].number == one.id]
+    ours = [one for one in known if _is(one, seen[one.node], saying)]
     begun: dict[str, int] = {}
     troubles: dict[str, str] = {}
     for one in ours:
@@ -113,10 +116,16 @@ def uncordon(
     now = backend.held([one.node for one in ours]) if ours else {}
     for one in known:
         if one.node in now:
-            done.append(_given_back(store, one, begun[one.node], now[one.node], troubles.get(one.node, ""), clock))
+            kept = _is(one, now[one.node], saying)
+            done.append(_given_back(store, one, begun[one.node], now[one.node], kept, troubles.get(one.node, ""), clock))
         else:
             done.append(_lost(store, one, releasing(store, one, why, who, clock()), seen[one.node], clock))
     return done
+
+
+def _is(one: Cordon, held: Held, saying: str) -> bool:
+    """Whether it is this cordon that a node shows; a back end that lost the words and kept the mark shows it, too."""
+    return held.number == one.id and (saying in held.reason or not held.reason.partition(":")[2].strip())
 
 
 def _would_be_given_back(one: Cordon, held: Held) -> Done:
@@ -134,8 +143,8 @@ def _lost(store: Store, one: Cordon, line: int, held: Held, clock: Clock) -> Don
     return Done(one.node, said, held=not free)
 
 
-def _given_back(store: Store, one: Cordon, line: int, now: Held, trouble: str, clock: Clock) -> Done:
-    if now.number == one.id:
+def _given_back(store: Store, one: Cordon, line: int, now: Held, kept: bool, trouble: str, clock: Clock) -> Done:
+    if kept:
         said = trouble or "it is held all the same"
         settle(store, one, State.HELD, f"not done: {said}", clock(), line)
         return Done(one.node, f"NOT released: {said}", held=True, failed=True)

@@ -55,7 +55,8 @@ class Cordoned:
         return [one for one in open_cordons(self._store, backend=self.base.name) if _made_for(entry, one)]
 
     def _release(self, nodes: Sequence[str], entry: Entry) -> None:
-        done = uncordon(self._store, self.base, nodes, f"{entry.name} is over", entry.who, self._clock) if nodes else []
+        why = f"{entry.name} is over"
+        done = uncordon(self._store, self.base, nodes, why, entry.who, self._clock, saying=entry.name) if nodes else []
         if failed := [f"{one.node}: {one.said}" for one in done if one.failed]:
             raise ActionError("; ".join(failed[:3]))
 

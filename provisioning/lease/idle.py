@@ -8,8 +8,9 @@ from typing import Any
 
 from healthcheck import program, reply
 from healthcheck.checks import catalogue
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu_process import GpuLoad
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.probes import ProbeSet
 from healthcheck.recording import Recording
 from healthcheck.sku import Sku

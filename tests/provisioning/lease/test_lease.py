@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from healthcheck.facts.base import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.facts.gpu import GpuPresence
 from healthcheck.facts.gpu_process import GpuLoad
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.sku import Sku
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
