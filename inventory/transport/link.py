@@ -28,6 +28,7 @@ _CHUNK = 256 * 1024
 _MOST_PACKET = 256 * 1024           # OpenSSH's PACKET_MAX_SIZE
 _MOST_BESIDE = 16 * 1024 * 1024     # noise before the answer, and what SSH adds
 _REFILL_SECONDS = 0.02
+QUIET_SECONDS = 60.0                # for a connection whose far end the kernel watches: what is left to find out is a hung sshd
 _GONE = (OSError, EOFError, paramiko.SSHException)
 
 # The cheapest for us first; the server's own policy still decides what it accepts.
@@ -190,14 +191,21 @@ class Link:
     def rest(self) -> None:
         """The connection is kept, and nothing more is expected of the other side for now."""
         self._wire.allowance = MOST_BEFORE_LOGIN
+        self._wire.guard(True)
         self._asked = 0.0
 
     def knock(self) -> None:
-        """Asks the other side for a sign of life, and gives it up when it gave none since the knock before."""
+        """Asks the other side for a sign of life, and gives it up when it gave none since the knock before.
+
+        Each knock costs both sides a turn, and hundreds of idle connections are beside a sweep: one that was heard lately is not asked.
+        """
+        now = time.monotonic()
         if self._asked > self._wire.heard:
             self.shut()
             return
-        self._asked = time.monotonic()
+        if self._wire.guarded and now - self._wire.heard < QUIET_SECONDS:
+            return
+        self._asked = now
         message = paramiko.Message()
         message.add_byte(paramiko.common.cMSG_GLOBAL_REQUEST)
         message.add_string("keepalive@openssh.com")
@@ -342,6 +350,7 @@ class Link:
             self._wire.allowance = limits.reply_bytes + MOST_STDERR + _MOST_BESIDE
             channel = self._open(command, task, seconds, again=again)
             if again:
+                self._wire.guard(False)     # from here on a deadline says what has failed, as on a new connection
                 task.step(limits.login_s, dialogue.timed_out)
             self._talk(channel, dialogue, job, limits)
             if keep and dialogue.body is not None:

@@ -17,6 +17,7 @@ from typing import TypeAlias
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Reply, Stage
 from inventory.transport.session import one_line
+from inventory.transport.turns import long_turns
 
 _LONGEST_REASON = 1500
 
@@ -198,7 +199,8 @@ def fan_out(nodes: Iterable[Node], limits: Limits, work: Work, watch: Watch) -> 
     if limits.halt is not None:
         limits.halt.follow(crew.halt)
     try:
-        yield from crew.replies()
+        with long_turns():
+            yield from crew.replies()
     finally:
         crew.stop()
 

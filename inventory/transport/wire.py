@@ -22,6 +22,9 @@ _MOST_BEFORE_BANNER = 256 * 1024
 _BANNER = re.compile(rb"^SSH-([0-9.]+)-[^\r\n]*\r?\n", re.MULTILINE)
 _CHUNK = 64 * 1024
 _LEAST = 4 * 1024
+# A machine that has gone without a word is given up half a minute after it was last heard; where it had not confirmed what we sent last,
+# the kernel sends that again instead, and it is found out by being asked.
+_SIGNS_OF_LIFE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 _FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
@@ -49,11 +52,14 @@ class Wire:
     `shut` returns at once and makes every blocked reader and writer see the end; the descriptor itself is closed by the reader, so
     that no other connection can get its number while it is in use. More than `allowance` bytes from the other side end the connection.
     `heard` is when the other side last sent something, by time.monotonic; `on_close` is called once, when the descriptor is closed.
+    `keepalive` turns the kernel's own watch over the connection on and off, where there is one.
     """
 
-    def __init__(self, stream: Stream, shut: Callable[[], None]) -> None:
+    def __init__(self, stream: Stream, shut: Callable[[], None], keepalive: Callable[[bool], None] | None = None) -> None:
         self._stream = stream
         self.shut = shut
+        self._keepalive = keepalive
+        self._guarded = False
         self.allowance: float = MOST_BEFORE_LOGIN
         self.heard = time.monotonic()
         self._have = b""
@@ -82,6 +88,19 @@ class Wire:
     def flooded(self) -> bool:
         """Whether the other side has sent more than it may."""
         return self.allowance < 0
+
+    @property
+    def guarded(self) -> bool:
+        """Whether the kernel keeps watch over it; never through a jump host, where there is no connection of ours to the far end."""
+        return self._guarded
+
+    def guard(self, wanted: bool) -> None:
+        """While it is idle the kernel asks the other machine for signs of life, which costs no turn of ours or of sshd's there."""
+        if self._keepalive is not None:
+            self._guarded = False
+            with suppress(OSError):
+                self._keepalive(wanted)
+                self._guarded = wanted
 
     def send(self, data: bytes) -> int:
         return self._stream.send(data)
@@ -128,7 +147,12 @@ def socket_wire(sock: socket.socket) -> Wire:
     def shut() -> None:
         with suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
-    return Wire(sock, shut)
+
+    def keepalive(wanted: bool) -> None:
+        for option, value in _SIGNS_OF_LIFE if wanted else ():
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, wanted)
+    return Wire(sock, shut, keepalive)
 
 
 class Tunnel(Stream, Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,10 @@ from inventory.model import Node, Via
 from inventory.sshconfig import SshConfig
 from inventory.transport import jump as jump_module
 from inventory.transport import kept as kept_module
+from inventory.transport import link as link_module
 from inventory.transport.base import Limits, Program, Reply, Stage
 from inventory.transport.kept import Kept
+from inventory.transport.link import Link
 from inventory.transport.remote import RemoteTransport
 from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.speaker import speaker
@@ -102,6 +105,7 @@ def test_a_node_that_went_away_without_a_word_is_reached_anew_and_not_blamed(ser
 
 def test_an_idle_connection_that_gives_no_sign_of_life_is_dropped(server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_module, "KNOCK_SECONDS", 0.1)
+    monkeypatch.setattr(link_module, "QUIET_SECONDS", 0.1)
     keeping = Keeping()
     with relay(server.port) as way:
         server.known_hosts.write_text(server.known_hosts.read_text() + f"[127.0.0.1]:{way.port} {public(server.host_keys['ed25519'])}\n")
@@ -111,6 +115,75 @@ def test_an_idle_connection_that_gives_no_sign_of_life_is_dropped(server: Sshd, 
         wait_until(lambda: len(keeping.kept) == 1, what="the dead connection's end")
         assert keeping.kept.take(*next(iter(keeping.kept._idle))) is not None, "the living one was dropped"
     keeping.transport.close()
+
+
+@pytest.fixture
+def knocked(monkeypatch: pytest.MonkeyPatch) -> list[Link]:
+    """The connections that the knocker has come by, as often as it did; it comes often."""
+    monkeypatch.setattr(kept_module, "KNOCK_SECONDS", 0.02)
+    seen: list[Link] = []
+    knock = Link.knock
+
+    def comes_by(link: Link) -> None:
+        knock(link)
+        seen.append(link)
+
+    monkeypatch.setattr(Link, "knock", comes_by)
+    return seen
+
+
+def test_a_connection_that_was_heard_lately_is_not_asked_for_a_sign_of_life(
+        server: Sshd, knocked: list[Link], monkeypatch: pytest.MonkeyPatch) -> None:
+    keeping = Keeping()
+    keeping(server.node())
+    (link,) = keeping.kept._idle.values()
+    wait_until(lambda: knocked.count(link) > 5, what="the knocker's rounds")
+    assert not link._asked
+    monkeypatch.setattr(link_module, "QUIET_SECONDS", 0.01)
+    wait_until(lambda: link._asked, what="the knock after a long silence")
+    asked = link._asked
+    wait_until(lambda: link._wire.heard > asked, what="the sign of life")
+    assert link.alive
+    keeping.transport.close()
+
+
+def test_a_connection_through_a_jump_host_is_asked_every_time_as_no_kernel_watches_it(
+        server: Sshd, tmp_path: Path, knocked: list[Link]) -> None:
+    with sshd(tmp_path / "bastion") as bastion:
+        keeping = Keeping(jump_config(bastion))
+        keeping(server.node(proxy_jump="bastion"))
+        (link,) = keeping.kept._idle.values()
+        wait_until(lambda: link._asked, what="the knock")
+        asked = link._asked
+        wait_until(lambda: link._wire.heard > asked, what="the sign of life")
+        assert link.alive
+        keeping.transport.close()
+
+
+def test_the_kernel_watches_over_a_connection_while_it_is_idle_and_only_then(
+        server: Sshd, keeping: Keeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeping(server.node())
+    (link,) = keeping.kept._idle.values()
+    sock: Any = link._wire._stream
+
+    def watched() -> bool:
+        return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+
+    assert watched()
+    idle, count, pause = (sock.getsockopt(socket.IPPROTO_TCP, option)
+                          for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPCNT, socket.TCP_KEEPINTVL))
+    assert idle + count * pause == 30
+    in_use: list[bool] = []
+    talk = Link._talk
+
+    def talks(self: Link, *words: Any) -> None:
+        in_use.append(watched())
+        talk(self, *words)
+
+    monkeypatch.setattr(Link, "_talk", talks)
+    assert keeping(server.node())["n1"].body == b"well"
+    assert in_use == [False]
+    assert watched()
 
 
 def test_a_connection_whose_program_failed_is_not_used_again(server: Sshd, keeping: Keeping) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,18 @@ def never() -> Iterator[threading.Event]:
     event = threading.Event()
     yield event
     event.set()
+
+
+def test_threads_let_each_other_have_longer_turns_until_the_last_sweep_has_ended() -> None:
+    usual = sys.getswitchinterval()
+    first, second = (fan_out(nodes(2), Limits(), lambda job: b"", Watch()) for _ in range(2))
+    next(first)
+    assert sys.getswitchinterval() == pytest.approx(0.02)
+    next(second)
+    first.close()
+    assert sys.getswitchinterval() == pytest.approx(0.02)
+    assert len(list(second)) == 1
+    assert sys.getswitchinterval() == usual
 
 
 def test_no_more_than_the_fanout_are_at_work_at_once() -> None:
