@@ -17,35 +17,44 @@ from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE, KernelB
 from healthcheck.baseline.model import Scope
 from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
-from healthcheck.facts.base import FACTS, Partial, Unmeasured
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.facts.pci import PCI_BUS
 from healthcheck.facts.site import PORT_PLANS, PortPlans
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.fleetjudge import judge_fleet
 from healthcheck.guard import Guards
 from healthcheck.judge import Facts, judge
 from healthcheck.judge import result as result_of
 from healthcheck.lease import NEEDED
 from healthcheck.leftout import LeftOut, addresses, left_out, noted
-from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status, state_of
-from healthcheck.probes import Effect, Needs, Probe
+from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
+from healthcheck.settled import Like
 from healthcheck.shared import Shared
 from healthcheck.sku import Sku
+from healthcheck.told import Told
+from healthcheck.view import View
 from healthcheck.xidtable import XID_TABLE
 from inventory.model import Node, PortPlan
 from inventory.text import clean
 
+_NOTHING_SETTLED: Mapping[str, Result] = MappingProxyType({})
+# As many as there are kinds of nodes.
+_MOST_SETTLED = 64
+
 
 @dataclass
 class _Waiting:
-    """A reached node whose judging is not over: results so far by rule id, and the facts that are still needed."""
+    """A reached node whose judging is not over: results so far by rule id, and the facts that are still needed.
+
+    `settled` is one object for all nodes that are alike; what `results` holds of a rule goes before what stands there.
+    """
 
     node: Node
     sku: Sku | None
+    settled: Mapping[str, Result] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
     previous: Facts | None = None
@@ -54,42 +63,11 @@ class _Waiting:
     empty: Mapping[str, bool] = field(default_factory=dict)
     probes: Coverage | None = None
     left_out: LeftOut = field(default_factory=dict)
+    like: Mapping[str, Like] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class _View:
-    """The rules for nodes of one profile, and what those that are judged need."""
-
-    rules: tuple[Rule, ...]
-    judged: tuple[Rule, ...]
-    simple: tuple[Rule, ...]        # of those judged the ones that wait for nothing on a node of a known SKU
-    others: tuple[Rule, ...]
-    left_out: Mapping[str, Result]
-    facts: frozenset[str]
-    undisturbed: frozenset[str]     # those of the facts that are left where no disruptive probe was captured
-    disruptive: frozenset[str]
-    previous: frozenset[str]
-    boots: bool
-    learned: frozenset[str]
-    probes: tuple[Probe, ...]
-
-    @classmethod
-    def of(cls, rules: tuple[Rule, ...]) -> _View:
-        judged = tuple(rule for rule in rules if not rule.left_out)
-        facts = {name for rule in judged for name in rule.fact_names if name in FACTS}
-        passive = {name for rule in judged if not rule.disruptive for name in rule.fact_names if name in FACTS}
-        # What GPUs there are is asked of the bus as well, whose probe comes with them.
-        facts, passive = (names | {PCI_BUS} if "gpus" in facts else names for names in (facts, passive))
-        simple = tuple(rule for rule in judged if not rule.disruptive and not rule.checked.fleet)
-        return cls(
-            rules, judged, simple, tuple(rule for rule in judged if rule.disruptive or rule.checked.fleet),
-            {rule.id: result_of(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
-            frozenset(facts), frozenset(passive), frozenset(probe.id for rule in judged for probe in rule.disruptive),
-            frozenset(name.removeprefix(PREVIOUS) for rule in judged for name in rule.checked.facts if name.startswith(PREVIOUS)),
-            any(EARLIER_BOOT in rule.fact_names for rule in judged),
-            frozenset(fact for rule in judged for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())),
-            tuple({probe.id: probe for rule in judged for probe in rule.probes if probe.effect is Effect.PASSIVE}.values()),
-        )
+    def said(self, rule: str) -> Result | None:
+        """What the rule of this id says, if it was judged."""
+        return self.results.get(rule) or self.settled.get(rule)
 
 
 @dataclass(frozen=True)
@@ -128,8 +106,11 @@ class Assessment:
         self._catalogue = self._shared.given(
             KernelCatalogue("catalogue", self._kernel.catalogue) if self._kernel is not None
             else Unmeasured("no rules folder holds a catalogue of kernel lines", Origin.MUSTER))
-        self._baselines: dict[Scope, KernelBaseline] = {}
-        self._views = {name: _View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
+        self._contradicted: dict[tuple[str, str], Sku] = {}
+        self._baselines: dict[tuple[Scope, str], KernelBaseline] = {}
+        self._plans: dict[int, tuple[Sku | None, PortPlans]] = {}
+        self._settled: dict[tuple[int, int, bool], tuple[Mapping[str, Result], Mapping[str, Result]]] = {}
+        self._views = {name: View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
 
     @property
     def previous_facts(self) -> bool:
@@ -152,58 +133,87 @@ class Assessment:
         sku = self._sku_of(node)
         left = left_out(recording.captures)
         view = self._views[node.profile]
-        captured = self._asked.union(recording.captures)
-        needed = view.undisturbed if captured.isdisjoint(view.disruptive) else view.facts
+        disturbed = {name for name in view.disruptive_probes if name in self._asked or name in recording.captures}
+        needed = view.facts if disturbed else view.undisturbed
         names = needed | view.learned if sku is None else needed
         same = previous if previous is not None and _same_boot(recording, previous) else None
-        facts, earlier = self._facts(recording, names, same, view.previous)
+        facts, earlier = self._facts(recording, names, same, view.looked)
         why = skus.contradiction(sku, facts) if sku is not None else None
         if sku is not None and why is not None:
-            sku = sku.contradicted(why)
-        facts[PORT_PLANS] = self._shared.given(_port_plans(node, sku, addresses(left)))
+            # Kept, for results are told apart by the SKU's identity.
+            sku = self._contradicted.setdefault((sku.name, why), sku.contradicted(why))
+        facts[PORT_PLANS] = self._port_plans(node, sku, left)
         facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
         facts[XID_TABLE] = self._xids
         facts[KERNEL_CATALOGUE] = self._catalogue
         facts[KERNEL_BASELINE] = self._baseline(facts.get("kernel_events"), sku)
-        waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.probes), left_out=left)
+        waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.asked), left_out=left)
+        settled: Mapping[str, Result] = _NOTHING_SETTLED
         kept: set[str] = set()
-        judged = self._shared.judging(facts, earlier, sku)
+        rules = view.judged
+        if sku is not None:
+            settled, waiting.results = self._shared.results(view.simple, facts, earlier, sku)
+            waiting.like = self._shared.like(view.fleet_named, facts, earlier)
+            kept.update(view.fleet_facts)
+            rules = view.disruptive
+            if earlier is not None:
+                waiting.previous = {name: earlier[name] for name in view.fleet_previous if name in earlier}
         results = waiting.results
-        results.update(view.left_out)
-        for rule in view.simple if sku is not None else ():
-            results[rule.id] = judged(rule)
-        for rule in view.others if sku is not None else view.judged:
-            if rule.disruptive and captured.isdisjoint(probe.id for probe in rule.disruptive):
-                results[rule.id] = result_of(rule, Status.SKIPPED, reason=NEEDED)
-            elif self._must_wait(rule, sku):
-                kept.update(rule.fact_names)
-            else:
-                results[rule.id] = judged(rule)
+        unasked = rules is view.disruptive and not disturbed
+        waiting.settled = self._with_left_out(settled, view, unasked)
+        if not unasked:
+            judged = self._shared.judging(facts, earlier, sku)
+            for rule in rules:
+                if rule.disruptive and disturbed.isdisjoint(probe.id for probe in rule.disruptive):
+                    results[rule.id] = view.unasked[rule.id]
+                elif self._must_wait(rule, sku):
+                    kept.update(rule.fact_names)
+                else:
+                    results[rule.id] = judged(rule)
         if sku is None:
             waiting.shows = skus.learn(facts)
             waiting.empty = skus.emptiness(facts)
         waiting.facts = {name: facts[name] for name in kept if name in facts}
         self._waiting[node.name] = waiting
 
+    def _with_left_out(self, settled: Mapping[str, Result], view: View, unasked: bool) -> Mapping[str, Result]:
+        """The results that are settled, with those of rules that are judged for no node of this profile, or were not asked for."""
+        key = id(settled), id(view), unasked
+        known = self._settled.get(key)
+        if known is None or known[0] is not settled:
+            if len(self._settled) >= _MOST_SETTLED:
+                self._settled.clear()
+            known = self._settled[key] = settled, {**view.left_out, **settled, **(view.unasked if unasked else {})}
+        return known[1]
+
     def _baseline(self, found: Any, sku: Sku | None) -> Any:
         """The kernel log's baseline for a node of this SKU whose log says which kernel and driver it has."""
         events = found.value if isinstance(found, Partial) else found
         if not isinstance(events, KernelEvents) or self._kernel is None:
             return Unmeasured("the kernel's log was not read")
-        scope = replace(events.digest.scope, sku=sku.name if sku is not None else "")
-        known = self._baselines.get(scope)
+        key = events.digest.scope, sku.name if sku is not None else ""
+        known = self._baselines.get(key)
         if known is None:
-            known = self._baselines[scope] = self._shared.given(judged_by(self._kernel, scope))
+            known = self._baselines[key] = self._shared.given(judged_by(self._kernel, replace(key[0], sku=key[1])))
         return known
 
+    def _port_plans(self, node: Node, sku: Sku | None, left: LeftOut) -> Any:
+        """The node's port plans: one fact for all nodes of a SKU of which the inventory says no more."""
+        if node.ports or left:
+            return self._shared.given(_port_plans(node, sku, addresses(left)))
+        known = self._plans.get(id(sku))
+        if known is None or known[0] is not sku:
+            known = self._plans[id(sku)] = sku, self._shared.given(_port_plans(node, sku, frozenset()))
+        return known[1]
+
     def _facts(
-        self, recording: Recording, names: Iterable[str], previous: Recording | None, before: Iterable[str],
+        self, recording: Recording, names: Iterable[str], previous: Recording | None, before: Iterable[tuple[str, tuple[str, ...]]],
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """The facts of a look, and of the earlier one if there is one: without those that it did not look for, being for other rules."""
         if previous is None:
             return self._shared.facts([(recording, names)])[0], None
         held = previous.captures
-        looked = [name for name in before if all(p.id in held for p in FACTS[name].probes if p.needs is not Needs.NVIDIA_UNANSWERED)]
+        looked = [name for name, probes in before if all(map(held.__contains__, probes))]
         facts, earlier = self._shared.facts([(recording, names), (previous, looked)])
         return facts, earlier
 
@@ -220,14 +230,15 @@ class Assessment:
         for waiting in strangers:
             guards = Guards()
             for rule in self._judged():
-                if rule.id not in waiting.results and not rule.checked.fleet:
+                if waiting.said(rule.id) is None and not rule.checked.fleet:
                     waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned, guards)
         self._judge_fleets(learned)
         self._tell_peers()
         for name, why in withheld.items():
             if (lost := self._waiting.get(name)) is not None:
                 self._withhold(lost, why)
-        reports = tuple(self._report(node, unfinished) for node in self._nodes)
+        told = Told(self._ruleset.rules)
+        reports = tuple(self._report(node, told, unfinished) for node in self._nodes)
         similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
         looks_like = similar.pop() if len(similar) == 1 and learned is not None and not learned.numbers else None
         return Assessed(reports, learned, looks_like)
@@ -235,14 +246,14 @@ class Assessment:
     def _tell_peers(self) -> None:
         for rule in self._judged():
             if rule.checked.peers:
-                held = {node.name: self._waiting[node.name].results for node in self._nodes if node.name in self._waiting}
-                for name, result in peers.told({name: results[rule.id] for name, results in held.items() if rule.id in results}).items():
-                    held[name][rule.id] = result
+                held = {node.name: self._waiting[node.name].said(rule.id) for node in self._nodes if node.name in self._waiting}
+                for name, result in peers.told({name: said for name, said in held.items() if said is not None}).items():
+                    self._waiting[name].results[rule.id] = result
 
     def _withhold(self, waiting: _Waiting, why: str) -> None:
         """Whatever was measured beside somebody's job says nothing of the node."""
         for rule in self._views[waiting.node.profile].judged:
-            if rule.disruptive and rule.id in waiting.results:
+            if rule.disruptive and waiting.said(rule.id) is not None:
                 reason = clean(f"{NEEDED}: {why}")
                 waiting.results[rule.id] = result_of(rule, Status.UNKNOWN, reason=reason, origin=Origin.MUSTER)
 
@@ -276,39 +287,42 @@ class Assessment:
         return tuple({rule.id: rule for view in self._views.values() for rule in view.rules if not rule.left_out}.values())
 
     def _judge_fleets(self, learned: Sku | None) -> None:
-        cohorts: dict[tuple[str, ...], list[_Waiting]] = {}
+        cohorts: dict[tuple[str, ...], dict[str, _Waiting]] = {}
         for node in self._nodes:
             if node.name in self._waiting:
                 waiting = self._waiting[node.name]
                 # One that is plainly no machine of its SKU is no peer of those that are.
                 key = (waiting.sku.name, *sorted(set(waiting.sku.why_unknown.values()))) if waiting.sku else ()
-                cohorts.setdefault(key, []).append(waiting)
-        guards = {key: Guards() for key in cohorts}
+                cohorts.setdefault(key, {})[node.name] = waiting
+        guards = {key: Guards(few=True) for key in cohorts}
+        named = {waiting.node.name: _named(waiting) for waiting in self._waiting.values()}
+        like = {waiting.node.name: waiting.like for waiting in self._waiting.values()}
         for rule in self._judged():
             if not rule.checked.fleet:
                 continue
             for key, members in cohorts.items():
                 # A profile may have left the rule out for some.
-                asked = {w.node.name: _asked(rule, w) for w in members if rule.id not in w.results}
-                for node_name, result in judge_fleet(rule, asked, members[0].sku or learned, guards[key]).items():
-                    self._waiting[node_name].results[rule.id] = result
+                asked = {name: named[name] for name, w in members.items() if rule.id not in w.settled and rule.id not in w.results}
+                sku = next(iter(members.values())).sku or learned
+                for name, result in judge_fleet(rule, asked, sku, guards[key], like).items():
+                    members[name].results[rule.id] = result
 
-    def _report(self, node: Node, unfinished: str) -> NodeReport:
+    def _report(self, node: Node, told: Told, unfinished: str) -> NodeReport:
         if node.name in self._unreached:
             return self._unreached[node.name]
         if node.name not in self._waiting:
             return NodeReport(node.name, NodeState.UNKNOWN, unfinished, (), node.in_service)
         waiting = self._waiting[node.name]
-        results = tuple(noted(waiting.results[rule.id], rule, waiting.left_out) for rule in self._ruleset.rules)
-        state = state_of(results)
+        results, state = told.of(waiting.settled, waiting.results)
+        if waiting.left_out:
+            results = tuple(noted(result, rule, waiting.left_out) for rule, result in zip(self._ruleset.rules, results, strict=True))
         named = waiting.sku.name if waiting.sku else None
         return NodeReport(node.name, state, _reason(state, results), results, node.in_service, probes=waiting.probes, sku=named)
 
 
-def _asked(rule: Rule, waiting: _Waiting) -> Facts:
-    """What a fleet rule asks of one node, by the names that its check uses; facts of an earlier look are there if there was one."""
-    earlier = {PREVIOUS + name: value for name, value in (waiting.previous or {}).items()}
-    return {name: value for name, value in (*waiting.facts.items(), *earlier.items()) if name in rule.checked.facts}
+def _named(waiting: _Waiting) -> Facts:
+    """A node's facts by the names that checks use; those of an earlier look are there if there was one."""
+    return {**waiting.facts, **{PREVIOUS + name: value for name, value in (waiting.previous or {}).items()}}
 
 
 def _same_boot(now: Recording, before: Recording | None) -> bool:

@@ -6,16 +6,20 @@ GPU, or the node, which is then UNKNOWN for this rule; the others are still judg
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from healthcheck.checks.base import PREVIOUS, Check, NotMeasured
 from healthcheck.checks.fleet import NoMajority, Uncompared
-from healthcheck.facts.base import Fact, Partial, Unmeasured, Unsupported
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unsupported
+from healthcheck.fleetalike import all_pass
 from healthcheck.guard import Guards, NotSupported, Tracker, original
 from healthcheck.judge import MOST_RUNS, Verdict, result, rule_on, sound
 from healthcheck.outcome import Finding, Origin, Result, Status
 from healthcheck.rule import Rule
+from healthcheck.settled import Like
 from healthcheck.sku import SMALLEST_COHORT, Sku
 
 _Measured = dict[str, dict[str, Any]]
@@ -23,20 +27,25 @@ _Measured = dict[str, dict[str, Any]]
 
 def judge_fleet(
     rule: Rule, cohort: Mapping[str, Mapping[str, Any]], sku: Sku | None = None, guards: Guards | None = None,
+    like: Mapping[str, Mapping[str, Like]] = MappingProxyType({}),
 ) -> dict[str, Result]:
     """What one fleet rule says of each node of a cohort (nodes of one SKU); `cohort` maps a node to its facts by name.
 
     An earlier look's facts have the names that checks ask for them by (`previous_gpus`); a node that has none lacks these names.
-    `guards` are those of the cohort, which all rules share: there may be thousands of GPUs.
+    `guards` are those of the cohort, which all rules share: there may be thousands of GPUs. `like` holds by node and name what stands for
+    facts that are alike.
     """
     if rule.left_out:
         return {node: result(rule, Status.SKIPPED, reason=rule.left_out) for node in cohort}
     check = rule.checked
     guards = guards or Guards()
-    verdicts = {node: Verdict() for node in cohort}
+    if all_pass(rule, cohort, guards, like):
+        return dict.fromkeys(cohort, rule.passed)
+    # Of most nodes there is nothing to be said.
+    verdicts: defaultdict[str, Verdict] = defaultdict(Verdict)
     measured: _Measured = {}
     for node, facts in cohort.items():
-        taken = _take(check, facts, verdicts[node], sku)
+        taken = _take(check, facts, verdicts, node, sku)
         if taken is not None:
             measured[node] = taken
     for run in range(2 * MOST_RUNS + 1):
@@ -79,13 +88,23 @@ def judge_fleet(
             elif node in alone:
                 _set_apart(verdicts[node], alone[node], taken[check.facts[0]])
         break
-    return {node: rule_on(rule, verdict) for node, verdict in verdicts.items()}
+    return {node: _told(rule, verdicts.get(node)) for node in cohort}
 
 
-def _take(check: Check, facts: Mapping[str, Any], verdict: Verdict, sku: Sku | None) -> dict[str, Any] | None:
-    """One node's facts as far as they were measured, or None where there is nothing to compare; `verdict` is told why."""
+def _told(rule: Rule, verdict: Verdict | None) -> Result:
+    """The rule's word on one node; there is no verdict where nothing is to be said of it."""
+    return rule.passed if verdict is None else rule_on(rule, verdict)
+
+
+def _take(check: Check, facts: Mapping[str, Any], verdicts: Mapping[str, Verdict], node: str, sku: Sku | None) -> dict[str, Any] | None:
+    """One node's facts as far as they were measured, or None where there is nothing to compare; its verdict is told why."""
     taken: dict[str, Any] = {}
     for name in check.facts:
+        value = facts.get(name)
+        if value is not None and value != () and type(value) is not Partial and type(value) is not Unmeasured:
+            taken[name] = value
+            continue
+        verdict = verdicts[node]
         if name.startswith(PREVIOUS) and name not in facts:
             verdict.skipped = "no earlier look at this node in this boot"
             return None

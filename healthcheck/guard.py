@@ -3,8 +3,8 @@
 This is what makes 'not measured is never PASS' hold without the care of a check's author: reading an unmeasured field raises,
 and the attempt is on record even if the check swallows the exception.
 
-A guard holds the plain values of its fact as attributes of its own, so that reading them costs what any attribute costs; whatever is
-not there is looked up the slow way, through the tracker. Guards are made once per node and serve all of its rules, one run at a time.
+A guard holds plain values of its fact as attributes of its own, so that reading them costs what any attribute costs; whatever is not
+there is looked up the slow way, through the tracker. Guards are made once per node and serve all of its rules, one run at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from operator import is_
 from typing import Any
 
 from healthcheck.checks.base import NotMeasured
-from healthcheck.facts.base import UNSUPPORTED, Fact, Partial, Unmeasured, Unsupported
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unsupported
 
 MOST_SUBJECTS = 4096
 
@@ -90,15 +90,19 @@ class Guards:
     WHOLLY: tuple[type, str] = (Fact, "")
 
     def __init__(
-        self, tracker: Tracker | None = None, common: Mapping[int, Subject] | None = None, read: set[tuple[type, str]] | None = None,
+        self, tracker: Tracker | None = None, common: Mapping[int, Subject] | None = None, read: set[tuple[type, str]] | None = None, *,
+        few: bool = False,
     ) -> None:
         """`common` holds subjects by the identity of facts that several nodes have, and that whoever gives it keeps.
 
-        Into `read`, if it is given, goes every field that is read, with the fact's type; and `runs` counts runs.
+        Into `read`, if it is given, goes every field that is read, with the fact's type.
         """
         self.tracker = tracker or Tracker()
         self.read = read
-        self.runs = 0
+        # Whether few fields are to be read (few rules are judged, or those of fleets): then a guard holds what was read, and not from the
+        # outset all that may be, and a fact of many fields is not looked through for one without a value.
+        self.few = few
+        self.asked: dict[type, dict[str, None]] = {}
         self._common: Mapping[int, Subject] = {} if common is None else common
         # By identity, with the value itself beside it: so no other can come to have its number.
         self._made: dict[int, tuple[Any, Any]] = {}
@@ -106,10 +110,14 @@ class Guards:
 
     def fresh(self) -> Tracker:
         """A tracker for a run that begins: the last run's, where that has nothing on record."""
-        self.runs += 1
         if not self.tracker.clean or self.tracker.fields:
             self.tracker = Tracker()
         return self.tracker
+
+    def let_go(self) -> None:
+        """Lets go of all guards, which know of this in turn: their memory is free at once, and not when Python looks for such circles."""
+        self._made.clear()
+        self._subjects.clear()
 
     def subject(self, fact: Any) -> Subject:
         """What is known of a fact (or Partial, or Unmeasured) before any check reads it."""
@@ -127,7 +135,7 @@ class Guards:
         if isinstance(value, Unmeasured):
             return Subject(fact, value, value, plain=False, nothing=value)
         items = value if type(value) is tuple else (value,)
-        caveats = tuple(dict.fromkeys(item.caveat for item in items if isinstance(item, Fact) and item.caveat))
+        caveats = tuple(dict.fromkeys([item.caveat for item in items if isinstance(item, Fact) and item.caveat]))
         plain = partly is None and not caveats and value != ()
         return Subject(fact, value, self.wrap(value), plain, partly=partly, caveats=caveats)
 
@@ -137,26 +145,57 @@ class Guards:
         if known is not None:
             return known[1]
         if isinstance(value, Fact):
-            if self.read is None and whole(value):
+            if self._passes(value):
                 return value
             made: Any = _Guarded(value, self)
-        elif type(value) is tuple:
+        elif type(value) is tuple and not bare(value):
             # There may be hundreds (links), nearly all of them whole.
-            items = [item if self.read is None and isinstance(item, Fact) and not _gaps(tuple(map(type, vars(item).values())))
-                     else self.wrap(item) for item in value]
+            items = [item if isinstance(item, Fact) and self._passes(item) else self.wrap(item) for item in value]
             made = value if all(map(is_, items, value)) else tuple(items)
         else:
             return value
         self._made[id(value)] = (value, made)
         return made
 
+    def _passes(self, fact: Fact) -> bool:
+        """Whether a fact needs no guard."""
+        return self.read is None and not (self.few and len(vars(fact)) > _MANY_FIELDS and not operates(type(fact))) and whole(fact)  # type: ignore[arg-type]
+
 
 _NO_VALUE = (Unmeasured, Unsupported, Fact, tuple)
+_PLAIN = frozenset((str, int, float, bool))
+# From this many fields looking through them all costs more than guarding the few that are read.
+_MANY_FIELDS = 8
+# So much a guard holds when the first field was looked up: the fact, its guards, and that.
+_NEW = 3
 
 
 def whole(fact: Fact) -> bool:
-    """Whether every field of the fact is a plain value."""
-    return not _gaps(tuple(map(type, vars(fact).values())))
+    """Whether every field of the fact is a plain value, or a tuple of such."""
+    values = vars(fact).values()
+    gaps = _gaps(tuple(map(type, values)))
+    if not gaps:
+        return True
+    held = list(values)
+    return all(type(held[at]) is tuple and bare(held[at]) for at in gaps)
+
+
+def bare(values: tuple[Any, ...]) -> bool:
+    """Whether nothing in it is ever guarded."""
+    return not _gaps(tuple(set(map(type, values))))
+
+
+@lru_cache(maxsize=1024)
+def operates(kind: type) -> bool:
+    """Whether facts of this kind say themselves what is asked of them by operators (bool, len, <, str): a guard in their place does not."""
+    return any(not vars(base).keys().isdisjoint(_OPERATORS) for base in kind.__mro__ if base is not object)
+
+
+_OPERATORS = frozenset((
+    "__bool__", "__len__", "__iter__", "__contains__", "__getitem__", "__lt__", "__le__", "__gt__", "__ge__", "__str__", "__format__",
+    "__call__", "__int__", "__float__", "__index__", "__enter__",
+    *(f"__{side}{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor") for side in ("", "r")),
+))
 
 
 @lru_cache(maxsize=4096)
@@ -177,7 +216,7 @@ class _Guarded(_Held):
 
     def __init__(self, fact: Fact, guards: Guards) -> None:
         held, values = _held(self), vars(fact)
-        if guards.read is None:
+        if guards.read is None and not guards.few:
             held.update(values)
             names = list(values)
             for at in _gaps(tuple(map(type, values.values()))):
@@ -186,15 +225,40 @@ class _Guarded(_Held):
         held["the fact"] = fact
         held["the guards"] = guards
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(_held(self)["the fact"])        # for isinstance and match: a check that asks for a kind of facts means guarded ones too
+
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        if _wholly(self):
+            values: dict[str, Any] = vars(_held(self)["the fact"])
+            return values
         # What is not measured would merely be missing from it.
         raise TypeError("a check reads a fact's fields by their names")
+
+    @property
+    def __dataclass_fields__(self) -> dict[str, Any]:
+        fields: dict[str, Any] = self.__getattr__("__dataclass_fields__")       # dataclasses.replace looks for it in the class
+        return fields
 
     def __getattr__(self, name: str) -> Any:
         held = _held(self)
         fact, guards = held["the fact"], held["the guards"]
-        if name not in vars(fact):
+        values = fact.__dict__
+        if name in values:
+            value = values[name]
+            if type(value) in _PLAIN and guards.read is None:
+                held[name] = value
+                if len(held) == _NEW:
+                    # What others of its kind were asked for, this one will be asked for next.
+                    asked = guards.asked.setdefault(type(fact), {})
+                    asked[name] = None
+                    held.update({other: values[other] for other in asked if type(values.get(other)) in _PLAIN})
+                elif name not in (asked := guards.asked.setdefault(type(fact), {})):
+                    asked[name] = None
+                return value
+        else:
             member = getattr(type(fact), name, None)
             if isinstance(member, property) and member.fget is not None:
                 return member.fget(self)
@@ -202,17 +266,19 @@ class _Guarded(_Held):
                 return member.func(self)
             if callable(member):
                 return member.__get__(self)
+            value = getattr(fact, name)
         if guards.read is not None:
             guards.read.add((type(fact), name))
-        return guards.wrap(guards.tracker.value(fact, name, getattr(fact, name)))
+        elif not isinstance(value, _NO_VALUE) or (type(value) is tuple and bare(value)):
+            held[name] = value
+            return value
+        return guards.wrap(guards.tracker.value(fact, name, value))
 
     def __eq__(self, other: object) -> bool:
-        _wholly(self)
-        return self is other
+        return self is other or (_wholly(self) and bool(_held(self)["the fact"] == other))
 
     def __hash__(self) -> int:
-        _wholly(self)
-        return id(self)
+        return hash(_held(self)["the fact"]) if _wholly(self) else id(self)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -221,13 +287,17 @@ class _Guarded(_Held):
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __repr__(self) -> str:
-        return f"<{_held(self)['the fact'].name}>"
+        return repr(_held(self)["the fact"]) if _wholly(self) else f"<{_held(self)['the fact'].name}>"
 
 
-def _wholly(guarded: _Guarded) -> None:
-    read = _held(guarded)["the guards"].read
+def _wholly(guarded: _Guarded) -> bool:
+    """Notes that a fact was taken as a whole; whether it is one without gaps, and so would be compared by its values if it had no guard."""
+    held = _held(guarded)
+    read = held["the guards"].read
     if read is not None:
         read.add(Guards.WHOLLY)
+        return False
+    return whole(held["the fact"])
 
 
 def original(fact: object) -> object:

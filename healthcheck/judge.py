@@ -11,10 +11,10 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from healthcheck.checks.base import PREVIOUS, Check, NotJudged, NotMeasured
-from healthcheck.facts.base import Fact, Unmeasured
+from healthcheck.facts.values import Fact, Unmeasured
 from healthcheck.guard import MOST_SUBJECTS, Guards, NotSupported, Subject, Subjects, original, whole
 from healthcheck.outcome import Finding, Note, Origin, Owner, Repair, Result, Status
 from healthcheck.rule import Rule, Unsupported
@@ -62,6 +62,37 @@ def judge(rule: Rule, facts: Facts, previous: Facts | None, sku: Sku | None, gua
         values = rule.values(sku)
     verdict = _run(rule.checked, facts, previous, values, sku, guards or Guards())
     return rule.passed if verdict is None else rule_on(rule, verdict)
+
+
+class Ready(NamedTuple):
+    """A rule made ready for many nodes of one SKU: `takes` are its check's facts, and whether each is the earlier look's."""
+
+    rule: Rule
+    sku: Sku | None
+    takes: tuple[tuple[str, bool], ...]
+    values: Mapping[str, Any]
+
+    def judge(self, facts: Facts, previous: Facts | None, guards: Guards) -> Result:
+        """What `judge` says, at the least cost where all facts are plain, as on nearly every node."""
+        rule, subjects = self.rule, []
+        for name, earlier in self.takes:
+            looked = previous if earlier else facts
+            if looked is None or name not in looked:
+                return judge(rule, facts, previous, self.sku, guards)
+            subject = guards.subject(looked[name])
+            if not subject.plain:
+                return judge(rule, facts, previous, self.sku, guards)
+            subjects.append(subject)
+        verdict = _runs(rule.checked, subjects, self.values, guards, None)
+        return rule.passed if verdict is None else rule_on(rule, verdict)
+
+
+def ready(rule: Rule, sku: Sku | None) -> Ready | None:
+    """The rule made ready for nodes of this SKU; None where no check is run over every one of them."""
+    if rule.left_out or rule.without_number(sku) is not None or (sku is not None and not sku.empty.isdisjoint(rule.fact_names)):
+        return None
+    takes = tuple((name.removeprefix(PREVIOUS), name.startswith(PREVIOUS)) for name in rule.checked.facts)
+    return Ready(rule, sku, takes, rule.values(sku))
 
 
 def _no_number(name: str, sku: Sku | None) -> str:
@@ -153,7 +184,7 @@ def _runs(
                 verdict.unmeasured[owner.name] = value
             else:
                 owner, label = tracker.unsupported[identity]
-                verdict.unsupported.append(f"{label} of {owner.name}")
+                _once(verdict.unsupported, f"{label} of {owner.name}")
         verdict.findings += findings
         verdict.caveats += [note for note in notes if note not in verdict.caveats]
         if broken is not None and not newly:
@@ -171,7 +202,7 @@ def _runs(
                 if isinstance(told, Unmeasured):
                     verdict.unmeasured[lacking.name] = told
                 else:
-                    verdict.unsupported.append(f"{told} of {lacking.name}")
+                    _once(verdict.unsupported, f"{told} of {lacking.name}")
         if not newly or newly & single or broken is not None or run > 2 * MOST_RUNS:
             break
         guarded = [Subjects.of(s.guarded, aside) if type(s.guarded) is tuple else s.guarded for s in subjects]
@@ -182,6 +213,12 @@ def _runs(
                    if not name.startswith(PREVIOUS) and type(subject.value) is tuple]
         verdict.judged = not aside & single and not any(collection and aside >= collection for collection in present)
     return verdict
+
+
+def _once(said: list[str], what: str) -> None:
+    """Of both looks alike is said once, whether they are one object or two."""
+    if what not in said:
+        said.append(what)
 
 
 def _alone(

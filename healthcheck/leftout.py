@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r"\(([0-9a-f:.]{1,16})\)")
 
 def left_out(captures: Mapping[str, Capture]) -> LeftOut:
     """By probe, the devices that its capture leaves out; mostly empty."""
-    noted = ((name, capture.note) for name, capture in captures.items() if LEFT_OUT in capture.note)
+    noted = [(name, capture.note) for name, capture in captures.items() if capture.note and LEFT_OUT in capture.note]
     return {name: tuple(clean(part.removeprefix(LEFT_OUT), 100) for part in note.split("; ") if part.startswith(LEFT_OUT))
             for name, note in noted}
 

@@ -12,7 +12,8 @@ from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import KEPT
 from healthcheck.facts.boot import kept as boots
 from healthcheck.files import make_folder, write_whole
-from healthcheck.recording import Outcome, Recording, RecordingError, from_json, to_json
+from healthcheck.recording import Outcome, Recording, to_json
+from healthcheck.recordingread import read
 from inventory.model import LifecycleState
 
 
@@ -29,8 +30,8 @@ class Looks:
     def read(self, node: str) -> Recording | None:
         """The node's newest look, or None where there is none that can be read."""
         try:
-            recording = from_json(json.loads((self._folder / f"{node}.json").read_bytes()))
-        except (OSError, ValueError, RecordingError, RecursionError):
+            recording = read((self._folder / f"{node}.json").read_bytes())
+        except (OSError, ValueError, RecursionError):
             return None
         return recording if recording.node == node else None
 

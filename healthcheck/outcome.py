@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 
 from healthcheck.coverage import Coverage
 
 
-class Status(Enum):
+class Word(Enum):
+    """A word of which there is one object: hashed as that, and not, as an enum's members are, by its name and in Python."""
+
+    __hash__ = object.__hash__
+
+
+class Status(Word):
     """What one rule says of one node. Not measured is UNKNOWN, left out on purpose is SKIPPED; neither is ever PASS."""
 
     PASS = "pass"  # noqa: S105  (a status, not a password)
@@ -18,7 +25,7 @@ class Status(Enum):
     SKIPPED = "skipped"
 
 
-class Severity(Enum):
+class Severity(Word):
     """How bad a rule's FAIL is; the rule says so, never the check."""
 
     INFO = "info"
@@ -26,7 +33,7 @@ class Severity(Enum):
     CRITICAL = "critical"
 
 
-class Origin(Enum):
+class Origin(Word):
     """Whose fault an UNKNOWN is: this node cannot be measured, or something of ours is missing."""
 
     NODE = "node"
@@ -128,7 +135,14 @@ def state_of(results: Iterable[Result]) -> NodeState:
 
     INFO never changes the state. Where nothing at all passed or failed, nothing was measured, and that is unknown.
     """
-    seen = {(result.status, result.severity) for result in results}
+    return state_by(set(map(OUTCOME, results)))
+
+
+OUTCOME: Callable[[Result], tuple[Status, Severity]] = attrgetter("status", "severity")
+
+
+def state_by(seen: Set[tuple[Status, Severity]]) -> NodeState:
+    """The state that results of these statuses and severities give."""
     if (Status.FAIL, Severity.CRITICAL) in seen:
         return NodeState.UNHEALTHY
     if {(Status.UNKNOWN, Severity.CRITICAL), (Status.UNKNOWN, Severity.WARNING)} & seen:

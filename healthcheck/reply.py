@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from healthcheck.recording import (
     Capture,
     Entries,
     FileCapture,
+    Host,
+    Kindred,
     Outcome,
     Recording,
     RecordingError,
@@ -19,6 +22,7 @@ from healthcheck.recording import (
     entries_from_json,
     host_from_json,
 )
+from healthcheck.recordingread import loads, read_files
 from inventory.transport.base import Failure, Reply, Stage
 
 SCHEMA = "muster.reply/2"
@@ -38,13 +42,22 @@ def decode(reply: Reply, *, limit: int = 32 * MIB) -> Recording:
         return Recording(reply.node, reply.received, None, reply.failure)
     try:
         text, blocks = _inflate(reply.body or b"", limit)
-        document = _parse(text)
-        host = host_from_json(_object(document, "host"))
-        captures = captures_from_json(_with_files(_object(document, "captures"), blocks, limit - len(text)))
+        try:
+            host, captures = _said(text, blocks, limit - len(text), loads)
+        except _TooLarge:
+            raise
+        except RecordingError:      # what is wrong is told in the node's words, and not in those of what was made of others' like it
+            host, captures = _said(text, blocks, limit - len(text), json.loads)
     except RecordingError as error:
         why = f"the answer grows past {limit / MIB:g} MiB" if isinstance(error, _TooLarge) else str(error)
         return Recording(reply.node, reply.received, None, Failure(Stage.REPLY, why))
     return Recording(reply.node, reply.received, host, None, captures)
+
+
+def _said(text: bytes, blocks: bytes, room: int, parse: Callable[[bytes], Any]) -> tuple[Host, Mapping[str, Capture]]:
+    document = _parse(text, parse)
+    host = host_from_json(_object(document, "host"))
+    return host, captures_from_json(_with_files(_object(document, "captures"), blocks, room))
 
 
 def _inflate(body: bytes, limit: int) -> tuple[bytes, bytes]:
@@ -61,17 +74,17 @@ def _inflate(body: bytes, limit: int) -> tuple[bytes, bytes]:
     return data, machine.unused_data
 
 
-def _parse(data: bytes) -> dict[str, Any]:
-    document = _json(data)
+def _parse(data: bytes, parse: Callable[[bytes], Any]) -> dict[str, Any]:
+    document = _json(data, parse)
     schema = document.get("schema")
     if schema != SCHEMA:
         raise RecordingError(f"the answer is of another version: its schema is {ascii(schema)[:60]}, expected {SCHEMA}")
     return document
 
 
-def _json(text: bytes) -> dict[str, Any]:
+def _json(text: bytes, parse: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
     try:
-        document = json.loads(text)
+        document = parse(text)
     except RecursionError:
         raise RecordingError("the answer is nested too deeply") from None
     except ValueError:
@@ -100,14 +113,14 @@ def _with_files(captures: dict[str, Any], blocks: bytes, room: int) -> dict[str,
     return captures
 
 
-def _files(name: str, block: bytes, room: int) -> tuple[Entries, int]:
+def _files(name: str, block: bytes, room: int) -> tuple[Entries | Kindred, int]:
     """The files in a block and the bytes of their text: much of it is the same on a fleet's nodes, and read once."""
     if (known := _KNOWN.get((name, block))) is not None:
         return known
     text, more = _inflate(block, room)
     if more:
         raise RecordingError("the answer is not ours: something follows its end")
-    found = entries_from_json(name, _json(text)), len(text)
+    found = _read(name, text), len(text)
     if len(text) <= _LARGE:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
@@ -115,7 +128,14 @@ def _files(name: str, block: bytes, room: int) -> tuple[Entries, int]:
     return found
 
 
-_KNOWN: dict[tuple[str, bytes], tuple[Entries, int]] = {}
+def _read(name: str, text: bytes) -> Entries | Kindred:
+    try:
+        return read_files(text)
+    except (ValueError, RecursionError):
+        return entries_from_json(name, _json(text))
+
+
+_KNOWN: dict[tuple[str, bytes], tuple[Entries | Kindred, int]] = {}
 _MOST_KNOWN, _LARGE = 512, 64 * KIB
 
 
@@ -139,7 +159,10 @@ def within(recording: Recording, probes: ProbeSet) -> Recording:
 
 def _cut(capture: Capture, probe: Probe) -> Capture:
     room = probe.limit
-    size = capture.files.size if isinstance(capture.files, Entries) else sum(len(path) + len(e.text) for path, e in capture.files.items())
+    most = capture.files.most if isinstance(capture.files, (Entries, Kindred)) else 0
+    if 0 < most <= room + _SLACK - len(capture.text):
+        return capture
+    size = sum(len(path) + len(entry.text) for path, entry in capture.files.items())
     if len(capture.text) + size <= room + _SLACK:
         return capture
     files: dict[str, FileCapture] = {}

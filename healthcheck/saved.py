@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from healthcheck.files import make_folder, write_whole
 from healthcheck.looks import encode, trimmed
 from healthcheck.recording import Recording, RecordingError, from_json, to_json
+from healthcheck.recordingread import read
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from inventory.nodeset import NAME
@@ -28,6 +29,7 @@ from inventory.text import clean, short
 
 SCHEMA = "muster.sweep/1"
 _LARGEST = 512 * 1024 * 1024
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def _previous_of_one(path: Path) -> Recording | None:
 
 
 def _recording(path: Path, node: str) -> Recording:
-    recording = _as_recording(path, _read(path))
+    recording = _decoded(path, read)
     if recording.node != node:
         raise UsageError(f"{path}: holds a recording of another node")
     return recording
@@ -156,12 +158,18 @@ def _as_recording(path: Path, document: Any) -> Recording:
 
 
 def _read(path: Path) -> Any:
+    return _decoded(path, json.loads)
+
+
+def _decoded(path: Path, decode: Callable[[bytes], T]) -> T:
     try:
         if path.stat().st_size > _LARGEST:
             raise UsageError(f"{path}: larger than {_LARGEST // 2**20} MiB")
-        return json.loads(path.read_bytes())
+        return decode(path.read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
+    except RecordingError as error:
+        raise UsageError(f"{path}: not a recording: {error}") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON: {str(error)[:100]}") from None
 

@@ -8,18 +8,17 @@ have in common is not kept, so that a fleet's own facts do not stay in memory.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from healthcheck.alike import Alike
-from healthcheck.checks.base import PREVIOUS
-from healthcheck.facts.base import FACTS, NOTHING, Captures, Mark, build_fact
+from healthcheck.facts.base import NOTHING, Captures, Mark, Own
 from healthcheck.guard import Guards, Subject
-from healthcheck.judge import Facts, judge
+from healthcheck.judge import Facts
+from healthcheck.lastlook import LastLook
 from healthcheck.outcome import Result
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
+from healthcheck.settled import Like, Look, Settled
 from healthcheck.sku import Sku
 
 # Facts and results that are kept at most; a fleet of one SKU needs some hundreds.
@@ -30,6 +29,8 @@ _MANY = 64
 _ALIKE = 4
 # So many different values of a fact, and it is taken for one that differs between nodes.
 _TRIES = 16
+# Sets of facts of which the last look is known: one for each profile, and one for earlier looks.
+_MOST_LAST = 16
 # Facts that the inventory gives (port plans): as many as there are kinds of nodes.
 _MOST_GIVEN = 64
 
@@ -39,21 +40,30 @@ class Shared:
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
+        self._forgot = 0                                # how often all was forgotten
         self._facts: dict[Mark, Any] = {}
+        self._last: dict[tuple[str, ...], LastLook] = {}
         self._beside: dict[Mark, Any] = {}              # of the node that is looked at, whose two looks say much the same
         self._vain: dict[str, int] = {}
+        self._own: dict[str, tuple[int, int]] = {}      # how often what is each node's own was looked for, and found
         self._unhashable: dict[str, list[Any]] = {}
-        self._results: dict[Mark, Result] = {}
         self._subjects: dict[int, Subject] = {}
-        self._alike = Alike()
+        self._said = Settled()
         self._given: list[Any] = [None]                 # None: that there is no such fact is what nodes have in common, too
         self._common = self._of_given()
 
     def facts(self, recordings: Sequence[tuple[Recording, Iterable[str]]]) -> list[dict[str, Any]]:
         """Of recordings of one node the facts of the names given with each."""
         self._beside.clear()
-        return [{name: build_fact(FACTS[name], captures) for name in names}
-                for captures, names in ((Captures(recording, self), names) for recording, names in recordings)]
+        return [self._last_of(tuple(names)).facts(Captures(recording, self)) for recording, names in recordings]
+
+    def _last_of(self, names: tuple[str, ...]) -> LastLook:
+        last = self._last.get(names)
+        if last is None:
+            if len(self._last) >= _MOST_LAST:
+                self._last.clear()
+            last = self._last[names] = LastLook(names)
+        return last
 
     def find(self, key: Mark) -> Any:
         """What was made of captures that say the same, of this node or of others."""
@@ -62,11 +72,41 @@ class Shared:
 
     def keep(self, key: Mark, value: Any) -> Any:
         """Takes what was made; gives back what is equal to it and known already, where there is such a thing."""
-        value = self._equal(key[0], value)
-        self._beside[key] = value
+        forgot = self._forgot
+        value = self.same(key[0], value)
         if self._twice(key):
-            self._hold(key, value)
+            self._make_room()
+            if self._forgot == forgot:
+                self._hold(key, value)
+        if self._forgot == forgot:      # else it may name facts by an identity that others get now
+            self._beside[key] = value
         return value
+
+    def depends(self, key: Mark, on: Own) -> None:
+        """Remembers that it takes more than this to tell what is made of such captures."""
+        self._make_room()
+        self._facts[key] = on
+
+    def find_own(self, key: Mark) -> Any:
+        """As `find`, of captures that say the same in what is each node's own, too."""
+        found = self.find(key)
+        asked, hits = self._own.get(key[0], (0, 0))
+        self._own[key[0]] = asked + 1, hits + (found is not NOTHING)
+        return found
+
+    def own_differs(self, name: str) -> bool:
+        """Whether for the fact of this name that hardly ever finds anything."""
+        asked, hits = self._own.get(name, (0, 0))
+        return asked > _TRIES and hits * 4 < asked
+
+    def same(self, name: str, value: Any) -> Any:
+        """The equal fact that is known already, if there is one."""
+        # Those that are held are the very ones that they would be found equal to.
+        return value if id(value) in self._common else self._equal(name, value)
+
+    def holds(self, value: Any) -> bool:
+        """Whether a fact is held here: then no other has its identity, as long as anything is known by it."""
+        return id(value) in self._common
 
     def _equal(self, name: str, value: Any) -> Any:
         """The equal fact that is known already, if there is one: answers differ in what no fact holds (an address, a serial number)."""
@@ -109,14 +149,20 @@ class Shared:
         self._seen.add(number)
         return False
 
-    def _hold(self, key: Mark, value: Any) -> None:
-        if len(self._facts) >= _MOST or len(self._results) >= _MOST:
+    def _make_room(self) -> None:
+        if len(self._facts) >= _MOST:
+            self._forgot += 1
             self._facts.clear()
+            self._seen.clear()
+            self._last.clear()
+            self._beside.clear()        # in whose keys facts are known by their identity
             self._unhashable.clear()
             self._common = self._of_given()
-            self._results.clear()
             self._subjects.clear()
-            self._alike.clear()
+            self._said.forget()
+
+    def _hold(self, key: Mark, value: Any) -> None:
+        self._make_room()
         self._facts[key] = self._common[id(value)] = value
         subject = Guards().subject(value)
         if subject.guarded is subject.value:            # whole: no guard, which would be one node's
@@ -137,24 +183,25 @@ class Shared:
         return fact
 
     def judging(self, facts: Facts, previous: Facts | None, sku: Sku | None) -> Callable[[Rule], Result]:
-        """What tells of each rule what it says of a node; made once where its facts are what nodes have in common.
+        """What tells of each rule what it says of a node; made once where its facts are alike to those of other nodes.
 
         It serves until the next node's facts are made. The SKU lives as long as this does.
         """
+        return self._said.judging(Look(facts, previous, sku), self._common, Guards(common=self._subjects))
+
+    def results(
+        self, rules: Sequence[Rule], facts: Facts, previous: Facts | None, sku: Sku | None,
+    ) -> tuple[Mapping[str, Result], dict[str, Result]]:
+        """What each of the rules says of a node, by its id; as `judging`. The sequence of rules lives as long as this does.
+
+        First what most nodes like it have, in one object for all of them, then what this one has in its place or beside.
+        """
         guards = Guards(common=self._subjects)
-        common, results = self._common, self._results
-        named = facts if previous is None else {**facts, **{PREVIOUS + name: fact for name, fact in previous.items()}}
-        # 0 where nodes do not have it in common; what there is none of, they have.
-        marks: defaultdict[str, int] = defaultdict(lambda: id(None))
-        marks.update((name, id(fact) if id(fact) in common else 0) for name, fact in named.items())
+        try:
+            return self._said.results(rules, Look(facts, previous, sku), self._common, guards)
+        finally:
+            guards.let_go()
 
-        def judged(rule: Rule) -> Result:
-            key = (id(rule), id(sku), *map(marks.__getitem__, rule.checked.facts))
-            if 0 in key:
-                return self._alike.result(rule, sku, facts, previous, guards, named, marks)
-            known = results.get(key)
-            if known is None:
-                known = results[key] = judge(rule, facts, previous, sku, guards)
-            return known
-
-        return judged
+    def like(self, names: Iterable[str], facts: Facts, previous: Facts | None) -> dict[str, Like]:
+        """Of the node whose `results` were asked for last, by name what stands for its facts and for those of nodes that are alike."""
+        return self._said.like(Look(facts, previous, None), names)

@@ -9,8 +9,8 @@ from statistics import median_low
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.facts.base import Partial, Unmeasured, Unsupported
 from healthcheck.facts.port import most_alike
+from healthcheck.facts.values import Partial, Unmeasured, Unsupported
 from inventory.model import PortPlan
 from inventory.text import clean
 
@@ -214,6 +214,8 @@ def contradiction(sku: Sku, facts: Facts) -> str | None:
     advice = "correct `sku:` in the inventory, or --sku"
     gpus = [gpu for gpu in _plain(facts.get("gpus")) or () if isinstance(gpu.model, str)]
     if isinstance(model, str) and gpus:
+        if all(is_model(said, model) for said in {gpu.model for gpu in gpus}):
+            return None
         others = [gpu for gpu in gpus if not is_model(gpu.model, model)]
         if 2 * len(others) > len(gpus):
             return f"the node is to be {sku.name}, but {others[0].name} is {clean(others[0].model, 80)}: {advice}"

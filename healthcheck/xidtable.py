@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from healthcheck.facts.base import Fact
+from healthcheck.facts.values import Fact
 from healthcheck.outcome import Owner, Repair
 
 XID_TABLE = "xid_table"

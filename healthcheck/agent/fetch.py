@@ -7,7 +7,6 @@ Whatever of that it is, nothing is known of the node, and its own failure says w
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from healthcheck.agent.keep import SCHEMA
 from healthcheck.agent.places import RECORDING, STATE
 from healthcheck.probes import MIB, Kind, Probe, ProbeSet
 from healthcheck.recording import FileCapture, Host, Outcome, Recording, RecordingError, from_json
+from healthcheck.recordingread import loads
 from healthcheck.reply import decode, within
 from inventory.text import clean
 from inventory.transport.base import Failure, Reply, Stage
@@ -137,12 +137,13 @@ def _document(data: bytes) -> dict[str, Any]:
     if not machine.eof:
         raise _Unusable("its agent's file is cut")
     try:
-        document = json.loads(text)
+        document = loads(text)
     except (ValueError, RecursionError):
         raise _Unusable("its agent's file is damaged: it is not JSON") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         found = document.get("schema") if isinstance(document, dict) else None
-        raise _NotThere(f"its agent's file is of another version ({ascii(found)[:60]}, expected {SCHEMA}): muster agent upgrade")
+        said = ascii(found)[:60] if found is None or isinstance(found, str) else "no text"
+        raise _NotThere(f"its agent's file is of another version ({said}, expected {SCHEMA}): muster agent upgrade")
     return document
 
 

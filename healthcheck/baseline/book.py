@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.model import Baseline, Entry, Kind, Scope, Told
 from healthcheck.baseline.scope import fitting, words
-from healthcheck.facts.base import Fact, Unmeasured
+from healthcheck.facts.values import Fact, Unmeasured
 from healthcheck.outcome import Origin, Severity
 
 KERNEL_CATALOGUE = "kernel_catalogue"
@@ -34,6 +35,17 @@ class KernelCatalogue(Fact):
     name: str
     catalogue: Catalogue = field(repr=False)
     by_template: dict[str, Entry | None] = field(default_factory=dict, repr=False)
+    _newest: list[tuple[frozenset[str], Mapping[str, Entry]]] = field(default_factory=list, repr=False)
+
+    def entries(self, templates: frozenset[str]) -> Mapping[str, Entry] | None:
+        """By template those that know its lines; None where one of them was not met before, of which a line must be looked at."""
+        if self._newest and self._newest[0][0] is templates:
+            return self._newest[0][1]
+        if not self.by_template.keys() >= templates:
+            return None
+        found = {template: entry for template in templates if (entry := self.by_template[template]) is not None}
+        self._newest[:] = [(templates, found)]
+        return found
 
     def entry(self, told: Told) -> Entry | None:
         """The entry that knows this event: the one that knows its head, or a worse one that knows another of its lines."""

@@ -2,11 +2,13 @@
 
 A node says some thousand different lines, and hardly one is a fault: so what each pattern needs is looked for first. Of a needed word a
 few runs of characters are kept, one of which begins at a multiple of STEP wherever the word stands in a text; a text is then asked for its
-own runs at those places, not for every word.
+own runs at those places, not for every word. Making those runs costs what some dozens of texts cost without them, and healthy nodes alike
+say no more than that which is new: so the first texts are asked for every word.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from healthcheck.outcome import Severity
 # How long a run is, and how far apart a text's runs are. A word has one of them if it has size + step - 1 characters: the longer ones are
 # looked for by the first, the others by the second, or by themselves.
 _RUNS = ((4, 4), (3, 2))
+_WITHOUT_RUNS = 64      # texts
 _WORST_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 _Places = dict[str, frozenset[int]]     # by word, the entries that need it
 
@@ -52,24 +55,38 @@ class Catalogue:
         """The entry that knows this line: of several the worst, and of equals the first; None where none does."""
         text = text[:LONGEST_LINE]
         lower = text.lower()
-        asked: set[int] = set()
-        for (size, step), runs in zip(_RUNS, self._index, strict=True):
-            for at in range(0, len(lower), step):
-                for word, places in runs.get(lower[at:at + size], ()):
-                    if word in lower:
-                        asked |= places
-        for word, places in self._alone.items():
-            if word in lower:
-                asked |= places
+        asked = self._of_words(lower, self._places) if next(self._asked) < _WITHOUT_RUNS else self._of_runs(lower)
         for place in sorted(asked):
             known = self._ranked[place]
             if known.possible(lower) and known.knows(text):
                 return known.entry
         return None
 
+    @staticmethod
+    def _of_words(lower: str, words: _Places) -> set[int]:
+        asked: set[int] = set()
+        for word, places in words.items():
+            if word in lower:
+                asked |= places
+        return asked
+
+    def _of_runs(self, lower: str) -> set[int]:
+        asked = self._of_words(lower, self._alone)
+        for (size, step), runs in zip(_RUNS, self._index, strict=True):
+            for at in range(0, len(lower), step):
+                for word, places in runs.get(lower[at:at + size], ()):
+                    if word in lower:
+                        asked |= places
+        return asked
+
     def by_id(self, name: str) -> Entry | None:
         """The entry of this id; None where there is none."""
         return self._by_id.get(name)
+
+    @cached_property
+    def _asked(self) -> Iterator[int]:
+        """Counts the texts."""
+        return itertools.count()
 
     @cached_property
     def _by_id(self) -> dict[str, Entry]:
@@ -98,14 +115,15 @@ class Catalogue:
         """For each of _RUNS, by run the words that hold it, with the entries that need them."""
         made: tuple[dict[str, list[tuple[str, frozenset[int]]]], ...] = tuple({} for _ in _RUNS)
         for which, (size, step) in enumerate(_RUNS):
-            words = [word for word in self._places if _runs_of(word) == which]
-            common = Counter(run for word in words for run in set(_cut(word, size)))
-            length = size + step - 1
-            for word in words:
-                # What few other words hold tells most.
-                window = min((word[at:at + length] for at in range(len(word) - length + 1)),
-                             key=lambda part: sum(common[run] for run in _cut(part, size)))
-                for run in dict.fromkeys(_cut(window, size)):
+            cut = {word: [word[at:at + size] for at in range(len(word) - size + 1)]
+                   for word in self._places if _runs_of(word) == which}
+            common = Counter(run for runs in cut.values() for run in set(runs))
+            for word, runs in cut.items():
+                # Of so many one after another one begins at a multiple of the step; those that few other words hold tell most.
+                shared = [common[run] for run in runs]
+                sums = list(map(sum, zip(*[shared[at:] for at in range(step)], strict=False)))
+                best = sums.index(min(sums))
+                for run in dict.fromkeys(runs[best:best + step]):
                     made[which].setdefault(run, []).append((word, self._places[word]))
         return made
 
@@ -114,6 +132,3 @@ def _runs_of(word: str) -> int | None:
     """Which of _RUNS it is looked for by; None where it is too short for any."""
     return next((which for which, (size, step) in enumerate(_RUNS) if len(word) >= size + step - 1), None)
 
-
-def _cut(word: str, size: int) -> Iterator[str]:
-    return (word[at:at + size] for at in range(len(word) - size + 1))

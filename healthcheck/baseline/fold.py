@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from healthcheck.baseline.masking import templates
 from healthcheck.baseline.model import MOST_DISTINCT, MOST_LINES, Digest, Kind, Line, Phase, Scope, Told
-from healthcheck.baseline.reports import opens, reports
-from healthcheck.facts.base import made
+from healthcheck.baseline.reports import Report, opens, reports
+from healthcheck.facts.values import made
 
 SETTLED = 300.0             # seconds of user space, after which a node is taken to have started its services
 _FIRST_LINES = 64           # within so many the kernel names itself, if the log begins where the boot does
 _MOST_REMEMBERED = 200_000
+_MOST_SCOPES, _MOST_LINES_OF_A_SCOPE = 64, 8
 
 # What tells that a phase has begun. Linux: init/main.c (run_init_process, since 4.19), free_initmem_default before that; systemd:
 # src/core/main.c and manager.c; dracut and systemd tell the initial RAM disk by its own words.
@@ -34,13 +36,16 @@ _FIRMWARE = re.compile(r"^DMI: ([^\n]{1,200}?), BIOS (\S[^\n]{0,60}?)(?: \d\d/\d
 
 @dataclass(frozen=True)
 class _Of:
-    """What is known of every line of a template: whether it belongs to a report, and whether it may tell a phase or a version."""
+    """What is known of every line of a template: whether it belongs to a report, and whether it may tell a phase or a version, or `names` a
+    version at least."""
 
     opens: bool
     tells: bool
+    names: bool
 
 
 _KNOWN: dict[str, _Of] = {}
+_SCOPES: dict[tuple[str, ...], Scope] = {}
 
 
 def fold(lines: Sequence[Line], *, texts: Sequence[str] | None = None, node: str = "", boot: str = "",
@@ -49,40 +54,100 @@ def fold(lines: Sequence[Line], *, texts: Sequence[str] | None = None, node: str
 
     `texts` are the lines' texts, where they are at hand: then of most lines nothing else is asked, and they may be made when they are.
     """
-    said: Sequence[str] = [line.text for line in lines] if texts is None else texts
-    masked = templates(said)
-    at: dict[str, list[int]] = {}
-    known = _KNOWN
-    suspects, tells = [], []
-    for index, template in enumerate(masked):
-        of = known.get(template)
-        if of is None:
-            of = _learn(template, said[index])
-        if of.opens:
-            suspects.append(index)
-        if of.tells:
-            tells.append(index)
-        places = at.get(template)
-        if places is None:
-            at[template] = [index]
-        else:
-            places.append(index)
-    began, starts = _phases(lines, said, tells)
-    found = reports(lines, suspects) if suspects else []
-    within = {index for report in found for index in report.indices}
-    told = []
-    for template, places in at.items():
-        alone = [index for index in places if index not in within] if within else places
-        if alone:
-            told.append(_told(template, Kind.LINE, [(index,) for index in alone], alone, lines, said, starts))
-    grouped: dict[tuple[str, Kind], list[int]] = {}
-    for number, report in enumerate(found):
-        grouped.setdefault((masked[report.head], report.kind), []).append(number)
-    for (template, kind), numbers in grouped.items():
-        heads = [found[number].head for number in numbers]
-        told.append(_told(template, kind, [found[number].indices for number in numbers], heads, lines, said, starts))
-    newest = max((line.seconds or 0.0 for line in (lines[index] for index in _ends(len(lines)))), default=0.0)
-    return Digest(node, boot, tuple(told), len(said), _scope(said, tells), began, tuple(caveats), newest)
+    folding = Folding(lines, [line.text for line in lines] if texts is None else texts)
+    return replace(folding.made, node=node, boot=boot, caveats=tuple(caveats))
+
+
+class Folding:
+    """A boot's log on its way to its digest: what is cheap to know of it is known, and the rest is worked out when it is first asked for.
+
+    `templates` are those of the lines, which are `alone` where none of them is of a form that reports have.
+    """
+
+    def __init__(self, lines: Sequence[Line], texts: Sequence[str]) -> None:
+        """`texts` are the lines' own."""
+        self._lines, self._texts = lines, texts
+        self._masked = masked = templates(texts)
+        self.templates = frozenset(masked)
+        known, found, names = _KNOWN, [], set()
+        for template in self.templates:
+            of = known.get(template)
+            if of is None:
+                of = _learn(template, texts[masked.index(template)])
+            found.append(of.opens)
+            if of.names:
+                names.add(template)
+        self.alone = True not in found
+        self.scope = _scope([text for text, template in zip(texts, masked, strict=True) if template in names]) if names else Scope()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Folding) and self.made == other.made
+
+    def __hash__(self) -> int:
+        return hash(self.templates)
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """As in Digest."""
+        return self.made.told
+
+    @property
+    def began(self) -> Mapping[Phase, float]:
+        """As in Digest."""
+        return self._held.began
+
+    @cached_property
+    def made(self) -> Digest:
+        """The digest, of no node and no boot."""
+        lines = self._lines
+        newest = max((line.seconds or 0.0 for line in (lines[index] for index in _ends(len(lines)))), default=0.0)
+        return Digest("", "", tuple(self.of(self.templates)), len(lines), self.scope, self._held.began, (), newest)
+
+    def of(self, templates: Collection[str]) -> Iterator[Told]:
+        """Of what the digest tells, the lines of these templates, and all reports; in its order."""
+        held, lines, texts, masked = self._held, self._lines, self._texts, self._masked
+        for template, places in held.places.items():
+            if template in templates:
+                alone = [index for index in places if index not in held.within] if held.within else places
+                if alone:
+                    yield _told(template, Kind.LINE, [(index,) for index in alone], alone, lines, texts, held.starts)
+        grouped: dict[tuple[str, Kind], list[Report]] = {}
+        for report in held.reports:
+            grouped.setdefault((masked[report.head], report.kind), []).append(report)
+        for (template, kind), alike in grouped.items():
+            yield _told(template, kind, [report.indices for report in alike], [report.head for report in alike], lines, texts, held.starts)
+
+    @cached_property
+    def _held(self) -> _Held:
+        lines, texts = self._lines, self._texts
+        places: dict[str, list[int]] = {}
+        suspects, tells = [], []
+        for index, template in enumerate(self._masked):
+            met = places.get(template)
+            if met is None:
+                places[template] = [index]
+            else:
+                met.append(index)
+        for template, met in places.items():
+            of = _KNOWN.get(template) or _learn(template, texts[met[0]])
+            if of.opens:
+                suspects += met
+            if of.tells:
+                tells += met
+        found = reports(lines, sorted(suspects)) if suspects else []
+        began, starts = _phases(lines, texts, sorted(tells))
+        return _Held(places, found, {index for report in found for index in report.indices}, began, starts)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What a log holds: by template the indices of its lines, the reports and the indices of theirs, and the phases."""
+
+    places: Mapping[str, Sequence[int]]
+    reports: Sequence[Report]
+    within: Collection[int]
+    began: dict[Phase, float]
+    starts: _Starts
 
 
 def _ends(count: int) -> range:
@@ -93,8 +158,9 @@ def _ends(count: int) -> range:
 def _learn(template: str, text: str) -> _Of:
     if len(_KNOWN) >= _MOST_REMEMBERED:
         _KNOWN.clear()
-    tells = any(pattern.search(text) for pattern in (_INIT, _IN_INITRD, _ROOT, _KERNEL, _DRIVER, _FIRMWARE))
-    _KNOWN[template] = of = _Of(opens(text) is not None, tells)
+    names = any(pattern.search(text) for pattern in (_KERNEL, _DRIVER, _FIRMWARE))
+    tells = names or any(pattern.search(text) for pattern in (_INIT, _IN_INITRD, _ROOT))
+    _KNOWN[template] = of = _Of(opens(text) is not None, tells, names)
     return of
 
 
@@ -189,11 +255,22 @@ def _first_after(lines: Sequence[Line], seconds: float) -> int | None:
     return low if low < len(lines) else None
 
 
-def _scope(texts: Sequence[str], tells: Sequence[int]) -> Scope:
-    """What the log says of the kernel, NVIDIA's driver and the machine's firmware."""
+def _scope(said: Sequence[str]) -> Scope:
+    """What the lines that name it say of the kernel, NVIDIA's driver and the machine's firmware; many nodes say the same."""
+    if len(said) > _MOST_LINES_OF_A_SCOPE:
+        return _read_scope(said)
+    key = tuple(said)
+    known = _SCOPES.get(key)
+    if known is None:
+        if len(_SCOPES) >= _MOST_SCOPES:
+            _SCOPES.clear()
+        known = _SCOPES[key] = _read_scope(said)
+    return known
+
+
+def _read_scope(said: Sequence[str]) -> Scope:
     kernel = driver = firmware = ""
-    for index in tells:
-        text = texts[index]
+    for text in said:
         if not kernel and (match := _KERNEL.search(text)):
             kernel = match[1][:80]
         elif not driver and (match := _DRIVER.search(text)):

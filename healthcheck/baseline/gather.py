@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from healthcheck.baseline.fold import fold
 from healthcheck.baseline.forms import read
 from healthcheck.baseline.model import Digest
-from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG
 from healthcheck.facts.kernel_event import KernelEvents
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.probes import ProbeSet
 from healthcheck.recording import Recording
 from inventory.text import clean
@@ -70,4 +71,4 @@ def of_recording(look: Recording, sku: str, notes: Notes) -> Iterator[Digest]:
     assert isinstance(events, KernelEvents)  # noqa: S101  (narrowing; it is what the fact is)
     if events.caveat:
         notes.caveats.setdefault(look.node, clean(events.caveat, 300))
-    yield replace(events.digest, node=look.node, boot=look.host.boot_id, scope=replace(events.digest.scope, sku=sku))
+    yield replace(events.digest.made, node=look.node, boot=look.host.boot_id, scope=replace(events.digest.scope, sku=sku))

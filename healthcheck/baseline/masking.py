@@ -9,13 +9,14 @@ ends at -4095); a link's width (x8) and speed (GT/s, Gbps, Mbps); PCI ids ([10de
 There is one placeholder, because a value's kind cannot be told from one sample: a serial can be all digits, and a hex number too. A list
 is one `<*>` however long, so 8 CPUs and 224 give one template. Texts that differ in more than what is masked never share a template: `*>`
 in a text becomes `**>`, and the characters that stand for hidden digits are escaped. So a template need not be its own; but filled
-with other values (`fill`) it comes back. Runs on nodes too: Python 3.8, `re` alone, ASCII classes only, no pattern worse than linear.
+with other values (`fill`) it comes back. Lines that differ in their digits alone mostly share a template, and one of them is masked for all
+(`_for_all`). Runs on nodes too: Python 3.8, `re` alone, ASCII classes only, no pattern worse than linear.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 TYPE_CHECKING = False       # typing would cost a node some milliseconds
 if TYPE_CHECKING:
@@ -130,6 +131,11 @@ _NUMERIC = "0" * 9         # longer than what is kept
 _HIDDEN = {code: code - 0x20 for code in range(0x30, 0x3A)}
 _SHOWN = {code - 0x20: code for code in range(0x30, 0x3A)}
 
+# Digits are told from each other in these forms alone: no other pattern here asks which digit stands somewhere.
+_TOLD_APART = re.compile(r"Bank |failed! \(0x|0x\(____ptrval____\)|x00(?![0-9A-Za-z])")
+_DIGIT = re.compile("[0-9]")
+_ZEROED = bytes(48 if 48 <= code < 58 else code for code in range(256))
+
 _masks = [(needle, re.compile(pattern), to.replace("0", _NUMERIC)) for _, needle, pattern, to, _ in MASKS]
 _kept = [(needle, re.compile(pattern)) for _, needle, pattern in _KEPT]
 _known: dict[str, str] = {}
@@ -144,18 +150,58 @@ def templates(texts: Sequence[str]) -> list[str]:
     """The template of each text, in their order: one by one would give the same, many at once cost less. Never raises."""
     if len(_known) > _REMEMBERED:
         _known.clear()
-    new = [text for text in dict.fromkeys(texts) if text not in _known]
-    if not new:
-        return [_known[text] for text in texts]
+    found = list(map(_known.get, texts))
+    if None not in found:
+        return found    # type: ignore[return-value]
+    new = list(dict.fromkeys([text for text, made in zip(texts, found) if made is None]))       # noqa: B905 - Python 3.8
+    shapes = zeroed(new)
+    alike = [_known.get(shape) for shape in shapes]
+    of: Mapping[str, str | None] = dict(zip(new, alike)) if None not in alike else _found_out(new, shapes)      # noqa: B905
+    return [of[text] if made is None else made for text, made in zip(texts, found)]     # type: ignore[misc]  # noqa: B905
+
+
+def _found_out(new: Sequence[str], shapes: Sequence[str]) -> dict[str, str]:
+    """The templates of texts that are not remembered, some not even by their shapes."""
+    first: dict[str, str] = {}
+    # Asked once, for another thread may clear it.
+    known = {shape: made for shape, made in zip(shapes, map(_known.get, shapes)) if made is not None}   # noqa: B905
+    for text, shape in zip(new, shapes):    # noqa: B905
+        if shape not in known:
+            first.setdefault(shape, text)
+    of = _all_masked(list(first.values()))
+    alike = {shape: of[text] for shape, text in first.items() if _for_all(shape, of[text])}
+    of.update(_all_masked([text for text, shape in zip(new, shapes)     # noqa: B905
+                           if text not in of and shape not in alike and shape not in known]))
+    for text, shape in zip(new, shapes):    # noqa: B905
+        if text not in of:
+            of[text] = alike[shape] if shape in alike else known[shape]
+        # What holds of one text alone must never stand where a shape does.
+        if text != shape and len(text) <= _LONGEST_REMEMBERED and len(_known) <= _REMEMBERED:
+            _known[text] = of[text]
+    for shape, made in alike.items():
+        if len(shape) <= _LONGEST_REMEMBERED and len(_known) <= _REMEMBERED:
+            _known[shape] = made
+    return of
+
+
+def zeroed(texts: Sequence[str]) -> list[str]:
+    """The shape of each text: all its digits are 0. Templates of texts of one shape are mostly the same (`_for_all`)."""
+    block = "\n".join(texts).encode("utf-8", "surrogatepass").translate(_ZEROED).decode("utf-8", "surrogatepass")
+    shapes = block.split("\n")
+    return shapes if len(shapes) == len(texts) else [shape for text in texts for shape in ["\n".join(zeroed(text.split("\n")))]]
+
+
+def _for_all(shape: str, made: str) -> bool:
+    """Whether `made`, the template of one text of that shape, is that of all: no digit stays, nor does it matter which one it was."""
+    return _DIGIT.search(made) is None and _TOLD_APART.search(shape) is None
+
+
+def _all_masked(texts: Sequence[str]) -> dict[str, str]:
     of: dict[str, str] = {}
-    for start in range(0, len(new), _TOGETHER):
-        some = new[start:start + _TOGETHER]
+    for start in range(0, len(texts), _TOGETHER):
+        some = texts[start:start + _TOGETHER]
         of.update(zip(some, _masked(some)))     # noqa: B905 - Python 3.8
-    found = [of[text] if text in of else _known[text] for text in texts]
-    for text, made in of.items():
-        if len(text) <= _LONGEST_REMEMBERED and len(_known) <= _REMEMBERED:
-            _known[text] = made
-    return found
+    return of
 
 
 def _masked(texts: Sequence[str]) -> list[str]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.blame.evidence import Evidence, Weight
-from healthcheck.facts.base import BY_BUILDER, Captures, Partial, build_fact
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
 from healthcheck.facts.kernel import KernelLog, kernel_log
+from healthcheck.facts.values import Partial
 from healthcheck.joblog.model import LONGEST_LINE, Clock
 from healthcheck.outcome import Owner, Severity
 from healthcheck.recording import Recording

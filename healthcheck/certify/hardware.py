@@ -12,12 +12,13 @@ from typing import Any
 
 from healthcheck.certify.certificate import Hardware
 from healthcheck.certify.requalify import Now
-from healthcheck.facts.base import BY_BUILDER, Captures, Partial, Unread, build_fact
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
 from healthcheck.facts.firmware import Firmware, firmware
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
 from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.port import BASE, SYSFS
+from healthcheck.facts.values import Partial, Unread
 from healthcheck.recording import Recording
 from inventory.text import clean
 

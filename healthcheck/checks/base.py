@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
-from healthcheck.facts.base import Fact
+from healthcheck.facts.values import Fact
 from healthcheck.outcome import Finding, Note
 
 PREVIOUS = "previous_"

@@ -7,13 +7,12 @@ record is accused; what is older is said beside the result.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from healthcheck.checks.base import NotMeasured, check, increase
 from healthcheck.facts.disk import DiskHealth
-from healthcheck.facts.kernel import KernelLine, KernelLog
+from healthcheck.facts.kernel import Form, KernelLine, KernelLog
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
 from healthcheck.outcome import Finding, Note
 
@@ -68,28 +67,33 @@ def disk_nvme_temperature(nvme_heat: tuple[NvmeHeat, ...], *, at_most_c: float) 
 # ---- what the kernel log says
 
 # An operation that a disk does not know is no error of it, nor is a discard or a write of zeroes that it declines.
-IO_LINES = re.compile(
+IO_LINES = Form(
     r"Buffer I/O error on dev(?:ice)? (?P<a>[\w!-]{1,32}), logical block"
     r"|(?:\bI/O|critical medium|critical nexus|timeout|protection|critical target) error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}\b"
     r"(?! op 0x[39]:)"
     r"|block (?P<c>nvme[\w-]{1,24}): no available path - failing I/O"
     r"|md/raid\S{0,40}: Disk failure on (?P<d>[\w!-]{1,32})"
     r"|(?P<e>nvme\d{1,4}n\d{1,4}): I/O Cmd\([^)\n]{0,40}\) @ LBA \d{1,20}, [^\n]{0,80}\b(?:Media Error|Unrecovered Read|Write Fault)"
-    r"|I/O error while writing superblock|attempt to access beyond end of device"
+    r"|I/O error while writing superblock|attempt to access beyond end of device",
+    "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(", "beyond end of device",
 )
-FILESYSTEM_LINES = re.compile(
+FILESYSTEM_LINES = Form(
     r"EXT[234]-fs error \(device (?P<a>[\w!.-]{1,64})\)|EXT[234]-fs \((?P<b>[\w!.-]{1,64})\): Remounting filesystem read-only"
     r"|XFS \((?P<c>[\w!.-]{1,64})\): (?:Corruption|[^\n]{0,40}(?:I/O [Ee]rror|corruption detected|[Ss]hutting down filesystem"
     r"|[Ff]ilesystem has been shut down)|Internal error)"
-    r"|BTRFS(?: error| critical)? \(device (?P<d>[\w!.-]{1,64})[^)\n]{0,40}\):? [^\n]{0,80}(?:forced readonly|corrupt|errno=-5)"
+    r"|BTRFS(?: error| critical)? \(device (?P<d>[\w!.-]{1,64})[^)\n]{0,40}\):? [^\n]{0,80}(?:forced readonly|corrupt|errno=-5)",
+    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "I/O error", "I/O Error", "corrupt", "hutting down filesystem",
+    "ilesystem has been shut down", "Internal error", "forced readonly", "errno=-",
 )
-RESET_LINES = re.compile(
+RESET_LINES = Form(
     r"nvme (?P<a>nvme\d{1,4}): (?:I/O (?:tag )?\d{1,6}[^\n]{0,80} timeout, (?:reset controller|aborting|disable controller)"
-    r"|controller is down; will reset)"
+    r"|controller is down; will reset)",
+    " timeout, ", "controller is down; will reset",
 )
-DEAD_LINES = re.compile(
+DEAD_LINES = Form(
     r"nvme (?P<a>nvme\d{1,4}): (?:Disabling device after reset failure|Removing after probe failure"
-    r"|Device not ready; aborting (?:reset|init)|Identify Controller failed)"
+    r"|Device not ready; aborting (?:reset|init)|Identify Controller failed)",
+    "Disabling device after reset failure", "Removing after probe failure", "Device not ready; aborting ", "Identify Controller failed",
 )
 
 
@@ -117,17 +121,16 @@ def disk_log_nvme_dead(kernel_log: KernelLog, *, hours: float) -> Said:
     yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", hours, ())
 
 
-def _reported(log: KernelLog, pattern: re.Pattern[str], expected: str, hours: float, ignore: tuple[str, ...]) -> Said:
+def _reported(log: KernelLog, form: Form, expected: str, hours: float, ignore: tuple[str, ...]) -> Said:
     """One finding for each device, by the first line within the window, and a note on what is older."""
     recent: dict[str, list[KernelLine]] = {}
     older: dict[str, KernelLine] = {}
-    newest = log.newest
-    for line in log.matching(pattern):
-        found = pattern.search(line.text)
+    for line in log.matching(form):
+        found = form.search(line.text)
         device = next(filter(None, found.groups()), "") if found else ""
         if device and any(fnmatchcase(device, name) for name in ignore):
             continue
-        if newest - line.seconds <= hours * 3600:
+        if log.newest - line.seconds <= hours * 3600:
             recent.setdefault(device, []).append(line)
         else:
             older[device] = line
@@ -135,7 +138,7 @@ def _reported(log: KernelLog, pattern: re.Pattern[str], expected: str, hours: fl
         count = f"{len(lines)} lines, the first " if len(lines) > 1 else ""
         yield Finding(device or "disks", f"{count}{lines[0].seconds:.0f} s after boot: {lines[0].text[:_LONGEST]}", expected)
     if older:
-        said = [f"{device or 'disks'}, {(newest - line.seconds) / 3600:.0f} h ago" for device, line in sorted(older.items())]
+        said = [f"{device or 'disks'}, {(log.newest - line.seconds) / 3600:.0f} h ago" for device, line in sorted(older.items())]
         more = f" and {len(said) - 3} more" if len(said) > 3 else ""
         yield Note(f"older than {hours:g} h and not judged: {', '.join(said[:3])}{more}")
 

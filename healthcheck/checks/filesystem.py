@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
+from functools import lru_cache
 
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.facts.filesystem import Filesystem, Lustre, MountAnswer, MountPlan
 from healthcheck.outcome import Finding, Owner
 
 
+@lru_cache(maxsize=64)
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """What matches a name that any of these patterns matches; with none of them nothing."""
+    return re.compile("|".join(map(translate, names)) or r"(?!)")
+
+
 def _judged(filesystems: tuple[Filesystem, ...], ignore: tuple[str, ...], types: tuple[str, ...]) -> Iterator[Filesystem]:
     """Those of the given types: what is mounted over a network, or by a user, is not the node's to answer for."""
-    judged = [f for f in filesystems if f.fstype in types and not any(fnmatchcase(f.name, pattern) for pattern in ignore)]
+    matches = _pattern(tuple(ignore)).match
+    judged = [f for f in filesystems if f.fstype in types and not matches(f.name)]
     if not judged:
         raise NotMeasured(None, f"no file system of the types {', '.join(types)} is mounted")
     yield from judged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
@@ -38,12 +38,13 @@ class Uncompared:
 Said = Iterator[tuple[str, Finding | Uncompared]]
 
 
-class Reading(NamedTuple):
-    """One reading of one thing of a node; `peers` names those that it is compared with, as in '... of 64 GPUs in slot 3, idle'."""
+class Readings(NamedTuple):
+    """Readings of things of a node, a value for each. `peers` names those that they are compared with, as in '... of 64 GPUs in slot 3,
+    idle'."""
 
     node: str
-    subject: str
-    value: float
+    subjects: Sequence[str]
+    values: Sequence[float]
     peers: str = ""
 
 
@@ -71,7 +72,7 @@ def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str) -> 
 
 
 def far_off(
-    readings: Iterable[Reading], unit: str, *, spreads: float, floor: float, at_least: int, above: bool = True, below: bool = True,
+    readings: Iterable[Readings], unit: str, *, spreads: float, floor: float, at_least: int, above: bool = True, below: bool = True,
 ) -> Said:
     """A finding for each reading that is further from its peers' median than `spreads` times their spread.
 
@@ -79,27 +80,50 @@ def far_off(
     Nobody is accused among fewer than `at_least` peers, where the peers are spread too widely to have a median worth the name, or where
     more than a quarter of them would be outliers.
     """
-    groups: dict[str, list[Reading]] = {}
-    for reading in readings:
-        groups.setdefault(reading.peers, []).append(reading)
+    groups: dict[str, list[Readings]] = {}
+    for some in readings:
+        groups.setdefault(some.peers, []).append(some)
     for peers, group in groups.items():
-        middle = median(reading.value for reading in group)
-        spread = _SIGMA * median(abs(reading.value - middle) for reading in group)
+        if _level(group, at_least) and spreads * floor >= 0:
+            continue
+        values = [value for some in group for value in some.values]
+        if not values:
+            continue
+        middle = median(values)
+        far = [abs(value - middle) for value in values]
+        spread = _SIGMA * median(far)
         limit = spreads * max(spread, floor)
-        odd = [reading for reading in group if abs(reading.value - middle) > limit]
+        number = sum(off > limit for off in far)
         why = ""
-        if len(group) < at_least:
+        if len(values) < at_least:
             why = f"fewer than {at_least} peers to compare with"
-        elif spread > spreads * floor or _MOST_OUTLIERS * len(odd) > len(group):
+        elif spread > spreads * floor or _MOST_OUTLIERS * number > len(values):
             why = "the peers differ too widely to say who is the outlier"
-        for reading in group if why else ():
-            yield reading.node, Uncompared(reading.subject, why)
-        for reading in () if why else odd:
-            if not (above if reading.value > middle else below):
-                continue
-            off = f"{abs(reading.value - middle):.4g}{unit} {'above' if reading.value > middle else 'below'} the median"
-            usual = f"about {middle:.4g}{unit}, the median of {len(group)} {peers}".rstrip()
-            yield reading.node, Finding(reading.subject, f"{reading.value:.4g}{unit}, {off}", usual)
+        for some in group if why else ():
+            yield from ((some.node, Uncompared(subject, why)) for subject in some.subjects)
+        for some in group if number and not why else ():
+            for subject, value in zip(some.subjects, some.values, strict=True):
+                if not abs(value - middle) > limit or not (above if value > middle else below):
+                    continue
+                off = f"{abs(value - middle):.4g}{unit} {'above' if value > middle else 'below'} the median"
+                usual = f"about {middle:.4g}{unit}, the median of {len(values)} {peers}".rstrip()
+                yield some.node, Finding(subject, f"{value:.4g}{unit}, {off}", usual)
+
+
+def _level(group: Iterable[Readings], at_least: int) -> bool:
+    """Whether so many readings are all the same, as most counters' are: then none is far from the others. Nodes may share their values."""
+    usual, number = None, 0
+    blocks: dict[int, bool] = {}
+    for some in group:
+        values = some.values
+        level = blocks.get(id(values))
+        if level is None:
+            usual = values[0] if usual is None and values else usual
+            level = blocks[id(values)] = usual is None or values.count(usual) == len(values)
+        if not level:
+            return False
+        number += len(values)
+    return number >= at_least
 
 
 @fleet_check("fleet.kernel")

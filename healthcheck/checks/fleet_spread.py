@@ -7,14 +7,14 @@ each make a GPU warmer than others without anything being wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from healthcheck.checks.base import NotMeasured, fleet_check, increase
-from healthcheck.checks.fleet import Reading, Said, Uncompared, far_off
+from healthcheck.checks.fleet import Readings, Said, Uncompared, far_off
 from healthcheck.checks.trend import SHORTEST, elapsed
-from healthcheck.facts.base import Fact
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
+from healthcheck.facts.values import Fact
 
 F = TypeVar("F", bound=Fact)
 Fleet = Mapping[str, tuple[Gpu, ...]]
@@ -28,10 +28,14 @@ def _state(gpu: Gpu) -> str:
     return "idle" if percent <= _IDLE_PERCENT else "busy" if percent >= _BUSY_PERCENT else "partly busy"
 
 
-def _by_slot(gpus: Fleet, read: Callable[[Gpu], float]) -> Iterator[Reading]:
+def _by_slot(gpus: Fleet, read: Callable[[Gpu], float]) -> Iterator[Readings]:
+    peers: dict[tuple[int, str], str] = {}
     for node, found in gpus.items():
         for gpu in found:
-            yield Reading(node, gpu.name, read(gpu), f"GPUs in slot {gpu.index}, {_state(gpu)}")
+            value, place = read(gpu), (gpu.index, _state(gpu))
+            if place not in peers:
+                peers[place] = "GPUs in slot {}, {}".format(*place)
+            yield Readings(node, (gpu.name,), (value,), peers[place])
 
 
 @fleet_check("fleet.temperature")
@@ -50,9 +54,13 @@ def fleet_power(gpus: Fleet, *, spreads: float, floor_watts: float, at_least: in
 def fleet_clocks(gpus: Fleet, *, spreads: float, floor_mhz: float, at_least: int) -> Said:
     """No busy GPU runs its multiprocessors far slower than the same slot of its peers; one that is idle may clock as it likes."""
     readings = list(_by_slot(gpus, lambda gpu: gpu.clock_sm_mhz))
+    uncompared: dict[str, Uncompared] = {}
     for reading in readings:
         if not reading.peers.endswith(", busy"):
-            yield reading.node, Uncompared(reading.subject, "not busy, and clocks are compared under load")
+            name = reading.subjects[0]
+            if name not in uncompared:
+                uncompared[name] = Uncompared(name, "not busy, and clocks are compared under load")
+            yield reading.node, uncompared[name]
     busy = [reading for reading in readings if reading.peers.endswith(", busy")]
     yield from far_off(busy, " MHz", spreads=spreads, floor=floor_mhz, at_least=at_least, above=False)
 
@@ -63,25 +71,51 @@ def far_off_rates(
 ) -> Said:
     """What grew in an hour, for each thing that has an earlier self by its name, against all others of the cohort."""
     readings = []
+    # Nodes share facts that are equal (hundreds of links without an error), which are then looked at once.
+    known: dict[tuple[int, int], _Growth] = {}
     for node, found in things.items():
-        earlier = {thing.name: thing for thing in before[node]}
         try:
             hours = max(elapsed(look[node], look[node], previous_look[node]), SHORTEST) / 3600
         except NotMeasured as error:
             yield from ((node, Uncompared(thing.name, error.reason, unmeasured=True)) for thing in found)
             continue
-        for thing in found:
-            name = thing.name
-            if name not in earlier:
-                yield node, Uncompared(name, f"the earlier look could not read {counter} of it", unmeasured=True)
-                continue
-            try:
-                grown = increase(thing, earlier[name], counter)
-            except NotMeasured as error:
-                yield node, Uncompared(name, error.reason, unmeasured=True)
-            else:
-                readings.append(Reading(node, name, grown / hours, what))
+        growth = known.get((id(found), id(before[node])))
+        if growth is None:
+            growth = known[id(found), id(before[node])] = _grown(found, before[node], counter)
+        yield from ((node, uncompared) for uncompared in growth.uncompared)
+        rates = [grown / hours if grown else 0.0 for grown in growth.grown] if growth.any else growth.none
+        readings.append(Readings(node, growth.names, rates, what))
     yield from far_off(readings, " an hour", spreads=spreads, floor=floor_hourly, at_least=at_least, below=False)
+
+
+class _Growth(NamedTuple):
+    """By how much a counter of each thing grew between two looks, what cannot be said of others, and the rates where not `any` grew."""
+
+    names: list[str]
+    grown: list[int]
+    uncompared: list[Uncompared]
+    any: bool
+    none: list[float]
+
+
+def _grown(things: tuple[F, ...], before: tuple[F, ...], counter: str) -> _Growth:
+    names: list[str] = []
+    growths: list[int] = []
+    uncompared: list[Uncompared] = []
+    earlier = {thing.name: thing for thing in before}
+    for thing in things:
+        name = thing.name
+        if name not in earlier:
+            uncompared.append(Uncompared(name, f"the earlier look could not read {counter} of it", unmeasured=True))
+            continue
+        try:
+            grown = increase(thing, earlier[name], counter)
+        except NotMeasured as error:
+            uncompared.append(Uncompared(name, error.reason, unmeasured=True))
+        else:
+            names.append(name)
+            growths.append(grown)
+    return _Growth(names, growths, uncompared, any(growths), [0.0] * len(names))
 
 
 @fleet_check("fleet.ecc_corrected")

@@ -6,15 +6,14 @@ is lost, and which that somebody should look, follows NVIDIA/NVSentinel (syslog 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from healthcheck.checks.base import NotJudged, check, fleet_check
 from healthcheck.checks.fleet import NoMajority, Said, Uncompared
 from healthcheck.checks.fleet import odd_ones as odd_in_fleet
 from healthcheck.checks.port import INFINIBAND, judged, odd_ones
 from healthcheck.facts.hca import AdapterBus, Hca
-from healthcheck.facts.kernel import KernelLine, KernelLog
+from healthcheck.facts.kernel import Form, KernelLine, KernelLog
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
 from healthcheck.outcome import Finding, Owner
@@ -112,30 +111,36 @@ _LOOK: Mapping[str, tuple[str, str, Owner]] = {
         "Keep the firmware's dump (devlink health dump show), then reset the adapter.", Owner.VENDOR),
 }
 _UNPLUGGED, _PLUGGED = r"Port module event: module \d+, Cable unplugged", r"Port module event: module \d+, Cable plugged"
-REFUSED_LINES = re.compile(_WHO + r"ACCESS_REG[^\n]{0,60}failed")
+REFUSED_LINES = Form(_WHO + r"ACCESS_REG[^\n]{0,60}failed", "ACCESS_REG")
 
 
-def _form(parts: Mapping[str, str]) -> re.Pattern[str]:
-    return re.compile(_WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts.values())) + ")")
+def _form(parts: Iterable[str], *words: str) -> Form:
+    return Form(_WHO + "(?:" + "|".join(f"(?P<k{number}>{part})" for number, part in enumerate(parts)) + ")", *words)
 
 
-LOST_LINES = _form(_LOST)
-LOOK_LINES = _form({what: form for what, (form, _, _) in _LOOK.items()})
-MODULE_LINES = _form({"unplugged": _UNPLUGGED, "plugged": _PLUGGED})
+LOST_LINES = _form(
+    _LOST.values(), "health compromised", "Will cause a leak of a command resource", "Fatal error ", "Health issue observed, ",
+    "unrecoverable hardware error", "PCI slot is unavailable",
+)
+LOOK_LINES = _form(
+    [form for form, _, _ in _LOOK.values()], "insufficient power on the PCIe slot", "High Temperature", "High temperature on sensors",
+    "emperature warning", "Cable error", "Health issue observed, ",
+)
+_OUT = "Cable unplugged"
+MODULE_LINES = _form((_UNPLUGGED, _PLUGGED), _OUT, "Cable plugged")
 _LONGEST = 160
 
 
-def _lines(log: KernelLog, form: re.Pattern[str], hours: float) -> Iterator[tuple[str, int, KernelLine]]:
+def _lines(log: KernelLog, form: Form, hours: float) -> Iterator[tuple[str, int, KernelLine]]:
     """The lines of a form in the last hours before the newest: the adapter's address, which of the form's parts it is, and the line."""
-    since = log.newest - hours * 3600
     for line in log.matching(form):
         found = form.search(line.text)
-        if found is not None and line.seconds >= since:
+        if found is not None and line.seconds >= log.newest - hours * 3600:
             kinds = [int(name[1:]) for name, text in found.groupdict().items() if name != "pci" and text]
             yield found["pci"].lower(), kinds[0] if kinds else 0, line
 
 
-def _told(log: KernelLog, form: re.Pattern[str], words: tuple[str, ...], hours: float) -> Iterator[tuple[str, str, str]]:
+def _told(log: KernelLog, form: Form, words: tuple[str, ...], hours: float) -> Iterator[tuple[str, str, str]]:
     """Equal lines of one adapter once: its address, what they are called, and how many with the first."""
     found: dict[tuple[str, str], list[KernelLine]] = {}
     for pci, kind, line in _lines(log, form, hours):
@@ -160,6 +165,8 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     """
     for pci, what, text in _told(kernel_log, LOOK_LINES, tuple(_LOOK), hours):
         yield Finding(f"adapter at {pci}", text, "no such line", _LOOK[what][1], _LOOK[what][2])
+    if not kernel_log.says(_OUT):       # as of nearly all, whose cables were plugged in as they booted
+        return
     last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, MODULE_LINES, hours)}
     for pci, (kind, line) in last.items():
         if kind == 0:

@@ -69,13 +69,19 @@ def _known(
     but: tuple[str, ...] = (), hours: float = math.inf,
 ) -> Said:
     """A finding for each entry that knows something of the log. What was said while the node booted is true of this boot, however old."""
+    def asked(entry: Entry) -> bool:
+        return not (entry.xid or entry.severity is not severity or entry.group in but or (groups and entry.group not in groups)
+                    or (entry.ordinary and not everything))
+
+    known = catalogue.entries(events.templates)
+    wanted = events.templates if known is None else {template for template, entry in known.items() if asked(entry)}
+    if events.alone and not wanted:
+        return
     by_entry: dict[str, tuple[Entry, list[Told]]] = {}
     old: list[str] = []
-    for told in events.digest.told:
+    for told in events.digest.of(wanted):
         entry = catalogue.entry(told)
-        if entry is None or entry.xid or entry.severity is not severity or entry.group in but or (groups and entry.group not in groups):
-            continue
-        if not everything and (entry.ordinary or any(pattern.search(told.head) for pattern in _ELSEWHERE)):
+        if entry is None or not asked(entry) or (not everything and any(form.search(told.head) for form in _ELSEWHERE)):
             continue
         if told.phase not in _BOOTING and told.last is not None and events.newest - told.last > hours * 3600:
             old.append(entry.id)
@@ -92,7 +98,9 @@ def _known(
 def kernel_novel(kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline) -> Said:
     """The kernel's log holds no event that healthy nodes of this kind have not said before: neither catalogue nor baseline knows it."""
     baseline = _needed(kernel_baseline)
-    novel = [told for told in kernel_events.digest.told if told.template not in baseline.known and not kernel_catalogue.fault(told)]
+    new = kernel_events.templates - baseline.known.keys()
+    held = kernel_events.digest.of(new) if new else ()
+    novel = [told for told in held if told.template not in baseline.known and not kernel_catalogue.fault(told)]
     for number, told in enumerate(novel):
         before = baseline.expired.get(told.template)
         near = nearest(told.template, baseline.known) if before is None and number < _MOST_NEAREST else None

@@ -5,7 +5,6 @@ The kernel's lines: drivers/edac/edac_mc.c, arch/x86/kernel/cpu/mce, drivers/fir
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from healthcheck.baseline.model import MOST_DISTINCT
@@ -13,7 +12,7 @@ from healthcheck.checks.base import NotMeasured, check
 from healthcheck.checks.trend import elapsed
 from healthcheck.facts.edac import Edac, Errors
 from healthcheck.facts.gpu_process import GpuLoad
-from healthcheck.facts.kernel import KernelLine, KernelLog, as_dmesg
+from healthcheck.facts.kernel import Form, KernelLine, KernelLog, as_dmesg
 from healthcheck.facts.look import Look
 from healthcheck.facts.memory import MemoryUse
 from healthcheck.outcome import Finding
@@ -23,8 +22,9 @@ _HOUR_S = 3600.0
 _DAY_S = 86400.0
 
 # What itself says that it was corrected, one line of each report.
-CORRECTED_LINES = re.compile(
-    r"EDAC [^\n]{0,60}: \d+ CE |\[Hardware Error\]: event severity: corrected|\[Hardware Error\]: Corrected error"
+CORRECTED_LINES = Form(
+    r"EDAC [^\n]{0,60}: \d+ CE |\[Hardware Error\]: event severity: corrected|\[Hardware Error\]: Corrected error",
+    " CE ", "event severity: corrected", "Corrected error",
 )
 _LONGEST = 200
 
@@ -108,6 +108,5 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
         yield Finding("kernel log", f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}", lines=told)
 
 
-def _recent(log: KernelLog, pattern: re.Pattern[str], hours: float) -> list[KernelLine]:
-    since = log.newest - hours * _HOUR_S
-    return [line for line in log.matching(pattern) if line.seconds >= since]
+def _recent(log: KernelLog, form: Form, hours: float) -> list[KernelLine]:
+    return [line for line in log.matching(form) if line.seconds >= log.newest - hours * _HOUR_S]

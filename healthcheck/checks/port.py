@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from healthcheck.checks.base import NotMeasured, check, increase
 from healthcheck.checks.trend import elapsed
-from healthcheck.facts.base import Fact
 from healthcheck.facts.look import Look
 from healthcheck.facts.port import Port, most_alike
 from healthcheck.facts.site import PortPlans
+from healthcheck.facts.values import Fact
 from healthcheck.outcome import Finding
 
 INFINIBAND = "InfiniBand"

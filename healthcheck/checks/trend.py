@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 from healthcheck.checks.base import NotMeasured, increase
-from healthcheck.facts.base import Fact
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
+from healthcheck.facts.values import Fact
 
 F = TypeVar("F", bound=Fact)
 

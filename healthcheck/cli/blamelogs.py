@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from healthcheck.blame.ofkernel import evidence as of_text
 from healthcheck.blame.oflogs import fitting
 from healthcheck.joblog.model import Clock, JobLog
 from healthcheck.joblog.read import MOST_BYTES, merged, read_one
-from healthcheck.recording import SCHEMA, Recording, RecordingError, from_json
+from healthcheck.recording import SCHEMA, Recording
+from healthcheck.recordingread import read
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import folders
 from inventory.errors import UsageError
@@ -78,8 +78,8 @@ def _recording(data: bytes, file: str) -> Recording | None:
     if data[:1] != b"{" or SCHEMA.encode() not in data[:200]:
         return None
     try:
-        return from_json(json.loads(data))
-    except (ValueError, RecursionError, RecordingError) as error:
+        return read(data)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--log {short(file)} is no whole recording: {clean(error, 200)}") from None
 
 

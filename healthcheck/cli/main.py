@@ -88,7 +88,7 @@ def calm_collector() -> None:
     A sweep makes some hundred thousand small values that live as long as it does and hold no cycles; walking them again and again, as
     Python does by default, is a quarter of what judging costs (scripts/bench/judge).
     """
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(200_000, 20, 100)
 
 
 def heed_signals() -> None:

@@ -10,9 +10,10 @@ from types import MappingProxyType
 from healthcheck.explainfile import judging, smitext
 from healthcheck.explainfile.model import Cause, Sure, Told
 from healthcheck.explainfile.quoting import Lines
-from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.smi import SMI
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.outcome import Owner, Severity
 from healthcheck.recording import Capture, Outcome
 from healthcheck.ruleset import Ruleset

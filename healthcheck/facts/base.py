@@ -1,73 +1,23 @@
-"""What every fact is made of: readings that may be unmeasured, the captures a fact is built from, and the registry.
-
-A fact is a frozen dataclass that derives from `Fact`. Each field is a value, `UNSUPPORTED` (the device has no such thing) or
-`Unmeasured(reason)`. Fields are annotated with the value's type alone, because a check only ever meets values: the judge
-turns the reading of anything else into UNKNOWN before the check can see it (`healthcheck.judge`).
-"""
+"""The captures a fact is built from, and the registry of facts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, cast
+from operator import attrgetter
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from healthcheck.outcome import Origin
+from healthcheck.facts.files import Files, Said, said
+from healthcheck.facts.values import Partial, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
-
-
-@dataclass(frozen=True)
-class Unmeasured:
-    """A value that is not known, and why, in one line."""
-
-    reason: str
-    origin: Origin = Origin.NODE
-
-
-class Unsupported(Enum):
-    """The type of `UNSUPPORTED`: the device says that it has no such thing."""
-
-    UNSUPPORTED = "unsupported"
-
-
-UNSUPPORTED = Unsupported.UNSUPPORTED
-
-
-@dataclass(frozen=True)
-class Partial:
-    """A fact of which only a part was measured: a check may find faults in the part, but cannot pass."""
-
-    value: Any
-    reason: str
-
-
-class Fact:
-    """Base of all facts. Each has a `name` that is always measured: the subject as findings call it.
-
-    `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty.
-    """
-
-    name: str
-    caveat: str = ""
-
-
-class Unread(Exception):
-    """Inside a fact builder: what it needs was not captured; its text is the reason."""
-
+from healthcheck.recording import Capture, Entries, Host, Kindred, Outcome, Recording
 
 T = TypeVar("T")
 
-
-def made(kind: type[T], fields: dict[str, Any]) -> T:
-    """`kind(**fields)` of a frozen dataclass, of which every field must be given.
-
-    Its own __init__ sets fields one by one through object.__setattr__, which is most of what hundreds of links and GPUs of 75 fields cost.
-    """
-    instance = object.__new__(kind)
-    object.__setattr__(instance, "__dict__", fields)
-    return instance
+# Looked up once: an enum's members cost more than the rest.
+_DONE, _TRUNCATED, _TIMEOUT = Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT
+_OUTCOME = attrgetter("outcome")
 
 
 def why(probe: Probe, capture: Capture | None) -> str:
@@ -94,124 +44,6 @@ def why(probe: Probe, capture: Capture | None) -> str:
     return f"{what} ended with exit status {capture.exit}" + (f": {lines[-1][:200]}" if lines else "")
 
 
-_FILE_WHY = {
-    Outcome.MISSING: "no such file", Outcome.DENIED: "permission denied", Outcome.TIMEOUT: "reading it hung",
-    Outcome.TRUNCATED: "longer than its limit", Outcome.CRASHED: "reading it failed", Outcome.WEDGED: "reading it is wedged",
-}
-
-
-# What devices' files were made into, with the paths that were asked for in vain; of devices whose files are short.
-_Key = tuple[Callable[..., Any], tuple[str, ...], tuple[FileCapture | None, ...], tuple[Any, ...]]
-_ALIKE: dict[_Key, tuple[Any, set[str]]] = {}
-_MOST_ALIKE, _SHORT = 8192, 4096
-
-# Looked up once: an enum's members cost more than the rest of reading a small file.
-_DONE, _MISSING = Outcome.DONE, Outcome.MISSING
-
-
-class Files:
-    """The entries of a FILES or MOUNTS capture; remembers which it could not give, so that nothing goes unseen."""
-
-    def __init__(self, entries: Mapping[str, FileCapture]) -> None:
-        self._entries = entries
-        self._asked: set[str] = set()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def has(self, path: str) -> bool:
-        """Whether there is such a file at all, readable or not."""
-        entry = self._entries.get(path)
-        return entry is not None and entry.outcome is not _MISSING
-
-    def truncated(self, path: str) -> bool:
-        """Whether only a part of this file was kept."""
-        return path in self._entries and self._entries[path].outcome is Outcome.TRUNCATED
-
-    def text(self, path: str, *, part: bool = False) -> str:
-        """The file's text, stripped of surrounding white space; raises Unread when it is not wholly there.
-
-        With `part`, what was kept of a truncated file will do: the builder then answers with Partial.
-        """
-        entry = self._entries.get(path)
-        if entry is not None and entry.outcome is _DONE:
-            return entry.text.strip()
-        self._asked.add(path)
-        if entry is None:
-            raise Unread(f"{path} was not captured")
-        if not (part and entry.outcome is Outcome.TRUNCATED):
-            detail = f" ({entry.text.strip()[:60]})" if entry.outcome is Outcome.CRASHED and entry.text else ""
-            raise Unread(f"{path}: {_FILE_WHY[entry.outcome]}{detail}")
-        return entry.text.strip()
-
-    def read(self, path: str, parse: Callable[[str], T]) -> Any:
-        """`parse` of the file's text; Unmeasured when it is not there or is not what `parse` takes (ValueError, IndexError)."""
-        entry = self._entries.get(path)
-        try:
-            # Nearly always, and there are hundreds.
-            return parse(entry.text.strip() if entry is not None and entry.outcome is _DONE else self.text(path))
-        except Unread as error:
-            return Unmeasured(str(error))
-        except (ValueError, IndexError, KeyError):
-            return Unmeasured(f"{path} holds {self.text(path)[:40]!r}, which is not of the documented form")
-
-    def optional(self, path: str, parse: Callable[[str], T]) -> Any:
-        """As `read`; UNSUPPORTED where there is no such file."""
-        entry = self._entries.get(path)
-        return UNSUPPORTED if entry is None or entry.outcome is _MISSING else self.read(path, parse)
-
-    def alike(self, paths: tuple[str, ...], make: Callable[..., T], *about: Any) -> T:
-        """`make(files, *about)`, made once for all the nodes on which these files say the same. It may read no others.
-
-        What differs between nodes or looks (a serial number, a temperature) is better read apart and added afterwards.
-        """
-        held = tuple(map(self._entries.get, paths))
-        key = (make, paths, held, about)
-        known = _ALIKE.get(key)
-        if known is None:
-            part = Files({path: entry for path, entry in zip(paths, held, strict=True) if entry is not None})
-            known = make(part, *about), part._asked
-            if sum(len(entry.text) for entry in held if entry is not None) <= _SHORT:
-                if len(_ALIKE) >= _MOST_ALIKE:
-                    _ALIKE.clear()
-                _ALIKE[key] = known
-        self._asked |= known[1]
-        return cast(T, known[0])
-
-    def passed_over(self, paths: Iterable[str]) -> None:
-        """Takes these for seen: nothing is made of them, and whether they could be read is of no account."""
-        self._asked.update(paths)
-
-    def unseen(self) -> str | None:
-        """Why an entry that nobody asked for is unusable (an unlistable directory, say), or None."""
-        for path, entry in self._entries.items():
-            if path not in self._asked and entry.outcome is not _DONE and entry.outcome is not _MISSING:
-                return f"{path}: {_FILE_WHY[entry.outcome]}"
-        return None
-
-
-@dataclass(frozen=True)
-class Said:
-    """What one device's command said: its exit status, standard output, and the last line of its standard error."""
-
-    exit: int
-    text: str
-    complaint: str = ""
-
-
-def said(path: str, entry: FileCapture) -> Said | Unmeasured:
-    """What one entry of a probe with `each` holds; Unmeasured where the command did not come to its end by itself."""
-    head, _, rest = entry.text.partition("\n")
-    if entry.outcome is not Outcome.DONE:
-        detail = f" ({head[:200]})" if head else ""
-        return Unmeasured(f"{path}: the command's outcome is {entry.outcome.value}{detail}")
-    word, _, complaint = head.removeprefix("exit ").partition(": ")
-    try:
-        return Said(int(word), rest, complaint)
-    except ValueError:
-        return Unmeasured(f"{path}: no exit status was captured")
-
-
 Builder = Callable[["Captures"], Any]
 Mark = tuple[Any, ...]
 NOTHING = object()
@@ -226,23 +58,74 @@ class Store(Protocol):
     def keep(self, key: Mark, value: Any) -> Any:
         """Takes what was made of them; gives it back, or what is equal to it and known already."""
 
+    def depends(self, key: Mark, on: Own) -> None:
+        """From now on this is found there: what is made of such captures depends on what is each node's own in them."""
 
-def _mark(capture: Capture | None) -> Mark | None:
-    """What is equal for equal captures and for no others; None where that cannot be told (they were not read from JSON)."""
-    if capture is None:
-        return ()
-    serial = getattr(capture.files, "serial", None) if capture.files else -1
-    if serial is None:
+    def find_own(self, key: Mark) -> Any:
+        """As `find`, of captures that say the same in what is each node's own, too."""
+
+    def own_differs(self, name: str) -> bool:
+        """Whether for the fact of this name that hardly ever finds anything."""
+
+    def same(self, name: str, value: Any) -> Any:
+        """A fact of this name, or what is equal to it and known already."""
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is a fact that nodes have in common, and so is known by its identity."""
+
+
+def _mark(capture: Capture) -> Mark | None:
+    """What is equal for captures that are equal but for files that are each node's own, and for no others, nor for none at all (()); None
+    where that cannot be told (they were not read from JSON)."""
+    files = capture.files
+    if not files:
+        serial = -1
+    elif type(files) is Kindred:
+        serial = files.kin.serial
+    elif type(files) is Entries:
+        serial = files.serial
+    else:
         return None
     # How long it took is looked at only where it did not end. Of an enum's member the name is cheap to hash, and the member is not.
-    seconds = capture.seconds if capture.outcome is Outcome.TIMEOUT else None
-    return serial, capture.outcome._name_, capture.exit, seconds, capture.text, capture.stderr, capture.note
+    outcome = capture.outcome
+    if outcome is _DONE and capture.exit is None and not capture.stderr and not capture.note:
+        return serial, capture.text         # as nearly all
+    seconds = capture.seconds if outcome is _TIMEOUT else None
+    return serial, outcome._name_, capture.exit, seconds, capture.text, capture.stderr, capture.note
+
+
+def _own(capture: Capture | None) -> Mark:
+    """What the files say that are each node's own."""
+    files = capture.files if capture is not None else None
+    return tuple(files.texts.values()) if type(files) is Kindred else ()
+
+
+class Own(NamedTuple):
+    """What is made of captures depends on files that are each node's own: it reads such, or what the builders `through` make of them."""
+
+    read: bool
+    through: frozenset[Builder]
+
+
+_NOT = Own(False, frozenset())
+_READ = Own(True, frozenset())
+
+
+class _Built(NamedTuple):
+    """What a builder made, whether that is this look's alone, and how it depends on what is each node's own."""
+
+    value: Any
+    personal: bool
+    own: Own
 
 
 class Captures:
     """One reached node's recording as a fact builder sees it: asks by probe, and is told Unread when it cannot be had.
 
     `personal` becomes true when a builder asks for what no capture holds: such a fact is this look's alone, whatever the captures say.
+    `own` tells what it read, or may have read, of files that are each node's own: what it made is that of captures that are equal in those,
+    too, or of which the other builders that it asked made the same. What it did not read it does not depend on.
+    `marks` are by probe equal for captures that are equal but for such files; None where that cannot be told.
     """
 
     def __init__(self, recording: Recording, store: Store | None = None) -> None:
@@ -252,9 +135,10 @@ class Captures:
         self._host: Host = recording.host
         self._captures = recording.captures
         self._store = store
-        self._built: dict[Builder, tuple[Any, bool]] = {}
-        self._marks: dict[str, Mark | None] = {}
+        self._built: dict[Builder, _Built] = {}
+        self.marks = {probe: _mark(capture) for probe, capture in recording.captures.items()}
         self.personal = False
+        self.own = _NOT
 
     @property
     def host(self) -> Host:
@@ -279,41 +163,103 @@ class Captures:
         known = self._built.get(build)
         if known is None:
             known = self._built[build] = self._build(build)
-        self.personal = self.personal or known[1]
-        return known[0]
+        if known.personal:
+            self.personal = True
+        if known.own is not _NOT:
+            self._depends(Own(False, frozenset((build,))) if build in BY_BUILDER else known.own)
+        return known.value
 
-    def _build(self, build: Builder) -> tuple[Any, bool]:
-        """What a builder makes, and whether that is this look's alone; from the store where equal captures have brought it before."""
-        key = self._key(BY_BUILDER[build]) if self._store is not None and build in BY_BUILDER else None
-        if key is not None and self._store is not None and (stored := self._store.find(key)) is not NOTHING:
-            return stored, False
-        before, self.personal = self.personal, False
+    def _depends(self, own: Own) -> None:
+        self.own = own if self.own is _NOT else Own(self.own.read or own.read, self.own.through | own.through)
+
+    def _reads_own(self) -> None:
+        if not self.own.read:
+            self._depends(_READ)
+
+    def _build(self, build: Builder) -> _Built:
+        """What a builder makes; from the store where equal captures have brought it before."""
+        store, spec, key, known, vain = self._store, BY_BUILDER.get(build), None, _NOT, False
+        if store is not None and spec is not None:
+            # What tells these captures of the fact's probes from all others, if anything does.
+            marks = (spec.name, *[self.marks.get(probe, ()) for probe in spec.ids])
+            if None not in marks:
+                key = marks
+                stored = store.find(key)
+                if type(stored) is Own:
+                    known, stored = stored, NOTHING
+                    vain = known.read and store.own_differs(spec.name)
+                    if not vain:
+                        key = self._whole(spec, marks, known)
+                        stored = store.find_own(key)
+                if stored is not NOTHING:
+                    return _Built(stored, False, known)
+        before, self.personal, self.own = (self.personal, self.own), False, _NOT
         try:
             value = build(self)
         except BaseException:
             # Who catches it may make something of that.
-            self.personal = self.personal or before
+            self.personal = self.personal or before[0]
+            self._depends(before[1])
             raise
-        personal, self.personal = self.personal, before
-        if key is not None and self._store is not None and not personal:
-            value = self._store.keep(key, value)
-        return value, personal
+        personal, own = self.personal, self.own
+        self.personal, self.own = before
+        if key is not None and store is not None and spec is not None and not personal:
+            if own.read > known.read or not own.through <= known.through:
+                known = Own(own.read or known.read, own.through | known.through)
+                store.depends(marks, known)
+            if known is not _NOT and not vain:
+                key = self._whole(spec, marks, known)       # made anew: what it named by identity may be forgotten since
+            value = store.same(spec.name, value) if vain else store.keep(key, value)
+        return _Built(value, personal, known if known is not _NOT else own)
 
-    def _key(self, spec: FactSpec) -> Mark | None:
-        """What tells these captures of the fact's probes from all others, if anything does."""
-        marks = [self._mark(probe.id) for probe in spec.everything]
-        return None if None in marks else (spec.name, *marks)
+    def _whole(self, spec: FactSpec, marks: Mark, own: Own) -> Mark:
+        """What also tells apart captures that differ in what is each node's own."""
+        if not own.read and self._store is not None:
+            made = list(map(self.asked, own.through))
+            if all(map(self._store.holds, made)):
+                return (*marks, *map(id, made))
+        return (*marks, *[_own(self._captures.get(probe)) for probe in spec.ids])
 
-    def _mark(self, probe: str) -> Mark | None:
+    def asked(self, build: Builder) -> Any:
+        """What a builder makes, on behalf of another; NOTHING where it raises."""
+        known = self._built.get(build)
+        if known is not None:
+            return known.value
+        before = self.personal, self.own
         try:
-            return self._marks[probe]
-        except KeyError:
-            mark = self._marks[probe] = _mark(self._captures.get(probe))
-            return mark
+            return self.once(build)
+        except Exception:  # noqa: BLE001  (it is raised again where it is asked for)
+            return NOTHING
+        finally:
+            self.personal, self.own = before
+
+    def through(self, spec: FactSpec) -> frozenset[Builder] | None:
+        """Of a fact that was built, the other builders on whose values it depends, beside the marks of its captures; None: on more."""
+        built = self._built.get(spec.build)
+        return None if built is None or built.personal or built.own.read or self.cut else built.own.through
+
+    @cached_property
+    def cut(self) -> bool:
+        """Whether any capture at all is one of which a part is missing, which few looks have."""
+        outcomes = list(map(_OUTCOME, self._captures.values()))
+        return _TRUNCATED in outcomes or _TIMEOUT in outcomes
 
     def capture(self, probe: Probe) -> Capture | None:
         """The raw capture, whatever its outcome."""
-        return self._captures.get(probe.id)
+        capture = self._captures.get(probe.id)
+        if capture is not None and type(capture.files) is Kindred:
+            self._reads_own()
+        return capture
+
+    def outcome(self, probe: Probe) -> Outcome | None:
+        """How a capture ended; None where there is none."""
+        capture = self._captures.get(probe.id)
+        return capture.outcome if capture is not None else None
+
+    def note(self, probe: Probe) -> str:
+        """What a capture adds for people."""
+        capture = self._captures.get(probe.id)
+        return capture.note if capture is not None else ""
 
     def text(self, probe: Probe) -> str:
         """What a command, clock or NVML probe printed, when it ended well; raises Unread otherwise."""
@@ -327,13 +273,15 @@ class Captures:
         capture = self._captures.get(probe.id)
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
             raise Unread(why(probe, capture))
-        return Files(capture.files)
+        return Files(capture.files, self._reads_own)
 
     def devices(self, probe: Probe) -> Mapping[str, Said | Unmeasured]:
         """By the device's path, what a command with `each` said of it; raises Unread where none was asked (no tool, say)."""
         capture = self._captures.get(probe.id)
         if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT):
             raise Unread(why(probe, capture))
+        if type(capture.files) is Kindred:
+            self._reads_own()
         return {path: said(path, entry) for path, entry in capture.files.items()}
 
 
@@ -353,6 +301,11 @@ class FactSpec:
     def everything(self) -> tuple[Probe, ...]:
         """All probes that may take part in it; a builder reads the captures of no other."""
         return tuple(dict.fromkeys((*self.probes, *self.besides)))
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of `everything`."""
+        return tuple(probe.id for probe in self.everything)
 
 
 FACTS: dict[str, FactSpec] = {}
@@ -394,8 +347,8 @@ def build_fact(spec: FactSpec, captures: Captures) -> Any:
         return Unmeasured(f"{spec.name} could not be read from what the node said ({type(error).__name__})")
     if isinstance(value, (Unmeasured, Partial)):
         return value
-    for probe in spec.probes:
+    for probe in spec.probes if captures.cut else ():
         capture = captures.capture(probe)
-        if capture is not None and capture.outcome in (Outcome.TRUNCATED, Outcome.TIMEOUT):
+        if capture is not None and (capture.outcome is _TRUNCATED or capture.outcome is _TIMEOUT):
             return Partial(value, why(probe, capture))
     return value

@@ -13,7 +13,9 @@ from calendar import monthrange, timegm
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.text import remembered
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean
@@ -109,6 +111,7 @@ def _time(date: str, clock: str) -> tuple[float | None, str]:
     return float(seconds), f"{year}-{month:02}-{number:02} {at[1]}:{at[2]}"
 
 
+@remembered(64, 16384)
 def events(text: str) -> tuple[Event, ...]:
     """The events that were asserted and not taken back later; raises ValueError for a line that is no record.
 
@@ -132,15 +135,18 @@ def events(text: str) -> tuple[Event, ...]:
 
 def sensors(text: str) -> tuple[Sensor, ...]:
     """The sensors of `sdr elist`; raises ValueError for a line that is none, or for no sensor at all."""
-    found = []
-    for line in text.splitlines():
-        columns = [column.strip() for column in line.split("|")]
-        if len(columns) != 5 or _STATUS.fullmatch(columns[2]) is None:
-            raise ValueError(line)
-        found.append(Sensor(clean(columns[0], 40), columns[2].lower(), clean(columns[4], 40)))
+    found = tuple(map(_sensor, text.splitlines()))
     if not found:
         raise ValueError("no sensor")
-    return tuple(found)
+    return found
+
+
+@remembered(4096, 256)
+def _sensor(line: str) -> Sensor:
+    columns = [column.strip() for column in line.split("|")]
+    if len(columns) != 5 or _STATUS.fullmatch(columns[2]) is None:
+        raise ValueError(line)
+    return Sensor(clean(columns[0], 40), columns[2].lower(), clean(columns[4], 40))
 
 
 def _parsed(captures: Captures, probe: Probe, parse: Any, what: str) -> Any:

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.facts.base import Fact, Unmeasured
+from healthcheck.facts.values import Fact, Unmeasured
 from healthcheck.recording import Capture, Outcome, Recording
 from inventory.model import LifecycleState
 from inventory.text import clean

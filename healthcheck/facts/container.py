@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts import docker
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, Unread, fact, why
+from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.probes import KIB, MIB, Effect, Kind, Needs, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, fact, made
-from healthcheck.facts.port import BASE, SYSFS, count, ports
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
+from healthcheck.facts.port import BASE, SYSFS, Port, count, ports
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, made
 from healthcheck.probes import MIB, Kind, Probe
 
 
@@ -119,24 +120,43 @@ def port_job_counters(captures: Captures) -> Any:
 _ByKind = dict[Means, tuple[PortCounter, ...]]
 
 
-def _read(captures: Captures) -> tuple[list[_ByKind], str | None]:
-    """Of every port the counters that its driver has, by their kind in the table's order; and why some were not seen, if so."""
+def _read(captures: Captures) -> tuple[_ByKind, str | None]:
+    """The counters that each port's driver has, by their kind, port by port in the table's order; and why some were not seen, if so."""
     found = captures.once(ports)
     files = captures.files(COUNTERS)
-    read = []
-    for port in found.value if isinstance(found, Partial) else found:
-        judged, others = _paths(port.device, port.number)
-        files.passed_over(others)
-        read.append(files.alike(judged, _counters, port.name, port.device, port.pci, port.number))
-    return read, found.reason if isinstance(found, Partial) else files.unseen()
+    every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
+    read = files.but(_is_unjudged, _all, every)
+    if isinstance(found, Partial):
+        return read, found.reason
+    # Only those of ports that there are: a device may have gone meanwhile.
+    files.passed_over(_unjudged(tuple([(port.device, port.number) for port in every])))
+    return read, files.unseen()
+
+
+def _all(files: Files, every: tuple[Port, ...]) -> _ByKind:
+    of_ports = [files.alike(_judged(port.device, port.number), _counters, port.name, port.device, port.pci, port.number) for port in every]
+    return {means: tuple(chain.from_iterable([of_port[means] for of_port in of_ports])) for means in _JUDGED}
+
+
+_JUDGED = tuple(means for means in Means if means is not Means.INFORMATIONAL)
+_UNJUDGED = frozenset(counter.name for counter in TABLE if counter.means is Means.INFORMATIONAL)
+
+
+def _is_unjudged(path: str) -> bool:
+    """Whether this is the file of a counter that nothing is made of: they grow with all that is sent."""
+    return path.rpartition("/")[2] in _UNJUDGED
+
+
+@lru_cache(maxsize=64)
+def _unjudged(found: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """The files of these ports' counters that nothing is made of."""
+    return tuple(_path(device, number, counter) for device, number in found for counter in TABLE if counter.name in _UNJUDGED)
 
 
 @lru_cache(maxsize=1024)
-def _paths(device: str, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files of a port's counters, and apart those that nothing is made of: they grow with all that is sent."""
-    paths = {counter: _path(device, number, counter) for counter in TABLE}
-    return (tuple(path for counter, path in paths.items() if counter.means is not Means.INFORMATIONAL),
-            tuple(path for counter, path in paths.items() if counter.means is Means.INFORMATIONAL))
+def _judged(device: str, number: int) -> tuple[str, ...]:
+    """The files of a port's other counters."""
+    return tuple(_path(device, number, counter) for counter in TABLE if counter.name not in _UNJUDGED)
 
 
 def _path(device: str, number: int, counter: Counter) -> str:
@@ -145,12 +165,11 @@ def _path(device: str, number: int, counter: Counter) -> str:
 
 def _of_kind(captures: Captures, means: Means) -> Any:
     read, unseen = captures.once(_read)
-    result = tuple(chain.from_iterable(map(itemgetter(means), read)))
-    return Partial(result, unseen) if unseen else result
+    return Partial(read[means], unseen) if unseen else read[means]
 
 
 def _counters(files: Files, port: str, device: str, pci: str, number: int) -> _ByKind:
-    found: dict[Means, list[tuple[str, Any]]] = {means: [] for means in Means if means is not Means.INFORMATIONAL}
+    found: dict[Means, list[tuple[str, Any]]] = {means: [] for means in _JUDGED}
     for counter in TABLE:
         path = _path(device, number, counter)
         if counter.means in found and files.has(path):

@@ -8,7 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.probes import Kind, Probe
 
 CPU = "/sys/devices/system/cpu"

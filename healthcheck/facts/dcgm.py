@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts import gpu
-from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact, why
+from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
 from healthcheck.probes import MIB, Effect, Kind, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean, short

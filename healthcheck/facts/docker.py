@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, Unread, fact, why
+from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Capture, Outcome
 from inventory.text import clean

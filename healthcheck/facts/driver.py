@@ -13,9 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from healthcheck.facts import smi
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, Unread, fact, why
-from healthcheck.facts.gpu import NVML, PCI, on_pci, reading
+from healthcheck.facts.base import Captures, fact, part, why
+from healthcheck.facts.files import Files
+from healthcheck.facts.gpu import NVML, PCI, on_pci
+from healthcheck.facts.gpuline import reading
 from healthcheck.facts.smi import SMI
+from healthcheck.facts.text import remembered
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean
@@ -118,7 +122,7 @@ def _by_nvml(captures: Captures) -> _Word:
     if capture is None or capture.outcome not in (Outcome.DONE, Outcome.TIMEOUT, Outcome.TRUNCATED) or "\n" not in capture.text:
         crashed = capture is not None and capture.outcome is Outcome.CRASHED
         return _Word(None, why(NVML, capture), "crashed" if crashed else "")
-    head = json.loads(capture.text.partition("\n")[0])
+    head = _head(capture.text[:capture.text.find("\n")])
     if not isinstance(head, dict):
         return _Word(None, "the NVML reader's answer is not of our form")
     error = head.get("error")
@@ -127,6 +131,11 @@ def _by_nvml(captures: Captures) -> _Word:
     if not isinstance(error, list) or len(error) != 2 or type(error[0]) is not int:
         return _Word(None, "NVML failed to start")
     return _refusal(error[0], f"NVML: {clean(error[1], 100)}")
+
+
+@remembered(64, 4096)
+def _head(line: str) -> Any:
+    return json.loads(line)
 
 
 def _refusal(code: int, words: str) -> _Word:
@@ -183,13 +192,8 @@ def _dmabuf(open_module: Any, kernel: Any) -> Any:
 @fact("driver", NVML, SMI, PCI, FILES)
 def driver(captures: Captures) -> Driver:
     """The driver as NVML (else nvidia-smi), the kernel and the PCI bus show it."""
-    files = captures.files(FILES)
-    word = _verdict(captures)
-    module: Any = UNSUPPORTED
-    if files.has(MODULE) or files.has(PROC):
-        module = files.read(MODULE, _version) if files.has(MODULE) else files.read(PROC, _proc_version)
-    open_module: Any = files.optional(PROC, _open)
-    gsp: Any = files.optional(PARAMS, _gsp)
+    parts = captures.once(_parts)
+    word, module = _verdict(captures), parts["module_version"]
     told: dict[str, Any] = {
         key: reading(word.head, key, str) if word.head else Unmeasured(word.trouble) for key in ("driver", "nvml", "cuda")
     }
@@ -199,7 +203,20 @@ def driver(captures: Captures) -> Driver:
     library: Any = told["nvml"].partition(".")[2] if isinstance(told["nvml"], str) else told["nvml"]
     return Driver(
         name="driver", loads=loads, trouble=trouble, cause=cause, version=told["driver"] if isinstance(told["driver"], str) else module,
-        library_version=library, cuda=told["cuda"], module_version=module, open_module=open_module, gsp_enabled=gsp,
-        peermem_loaded=_there(files, *PEERMEM), dmabuf=_dmabuf(open_module, files.read(OSRELEASE, _kernel)),
-        uvm_loaded=_there(files, UVM), caveat=word.caveat,
+        library_version=library, cuda=told["cuda"], caveat=word.caveat, **parts,
     )
+
+
+@part(FILES)
+def _parts(captures: Captures) -> dict[str, Any]:
+    """What the kernel shows of the driver."""
+    files = captures.files(FILES)
+    module: Any = UNSUPPORTED
+    if files.has(MODULE) or files.has(PROC):
+        module = files.read(MODULE, _version) if files.has(MODULE) else files.read(PROC, _proc_version)
+    open_module: Any = files.optional(PROC, _open)
+    return {
+        "module_version": module, "open_module": open_module, "gsp_enabled": files.optional(PARAMS, _gsp),
+        "peermem_loaded": _there(files, *PEERMEM), "dmabuf": _dmabuf(open_module, files.read(OSRELEASE, _kernel)),
+        "uvm_loaded": _there(files, UVM),
+    }

@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.probes import MIB, Kind, Probe
 
 BASE = "/sys/devices/system/edac/mc"
@@ -60,7 +62,11 @@ def _value(files: Files, path: str) -> int:
 def edac(captures: Captures) -> Edac:
     """Every controller and every DIMM that the drivers know; all of them or nothing."""
     files = captures.files(EDAC)
-    files.text(ALWAYS)
+    files.must(ALWAYS)
+    return files.but(ALWAYS.__eq__, _counted)
+
+
+def _counted(files: Files) -> Edac:
     controllers, dimms = [], []
     for path in files:
         if match := _CONTROLLER.fullmatch(path):

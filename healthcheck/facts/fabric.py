@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.values import Fact, Unmeasured, Unread
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean

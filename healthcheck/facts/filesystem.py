@@ -5,13 +5,16 @@ statvfs(3), what is to be mounted, from fstab(5), and what Lustre says of itself
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
+from healthcheck.facts.text import remembered
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, made
 from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import FileCapture, Outcome
+from healthcheck.recording import Outcome
 
 MOUNTINFO = "/proc/self/mountinfo"
 # File systems that hold no data of anybody's, or are read-only and full by design.
@@ -124,19 +127,19 @@ def parse_mountinfo(text: str) -> dict[str, _Mount]:
 @fact("filesystems", MOUNTS)
 def filesystems(captures: Captures) -> tuple[Filesystem, ...]:
     """Every mounted file system that can hold data, in the order of their mount points."""
-    files, mounts = captures.files(MOUNTS), _mounts(captures)
-    return tuple(_filesystem(files, mounts[point]) for point in sorted(mounts) if mounts[point].fstype not in PSEUDO)
+    files, (_, held) = captures.files(MOUNTS), _mounts(captures)
+    return tuple([_filesystem(files, mount) for mount in held])
 
 
 def _filesystem(files: Files, mount: _Mount) -> Filesystem:
     read = files.read(mount.point, _figures)
     figures: tuple[Any, ...] = (read,) * 4 if isinstance(read, Unmeasured) else read
     size, available, used, inodes = figures
-    return Filesystem(
-        name=mount.point, source=mount.source, fstype=mount.fstype, read_only=not _GIVEN_UP.isdisjoint(mount.options.split(",")),
-        mounted_read_only="ro" in mount.mount_options.split(","),
-        size_bytes=size, available_bytes=available, used_percent=used, inodes_used_percent=inodes,
-    )
+    return made(Filesystem, {
+        "name": mount.point, "source": mount.source, "fstype": mount.fstype,
+        "read_only": not _GIVEN_UP.isdisjoint(mount.options.split(",")), "mounted_read_only": "ro" in mount.mount_options.split(","),
+        "size_bytes": size, "available_bytes": available, "used_percent": used, "inodes_used_percent": inodes,
+    })
 
 
 def _figures(text: str) -> tuple[Any, ...]:
@@ -156,46 +159,57 @@ def _figures(text: str) -> tuple[Any, ...]:
 @fact("mount_answers", MOUNTS)
 def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
     """Every mounted file system that can hold data, and whether it answered."""
-    mounts = _mounts(captures)
-    capture = captures.capture(MOUNTS)
-    entries: Mapping[str, FileCapture] = capture.files if capture is not None else {}
-    note = capture.note if capture is not None else ""
+    _, held = _mounts(captures)
+    files, note = captures.files(MOUNTS), captures.note(MOUNTS)
     return tuple(
         # One that could not be killed either is not yet one that an earlier look left behind.
-        MountAnswer(point, mount.source, mount.fstype, _answer(entries.get(point), f"{point}: wedged since" in note))
-        for point, mount in sorted(mounts.items()) if mount.fstype not in PSEUDO
+        MountAnswer(mount.point, mount.source, mount.fstype, _answer(files, mount.point, f"{mount.point}: wedged since" in note))
+        for mount in held
     )
 
 
-def _mounts(captures: Captures) -> dict[str, _Mount]:
+def _mounts(captures: Captures) -> tuple[frozenset[str], tuple[_Mount, ...]]:
+    """All mount points, and what is mounted that can hold data, in the order of their points."""
     try:
-        return parse_mountinfo(captures.files(MOUNTS).text(MOUNTINFO))
+        text = captures.files(MOUNTS).text(MOUNTINFO)
+        return _read(text) if len(text) <= _LONGEST else _read.__wrapped__(text)
     except ValueError:
         raise Unread(f"{MOUNTINFO} is not of the documented form") from None
 
 
-def _answer(entry: FileCapture | None, since_earlier: bool) -> Any:
-    if entry is None:
+_LONGEST = 64 * 1024
+
+
+@lru_cache(maxsize=64)
+def _read(text: str) -> tuple[frozenset[str], tuple[_Mount, ...]]:
+    mounts = parse_mountinfo(text)
+    return frozenset(mounts), tuple(mounts[point] for point in sorted(mounts) if mounts[point].fstype not in PSEUDO)
+
+
+def _answer(files: Files, point: str, since_earlier: bool) -> Any:
+    outcome = files.outcome(point)
+    if outcome is None:
         return Unmeasured("its turn never came")
-    if entry.outcome is Outcome.DONE:
+    if outcome is Outcome.DONE:
         return ""
-    if entry.outcome in (Outcome.TIMEOUT, Outcome.WEDGED):
+    if outcome in (Outcome.TIMEOUT, Outcome.WEDGED):
         return "wedged" if since_earlier else "hung"
-    if entry.outcome in (Outcome.DENIED, Outcome.MISSING):
+    if outcome in (Outcome.DENIED, Outcome.MISSING):
         return UNSUPPORTED
-    return entry.text.strip() or Unmeasured("statvfs failed without an error of the system")
+    return files.complaint(point) or Unmeasured("statvfs failed without an error of the system")
 
 
 @fact("mount_plan", MOUNTS, PLAN)
 def mount_plan(captures: Captures) -> MountPlan:
     """What mountinfo and fstab say."""
-    mounted = frozenset(_mounts(captures))
+    mounted, _ = _mounts(captures)
     files = captures.files(PLAN)
     if not files.has(FSTAB) and FSTAB in files:
         return MountPlan("mounts", mounted, UNSUPPORTED)  # type: ignore[arg-type]
     return MountPlan("mounts", mounted, files.read(FSTAB, parse_fstab))
 
 
+@remembered(64, 16384)
 def parse_fstab(text: str) -> tuple[Wanted, ...]:
     """The entries that are mounted at boot, in the file's order; raises ValueError on a line of another form."""
     wanted = []

@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean

@@ -5,26 +5,28 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from healthcheck.facts import smi
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made, part, why
+from healthcheck.facts.base import Captures, fact, part, why
+from healthcheck.facts.files import Files
+from healthcheck.facts.gpuanswer import Answer, read
+from healthcheck.facts.gpuline import GONE, READINGS, Formed, Line, all_fields, gone, index_of, reading, standing
 from healthcheck.facts.smi import SMI
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
 
 NVML = Probe("gpu.nvml", Kind.NVML, seconds=15.0, limit=1 * MIB)
 PCI = Probe("gpu.pci", Kind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)
 
-Line = dict[str, Any]
-
 NVIDIA_VENDOR = "10DE"
 DISPLAY_CLASSES = ("30000", "30200")  # VGA and 3D controllers (PCI code and ID assignment specification, class 03h)
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -129,21 +131,6 @@ class GpuPresence(Fact):
     on_pci: int
 
 
-def reading(document: Line, key: str, kind: type, source: str = "NVML") -> Any:
-    """One reading of the NVML reader: {"ok": value}, {"na": true} or {"error": [code, message]}."""
-    value = document.get(key)
-    if not isinstance(value, dict):
-        return Unmeasured(f"{source}: {key} was not read")
-    if value.get("na") is True:
-        return UNSUPPORTED
-    if "ok" in value and type(value["ok"]) is kind:
-        return value["ok"]
-    error = value.get("error")
-    if isinstance(error, list) and len(error) == 2:
-        return Unmeasured(f"{source}: {key}: {str(error[1])[:100]} (error {error[0]})")
-    return Unmeasured(f"{source}: {key} has the value {str(value.get('ok'))[:40]!r}, expected {kind.__name__}")
-
-
 def pci_gpus(files: Files) -> list[str]:
     """The PCI addresses of NVIDIA display controllers, from the uevent files of the bus; raises Unread if any cannot be read."""
     found = []
@@ -155,107 +142,13 @@ def pci_gpus(files: Files) -> list[str]:
     return found
 
 
-class Piece(NamedTuple):
-    """A part of a line that several GPUs may have alike: its members, what fields of a Gpu they make, and the text of its rows if any."""
-
-    members: tuple[tuple[str, Any], ...]
-    fields: tuple[tuple[str, Any], ...]
-    rows: str | None
-
-
-class Sent(Line):
-    """One line of the reader. `pieces` make it up, and `well` says that there is no error in any of them.
-
-    `texts` are those of its rows (links, pairs) by their keys, so that rows that say the same are known at sight.
-    """
-
-    __slots__ = ("pieces", "texts", "well")
-
-    def __init__(self, pieces: Sequence[Piece], texts: Mapping[str, str], *, well: bool) -> None:
-        super().__init__(chain.from_iterable([piece.members for piece in pieces]))
-        self.pieces = pieces
-        self.texts = texts
-        self.well = well
-
-
-_PIECES: dict[str, Piece] = {}
-_MOST_PIECES, _SHORT, _LONG = 8192, 256, 8192
-_ROWS = ('nvlinks": {"ok": ', 'p2p": {"ok": ')
-
-
-def sent(text: str) -> Any:
-    """A line of the reader, parsed: equal to what json.loads makes of it, at a third of the cost, for most of it was met before.
-
-    It is cut where one reading ends and the next begins. If each piece is a list of members by itself, so that in braces it is an
-    object, then the line is the object of all of them in their order, wherever it was cut.
-    """
-    if text[:2] != '{"' or text[-2:] != "}}":
-        return json.loads(text)
-    cut = text[2:-2].split('}, "')
-    pieces: list[Any] = list(map(_PIECES.get, cut))
-    texts: dict[str, str] = {}
-    try:
-        for at in [at for at, piece in enumerate(pieces) if piece is None]:
-            pieces[at] = _piece(cut[at])
-    except (ValueError, TypeError):
-        return json.loads(text)
-    line = Sent(pieces, texts, well='"error"' not in text and "\\" not in text)
-    for at in range(max(0, len(cut) - 3), len(cut)):
-        if cut[at].startswith(_ROWS):
-            (key, value), rows = pieces[at].members[0], pieces[at].rows
-            if rows is not None and line[key] is value:
-                texts[key] = rows
-    return line
-
-
-def _piece(text: str) -> Piece:
-    """Raises ValueError for what is no list of members."""
-    if len(text) > _SHORT:
-        return _long_piece(text) if len(text) <= _LONG else _parsed(text)
-    if len(_PIECES) >= _MOST_PIECES:
-        _PIECES.clear()
-    return _PIECES.setdefault(text, _parsed(text))
-
-
-@lru_cache(maxsize=512)
-def _long_piece(text: str) -> Piece:
-    return _parsed(text)
-
-
-def _parsed(text: str) -> Piece:
-    key, _, number = text.partition('": {"ok": ')
-    if key in _FIELD_OF and number.isdigit() and number.isascii() and (number[0] != "0" or number == "0") and len(number) < _MOST_DIGITS:
-        members: tuple[tuple[str, Any], ...] = ((key, {"ok": int(number)}),)      # as most of those that were not met before
-    else:
-        members = tuple(json.loads(f'{{"{text}}}}}').items())
-    fields = tuple((_FIELD_OF[key], _read(_FIELD_OF[key], {key: value})) for key, value in members if key in _FIELD_OF)
-    return Piece(members, fields, number if text.startswith(_ROWS) and _is_rows(number, members) else None)
-
-
-def _is_rows(text: str, members: tuple[tuple[str, Any], ...]) -> bool:
-    """Whether the text is all that the piece says."""
-    try:
-        return len(members) == 1 and {"ok": json.loads(text)} == members[0][1]
-    except ValueError:
-        return False
-
-
-@lru_cache(maxsize=2)
-def _lines(text: str) -> list[Line]:
-    """The reader's lines, parsed once for all the facts of one node."""
-    lines = [sent(line) for line in text.splitlines()]
-    if not lines or not all(isinstance(line, dict) for line in lines):
-        raise Unread("the NVML reader's answer is empty or not of our form")
-    return lines
-
-
-def _nvml(captures: Captures) -> list[Line]:
+def _nvml(captures: Captures) -> Answer:
     """The reader's lines; raises Unread with NVML's own word when the library did not come up."""
-    lines = _lines(captures.text(NVML))
-    error = lines[0].get("error")
+    answer = read(captures.text(NVML))
+    error = answer.head.get("error")
     if error is not None:
         raise Unread(f"NVML: {str(error[1])[:100] if isinstance(error, list) and len(error) == 2 else 'it failed to start'}")
-    return lines
+    return answer
 
 
 @part(PCI)
@@ -287,7 +180,7 @@ def _second(captures: Captures, reason: str) -> smi.SmiLog:
         raise Unread(f"{reason}; {error}" if asked else reason) from None
 
 
-def _counted(head: Line, found: tuple[Any, ...], lines: int, source: str = "NVML") -> Any:
+def _counted(head: Line, found: Made, lines: int, source: str = "NVML") -> Made | Partial:
     """What was made of the lines of as many GPUs as the source itself says that there are."""
     count = reading(head, "count", int, source)
     if isinstance(count, Unmeasured) or count is UNSUPPORTED:
@@ -297,36 +190,23 @@ def _counted(head: Line, found: tuple[Any, ...], lines: int, source: str = "NVML
     return found
 
 
-def each(captures: Captures, facts_of: Callable[[Line], Iterable[Any]]) -> Any:
-    """What `facts_of` makes of the NVML reader's line of each GPU, in one tuple; raises Unread where NVML has no answer.
+def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | Partial:
+    """What `make` makes of the NVML reader's lines, one of each GPU; raises Unread where NVML has no answer. Where it reads
+    nothing in which answers differ it is made once, and is the very same.
 
-    Empty where it lists none, or where no driver is and the PCI bus was read and holds none; Partial where lines are missing.
+    Of no lines where NVML lists none, or where no driver is and the PCI bus was read and holds none; Partial where lines are missing.
     """
     capture = captures.capture(NVML)
     if capture is not None and capture.outcome in (Outcome.TIMEOUT, Outcome.TRUNCATED) and "\n" in capture.text:
         whole = capture.text[: capture.text.rfind("\n")]
-        return Partial(tuple(made for line in _lines(whole)[1:] for made in facts_of(line)), why(NVML, capture))
+        return Partial(make(read(whole).gpus), why(NVML, capture))
     try:
-        head, *rest = _nvml(captures)
+        answer = _nvml(captures)
     except Unread:
         if capture is not None and capture.outcome is Outcome.MISSING and _no_gpu_on_pci(captures):
-            return ()
+            return make(())
         raise
-    return _counted(head, tuple(made for line in rest for made in facts_of(line)), len(rest))
-
-
-def index_of(line: Line) -> int:
-    """The GPU's number in NVML's order."""
-    index = line.get("index")
-    if type(index) is not int:
-        raise Unread("the NVML reader's answer holds a GPU without an index")
-    return index
-
-
-def gone(line: Line, source: str = "NVML") -> Unmeasured | None:
-    """Why nothing was read of this GPU, if it gave no handle."""
-    error = line.get("error")
-    return Unmeasured(f"{source}: {str(error[1])[:100]} (error {error[0]})") if isinstance(error, list) and len(error) == 2 else None
+    return _counted(answer.head, answer.once(make), len(answer.gpus))
 
 
 def _by_smi(captures: Captures, reason: str) -> Any:
@@ -340,94 +220,38 @@ def _by_smi(captures: Captures, reason: str) -> Any:
 def gpus(captures: Captures) -> Any:
     """Every GPU that the driver lists; empty where it lists none, or where no driver is and the PCI bus was read and holds none."""
     try:
-        return each(captures, lambda line: (_gpu(line),))
+        return each(captures, _gpus_of)
     except Unread as error:
         return _by_smi(captures, str(error))
 
 
-# The reader's key of each reading, with the type that it sends and what is made of it. A reading that a device lacks stays UNSUPPORTED.
-READINGS: Mapping[str, tuple[str, type, Callable[[Any], Any]]] = {
-    **{name: (name, str, str) for name in (
-        "pci", "uuid", "serial", "architecture", "part_number", "vbios", "inforom", "gsp_firmware", "recovery_action", "compute_mode",
-        "fabric_cluster",
-    )},
-    # nvml.h's state 0 and a mask without one set part say that there is no such thing.
-    "fabric_state": ("fabric_state", str, lambda value: UNSUPPORTED if value == "not_supported" else value),
-    "fabric_health": ("fabric_health", int, lambda value: value or UNSUPPORTED),
-    "model": ("name", str, str),
-    **{name: (name, int, int) for name in (
-        "minor", "memory_bytes", "memory_used_bytes", "ecc_corrected", "ecc_uncorrected", "ecc_corrected_lifetime",
-        "ecc_uncorrected_lifetime", "sram_uncorrected_lifetime", "rows_corrected", "rows_uncorrected", "banks_max", "banks_high",
-        "banks_partial", "banks_low", "banks_none", "pages_retired_corrected", "pages_retired_uncorrected", "pcie_generation",
-        "pcie_generation_max", "pcie_width", "pcie_width_max", "pcie_replays", "temperature_c", "temperature_memory_c",
-        "temperature_slowdown_c", "temperature_shutdown_c", "temperature_memory_max_c", "temperature_gpu_max_c", "temperature_margin_c",
-        "clock_sm_mhz", "clock_sm_max_mhz", "clock_memory_mhz", "clock_memory_max_mhz", "clock_reasons", "slowdown_power_ns",
-        "slowdown_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns", "slowdown_sw_thermal_ns", "utilization_percent",
-        "fabric_status", "fabric_clique",
-    )},
-    "ecc_enabled": ("ecc_mode", int, bool),
-    **{name: (name, int, bool) for name in (
-        "persistence", "mig", "mig_pending", "ecc_pending", "sram_threshold_exceeded", "rows_pending", "rows_failed", "pages_pending",
-    )},
-    "power_watts": ("power_mw", int, lambda value: value / 1000),
-    "power_limit_watts": ("power_limit_mw", int, lambda value: value / 1000),
-    "power_limit_default_watts": ("power_limit_default_mw", int, lambda value: value / 1000),
-}
-
-
-_FIELD_OF = {key: field for field, (key, _, _) in READINGS.items()}
-_MOST_DIGITS = 1000
-
-
-def _read(field: str, line: Line, source: str = "NVML") -> Any:
-    """One field of a Gpu, of the reading that the reader sends for it."""
-    key, kind, convert = READINGS[field]
-    value = reading(line, key, kind, source)
-    return convert(value) if type(value) is kind else value
+def _gpus_of(lines: Sequence[Line]) -> tuple[Gpu, ...]:
+    return tuple([_gpu(line) for line in lines])
 
 
 def _gpu(line: Line, source: str = "NVML") -> Gpu:
+    if type(line) is Formed:
+        return _with_margin(line.with_own(line.known.gpu.copy()))
     index = index_of(line)
     unread = gone(line, source)
     answers: Any
     if unread is not None:
         code, words = line["error"]
-        answers = False if code in _GONE else unread
+        answers = False if code in GONE else unread
         nothing: dict[str, Any] = dict.fromkeys(READINGS, unread)
         return Gpu(name=f"GPU {index}", index=index, answers=answers, trouble=str(words)[:100], **nothing)
-    values: dict[str, Any] = {}
-    if type(line) is Sent:
-        values.update(chain.from_iterable([piece.fields for piece in line.pieces]))
-    if len(values) < len(READINGS):
-        values.update((field, _read(field, line, source)) for field in READINGS if field not in values)
-    values["name"], values["index"], values["caveat"] = f"GPU {index}", index, ""
+    answers, lost = standing(line, source)
+    return _with_margin(
+        {"name": f"GPU {index}", "index": index, "answers": answers, "trouble": lost or "", **all_fields(line, source), "caveat": ""})
+
+
+def _with_margin(values: dict[str, Any]) -> Gpu:
+    """The GPU of these fields. Of one that gives the threshold instead, what is left to it is the same distance."""
     if values["temperature_margin_c"] is UNSUPPORTED:
-        # GPUs that give the threshold instead: what is left to it is the same distance.
         slowdown, now = values["temperature_slowdown_c"], values["temperature_c"]
         if type(slowdown) is int and type(now) is int:
             values["temperature_margin_c"] = slowdown - now
-    lost = _lost(line)
-    if lost is not None:
-        answers = False
-    elif any(isinstance(value, dict) and "ok" in value for key, value in line.items() if key != "p2p"):    # which has an answer per pair
-        answers = True
-    else:
-        answers = Unmeasured(f"{source}: not one of its readings was had")
-    values["answers"], values["trouble"] = answers, lost or ""
     return made(Gpu, values)
-
-
-# NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED and NVML_ERROR_GPU_NOT_FOUND (nvml.h): the GPU itself does not answer.
-_GONE = (15, 16, 28)
-
-
-def _lost(line: Line) -> str | None:
-    if type(line) is Sent and line.well:
-        return None
-    for error in [value["error"] for value in line.values() if type(value) is dict and "error" in value]:
-        if isinstance(error, list) and len(error) == 2 and error[0] in _GONE:
-            return str(error[1])[:100]
-    return None
 
 
 @fact("gpu_presence", NVML, SMI, PCI)
@@ -435,7 +259,7 @@ def gpu_presence(captures: Captures) -> GpuPresence:
     """Counts of GPUs by the driver and by the PCI bus, each measured on its own."""
     listed: Any
     try:
-        listed = reading(_nvml(captures)[0], "count", int)
+        listed = reading(_nvml(captures).head, "count", int)
     except Unread as error:
         listed = Unmeasured(str(error))
         capture = captures.capture(NVML)

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, part
+from healthcheck.facts.base import Captures, fact, part
+from healthcheck.facts.files import Files
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, natural, slot
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Outcome
 
@@ -147,8 +149,7 @@ def adapter_bus(captures: Captures) -> AdapterBus:
     """From the uevent files of all PCI devices and of all RDMA devices; raises Unread unless all of them were read."""
     _, rdma = captures.files(PCI), captures.files(SYSFS)
     for probe in (PCI, SYSFS):
-        capture = captures.capture(probe)
-        if capture is None or capture.outcome is not Outcome.DONE:
+        if captures.outcome(probe) is not Outcome.DONE:
             raise Unread(f"{probe.id} was not wholly read")
     with_rdma = {slot(rdma.text(path)) for path in rdma if path.endswith("/device/uevent") and path.startswith(f"{BASE}/")}
     return AdapterBus("PCI bus", tuple(replace(adapter, rdma=adapter.pci in with_rdma) for adapter in captures.once(_on_pci)))

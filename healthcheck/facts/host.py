@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
 from healthcheck.probes import Kind, Probe
 
 MEMINFO = "/proc/meminfo"
@@ -124,9 +125,12 @@ def uptime(captures: Captures) -> Uptime:
     return Uptime("uptime", hours=captures.files(UPTIME).read(UPTIME_FILE, _hours))
 
 
+_SECONDS = re.compile(r"\d{1,12}(\.\d{1,6})?")
+
+
 def _hours(text: str) -> float:
     first = text.split()[0]
-    if re.fullmatch(r"\d{1,12}(\.\d{1,6})?", first) is None:
+    if _SECONDS.fullmatch(first) is None:
         raise ValueError(text)
     return float(first) / 3600
 

@@ -6,17 +6,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, overload
 
+from healthcheck.baseline.masking import zeroed
 from healthcheck.baseline.model import Line
-from healthcheck.facts.base import Captures, Fact, Partial, Unread, fact, made
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, uptime
+from healthcheck.facts.values import Fact, Partial, Unread, made
 from healthcheck.probes import MIB, Kind, Probe
 
 KMSG = "/dev/kmsg"
 LOG = Probe("kernel.log", Kind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)
 
 _RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,200});(.*)$", re.MULTILINE)
+# Of what _RECORD finds, all before its text, and its text.
+_HEAD = re.compile(r"^(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200});", re.MULTILINE)
+_TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
 # Flags of ours, for the lines of a saved log that says neither: the kernel always knows both.
 NO_TIME = "muster-notime"
@@ -24,6 +30,39 @@ NO_PRIORITY = "muster-nopriority"
 _LONGEST = 8192  # the kernel's own limit for a record
 # What the text of one record may hold: any byte that is not a control character comes as it is, others as \xNN.
 _HEX = re.compile(r"\\x([0-9a-f]{2})")
+
+# What checks look for in a log's lines (Form), as words that are looked for once, when the log is read: hardly any stands in a healthy one.
+# None holds a digit, for what was found of a line is remembered for those that differ from it in digits alone.
+WORDS = frozenset((
+    "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(", "beyond end of device",
+    "-fs error (device ", "Remounting filesystem read-only", "Corruption", "corrupt", "I/O Error", "hutting down filesystem",
+    "ilesystem has been shut down", "Internal error", "forced readonly", "errno=-",
+    " timeout, ", "controller is down; will reset", "Disabling device after reset failure", "Removing after probe failure",
+    "Device not ready; aborting ", "Identify Controller failed",
+    "health compromised", "Will cause a leak of a command resource", "Fatal error ", "Health issue observed, ",
+    "unrecoverable hardware error", "PCI slot is unavailable", "insufficient power on the PCIe slot", "High Temperature",
+    "High temperature on sensors", "emperature warning", "Cable error", "Cable unplugged", "Cable plugged", "ACCESS_REG",
+    " CE ", "event severity: corrected", "Corrected error",
+    "Xid ", "fallen off the bus", "muster: ",
+))
+
+
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 32_768, 400     # lines, and characters of one
+_WITHOUT_WORDS: set[str] = set()
+
+
+class Form:
+    """A form of lines: what `pattern` finds, of which no line is without one of these words."""
+
+    def __init__(self, pattern: str, *words: str) -> None:
+        self.pattern = re.compile(pattern)
+        self.words = words
+        if not words or not WORDS.issuperset(words):
+            raise ValueError(f"looked for, and not among WORDS: {set(words) - WORDS}")
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """The first place in a line's text that is of this form."""
+        return self.pattern.search(text)
 
 
 @dataclass(frozen=True)
@@ -40,15 +79,17 @@ class KernelLog(Fact):
     """The log as captured. It is searched as one text and only the lines that match are parsed: a healthy log has thousands.
 
     `caveat` says how many records of this boot the kernel had overwritten already, which nobody can judge any more. `uptime` is in
-    seconds, and 0 where it was not measured.
+    seconds, and 0 where it was not measured. `words` are those that somebody looks for and that stand in it (WORDS); None where nobody
+    looked.
     """
 
     name: str
     text: str = field(repr=False)
     caveat: str = ""
     uptime: float = 0.0
+    words: frozenset[str] | None = None
 
-    @property
+    @cached_property
     def newest(self) -> float:
         """Seconds since boot of the look, against which 'within so many hours' is meant: a quiet node logs nothing for days.
 
@@ -60,20 +101,32 @@ class KernelLog(Fact):
         end = len(self.text)
         while end > 0:
             start = self.text.rfind("\n", 0, end) + 1
-            if record := _RECORD.match(self.text, start):
+            if start < end and (record := _RECORD.match(self.text, start)):
                 return int(record[3]) / 1e6
             end = start - 1
         return 0.0
 
     def records(self) -> Records:
         """All of them, oldest first."""
-        return Records(_RECORD.findall(self.text))
+        return self._records
 
-    def matching(self, pattern: re.Pattern[str]) -> Iterator[KernelLine]:
+    @cached_property
+    def _records(self) -> Records:
+        return Records(self.text)
+
+    def says(self, *words: str) -> bool:
+        """Whether any of these of WORDS stands in it, or may."""
+        return self.words is None or not self.words.isdisjoint(words)
+
+    def matching(self, pattern: re.Pattern[str] | Form) -> Iterator[KernelLine]:
         """The records whose text holds the pattern, oldest first. `pattern` must not match across lines.
 
         Each line is looked at once, however often the pattern is in it: a log may be one line of matches.
         """
+        if isinstance(pattern, Form):
+            if not self.says(*pattern.words):
+                return
+            pattern = pattern.pattern
         at = 0
         while found := pattern.search(self.text, at):
             record = _RECORD.match(self.text, self.text.rfind("\n", at and at - 1, found.start()) + 1)
@@ -85,14 +138,23 @@ class KernelLog(Fact):
 
 
 class Records(Sequence[Line]):
-    """Records as lines, each made when it is asked for: of most only the text is looked at, which `texts` holds."""
+    """Records as lines, each made when it is asked for: of most only the text is looked at, which `texts` holds; `raw` are those as they
+    stand in the log."""
 
-    def __init__(self, found: Sequence[tuple[str, str, str, str, str]]) -> None:
-        self._found = found
-        self.texts = [unescape(text[:_LONGEST]) if "\\x" in text else text[:_LONGEST] for _, _, _, _, text in found]
+    def __init__(self, log: str) -> None:
+        self._log = log
+        texts: list[str] = _TEXT.findall(log)
+        self.raw = texts
+        if len(log) > _LONGEST:
+            texts = [text[:_LONGEST] for text in texts]
+        self.texts = [unescape(text) if "\\x" in text else text for text in texts] if "\\x" in log else texts
+
+    @cached_property
+    def _heads(self) -> list[str]:
+        return _HEAD.findall(self._log)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self.texts)
 
     @overload
     def __getitem__(self, index: int) -> Line: ...
@@ -103,7 +165,7 @@ class Records(Sequence[Line]):
     def __getitem__(self, index: int | slice) -> Line | list[Line]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
-        priority, sequence, microseconds, flags, _ = self._found[index]
+        priority, sequence, microseconds, flags = self._heads[index].split(",", 3)
         seconds: float | None = int(microseconds) / 1e6
         level: int | None = int(priority) & 7
         caller = ""
@@ -128,10 +190,25 @@ def unescape(text: str) -> str:
 def _uptime(captures: Captures) -> float:
     """In seconds; 0 where it was not measured."""
     try:
-        hours: Any = uptime(captures).hours
+        hours: Any = captures.once(uptime).hours
     except Unread:
         return 0.0
     return hours * 3600 if isinstance(hours, float) else 0.0
+
+
+def _words(texts: Sequence[str]) -> frozenset[str]:
+    """Those of WORDS that stand in one of the texts."""
+    new = set(zeroed(texts)) - _WITHOUT_WORDS
+    if not new:
+        return frozenset()
+    block = "\n".join(new)
+    found = frozenset([word for word in WORDS if word in block])
+    if len(_WITHOUT_WORDS) + len(new) > _MOST_REMEMBERED:
+        _WITHOUT_WORDS.clear()
+    for text in new if len(new) <= _MOST_REMEMBERED else ():
+        if len(text) <= _LONGEST_REMEMBERED and not (found and any(word in text for word in found)):
+            _WITHOUT_WORDS.add(text)
+    return found
 
 
 @fact("kernel_log", LOG, besides=(UPTIME,))
@@ -144,7 +221,9 @@ def kernel_log(captures: Captures) -> Any:
         raise Unread(f"{KMSG} holds no record of the documented form")
     lost = int(first[2])
     caveat = f"of this boot, the {lost} oldest records are gone from the kernel's buffer" if lost else ""
-    log = KernelLog(name="kernel log", text=text, caveat=caveat, uptime=_uptime(captures))
+    records = Records(text)
+    log = KernelLog("kernel log", text, caveat, _uptime(captures), _words(records.raw))
+    vars(log)["_records"] = records         # as if somebody had asked for them: somebody will
     if files.truncated(KMSG):
         return Partial(log, f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped")
     capture = captures.capture(LOG)

@@ -5,50 +5,60 @@ Made of the same records as `healthcheck.facts.kernel`; a saved log is judged th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from healthcheck.baseline.fold import fold
-from healthcheck.baseline.model import Digest
-from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact
+from healthcheck.baseline.fold import Folding
+from healthcheck.baseline.model import Scope
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, VERSIONS, versions
 from healthcheck.facts.kernel import LOG, KernelLog, kernel_log
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, made
 
 
 @dataclass(frozen=True)
 class KernelEvents(Fact):
-    """One boot's log, folded. `newest` is the time of the look in seconds since boot; `whole` says that the log begins where the boot
-    does, and that nothing of it is gone."""
+    """One boot's log, to be folded. `newest` is the time of the look in seconds since boot; `whole` says that the log begins where the boot
+    does, and that nothing of it is gone.
+
+    `templates` are those of its lines. They are `alone` where no line is of a form that reports of many lines have: then each event is a
+    line, and what is known of the templates is known of the events. Many nodes say the same, each at times and with numbers of its own:
+    who reads `digest` only for a template that matters says the same of all of them.
+    """
 
     name: str
-    digest: Digest = field(repr=False)
+    digest: Folding = field(repr=False)
     newest: float
     whole: bool
+    templates: frozenset[str] = field(repr=False)
+    alone: bool
     caveat: str = ""
 
 
 @fact("kernel_events", LOG, besides=(UPTIME, VERSIONS))
 def kernel_events(captures: Captures) -> Any:
     """What the kernel's log holds, as far as it could be read."""
-    found = kernel_log(captures)
+    found = captures.once(kernel_log)
     if isinstance(found, Unmeasured):
         return found
     log: KernelLog = found.value if isinstance(found, Partial) else found
     records = log.records()
-    digest = _placed(fold(records, texts=records.texts), captures)
+    folding = Folding(records, records.texts)
+    _place(folding, captures)
     whole = not log.caveat and not isinstance(found, Partial)
-    events = KernelEvents("kernel log", digest, log.newest, whole, log.caveat)
+    events = made(KernelEvents, {"name": "kernel log", "digest": folding, "newest": log.newest, "whole": whole,
+                                 "templates": folding.templates, "alone": folding.alone, "caveat": log.caveat})
     return Partial(events, found.reason) if isinstance(found, Partial) else events
 
 
-def _placed(digest: Digest, captures: Captures) -> Digest:
-    """With the kernel and the driver that run, where the lines that name them are gone from the log."""
-    scope = digest.scope
+def _place(folding: Folding, captures: Captures) -> None:
+    """Names the kernel and the driver that run, where the lines that name them are gone from the log."""
+    scope = folding.scope
     if scope.kernel and scope.driver:
-        return digest
+        return
     try:
-        known = versions(captures)
+        known = captures.once(versions)
     except Unread:
-        return digest
+        return
     kernel, driver = (value if isinstance(value, str) else "" for value in (known.kernel, known.driver))
-    return replace(digest, scope=replace(scope, kernel=scope.kernel or kernel, driver=scope.driver or driver))
+    folding.scope = Scope(scope.sku, scope.kernel or kernel, scope.driver or driver, scope.firmware)

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.process import TASKS, document
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from inventory.text import clean
 
 # Those that hand their own limit of locked memory on; a container gets what its engine is told for it.

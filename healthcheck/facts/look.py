@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from healthcheck.facts.base import Captures, Fact, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.values import Fact
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import MEMINFO, MEMORY
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 
 _LINE = re.compile(r"^([A-Za-z][A-Za-z0-9_()]{0,40}):\s+(\d{1,15})(?: kB)?$", re.MULTILINE)
 

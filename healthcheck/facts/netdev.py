@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Unmeasured, fact, made
+from healthcheck.facts.base import Captures, fact, part
+from healthcheck.facts.files import Files
 from healthcheck.facts.port import count, device_id, slot
+from healthcheck.facts.text import of_paths
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, made
 from healthcheck.probes import MIB, Kind, Probe
 
 BASE = "/sys/class/net"
@@ -113,17 +116,18 @@ def _flags(text: str) -> bool:
     return bool(int(text, 16) & _UP)
 
 
-def parse_counts(text: str) -> Mapping[str, tuple[int, ...]]:
-    """/proc/net/dev by interface: received bytes, packets, errs, drop, fifo, frame, compressed, multicast, and eight of sent ones."""
-    found: dict[str, tuple[int, ...]] = {}
+def parse_counts(text: str) -> Mapping[str, list[str]]:
+    """/proc/net/dev by interface, each a number: received bytes, packets, errs, drop, fifo, frame, compressed, multicast, and eight of sent
+    ones."""
+    found: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, colon, rest = line.rpartition(":")
         if not colon:
             continue
         words = rest.split()
-        if len(words) != 16 or not all(map(str.isdigit, words)) or max(map(len, words)) > 20:
+        if len(words) != 16 or not "".join(words).isdecimal() or max(map(len, words)) > 20:
             raise ValueError(line)
-        found[name.strip()] = tuple(map(int, words))
+        found[name.strip()] = words
     return found
 
 
@@ -139,20 +143,23 @@ def _unlinked(files: Files, path: str, parse: Any) -> Any:
 def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     """Every Ethernet interface of a PCI device that is no virtual function, by name."""
     files = captures.files(NETDEV)
-    for folder in (BASE, _BONDING):
-        if files.has(folder):
-            files.text(folder)      # an entry of its own: it could not be listed
-    members = _members(files)
+    files.must(*_folders(files, BASE, _BONDING))
+    members = _members(captures.once(_in_netdev))
     counts = files.read(_COUNTS, parse_counts)
-    found = []
-    for name in _names(tuple(files)):
-        known = files.alike(_paths(name), _device, name)
-        if known is not None:
-            found.append(_netdev(name, known, members, counts))
-    return tuple(found) or (_nothing(),)
+    devices = files.but(_is_no_device, _devices, files.found(_names))
+    return tuple([_netdev(known["interface"], known, members, counts) for known in devices]) or (_nothing(),)
 
 
-@lru_cache(maxsize=64)
+def _is_no_device(path: str) -> bool:
+    """Whether this is a file of no one interface."""
+    return not path.startswith(f"{BASE}/")
+
+
+def _devices(files: Files, names: list[str]) -> list[dict[str, Any]]:
+    return [known for name in names if (known := files.alike(_paths(name), _device, name)) is not None]
+
+
+@of_paths(most=16)
 def _names(paths: tuple[str, ...]) -> list[str]:
     return sorted({path[len(BASE) + 1:].partition("/")[0] for path in paths if path.startswith(f"{BASE}/")})
 
@@ -163,12 +170,14 @@ def _paths(name: str) -> tuple[str, ...]:
 
 
 def _netdev(name: str, known: Mapping[str, Any], members: Mapping[str, str] | Unmeasured, counts: Any) -> NetDev:
-    wrong: Any = counts if isinstance(counts, Unmeasured) else Unmeasured(f"{_COUNTS} has no {name}")
-    row: Any = (wrong,) * 16 if isinstance(counts, Unmeasured) or name not in counts else counts[name]
+    row: Any = counts if isinstance(counts, Unmeasured) else counts.get(name, Unmeasured(f"{_COUNTS} has no {name}"))
     bond: Any = members if isinstance(members, Unmeasured) else members.get(name, "")
     return made(NetDev, {
-        **known, "bond": bond, "rx_packets": row[1], "rx_errors": row[2], "rx_drops": row[3], "rx_frame": row[5], "tx_errors": row[10],
+        **known, "bond": bond, **{field: row if isinstance(row, Unmeasured) else int(row[place]) for field, place in _COLUMNS},
     })
+
+
+_COLUMNS = (("rx_packets", 1), ("rx_errors", 2), ("rx_drops", 3), ("rx_frame", 5), ("tx_errors", 10))
 
 
 def _device(files: Files, name: str) -> dict[str, Any] | None:
@@ -203,40 +212,55 @@ def _nothing() -> NetDev:
     return NetDev(NONE, *(no,) * 16)
 
 
-def _members(files: Files) -> Mapping[str, str] | Unmeasured:
+def _members(found: tuple[Bond, ...]) -> Mapping[str, str] | Unmeasured:
     """The bond that each interface is in, by the interface's name."""
     members: dict[str, str] = {}
-    for path in files:
-        if path.startswith(f"{_BONDING}/"):
-            bond = _bond(files, path)
-            if isinstance(bond.slaves, Unmeasured):
-                return bond.slaves
-            members.update({slave.interface: bond.name for slave in bond.slaves})
+    for bond in found:
+        if isinstance(bond.slaves, Unmeasured):
+            return bond.slaves
+        members.update({slave.interface: bond.name for slave in bond.slaves})
     return members
+
+
+@part(NETDEV)
+def _in_netdev(captures: Captures) -> tuple[Bond, ...]:
+    """The bonds of which anybody may read, those there are."""
+    return _each_bond(captures.files(NETDEV))
 
 
 @fact("bonds", NETDEV)
 def bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name."""
-    return _bonds(captures.files(NETDEV))
+    files = captures.files(NETDEV)
+    files.must(*_folders(files, _BONDING))
+    return captures.once(_in_netdev) or _no_bonds()
 
 
 @fact("lacp_bonds", LACP)
 def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name, as root sees it."""
-    return _bonds(captures.files(LACP))
+    files = captures.files(LACP)
+    files.must(*_folders(files, _BONDING))
+    return _each_bond(files) or _no_bonds()
 
 
-def _bonds(files: Files) -> tuple[Bond, ...]:
-    if files.has(_BONDING):
-        files.text(_BONDING)
-    found = tuple(_bond(files, path) for path in sorted(files) if path.startswith(f"{_BONDING}/"))
+def _folders(files: Files, *paths: str) -> list[str]:
+    """Those that have an entry of their own: they could not be listed."""
+    return [path for path in paths if files.has(path)]
+
+
+def _each_bond(files: Files) -> tuple[Bond, ...]:
+    return tuple([_read_bond(files, path) for path in sorted(files.found(_bonds_in))])
+
+
+def _no_bonds() -> tuple[Bond, ...]:
     no: Any = UNSUPPORTED
-    return found or (Bond("bonds", *(no,) * 6),)
+    return (Bond("bonds", *(no,) * 6),)
 
 
-def _bond(files: Files, path: str) -> Bond:
-    return files.alike((path,), _read_bond, path)
+@of_paths(most=16)
+def _bonds_in(paths: tuple[str, ...]) -> list[str]:
+    return [path for path in paths if path.startswith(f"{_BONDING}/")]
 
 
 def _read_bond(files: Files, path: str) -> Bond:
@@ -250,8 +274,20 @@ NO_PARTNER = "00:00:00:00:00:00"
 _NO_AGGREGATOR = re.compile(r"(?m)^bond \S{1,64} has no active aggregator$")
 
 
+# Which nothing is made of, and which differs from node to node.
+_ADDRESS = re.compile(r"(?m)^Permanent HW addr: [0-9a-f:]{0,60}\n")
+
+
 def parse_bond(name: str, text: str) -> Bond:
     """One file of /proc/net/bonding; raises ValueError for what is none, and for one that is cut."""
+    return _parse_bond(name, _ADDRESS.sub("", text)) if len(text) <= _LONGEST else _parse_bond.__wrapped__(name, text)
+
+
+_LONGEST = 16 * 1024
+
+
+@lru_cache(maxsize=256)
+def _parse_bond(name: str, text: str) -> Bond:
     head, *parts = re.split(r"(?m)^Slave Interface: ", text)
     top = _pairs(head)
     mode = top["Bonding Mode"]
@@ -264,8 +300,8 @@ def parse_bond(name: str, text: str) -> Bond:
         if _NO_AGGREGATOR.search(head):
             partner, active = NO_PARTNER, ""
     slaves = []
-    for part in parts:
-        interface, _, rest = part.partition("\n")
+    for slave in parts:
+        interface, _, rest = slave.partition("\n")
         pairs = _pairs(rest)
         churn = tuple(pairs[key] for key in ("Actor Churn State", "Partner Churn State") if key in pairs)
         if "Slave queue ID" not in pairs:

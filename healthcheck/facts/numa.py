@@ -7,8 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.cpu import cpu_list
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
 
 BASE = "/sys/devices/system/node"

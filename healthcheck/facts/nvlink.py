@@ -6,15 +6,18 @@ A GPU that was not read, or that has no such links or counters at all, is one su
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, fact, made
-from healthcheck.facts.gpu import NVML, PCI, Line, Sent, each, gone, index_of, reading
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.gpu import NVML, PCI, each
+from healthcheck.facts.gpuanswer import very_same
+from healthcheck.facts.gpuline import Formed, Line, Sent, gone, index_of, reading
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, made
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,8 @@ def _rows(line: Line) -> Any:
 _DIVIDED = Unmeasured("MIG is on, and NVML then shows links as down (a SKU of divided GPUs gives nvlink_count: null)")
 
 
-class _OfOneGpu(NamedTuple):
-    """What one GPU's rows make of each of the facts."""
+class _Links(NamedTuple):
+    """What rows make of each of the facts."""
 
     gpu_links: tuple[GpuLinks, ...]
     nvlinks: tuple[NvLink, ...]
@@ -169,16 +172,20 @@ def nvlink5_errors(captures: Captures) -> Any:
 
 def _of_all(captures: Captures, which: int) -> Any:
     found = captures.once(_read)
-    every: tuple[_OfOneGpu, ...] = found.value if isinstance(found, Partial) else found
-    facts = tuple(chain.from_iterable(map(itemgetter(which), every)))
-    return Partial(facts, found.reason) if isinstance(found, Partial) else facts
+    return Partial(found.value[which], found.reason) if isinstance(found, Partial) else found[which]
 
 
 def _read(captures: Captures) -> Any:
-    return each(captures, lambda line: (_of_line(line),))
+    return each(captures, _of_lines)
 
 
-def _of_line(line: Line) -> _OfOneGpu:
+def _of_lines(lines: Sequence[Line]) -> _Links:
+    """What all GPUs' rows make of each of the facts."""
+    every = [_of_line(line) for line in lines]
+    return _Links(*[very_same(tuple(chain.from_iterable(map(itemgetter(which), every)))) for which in range(len(_Links._fields))])
+
+
+def _of_line(line: Line) -> _Links:
     index, unread, divided = index_of(line), gone(line), line.get("mig") == {"ok": 1}
     # Of GPUs in one place whose rows say the same these are the same facts.
     text = _text(line, "nvlinks") if unread is None else None
@@ -192,14 +199,14 @@ def _of_line(line: Line) -> _OfOneGpu:
 
 def _text(line: Line, key: str) -> str | None:
     """The text of a line's rows, where it was kept."""
-    return line.texts.get(key) if type(line) is Sent else None
+    return line.text(key) if isinstance(line, (Formed, Sent)) else None
 
 
 @lru_cache(maxsize=2048)
-def _of_none(index: int, why: Any) -> _OfOneGpu:
+def _of_none(index: int, why: Any) -> _Links:
     """What there is where no rows are: the GPU is its links' one subject."""
     one: dict[str, Any] = {"name": f"GPU {index} NVLinks", "gpu": index}
-    return _OfOneGpu(
+    return _Links(
         (GpuLinks(name=f"GPU {index}", index=index, links=why, active=why),),
         (NvLink(**one, **dict.fromkeys(("link", "active", "version", "gigabytes_per_second", "remote_type", "remote_pci"), why)),),
         (NvLinkErrors(**one, **dict.fromkeys(("link", *_COUNTERS), why)),),
@@ -207,12 +214,12 @@ def _of_none(index: int, why: Any) -> _OfOneGpu:
 
 
 @lru_cache(maxsize=2048)
-def _of_rows(index: int, text: str, divided: bool) -> _OfOneGpu:
+def _of_rows(index: int, text: str, divided: bool) -> _Links:
     rows = _rows({"nvlinks": {"ok": json.loads(text)}})
     if type(rows) is not list:
         return _of_none(index, rows)
     none = _of_none(index, UNSUPPORTED)
-    return _OfOneGpu(
+    return _Links(
         (_gpu_links(index, rows, divided),), tuple(_links(index, rows, divided)) or none.nvlinks,
         tuple(_errors(index, rows, NvLinkErrors, _COUNTERS, _BEFORE)) or none.nvlink_errors,
         tuple(_errors(index, rows, NvLink5Errors, _COUNTERS5, _SHORT)) or none.nvlink5_errors)
@@ -262,10 +269,16 @@ def bit_error_ratio(value: int) -> float:
 @fact("gpu_pairs", NVML, PCI)
 def gpu_pairs(captures: Captures) -> Any:
     """Every pair of GPUs, in both orders."""
-    found = each(captures, _pairs)
-    if found == ():
-        return each(captures, lambda line: (_no_pair(index_of(line), "alone", UNSUPPORTED),))
-    return found
+    found = each(captures, _every_pair)
+    return each(captures, _alone) if found == () else found
+
+
+def _every_pair(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
+    return very_same(tuple(chain.from_iterable(map(_pairs, lines))))
+
+
+def _alone(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
+    return tuple([_no_pair(index_of(line), "alone", UNSUPPORTED) for line in lines])
 
 
 def _no_pair(index: int, what: str, why: Any) -> GpuPair:

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact, made, part
+from healthcheck.facts.base import Captures, fact, part
+from healthcheck.facts.files import Files
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import natural
+from healthcheck.facts.text import of_paths, remembered
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
 from healthcheck.probes import Kind, Probe
 
 BASE = "/sys/class/nvme"
@@ -95,12 +98,17 @@ def _speed(text: str) -> Any:
     return float(found[1])
 
 
+_MILLIDEGREES = re.compile(r"-?\d{1,7}")
+
+
+@remembered(1024, 64)
 def _degrees(text: str) -> float:
-    if not re.fullmatch(r"-?\d{1,7}", text):
+    if not _MILLIDEGREES.fullmatch(text):
         raise ValueError(text)
     return int(text) / 1000
 
 
+@remembered(64, 64)
 def _limit(text: str) -> float:
     """A drive that knows no limit says 0 kelvin, or the highest number there is."""
     celsius = _degrees(text)
@@ -112,13 +120,13 @@ def _optional(files: Files, path: str, parse: Callable[[str], Any]) -> Any:
 
 
 def _devices(files: Files) -> list[str]:
-    return _named(tuple(files))
+    return files.found(_named)
 
 
 _DRIVE = re.compile(rf"{BASE}/(nvme\d{{1,4}})/")
 
 
-@lru_cache(maxsize=64)
+@of_paths(most=16)
 def _named(paths: tuple[str, ...]) -> list[str]:
     return sorted({match[1] for path in paths if (match := _DRIVE.match(path))}, key=natural)
 
@@ -134,12 +142,21 @@ def nvmes(captures: Captures) -> Any:
     """Every NVMe controller, in natural order of their names."""
     files = captures.files(NVME)
     none: Any = UNSUPPORTED
-    result = tuple(
-        made(Nvme, {**files.alike(_paths(device), _drive, device), "serial": files.read(f"{BASE}/{device}/serial", _line)})
-        for device in _devices(files)) or (
+    devices = _devices(files)
+    result = tuple([
+        made(Nvme, {**known, "serial": files.read(f"{BASE}/{device}/serial", _line)})
+        for device, known in zip(devices, files.but(_is_serial, _drives, tuple(devices)), strict=True)]) or (
         Nvme(NO_DRIVE, none, none, none, none, none, none, none, none, none, none),)
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
+
+
+def _is_serial(path: str) -> bool:
+    return path.endswith("/serial")
+
+
+def _drives(files: Files, devices: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [files.alike(_paths(device), _drive, device) for device in devices]
 
 
 def _drive(files: Files, device: str) -> dict[str, Any]:
@@ -176,15 +193,20 @@ def _best(drive: Any, slot: Any) -> Any:
 def nvme_heat(captures: Captures) -> Any:
     """Of every NVMe drive that the kernel has a sensor of."""
     files = captures.files(HEAT)
-    sensors = sorted({path.rpartition("/")[0] for path in files if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
     none: Any = UNSUPPORTED
-    result = tuple(
-        NvmeHeat(at.split("/")[4], files.read(f"{at}/temp1_input", _degrees),
-                 files.read(f"{at}/temp1_max", _limit) if files.has(f"{at}/temp1_max") else 0.0)
-        for at in sensors
-    ) or (NvmeHeat("NVMe temperatures (none here)", none, none),)
+    result = tuple([
+        made(NvmeHeat, {"name": name, "celsius": files.read(now, _degrees), "limit": files.read(most, _limit) if files.has(most) else 0.0})
+        for name, now, most in files.found(_sensors)
+    ]) or (NvmeHeat("NVMe temperatures (none here)", none, none),)
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
+
+
+@of_paths(most=16)
+def _sensors(paths: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Of every drive's sensor the drive's name, and the files of the temperature and of its limit."""
+    found = sorted({path.rpartition("/")[0] for path in paths if path.rpartition("/")[2].startswith("temp1_")}, key=natural)
+    return [(at.split("/")[4], f"{at}/temp1_input", f"{at}/temp1_max") for at in found]
 
 
 @part(PCI)
@@ -200,9 +222,9 @@ def nvme_bus(captures: Captures) -> Any:
     """NVMe controllers that the PCI bus holds (class 0108), and those that the driver runs."""
     found, files = captures.once(_on_pci), captures.files(NVME)
     driven = []
-    for device in _devices(files):
-        files.passed_over((f"{BASE}/{device}/serial",))
-        pci = files.alike(_paths(device), _drive, device)["pci"]
+    devices = _devices(files)
+    files.passed_over([f"{BASE}/{device}/serial" for device in devices])
+    for pci in [known["pci"] for known in files.but(_is_serial, _drives, tuple(devices))]:
         if isinstance(pci, Unmeasured):
             raise Unread(pci.reason)
         if isinstance(pci, str):

@@ -15,12 +15,14 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Said, Unmeasured, Unread, fact, made
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files, Said
 from healthcheck.facts.port import BASE, SYSFS, natural, ports, slot
+from healthcheck.facts.text import of_paths, remembered
 from healthcheck.facts.transceiver import read_module
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean
@@ -85,6 +87,7 @@ _WHOLE = re.compile(r"-?\d{1,7}")
 _INPUT = re.compile(re.escape(BASE) + r"/([^/]+)/device/hwmon/[^/]+/temp\d+_input")
 
 
+@remembered(1024, 64)
 def _milli(text: str) -> float:
     if not _WHOLE.fullmatch(text):
         raise ValueError(text)
@@ -98,13 +101,24 @@ def sensors(captures: Captures) -> tuple[Sensor, ...]:
     if files.has(BASE):
         files.text(BASE)
     no: Any = UNSUPPORTED
-    return tuple(
-        made(Sensor, {**files.alike(others, _sensor, device, stem), "celsius": files.read(stem + "input", _milli)})
-        for device, stem, others in _found(tuple(files)) if not files.has(f"{BASE}/{device}/device/physfn/uevent")
-    ) or (Sensor("sensors of adapters", *(no,) * 3),)
+    return tuple([
+        made(Sensor, {**known, "celsius": files.read(stem + "input", _milli)})
+        for stem, known in files.but(_is_input, _all, files.found(_found))
+    ]) or (Sensor("sensors of adapters", *(no,) * 3),)
 
 
-@lru_cache(maxsize=64)
+def _is_input(path: str) -> bool:
+    """Whether this is the file of a temperature, which differs from look to look."""
+    return path.endswith("_input")
+
+
+def _all(files: Files, found: list[tuple[str, str, tuple[str, ...]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Of every sensor of no virtual function the stem of its files, and all fields but its temperature."""
+    return [(stem, files.alike(others, _sensor, device, stem))
+            for device, stem, others in found if not files.has(f"{BASE}/{device}/device/physfn/uevent")]
+
+
+@of_paths(most=16)
 def _found(paths: tuple[str, ...]) -> list[tuple[str, str, tuple[str, ...]]]:
     """Of every sensor its device, the stem of its files, and those files that say what it is."""
     found = sorted(((m[1], path) for path in paths if (m := _INPUT.fullmatch(path))), key=lambda at: (natural(at[0]), at[1]))

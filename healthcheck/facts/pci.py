@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Unread, fact
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import DISPLAY_CLASSES, NVIDIA_VENDOR, PCI
+from healthcheck.facts.values import Fact, Unread
 from healthcheck.recording import Outcome
 
 # PCI code and ID assignment specification: class 06h (bridges), subclass 80h (other): what NVSwitches of HGX boards call themselves.

@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.probes import MIB, Kind, Probe
 
 BASE = "/sys/bus/pci/drivers"

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Partial, Unmeasured, fact
+from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.pcie import BASE, DIRECT
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.probes import Kind, Probe
 
 CONFIG = Probe("pcie.config", Kind.CONFIG, paths=tuple(f"{BASE}/{driver}/*:*" for driver in DIRECT), root=True)

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Unmeasured, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
+from healthcheck.facts.text import of_paths, remembered
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.probes import MIB, Kind, Probe
 
 BASE = "/sys/class/infiniband"
@@ -94,6 +97,7 @@ def _hexadecimal(text: str) -> int:
 _GID = re.compile(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}")
 
 
+@remembered(1024, 64)
 def _gid(text: str) -> bool:
     """Whether "fe80:0000:0000:0000:a088:c203:00ab:cdef" is one; an entry that is not in use is all zeros."""
     if not _GID.fullmatch(text):
@@ -109,6 +113,7 @@ def _table(files: Files, at: str, parse: Callable[[str], Any]) -> Any:
     return UNSUPPORTED if not paths else unread[0] if unread else tuple(value for value in read if value)
 
 
+@remembered(1024, 512)
 def slot(text: str) -> str:
     for line in text.splitlines():
         key, _, value = line.partition("=")
@@ -117,6 +122,7 @@ def slot(text: str) -> str:
     raise ValueError(text)
 
 
+@remembered(1024, 512)
 def device_id(text: str) -> str:
     for line in text.splitlines():
         key, _, value = line.partition("=")
@@ -135,12 +141,30 @@ def count(text: str) -> int:
 def ports(captures: Captures) -> Any:
     """Every port of every RDMA device, in natural order of their names."""
     files = captures.files(SYSFS)
-    result = tuple(_port(files, device, number) for device, number in _found(tuple(files)))
+    found = files.found(_found)
+    gids = tuple([_gids(files, f"{BASE}/{device}/ports/{number}/gids") for device, number in found])
+    result = files.but(_is_gid, _all, tuple(found), gids)
     unseen = files.unseen()
     return Partial(result, unseen) if unseen else result
 
 
-@lru_cache(maxsize=64)
+def _is_gid(path: str) -> bool:
+    """Whether this is a file of a port's GIDs, which are each port's own."""
+    return path.rpartition("/")[0].endswith("/gids")
+
+
+def _all(files: Files, found: tuple[tuple[str, int], ...], gids: tuple[Any, ...]) -> tuple[Port, ...]:
+    return tuple(files.alike(_paths(device, number), _made, device, number, known)
+                 for (device, number), known in zip(found, gids, strict=True))
+
+
+def _gids(files: Files, at: str) -> Any:
+    """How many of a port's first GIDs are in use; UNSUPPORTED where it has no such table, Unmeasured if one cannot be read."""
+    gids = _table(files, at, _gid)
+    return len(gids) if isinstance(gids, tuple) else gids
+
+
+@of_paths(most=16)
 def _found(paths: tuple[str, ...]) -> list[tuple[str, int]]:
     return sorted({(m[1], int(m[2])) for path in paths if (m := _PORT.match(path))}, key=lambda at: (natural(at[0]), at[1]))
 
@@ -159,11 +183,6 @@ def _paths(device: str, number: int) -> tuple[str, ...]:
         *(f"{at}/{name}" for name in ("link_layer", "counters/link_downed", "rate", "state", "phys_state", "lid", "sm_lid")),
         *(f"{at}/pkeys/{entry}" for entry in range(ENTRIES)),
     )
-
-
-def _port(files: Files, device: str, number: int) -> Port:
-    gids = _table(files, f"{BASE}/{device}/ports/{number}/gids", _gid)
-    return files.alike(_paths(device, number), _made, device, number, len(gids) if isinstance(gids, tuple) else gids)
 
 
 def _made(files: Files, device_name: str, number: int, gids: Any) -> Port:

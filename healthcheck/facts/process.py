@@ -12,7 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Partial, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
 from inventory.text import clean
 
@@ -125,13 +126,16 @@ def tables(captures: Captures) -> Tables:
     )
 
 
+_NUMBER, _DECIMAL = re.compile(r"\d{1,20}"), re.compile(r"\d{1,9}\.\d{1,6}")
+
+
 def _number(text: str) -> int:
-    if re.fullmatch(r"\d{1,20}", text) is None:
+    if _NUMBER.fullmatch(text) is None:
         raise ValueError(text)
     return int(text)
 
 
 def _decimal(text: str) -> float:
-    if re.fullmatch(r"\d{1,9}\.\d{1,6}", text) is None:
+    if _DECIMAL.fullmatch(text) is None:
         raise ValueError(text)
     return float(text)

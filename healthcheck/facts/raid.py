@@ -11,8 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
 from healthcheck.facts.port import natural
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
 from healthcheck.probes import Kind, Probe
 
 _BLOCK, _POOLS = "/sys/block", "/proc/spl/kstat/zfs"

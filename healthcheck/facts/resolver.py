@@ -6,7 +6,8 @@ import ipaddress
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, Unread, fact, why
+from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean

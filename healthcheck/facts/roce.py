@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts import port as ports_of
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, Partial, Said, Unmeasured, Unread, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files, Said
 from healthcheck.facts.port import BASE, SYSFS, Port, count
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.probes import MIB, Kind, Probe
 from healthcheck.recording import Outcome
 

@@ -12,8 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Files, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
 from healthcheck.facts.port import natural
+from healthcheck.facts.values import UNSUPPORTED, Fact
 from healthcheck.probes import MIB, Kind, Probe
 from inventory.text import clean
 

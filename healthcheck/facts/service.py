@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import Captures, Fact, Unmeasured, Unread, fact, why
+from healthcheck.facts.base import Captures, fact, why
+from healthcheck.facts.values import Fact, Unmeasured, Unread
 from healthcheck.probes import Kind, Needs, Probe
 from healthcheck.recording import Outcome
 

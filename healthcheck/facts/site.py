@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from healthcheck.facts.base import Fact
+from healthcheck.facts.values import Fact
 
 PORT_PLANS = "port_plans"
 

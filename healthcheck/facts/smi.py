@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from xml.parsers import expat
 
-from healthcheck.facts.base import Captures, Unread, why
+from healthcheck.facts.base import Captures, why
 from healthcheck.facts.smivalues import NVML_WORDS, head, line
+from healthcheck.facts.values import Unread
 from healthcheck.probes import MIB, Kind, Needs, Probe
 from healthcheck.recording import Outcome
 from inventory.text import clean

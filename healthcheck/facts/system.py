@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Captures, Fact, Unmeasured, fact
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.text import remembered
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.probes import Kind, Probe
 from inventory.text import clean
 
@@ -73,6 +75,7 @@ class Crash(Fact):
     records: tuple[str, ...]
 
 
+@remembered(64, 4096)
 def pretty_name(text: str) -> str:
     """PRETTY_NAME of os-release; raises ValueError where there is none."""
     for line in text.splitlines():
@@ -89,7 +92,13 @@ def parameters(text: str) -> tuple[str, ...]:
     words = text.split()
     if not words or "\n" in text:
         raise ValueError(text)
-    return tuple(clean(word, 200) for word in words if _OWN.fullmatch(word.partition("=")[0]) is None)
+    return tuple([known for word in words if (known := _common(word)) is not None])
+
+
+@remembered(1024, 256)
+def _common(word: str) -> str | None:
+    """The word as it is shown; None for one that is a node's own."""
+    return clean(word, 200) if _OWN.fullmatch(word.partition("=")[0]) is None else None
 
 
 def _backend(text: str) -> str:

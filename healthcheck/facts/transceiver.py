@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
 
 _LINE = re.compile(r"^\s+(\S[^\n]{0,80}?)\s*: (\S[^\n]{0,400})$", re.MULTILINE)

@@ -24,10 +24,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Fact, Partial, Unmeasured, Unread, build_fact, fact
+from healthcheck.facts.base import FACTS, Captures, build_fact, fact, part
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, kernel_log
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
 
 OFF_THE_BUS = 79
 _SAME_FALL_SECONDS = 60.0   # the line without a number stands beside the one with it, mostly within a second
@@ -181,11 +182,11 @@ def architecture(device: int) -> str:
 def xids(captures: Captures) -> Any:
     """What the kernel log says. Where the PCI bus was not captured, only the generation of the GPUs is not known; where NVML was not,
     what the log says of them stays said."""
-    found = kernel_log(captures)
+    found = captures.once(kernel_log)
     if isinstance(found, Unmeasured):
         return found
     log: KernelLog = found.value if isinstance(found, Partial) else found
-    value, unread = read_xids(log, lambda: _architectures(captures))
+    value, unread = read_xids(log, lambda: captures.once(_architectures))
     if value.events or value.switch_events:
         value = replace(value, wanted=_wanted(captures))
     reasons = [found.reason] if isinstance(found, Partial) else []
@@ -200,8 +201,7 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
     switches: list[SXid] = []
     unread: list[KernelLine] = []
     known: Mapping[str, str] | None = None
-    # Mostly there is none, and looking for plain words costs next to nothing.
-    if "Xid " in log.text:
+    if log.says("Xid "):
         known = architectures()
         for line in log.matching(_ANY_XID):
             if match := _XID.search(line.text):
@@ -210,13 +210,14 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
                 switches.append(_sxid(line, match))
             elif _NVRM_XID.search(line.text) or "SXid (" in line.text:
                 unread.append(line)
-    if "fallen off the bus" in log.text:
+    if log.says("fallen off the bus"):
         known = architectures() if known is None else known
         events = sorted([*events, *_falls(log, events, known)], key=lambda event: event.seconds)
     resets: tuple[Reset, ...] = ()
-    if ";muster: " in log.text and (events or switches):
+    if (events or switches) and log.says("muster: "):
         resets = tuple(_resets(log))
-    return Xids("kernel log", log.newest, tuple(events), tuple(_told(switches)), log.caveat, resets), unread
+    return made(Xids, {"name": "kernel log", "newest": log.newest, "events": tuple(events), "switch_events": tuple(_told(switches)),
+                       "caveat": log.caveat, "resets": resets, "wanted": ()}), unread
 
 
 def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xid:
@@ -298,6 +299,7 @@ def _bare(address: str) -> str:
     return address.lower().partition(".")[0]
 
 
+@part(PCI)
 def _architectures(captures: Captures) -> Mapping[str, str]:
     """The generation of each NVIDIA device on the bus, by address."""
     try:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import BY_BUILDER, Captures, Partial, build_fact
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
 from healthcheck.facts.gpu import Gpu, gpus
 from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.port import ports
+from healthcheck.facts.values import Partial
 from healthcheck.facts.xid import Xids, xids
 from healthcheck.recording import Recording
 from inventory.text import clean

@@ -13,8 +13,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
-from healthcheck.facts.base import Unmeasured, Unsupported
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
+from healthcheck.facts.values import Unmeasured, Unsupported
 
 Missing: TypeAlias = Unmeasured | Unsupported
 _UNSAID = Unmeasured("it does not say")

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.facts.base import Unmeasured
+from healthcheck.facts.values import Unmeasured
 from healthcheck.outcome import Owner
 from inventory.nodeset import natural
 from inventory.text import clean

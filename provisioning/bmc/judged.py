@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.judge import judge
 from healthcheck.outcome import NodeReport, Result, Status, state_of
 from healthcheck.rule import Rule

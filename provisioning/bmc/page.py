@@ -11,8 +11,8 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from healthcheck.facts.base import Unmeasured, Unsupported
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, Sensor
+from healthcheck.facts.values import Unmeasured, Unsupported
 from inventory.text import clean
 from provisioning.bmc.base import Bios, BmcError, Boot, Firmware, Identity, Media, Missing, Part, Power
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from healthcheck.burnin.counters import Counter
 from healthcheck.burnin.model import Place
-from healthcheck.facts.base import UNSUPPORTED
+from healthcheck.facts.values import UNSUPPORTED
 from provisioning.burnin.look import Seen
 
 # A counter's name in the limits of rules/burnin.yaml, and the fields of a fact that add up to it.

@@ -8,10 +8,11 @@ from typing import Any
 
 from healthcheck import program, reply
 from healthcheck.checks import catalogue
-from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.netdev import NetDev
 from healthcheck.facts.port import BASE, Port
 from healthcheck.facts.roce import ROCE
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.probes import ProbeSet
 from healthcheck.recording import Recording
 from inventory.model import Node

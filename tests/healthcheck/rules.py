@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.checks.base import Check, Parameter
-from healthcheck.facts.base import Fact
+from healthcheck.facts.values import Fact
 from healthcheck.outcome import Severity
 from healthcheck.probes import Effect
 from healthcheck.rule import Proven, Rule, Unsupported

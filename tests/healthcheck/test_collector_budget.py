@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from healthcheck.facts.base import Captures, Unread
+from healthcheck.facts.base import Captures
+from healthcheck.facts.values import Unread
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import FileCapture, Outcome
 from tests.testbed.collector import await_none_with, collect

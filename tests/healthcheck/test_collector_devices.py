@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from healthcheck.facts.base import Captures, Said, Unmeasured, Unread
+from healthcheck.facts.base import Captures
+from healthcheck.facts.files import Said
+from healthcheck.facts.values import Unmeasured, Unread
 from healthcheck.probes import KIB, Kind, Probe
 from healthcheck.recording import Capture, Recording
 from tests.testbed.collector import await_none_with, collect

@@ -16,7 +16,8 @@ import pynvml
 import pytest
 
 from healthcheck import collector_nvml, program
-from healthcheck.facts.gpu import NVML, READINGS
+from healthcheck.facts.gpu import NVML
+from healthcheck.facts.gpuline import READINGS
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Capture, Outcome
 from inventory.errors import MusterError

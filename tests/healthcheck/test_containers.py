@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.checks import catalogue
-from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.container import STATES, parse_cdi, up_seconds
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.recording import Capture, Outcome
 from tests.healthcheck import machine
 

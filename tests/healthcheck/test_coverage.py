@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from healthcheck.assess import Assessed, Assessment
-from healthcheck.coverage import Coverage, coverage
+from healthcheck.coverage import Asked, Coverage, coverage
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node
@@ -28,7 +28,7 @@ OPEN = Probe("a.open", Kind.FILES, paths=("/open",))
 
 def of(probe: Probe, capture: Capture | None) -> Coverage:
     held = {} if capture is None else {probe.id: capture}
-    return coverage(Recording("n", 1.0, machine.HOST, None, held), [probe])
+    return coverage(Recording("n", 1.0, machine.HOST, None, held), Asked.of([probe]))
 
 
 @pytest.mark.parametrize(("probe", "capture"), [

@@ -7,9 +7,12 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Said, Unmeasured, build_fact
+from healthcheck.facts import nvme, raid  # noqa: F401  (they register facts)
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.disk import read_disk
+from healthcheck.facts.files import Said
 from healthcheck.facts.filesystem import parse_fstab
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.driver import Driver, driver
 from healthcheck.facts.service import services
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.outcome import Owner, Result, Status
 from healthcheck.recording import Capture, FileCapture, Outcome
 from inventory.model import Node

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.fabric import FabricLog, fabric_log
 from healthcheck.facts.gpu import gpus
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.judge import judge
 from healthcheck.outcome import Owner, Result, Status
 from healthcheck.recording import Capture, Outcome

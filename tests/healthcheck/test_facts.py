@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.checks import catalogue
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.filesystem import parse_mountinfo
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.recording import Capture, FileCapture, Outcome, from_json, to_json
 from tests.healthcheck import machine
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from healthcheck.assess import Assessment
 from healthcheck.checks.base import NotMeasured
-from healthcheck.checks.fleet import NoMajority, Reading, Uncompared, far_off, odd_ones
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Unmeasured, build_fact
+from healthcheck.checks.fleet import NoMajority, Readings, Uncompared, far_off, odd_ones
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, EarlierBoot
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.fleetjudge import judge_fleet
 from healthcheck.guard import Guards
 from healthcheck.outcome import Finding, Origin, Result, Status
@@ -306,7 +307,7 @@ VALUES = st.lists(st.floats(0, 1000, allow_nan=False, width=32), min_size=8, max
 
 
 def compared(values: list[float]) -> list[tuple[str, Finding | Uncompared]]:
-    readings = [Reading(f"n{i}", "GPU 0", value) for i, value in enumerate(values)]
+    readings = [Readings(f"n{i}", ("GPU 0",), (value,)) for i, value in enumerate(values)]
     return list(far_off(readings, " C", spreads=5, floor=3, at_least=8))
 
 
@@ -321,6 +322,13 @@ def test_whoever_is_accused_is_far_off_and_in_a_minority(values: list[float]) ->
     assert len(accused) * 4 <= len(values)
     middle = sorted(values)[len(values) // 2]
     assert all(abs(values[int(node[1:])] - middle) > 3 for node in accused)
+
+
+@pytest.mark.parametrize("at", [0, 5, 9])
+def test_a_reading_that_is_no_number_accuses_nobody(at: int) -> None:
+    values = [50.0] * 10
+    values[at] = float("nan")
+    assert not [node for node, said in compared(values) if isinstance(said, Finding)]
 
 
 @given(st.integers(8, 40), st.integers(0, 39), st.floats(16, 500))
@@ -340,7 +348,7 @@ def test_two_populations_accuse_nobody_and_are_told(left: int, right: int, off: 
 
 @given(VALUES, st.randoms())
 def test_the_order_of_the_nodes_does_not_matter(values: list[float], random: Any) -> None:
-    readings = [Reading(f"n{i}", "GPU 0", value) for i, value in enumerate(values)]
+    readings = [Readings(f"n{i}", ("GPU 0",), (value,)) for i, value in enumerate(values)]
     mixed = readings[:]
     random.shuffle(mixed)
     keys = {"spreads": 5, "floor": 3, "at_least": 8}

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts import gpu_process, nvlink
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Partial, Unmeasured, build_fact
-from healthcheck.facts.gpu import sent
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.gpuline import sent
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.recording import Capture, Outcome
 from healthcheck.scrub import scrub
 from inventory.model import Node

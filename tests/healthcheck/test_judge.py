@@ -11,7 +11,7 @@ import pytest
 
 from healthcheck.checks.base import NotMeasured, increase
 from healthcheck.checks.fleet import outliers
-from healthcheck.facts.base import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.fleetjudge import judge_fleet
 from healthcheck.guard import Guards
 from healthcheck.judge import judge

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.judge import MOST_FINDINGS, MOST_RUNS, judge
 from healthcheck.outcome import Finding, Status
 from healthcheck.rule import Unsupported

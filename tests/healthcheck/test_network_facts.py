@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.facts import optics
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Said, Unmeasured, build_fact, said
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.files import Said, said
 from healthcheck.facts.netdev import parse_bond, parse_counts
 from healthcheck.facts.optics import parse_link
 from healthcheck.facts.roce import parse_statistics
 from healthcheck.facts.transceiver import read_module
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.recording import FileCapture, Outcome
 from tests.healthcheck import machine, network
 

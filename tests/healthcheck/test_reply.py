@@ -171,6 +171,13 @@ def test_a_block_that_holds_no_files_is_refused(block: bytes, reason: str) -> No
     assert reason in refused(in_blocks({"p": {**MADE, "files": len(block)}}, block))
 
 
+def test_files_within_files_are_refused_wherever_they_stand() -> None:
+    block = zlib.compress(b'{"files":{"/a":["done","x"]}}')
+    assert "not [outcome, text]" in refused(in_blocks({"p": {**MADE, "files": len(block)}}, block))
+    held = json.dumps({**DOCUMENT, "captures": {"p": {**MADE, "files": "HERE"}}}).replace('"HERE"', '{"files":{"/a":["done","x"]}}')
+    assert "not [outcome, text]" in refused(zlib.compress(held.encode()))
+
+
 @pytest.mark.parametrize("size", [0, -1, len(FILES) - 1, len(FILES) + 1, 10**30, -10**30, True, False, None, 1.0, "1", []])
 def test_files_of_another_size_than_their_block_are_refused(size: object) -> None:
     assert refused(in_blocks({"p": {**MADE, "files": size}}, FILES))
@@ -211,3 +218,10 @@ def test_a_changed_or_cut_answer_never_claims_more_than_was_sent(at: int, byte: 
         recording = answered(body)
         assert recording.failure is not None or recording.captures == sent
         assert all(capture.outcome is not Outcome.DONE or capture == sent[name] for name, capture in recording.captures.items())
+
+
+@pytest.mark.parametrize("broken", [{"schema": {"files": {"a": ["done", "0"]}}}, {"captures": {"files": {"exit": ["done", "0"]}}}])
+def test_what_is_wrong_is_told_in_the_nodes_words_whatever_answers_came_before(broken: dict[str, Any]) -> None:
+    text = json.dumps({**DOCUMENT, **broken}, separators=(",", ":"))
+    for count in "3456":
+        assert f"['done', '{count}']" in refused(zlib.compress(text.replace('["done","0"]', f'["done","{count}"]').encode()))

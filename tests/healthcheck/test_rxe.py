@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.checks import catalogue
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.recording import from_json
 
 RECORDING = Path(__file__).resolve().parent.parent / "recordings" / "rdma-rxe" / "recording.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -11,26 +11,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.assess import Assessment, _View
-from healthcheck.facts.base import BY_BUILDER, FACTS, Captures, Files, Unmeasured, Unread, build_fact
+from healthcheck.assess import Assessment
+from healthcheck.facts.base import BY_BUILDER, FACTS, Captures, build_fact
+from healthcheck.facts.files import Files
+from healthcheck.facts.values import Unmeasured, Unread
+from healthcheck.looks import encode
 from healthcheck.outcome import NodeReport
 from healthcheck.probes import Probe
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
+from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.recordingread import read
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.shared import Shared
+from healthcheck.view import View
 from inventory.model import Node
 from tests.healthcheck import machine
 
 RULES = load_ruleset([packaged()])
-VIEW = _View.of(RULES.rules)
+VIEW = View.of(RULES.rules)
 PROBES = sorted(machine.captures())
 BY_DEVICE = ["port.sysfs", "port.counters", "nvme.sysfs", "netdev.sysfs", "netdev.lacp", "optics.hwmon"]
 
 
 def sent(recording: Recording) -> Recording:
     """The recording as it comes from a node or from disk."""
-    return from_json(json.loads(json.dumps(to_json(recording))))
+    return read(encode(recording))
 
 
 def named(node: str, **changes: Capture) -> Recording:
@@ -226,3 +231,36 @@ def test_what_a_builder_raises_is_not_kept() -> None:
     assert len({value.reason for value in found}) == 1
     with pytest.raises(Unread):
         FACTS["sysctls"].build(Captures(sent(named("n1", host_sysctl=denied))))
+
+
+def alone(now: Recording, before: Recording | None = None) -> list[Any]:
+    return of_nodes(assessed([(now, before)])[now.node])
+
+
+def test_a_node_of_another_model_than_its_sku_is_told_its_own_model_however_often_it_is_looked_at() -> None:
+    def of_model(node: str, model: str) -> Recording:
+        return sent(named(node, gpu_nvml=machine.nvml(**{f"gpu{index}": {"name": {"ok": model}} for index in range(8)})))
+
+    names = [f"n{number:02}" for number in range(16)]
+    assessment = Assessment([Node(name, sku="hgx-h100") for name in names], RULES)
+    for name in names:
+        assessment.add(of_model(name, f"NVIDIA A{name}"))
+        assessment.add(of_model(name, f"NVIDIA B{name}"))       # the SKU of the look before is no longer needed
+    for report in assessment.finish().reports:
+        assert of_nodes(report) == alone(of_model(report.node, f"NVIDIA B{report.node}"))
+
+
+def test_what_both_looks_lack_is_told_alike_whether_they_are_one_fact_or_two() -> None:
+    smart = machine.captures()["disk.smart"]
+
+    def read(node: str, written: int) -> Recording:
+        def changed(text: str) -> str:
+            return re.sub(r'"data_units_written": \d+', f'"data_units_written": {written}', re.sub(r'"serial_number": ?"[^"]*",?\s*', "", text))
+
+        files = {path: replace(entry, text=changed(entry.text)) for path, entry in smart.files.items()}
+        return sent(named(node, disk_smart=replace(smart, text=changed(smart.text), files=files)))
+
+    looks = [(read(f"n{number:02}", number), earlier(read(f"n{number:02}", number + 700 * (number % 2)))) for number in range(12)]
+    reports = assessed(looks)
+    for now, before in looks:
+        assert of_nodes(reports[now.node]) == alone(now, before)

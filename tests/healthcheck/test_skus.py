@@ -17,8 +17,9 @@ from rich.console import Console
 from healthcheck import saved
 from healthcheck import sku as skus
 from healthcheck.assess import Assessment
-from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.pci import PciBus
+from healthcheck.facts.values import Unmeasured
 from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Status
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording
 from healthcheck.report.document import node

@@ -17,9 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts import smi
-from healthcheck.facts.base import UNSUPPORTED, Captures, Partial, Unmeasured, Unread
-from healthcheck.facts.gpu import NVML, READINGS, Gpu, gpu_presence, gpus
+from healthcheck.facts.base import Captures
+from healthcheck.facts.gpu import NVML, Gpu, gpu_presence, gpus
+from healthcheck.facts.gpuline import READINGS
 from healthcheck.facts.smivalues import NOT_PRINTED
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
 from healthcheck.recording import Capture, Outcome
 from provisioning.demo.build import build

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.kernel import LOG
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.facts.xid import NvLinkWords, Xids, architecture
 from healthcheck.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine

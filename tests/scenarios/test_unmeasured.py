@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from healthcheck.facts.base import FACTS, UNSUPPORTED, Captures, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
+from healthcheck.facts.values import UNSUPPORTED
 from healthcheck.judge import judge
 from healthcheck.outcome import NodeReport, Status
 from healthcheck.probes import Kind, Probe

@@ -85,8 +85,11 @@ class Sshd:
 
 @contextlib.contextmanager
 def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("ed25519",), user: str | None = None,
-         user_key: Path | None = None) -> Iterator[Sshd]:
-    """A real sshd on 127.0.0.1, logging in `user` (default: whoever runs this) by a key of its own; `config` goes before ours, and wins."""
+         user_key: Path | None = None, under: tuple[str, ...] = ()) -> Iterator[Sshd]:
+    """A real sshd on 127.0.0.1, logging in `user` (default: whoever runs this) by a key of its own; `config` goes before ours, and wins.
+
+    `under` is a command that runs the one it is given, and ends with it.
+    """
     assert SSHD is not None, "no sshd on this machine: apt-get install -y openssh-server"
     (folder / "home").mkdir(parents=True, exist_ok=True)
     if os.getuid() == 0:
@@ -110,7 +113,7 @@ def sshd(folder: Path, *, config: str = "", host_key_types: tuple[str, ...] = ("
         # Else the rc files of whoever runs the tests take part in them.
         f"SetEnv HOME={folder / 'home'} PATH=/usr/local/bin:/usr/bin:/bin", "PrintMotd no", "PrintLastLog no", ""]))
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([SSHD, "-D", "-e", "-f", str(path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen([*under, SSHD, "-D", "-e", "-f", str(path)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     server = Sshd(folder, port, user or getpass.getuser(), user_key, host_keys, known_hosts, authorized, process)
     try:
         wait_until(lambda: "Server listening" in server.log or process.poll() is not None, what="sshd")

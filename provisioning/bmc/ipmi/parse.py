@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import Boot, Hardware, Identity, Missing, Part, Power, Target
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from healthcheck.facts.base import Unmeasured
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors
+from healthcheck.facts.values import Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import Bios, BmcError, Boot, Firmware, Hardware, Identity, Media, Missing, Power, Target, Turn, Wrong
 from provisioning.bmc.credentials import Hidden

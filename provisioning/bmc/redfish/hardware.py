@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from provisioning.bmc.base import BmcError, Hardware, Missing, Part, Wrong
 from provisioning.bmc.redfish.read import UNSAID, first, inner, last, link, number, objects, text, word
 from provisioning.bmc.redfish.service import Service

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, NamedTuple
 
-from healthcheck.facts.base import UNSUPPORTED
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, Event
+from healthcheck.facts.values import UNSUPPORTED
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Wrong
 from provisioning.bmc.redfish.answers import Document

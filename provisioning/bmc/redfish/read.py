@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from healthcheck.facts.base import Unmeasured
+from healthcheck.facts.values import Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import Missing
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import Bios, Boot, Firmware, Identity, Media, Missing, Power, Target
 from provisioning.bmc.redfish import vendors

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.outcome import Owner
 from inventory.text import clean
 from provisioning.bmc.base import Bios, BmcError, Controller, Missing, Power, Turn, Wrong

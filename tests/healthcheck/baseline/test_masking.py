@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.baseline import masking
+from healthcheck.baseline import linear, masking
 from healthcheck.baseline.masking import HOLE, LONGEST, fill, nearest, template, templates
 
 # What is masked: lines that differ in nothing else, and their template.
@@ -154,6 +156,17 @@ FOREIGN = st.text(max_size=300) | st.lists(
     st.sampled_from(["<*>", "*>", "<", "0x", "ff", "12", "-", ":", ".", " ", "  ", "Xid (", "error ", "\x10", "\x19", "\x0f", "x8 ", "\n", "veth", "sd", "a",
                      "serial: ", "GT/s", "[10de:2330]", "1b:00.0", "mlx5_", "\ud83d", "é", "Jan  1 00:00:00", "٣"]), max_size=40).map("".join)
 
+OTHERS = [
+    'Unknown kernel command line parameters "BOOT_IMAGE=/vmlinuz", will be passed to user space.', "sched_clock: Marking stable (1, 2)->(3, -4)",
+    "Modules linked in: nvidia(OE) mlx5_core", "Code: 48 89 e5 <0f> 0b", "kfence: at 0x(____ptrval____)-0x(____ptrval____)", "cali0a1b2c3d4e5: up",
+    "lxc0a1b2c3d4e: up", "enx001122aabbcc: up", "pod0a1b2c3d-1111-2222-3333-444455556666",
+]
+# Each with a digit that means something else than another one in its place.
+TOLD_APART = [
+    "mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 8: be00000000800400", "run on x86 only", "a/x86 of it", "x86", "at 0x(____ptrval____)", "at 3x(____ptrval____)",
+    "Direct firmware load failed! (0x12: 3)", "mlx5_core 0000:3b:00.0: failed! (0x2: 110)", "cpu x8 x86_64 x80 0x86 x88.",
+]
+
 
 @pytest.mark.parametrize("what", SAME)
 def test_what_varies_is_masked(what: str) -> None:
@@ -254,10 +267,79 @@ def test_the_order_and_the_number_of_texts_do_not_matter() -> None:
     assert dict(zip(shuffled, templates(shuffled), strict=True)) == {line: template(line) for line in LINES}
 
 
+def renumbered(text: str, chance: random.Random) -> str:
+    """The same with other digits."""
+    return re.sub("[0-9]", lambda _: chance.choice("0123456789"), text)
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.sampled_from([*LINES, *OTHERS, *TOLD_APART]), FOREIGN), max_size=6), st.randoms(use_true_random=False))
+def test_what_is_known_of_a_line_with_other_digits_is_what_masking_it_alone_gives(texts: list[str], chance: random.Random) -> None:
+    others = [renumbered(text, chance) for text in texts]
+    masking._known.clear()
+    templates(texts)
+    remembered = templates(others)
+    alone = []
+    for text in others:
+        masking._known.clear()
+        alone.append(template(text))
+    assert remembered == alone
+
+
+@pytest.mark.parametrize("text", TOLD_APART)
+def test_where_it_matters_which_digit_stands_each_line_is_masked(text: str) -> None:
+    chance = random.Random(text)
+    for _ in range(300):
+        other = renumbered(text, chance)
+        masking._known.clear()
+        alone = template(other)
+        masking._known.clear()
+        templates([text, renumbered(text, chance), re.sub("[0-9]", "0", text)])
+        assert template(other) == alone
+
+
+def test_a_line_with_other_digits_is_not_masked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    masking._known.clear()
+    first = template("Memory: 2113457024K/2147483648K available (20480K kernel code, 4263K rwdata)")
+    monkeypatch.setattr(masking, "_masked", None)
+    assert template("Memory: 2014957024K/2147483641K available (21481K kernel code, 9263K rwdata)") == first
+
+
+def partly_digits(tree: Any) -> Iterator[str]:
+    """What of a pattern takes some digits, and not the others."""
+    for op, value in tree:
+        name = str(op)
+        if name in ("LITERAL", "NOT_LITERAL"):
+            if chr(value) in "0123456789":
+                yield chr(value)
+        elif name == "IN":
+            taken = {code for kind, one in value if str(kind) in ("LITERAL", "RANGE")
+                     for code in ([one] if str(kind) == "LITERAL" else range(one[0], one[1] + 1))}
+            if len(taken & set(range(48, 58))) not in (0, 10):
+                yield "".join(sorted(map(chr, taken)))
+        elif name == "BRANCH":
+            for branch in value[1]:
+                yield from partly_digits(branch)
+        elif name == "SUBPATTERN":
+            yield from partly_digits(value[3])
+        elif name in ("MAX_REPEAT", "MIN_REPEAT"):
+            yield from partly_digits(value[2])
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            yield from partly_digits(value[1])
+
+
+def test_digits_are_told_apart_in_the_forms_alone_that_are_masked_one_by_one() -> None:
+    patterns = [("", masking._LETTERED.pattern), ("", masking._NUMBER.pattern), *((needle, pattern.pattern) for needle, pattern in masking._kept),
+                *((needle, pattern.pattern) for needle, pattern, _ in masking._masks)]
+    found = {(needle, said) for needle, pattern in patterns for said in partly_digits(linear._parser.parse(pattern))}
+    assert found == {("Bank ", "2367abef"), ("failed! (0x", "0"), ("(____ptrval____)", "0"), ("", "8"), ("", "6")}
+    assert {needle for needle, _ in patterns if re.search("[0-9]", needle)} == {"failed! (0x"}
+
+
 def test_what_is_remembered_is_bounded() -> None:
     masking._known.clear()
     for start in range(0, 3 * masking._REMEMBERED, 5000):
-        templates([f"word{'abcdefghij'[number % 10]} {number}" for number in range(start, start + 5000)])
+        templates([f"word{'abcdefghij'[number % 10]} error {number}" for number in range(start, start + 5000)])
         assert len(masking._known) <= masking._REMEMBERED + 1
     assert template("x" * 5000) not in masking._known
 
@@ -268,11 +350,6 @@ def test_each_mask_says_why_and_is_needed_by_a_line() -> None:
         assert any(needle in line and re.search(pattern, line) for line in [*LINES, *OTHERS]), name
 
 
-OTHERS = [
-    'Unknown kernel command line parameters "BOOT_IMAGE=/vmlinuz", will be passed to user space.', "sched_clock: Marking stable (1, 2)->(3, -4)",
-    "Modules linked in: nvidia(OE) mlx5_core", "Code: 48 89 e5 <0f> 0b", "kfence: at 0x(____ptrval____)-0x(____ptrval____)", "cali0a1b2c3d4e5: up",
-    "lxc0a1b2c3d4e: up", "enx001122aabbcc: up", "pod0a1b2c3d-1111-2222-3333-444455556666",
-]
 HOSTILE = [
     "a", "1", "0x", "f", "1a", "a1", "1aaaa", ":", "1:", "a:", "ff:", "1.", "-", "1-", " ", "  ", " 1", ", ", "1 ", "#", "1b1", "0n", "1s0f0", "error ", "error 1",
     "Xid (", "Xid (PCI:", "serial ", "serial: a", "pid=", "pid=1, name=", "Jan ", "Mon Jan  1 ", "(v01 ", "(a@", "sd", "sda", "veth", "br-", "12345678-",

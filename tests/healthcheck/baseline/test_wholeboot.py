@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.baseline.wholeboot import MOST, whole_boot
-from healthcheck.facts.base import FACTS, Captures, Partial, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.values import Partial
 from healthcheck.recording import Recording
 from tests.healthcheck import machine
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.assess import Assessment
-from healthcheck.facts.base import Unmeasured
 from healthcheck.facts.boot import KEPT, EarlierBoot, earlier_boot, kept, utc
+from healthcheck.facts.values import Unmeasured
 from healthcheck.looks import Looks
 from healthcheck.outcome import Result, Status
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording

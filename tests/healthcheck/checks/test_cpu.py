@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cpu import CPU, cpu_list
+from healthcheck.facts.values import Unmeasured
 from healthcheck.outcome import Status
 from healthcheck.recording import Outcome
 from tests.healthcheck import machine

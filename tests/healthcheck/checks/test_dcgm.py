@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from healthcheck import helper, sweep
 from healthcheck.assess import Assessment
 from healthcheck.checks.dcgm import ACTIONS
-from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.dcgm import DIAGNOSTICS, SEVERITIES, document
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.lease import NEEDED, Lease
 from healthcheck.outcome import Owner, Result, Status
 from healthcheck.probes import Effect, Probe, ProbeSet

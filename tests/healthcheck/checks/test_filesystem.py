@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from healthcheck.checks.filesystem import _pattern
 from healthcheck.outcome import Owner, Status
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine
@@ -117,3 +121,8 @@ def test_a_node_without_lustre_is_skipped() -> None:
     none = {path: FileCapture(Outcome.MISSING) for path in ("/sys/fs/lustre/health_check", "/proc/fs/lustre/health_check")}
     capture = Capture(Outcome.DONE, seconds=0.0, bytes=0, files=none)
     assert verdict("filesystem-lustre", machine.recording(filesystem_lustre=capture)).status is Status.SKIPPED
+
+
+@given(st.lists(st.text("/ab*?[!]-.\n", max_size=8), max_size=4), st.text("/ab*[\n", max_size=8))
+def test_a_name_is_ignored_that_any_one_pattern_matches(patterns: list[str], name: str) -> None:
+    assert (_pattern(tuple(patterns)).match(name) is not None) == any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -141,6 +141,12 @@ def test_without_a_baseline_the_catalogue_judges_and_that_novelty_is_not_judged_
     assert by_rule["kernel-fault"].status is Status.PASS and report.state is NodeState.HEALTHY
 
 
+def test_a_baseline_of_which_nothing_is_approved_is_a_fault_that_names_it() -> None:
+    found = result("kernel-baseline", BOOT, [replace(baseline(), known={})])
+    (finding,) = found.findings
+    assert (found.status, finding.subject, finding.observed) == (Status.FAIL, "baseline ours", "no template is approved")
+
+
 def test_a_more_general_baseline_judges_and_says_what_it_is_not_exact_about() -> None:
     found = result("kernel-novel", BOOT, [baseline(scope=Scope("hgx-h100", "6.5"))])
     assert found.status is Status.PASS and "6.5.0-1007-nvidia" in found.reason

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import FACTS, Captures, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.values import Unmeasured
 from healthcheck.outcome import Status
 from healthcheck.recording import Outcome, Recording
 from tests.healthcheck import machine

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.assess import Assessment
-from healthcheck.facts.base import FACTS, Captures, Partial, Unmeasured, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.pcie_config import words
+from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.outcome import Result, Status
 from healthcheck.recording import Capture, FileCapture, Outcome, Recording
 from inventory.model import Node

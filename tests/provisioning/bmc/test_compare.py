@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.outcome import Owner
 from provisioning.bmc.base import Hardware, Missing, Part
 from provisioning.bmc.compare import Compared, compare

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.facts.base import UNSUPPORTED
+from healthcheck.facts.values import UNSUPPORTED
 from inventory.errors import UsageError
 from inventory.model import Bmc, Node, Speaks
 from provisioning.bmc.base import BmcError, Power, Target, Turn, Wrong

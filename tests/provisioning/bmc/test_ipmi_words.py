@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Hardware, Part, Power, Target, Wrong
 from provisioning.bmc.ipmi import messages, parse, rmcp

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.facts.base import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from provisioning.bmc.base import BmcError, Power, Target, Turn, Wrong
 from provisioning.bmc.redfish import log, sensors, vendors
 from provisioning.bmc.redfish.log import CRITICAL

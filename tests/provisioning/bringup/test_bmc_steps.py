@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import Unmeasured
+from healthcheck.facts.values import Unmeasured
 from healthcheck.outcome import Owner
 from healthcheck.rulesfolder import packaged
 from healthcheck.store.bringupnotes import LOGIN, REFUSED

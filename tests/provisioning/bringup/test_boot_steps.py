@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.base import Unmeasured
+from healthcheck.facts.values import Unmeasured
 from healthcheck.outcome import Owner
 from inventory.model import Node
 from inventory.sshconfig import SshConfig

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.facts.base import Unmeasured
 from healthcheck.facts.bmc import Event, Sensor
+from healthcheck.facts.values import Unmeasured
 from healthcheck.outcome import Owner
 from inventory.errors import ConfigError
 from provisioning.bmc.base import BmcError, Part, Power, Wrong
