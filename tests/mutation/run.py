@@ -182,7 +182,9 @@ class Runs:
 def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
     """From now on `seen` holds what each check meets."""
     names = {check.function: name for name, check in checks.items()}
-    ran: Callable[..., Verdict | None] = judge._run
+    ran: Callable[..., Verdict | None] = judge._runs
+    passed: Callable[..., bool] = fleetjudge.all_pass
+    told: Callable[[Rule, Verdict | None], Result] = fleetjudge._told
     word: Callable[[Rule, Verdict], Result] = judge.rule_on
 
     def met(check: Check, *cases: str) -> None:
@@ -191,11 +193,18 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
             seen[name].tests.append(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
             seen[name].cases.update(cases)
 
-    def _run(check: Check, *given: Any) -> Verdict | None:
+    def _runs(check: Check, *given: Any) -> Verdict | None:
         verdict = ran(check, *given)
         if verdict is None:
             met(check, PASSING)
         return verdict
+
+    def all_pass(rule: Rule, *given: Any) -> bool:
+        """Of a fleet whose nodes are alike."""
+        found = passed(rule, *given)
+        if found:
+            met(rule.checked, PASSING)
+        return found
 
     def rule_on(rule: Rule, verdict: Verdict) -> Result:
         found = word(rule, verdict)
@@ -205,7 +214,14 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
             met(rule.checked, *(case for case, there in cases if there))
         return found
 
-    judge._run = _run
+    def _told(rule: Rule, verdict: Verdict | None) -> Result:
+        if verdict is None:
+            met(rule.checked, PASSING)
+        return told(rule, verdict)
+
+    judge._runs = _runs
+    fleetjudge._told = _told
+    fleetjudge.all_pass = all_pass
     judge.rule_on = fleetjudge.rule_on = rule_on
 
 
