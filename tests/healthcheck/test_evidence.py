@@ -32,8 +32,9 @@ from inventory.transport.base import Failure, Stage
 from inventory.transport.remote import RemoteTransport
 from tests.command import muster
 from tests.healthcheck import machine
+from tests.testbed.ports import free_port
 from tests.testbed.require import require
-from tests.testbed.sshd import SSHD, Sshd, free_port, sshd, wait_until
+from tests.testbed.sshd import SSHD, Sshd, sshd, wait_until
 from tests.testbed.users import throwaway_user
 
 REPORT = os.urandom(200_000)     # as little compressible as a gzip file

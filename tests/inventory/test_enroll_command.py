@@ -18,8 +18,9 @@ import pytest
 
 from inventory.hostkeys import fingerprint
 from tests.command import MUSTER, environment, muster, unread
+from tests.testbed.ports import free_port
 from tests.testbed.require import require
-from tests.testbed.sshd import SSHD, Sshd, free_port, hangs_up, hashed, listener, make_key, public, silent, sshd, wait_until
+from tests.testbed.sshd import SSHD, Sshd, hangs_up, hashed, listener, make_key, public, silent, sshd, wait_until
 
 TYPES = ("ed25519", "ecdsa", "rsa")
 _PIPE = "import os,socket,sys,threading as t;s=socket.create_connection(sys.argv[1:3]);" \

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.testbed.kubernetes import TOKEN, Serving, certified, kubeconfig
-from tests.testbed.sshd import free_port, wait_until
+from tests.testbed.ports import free_port
+from tests.testbed.sshd import wait_until
 
 WHY_NOT = "no real kube-apiserver: build one, name it in MUSTER_KUBE_APISERVER, and apt-get install -y etcd-server"
 

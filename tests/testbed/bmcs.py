@@ -11,7 +11,6 @@ import json
 import os
 import queue
 import secrets
-import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +23,7 @@ from typing import Any
 
 from tests.testbed.bmc.certificates import Authority
 from tests.testbed.bmc.machine import ELSEWHERE, Machine, Wrong
+from tests.testbed.ports import free_port
 from tests.testbed.require import require
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -122,7 +122,7 @@ def rack(folder: Path, machines: Sequence[Machine], *, user: str = "root", passw
     addresses = {name: f"{block}.{at}" for at, name in enumerate(names, 1)}
     authority = Authority(folder / "ca.pem")
     certificates = {name: [authority.certificate(folder / f"{name}.{at}.pem", addresses[name]) for at in range(2)] for name in names}
-    port = port or _free(addresses[ELSEWHERE])
+    port = port or free_port(addresses[ELSEWHERE])
     (folder / "rack.json").write_text(json.dumps({
         "machines": [one.document() for one in machines], "addresses": addresses, "port": port, "user": user, "password": password,
         "power_s": power_s, "post_s": post_s, "lockout": lockout,
@@ -179,9 +179,3 @@ def _deed(request: Request) -> str:
     if request.method == "PATCH":
         return "bios" if request.path.endswith("/Settings") else "boot"
     return "login" if request.method == "POST" and request.path.rstrip("/").endswith("/Sessions") else "other"
-
-
-def _free(address: str) -> int:
-    with socket.socket() as one:
-        one.bind((address, 0))
-        return int(one.getsockname()[1])

@@ -19,8 +19,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.testbed.ports import free_port
 from tests.testbed.require import require
-from tests.testbed.sshd import SSHD, free_port, make_key, public
+from tests.testbed.sshd import SSHD, make_key, public
 
 _BOOT = """\
 hostname {name}

@@ -20,10 +20,10 @@ from pathlib import Path
 from inventory.model import Node, Via
 from inventory.transport.base import Stage
 from tests.testbed.collector import MARK, PYTHON, await_none_with
+from tests.testbed.ports import free_port
 from tests.testbed.sshd import (
     SSHD,
     Sshd,
-    free_port,
     full_backlog,
     hangs_after_banner,
     hangs_up,

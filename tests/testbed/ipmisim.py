@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.ports import free_port
 from tests.testbed.require import require
 from tests.testbed.sshd import wait_until
 
@@ -88,7 +89,7 @@ def ipmi_sim(folder: Path, address: str = "127.0.0.1", port: int | None = None, 
     chassis = folder / "chassis"
     chassis.write_text(_CHASSIS)
     chassis.chmod(0o700)
-    taken = port if port is not None else _free_udp_port(address)
+    taken = port if port is not None else free_port(address, socket.SOCK_DGRAM)
     (folder / "lan.conf").write_text(_configuration(chassis, address, taken))
     (folder / "emu.cmd").write_text(_commands(serial, records))
     with (folder / "log").open("wb") as log:
@@ -191,9 +192,3 @@ def _fru(size: int, vendor: str, model: str, serial: str) -> bytes:
 
 def _summed(data: bytes) -> bytes:
     return data + bytes((-sum(data) & 0xFF,))
-
-
-def _free_udp_port(address: str) -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
-        link.bind((address, 0))
-        return int(link.getsockname()[1])

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.testbed import fuse
+from tests.testbed.ports import free_port
 from tests.testbed.require import require
-from tests.testbed.sshd import free_port, make_key, public, wait_until
+from tests.testbed.sshd import make_key, public, wait_until
 
 _SUITE = "bookworm"
 _PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "prometheus-node-exporter")

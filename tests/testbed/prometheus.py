@@ -16,8 +16,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.testbed.ports import free_port
 from tests.testbed.require import require
-from tests.testbed.sshd import free_port, wait_until
+from tests.testbed.sshd import wait_until
 
 _PROGRAMS = ("prometheus", "prometheus-alertmanager", "promtool")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.testbed.ports import free_port
 from tests.testbed.sshd import wait_until
 
 SLURM = all(shutil.which(name, path="/usr/sbin:" + os.environ.get("PATH", "")) for name in ("slurmctld", "slurmd", "munged", "scontrol"))
@@ -62,7 +62,7 @@ def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | 
 
     For `cred_expire` seconds, and one, a job that was requeued is not started again.
     """
-    controller, *listening = _ports(len(nodes) + 1)
+    controller, *listening = (free_port() for _ in range(len(nodes) + 1))
     ports = dict(zip(nodes, listening, strict=True))
     socket_ = folder / "munge.socket"
     key = folder / "munge.key"
@@ -109,20 +109,6 @@ def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | 
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def _ports(number: int) -> list[int]:
-    """Free ports, below those that Linux gives to outgoing connections, of which daemons that talk to each other make very many."""
-    found: list[int] = []
-    with contextlib.ExitStack() as held:
-        at = random.randrange(10_000, 25_000)
-        while len(found) < number:
-            at += 1
-            listener = held.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                listener.bind(("127.0.0.1", at))
-                found.append(at)
-    return found
 
 
 def _start(bed: Slurm, name: str, *argv: str) -> None:

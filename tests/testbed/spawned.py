@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.testbed.nspawn import rootfs
-from tests.testbed.sshd import free_port, make_key, public, wait_until
+from tests.testbed.ports import free_port
+from tests.testbed.sshd import make_key, public, wait_until
 
 # In a container there is no clock to discipline; that somebody does is among the checks.
 _CHRONY = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"

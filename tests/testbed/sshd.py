@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from inventory.model import Node
+from tests.testbed.ports import free_port
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:" + os.environ.get("PATH", ""))
 
@@ -27,13 +28,6 @@ def wait_until(holds: Callable[[], object], seconds: float = 30.0, what: str = "
     while not holds():
         assert time.monotonic() < end, f"{what} did not come about in {seconds} s"
         time.sleep(0.01)
-
-
-def free_port() -> int:
-    """A port on 127.0.0.1 that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def make_key(path: Path, type_: str = "ed25519", passphrase: str = "", *extra: str) -> Path:

@@ -13,8 +13,9 @@ import pytest
 from tests.command import MUSTER, environment, muster
 from tests.healthcheck import machine
 from tests.testbed.exporting import Exporting, exporting, swept
+from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
-from tests.testbed.sshd import free_port, wait_until
+from tests.testbed.sshd import wait_until
 
 
 def page(exporter: Exporting) -> str:

@@ -20,7 +20,7 @@ from healthcheck.store.sweeps import Sweep, record
 from tests.command import muster
 from tests.healthcheck import machine
 from tests.healthcheck.certify.world import NAMESPACES, Passed, issue, load_keys, new_key
-from tests.testbed.sshd import free_port
+from tests.testbed.ports import free_port
 
 NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
 INVENTORY = """\

@@ -24,13 +24,13 @@ from inventory.transport.base import Program, Reply, Stage, Transport
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, refusal
 from tests.inventory.transport.ways import Way
+from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
 from tests.testbed.relay import relay
 from tests.testbed.require import require
 from tests.testbed.sshd import (
     Sshd,
     flooder,
-    free_port,
     full_backlog,
     hangs_after_banner,
     hangs_up,

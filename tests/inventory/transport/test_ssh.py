@@ -20,11 +20,11 @@ from inventory.transport.ssh import SshTransport
 from tests.inventory.transport.client import client
 from tests.inventory.transport.speaker import speaker
 from tests.inventory.transport.sweeps import LIMITS, one, refusal, sweep
+from tests.testbed.ports import free_port
 from tests.testbed.processes import alive
 from tests.testbed.sshd import (
     Sshd,
     flooder,
-    free_port,
     full_backlog,
     hangs_after_banner,
     hangs_up,

@@ -30,7 +30,8 @@ from provisioning.lease.take import Lessor, give_back, take
 from tests.command import MUSTER, environment, muster
 from tests.testbed import apiserver
 from tests.testbed.kubernetes import TOKEN, Cluster, Json, Serving, kubeconfig, relayed, serving
-from tests.testbed.sshd import free_port, wait_until
+from tests.testbed.ports import free_port
+from tests.testbed.sshd import wait_until
 
 ANY = InKubernetes()
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.command import muster
+from tests.testbed.ports import free_port
 from tests.testbed.require import require
-from tests.testbed.sshd import SSHD, Sshd, free_port, sshd
+from tests.testbed.sshd import SSHD, Sshd, sshd
 from tests.testbed.users import allow_sudo, throwaway_user
 
 

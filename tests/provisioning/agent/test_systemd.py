@@ -21,9 +21,10 @@ from provisioning.agent.units import EXPORTER_EXPOSURE, EXPOSURE
 from tests.command import MUSTER, environment, muster
 from tests.testbed import fuse
 from tests.testbed.nspawn import Machine, nodes, require_nspawn
+from tests.testbed.ports import free_port
 from tests.testbed.prometheus import monitoring, require_prometheus
 from tests.testbed.require import require
-from tests.testbed.sshd import free_port, wait_until
+from tests.testbed.sshd import wait_until
 
 pytestmark = pytest.mark.timeout(600)      # the first test makes the root file system, if there is none yet
 STATE = "var/lib/muster/agent"

@@ -43,7 +43,8 @@ from provisioning.bringup.steps.ssh import Ssh
 from tests.command import environment
 from tests.testbed.nspawn import Machine as Container
 from tests.testbed.nspawn import nodes, require_nspawn
-from tests.testbed.sshd import free_port, make_key, public, wait_until
+from tests.testbed.ports import free_port
+from tests.testbed.sshd import make_key, public, wait_until
 
 pytestmark = pytest.mark.timeout(600)      # the first test makes the root file system, if there is none yet
 LIMITS, SYSTEM, SYSCTL = "etc/security/limits.d/muster.conf", "etc/systemd/system.conf.d/90-muster.conf", "etc/sysctl.d/90-muster.conf"

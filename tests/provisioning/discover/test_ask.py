@@ -17,7 +17,8 @@ import pytest
 from provisioning.discover.ask import How, ask, sweep
 from provisioning.discover.model import Found
 from tests.testbed.bmc.certificates import Authority
-from tests.testbed.sshd import free_port, wait_until
+from tests.testbed.ports import free_port
+from tests.testbed.sshd import wait_until
 
 ROOT = {"RedfishVersion": "1.15.0", "Vendor": "Con\x1b[31mtoso\n", "Product": "\u202eX" * 500, "UUID": "no uuid", "Oem": {"Dell": {"ServiceTag": "t1"}}}
 
