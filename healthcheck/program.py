@@ -7,16 +7,19 @@ import functools
 import importlib.util
 import json
 import secrets
+import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from healthcheck import helper
+from healthcheck import helper, usercache
 from healthcheck.binding import needed
 from healthcheck.joined import COLLECTOR, joined
 from healthcheck.loader import LOADER, payload
 from healthcheck.probes import ProbeSet
 from inventory.transport.base import Program
+
+_NVML = Path(__file__).with_name("collector_nvml.py")
 
 
 def build(probes: ProbeSet, *, nvml: bool = True) -> Program:
@@ -32,7 +35,7 @@ def build(probes: ProbeSet, *, nvml: bool = True) -> Program:
 @functools.cache
 def collector_source() -> bytes:
     """The collector's text without what only people read: comments, docstrings, annotations of functions."""
-    return _stripped(joined(COLLECTOR))
+    return _kept("collector", COLLECTOR, lambda: _stripped(joined(COLLECTOR)))
 
 
 @functools.cache
@@ -41,9 +44,24 @@ def nvml_extra() -> Mapping[str, bytes]:
     spec = importlib.util.find_spec("pynvml")
     if spec is None or spec.origin is None:
         return {}
-    reader = _stripped(Path(__file__).with_name("collector_nvml.py").read_text(encoding="utf-8"))
-    library = needed(Path(spec.origin).read_text(encoding="utf-8"), reader.decode())
-    return {"nvml": zlib.compress(reader + b"\0" + library.encode(), 9)}
+    library = Path(spec.origin)
+    return {"nvml": _kept("nvml", (_NVML, library), lambda: _packed(library))}
+
+
+def _packed(library: Path) -> bytes:
+    reader = _stripped(_NVML.read_text(encoding="utf-8"))
+    return zlib.compress(reader + b"\0" + needed(library.read_text(encoding="utf-8"), reader.decode()).encode(), 9)
+
+
+def _kept(kind: str, made_of: Iterable[Path], make: Callable[[], bytes]) -> bytes:
+    """What `make` gives, kept between commands: taking texts apart costs more than all else that a look at one node costs the head."""
+    parts = (*made_of, *(Path(__file__).with_name(f"{name}.py") for name in ("program", "joined", "binding")))
+    name = usercache.digest([sys.version.encode(), *(path.read_bytes() for path in parts)])
+    data = usercache.kept(kind, name)
+    if data is None:
+        data = make()
+        usercache.keep(kind, name, data)
+    return data
 
 
 def _stripped(text: str) -> bytes:
