@@ -53,7 +53,7 @@ def _folder() -> Iterator[Path]:
     """A folder of this user alone: what is read from it is what was written. None for a user without a home, and none in another's."""
     base = os.environ.get("XDG_CACHE_HOME")
     with contextlib.suppress(RuntimeError, OSError):
-        folder = (Path(base) if base else Path.home() / ".cache") / "muster"
+        folder = (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "muster"
         # With sudo, root often keeps its user's HOME; a folder of root's there would be in that user's way for ever.
         if os.geteuid() != 0 or _nearest(folder).stat().st_uid == 0:
             yield folder

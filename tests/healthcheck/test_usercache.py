@@ -97,3 +97,11 @@ def test_the_program_for_the_nodes_is_kept_and_is_as_it_was_made(cache: Path) ->
     (cache / next(path.name for path in cache.iterdir() if path.name.startswith("collector"))).write_bytes(b"print('not ours')")
     program.collector_source.cache_clear()
     assert program.collector_source() == first[0]
+
+
+def test_a_cache_folder_that_is_no_absolute_path_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")     # which the XDG Base Directory Specification has ignored
+    usercache.keep("a", "1", b"one")
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("a-1")] == [".cache/muster/a-1"]
