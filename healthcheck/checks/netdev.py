@@ -12,8 +12,9 @@ from healthcheck.checks.fleet import NoMajority, Said, Uncompared
 from healthcheck.checks.fleet import odd_ones as odd_in_fleet
 from healthcheck.checks.port import odd_ones
 from healthcheck.checks.trend import rate
+from healthcheck.facts.bond import NO_PARTNER, Bond
 from healthcheck.facts.look import Look
-from healthcheck.facts.netdev import NO_PARTNER, Bond, NetDev
+from healthcheck.facts.netdev import NetDev
 from healthcheck.outcome import Finding
 
 

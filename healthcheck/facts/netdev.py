@@ -1,9 +1,8 @@
-"""Ethernet interfaces of PCI devices, and bonds of them.
+"""Ethernet interfaces of PCI devices, and which bond each is in.
 
 Files of /sys/class/net: Documentation/ABI/testing/sysfs-class-net; flags: include/uapi/linux/if.h. Counts of all interfaces are in
-/proc/net/dev (net/core/net-procfs.c). /proc/net/bonding: Documentation/networking/bonding.rst and drivers/net/bonding/bond_procfs.c.
-The kernel shows what LACP agreed on to CAP_NET_ADMIN only, so root reads these files once more.
-An interface that belongs to no PCI device (a bridge, one of a container) is nobody's hardware, and a virtual function is none either.
+/proc/net/dev (net/core/net-procfs.c). An interface that belongs to no PCI device (a bridge, one of a container) is nobody's hardware, and
+a virtual function is none either.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from healthcheck.facts.base import Captures, fact, part
+from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, no_bonds, unlisted
 from healthcheck.facts.files import Files
 from healthcheck.facts.port import count, device_id, slot
 from healthcheck.facts.text import of_paths
@@ -22,15 +22,13 @@ from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, made
 from healthcheck.probes import MIB, Kind, Probe
 
 BASE = "/sys/class/net"
-_BONDING = "/proc/net/bonding"
 _COUNTS = "/proc/net/dev"
 # Few and cheap: on a node with many containers each file is looked for once for each of their interfaces.
 _NAMES = ("device/uevent", "device/physfn/uevent", "type", "flags", "operstate", "speed", "duplex", "mtu", "carrier_up_count",
           "carrier_down_count")
 NETDEV = Probe(
-    "netdev.sysfs", Kind.FILES, limit=1 * MIB, paths=(_COUNTS, f"{_BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
+    "netdev.sysfs", Kind.FILES, limit=1 * MIB, paths=(_COUNTS, f"{BONDING}/*", *(f"{BASE}/*/{name}" for name in _NAMES)),
 )
-LACP = Probe("netdev.lacp", Kind.FILES, root=True, paths=(f"{_BONDING}/*",))
 _ETHERNET = "1"     # ARPHRD_ETHER
 _UP = 0x1           # IFF_UP
 NONE = "Ethernet interfaces"
@@ -62,32 +60,6 @@ class NetDev(Fact):
     rx_drops: int
     rx_frame: int
     tx_errors: int
-
-
-@dataclass(frozen=True)
-class Slave:
-    """An interface in a bond. `aggregator` and the churn states are empty where the mode is not 802.3ad."""
-
-    interface: str
-    up: bool
-    aggregator: str
-    churn: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Bond(Fact):
-    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes there is none.
-
-    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one of which nothing is supported.
-    """
-
-    name: str
-    mode: str
-    up: bool
-    lacp: bool
-    partner: str
-    active: str
-    slaves: tuple[Slave, ...]
 
 
 def _link(text: str) -> Any:
@@ -143,8 +115,8 @@ def _unlinked(files: Files, path: str, parse: Any) -> Any:
 def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     """Every Ethernet interface of a PCI device that is no virtual function, by name."""
     files = captures.files(NETDEV)
-    files.must(*_folders(files, BASE, _BONDING))
-    members = _members(captures.once(_in_netdev))
+    files.must(*unlisted(files, BASE, BONDING))
+    members = members_of(captures.once(_in_netdev))
     counts = files.read(_COUNTS, parse_counts)
     devices = files.but(_is_no_device, _devices, files.found(_names))
     return tuple([_netdev(known["interface"], known, members, counts) for known in devices]) or (_nothing(),)
@@ -212,116 +184,15 @@ def _nothing() -> NetDev:
     return NetDev(NONE, *(no,) * 16)
 
 
-def _members(found: tuple[Bond, ...]) -> Mapping[str, str] | Unmeasured:
-    """The bond that each interface is in, by the interface's name."""
-    members: dict[str, str] = {}
-    for bond in found:
-        if isinstance(bond.slaves, Unmeasured):
-            return bond.slaves
-        members.update({slave.interface: bond.name for slave in bond.slaves})
-    return members
-
-
 @part(NETDEV)
 def _in_netdev(captures: Captures) -> tuple[Bond, ...]:
     """The bonds of which anybody may read, those there are."""
-    return _each_bond(captures.files(NETDEV))
+    return each_bond(captures.files(NETDEV))
 
 
 @fact("bonds", NETDEV)
 def bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name."""
     files = captures.files(NETDEV)
-    files.must(*_folders(files, _BONDING))
-    return captures.once(_in_netdev) or _no_bonds()
-
-
-@fact("lacp_bonds", LACP)
-def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
-    """Every bond, by name, as root sees it."""
-    files = captures.files(LACP)
-    files.must(*_folders(files, _BONDING))
-    return _each_bond(files) or _no_bonds()
-
-
-def _folders(files: Files, *paths: str) -> list[str]:
-    """Those that have an entry of their own: they could not be listed."""
-    return [path for path in paths if files.has(path)]
-
-
-def _each_bond(files: Files) -> tuple[Bond, ...]:
-    return tuple([_read_bond(files, path) for path in sorted(files.found(_bonds_in))])
-
-
-def _no_bonds() -> tuple[Bond, ...]:
-    no: Any = UNSUPPORTED
-    return (Bond("bonds", *(no,) * 6),)
-
-
-@of_paths(most=16)
-def _bonds_in(paths: tuple[str, ...]) -> list[str]:
-    return [path for path in paths if path.startswith(f"{_BONDING}/")]
-
-
-def _read_bond(files: Files, path: str) -> Bond:
-    name = path.rpartition("/")[2]
-    said = files.read(path, lambda text: parse_bond(name, text))
-    bond: Bond = Bond(name, *(said,) * 6) if isinstance(said, Unmeasured) else said  # type: ignore[arg-type]
-    return bond
-
-
-NO_PARTNER = "00:00:00:00:00:00"
-_NO_AGGREGATOR = re.compile(r"(?m)^bond \S{1,64} has no active aggregator$")
-
-
-# Which nothing is made of, and which differs from node to node.
-_ADDRESS = re.compile(r"(?m)^Permanent HW addr: [0-9a-f:]{0,60}\n")
-
-
-def parse_bond(name: str, text: str) -> Bond:
-    """One file of /proc/net/bonding; raises ValueError for what is none, and for one that is cut."""
-    return _parse_bond(name, _ADDRESS.sub("", text)) if len(text) <= _LONGEST else _parse_bond.__wrapped__(name, text)
-
-
-_LONGEST = 16 * 1024
-
-
-@lru_cache(maxsize=256)
-def _parse_bond(name: str, text: str) -> Bond:
-    head, *parts = re.split(r"(?m)^Slave Interface: ", text)
-    top = _pairs(head)
-    mode = top["Bonding Mode"]
-    lacp = "802.3ad" in mode
-    partner: Any = UNSUPPORTED
-    active: Any = UNSUPPORTED
-    if lacp:
-        hidden = Unmeasured(f"what {_BONDING}/{name} says of LACP needs root (CAP_NET_ADMIN)")
-        partner, active = top.get("Partner Mac Address", hidden), top.get("Aggregator ID", hidden)
-        if _NO_AGGREGATOR.search(head):
-            partner, active = NO_PARTNER, ""
-    slaves = []
-    for slave in parts:
-        interface, _, rest = slave.partition("\n")
-        pairs = _pairs(rest)
-        churn = tuple(pairs[key] for key in ("Actor Churn State", "Partner Churn State") if key in pairs)
-        if "Slave queue ID" not in pairs:
-            raise ValueError(interface)
-        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]), pairs.get("Aggregator ID", ""), churn))
-    return Bond(name, mode, _mii(top["MII Status"]), lacp, partner, active, tuple(slaves))
-
-
-def _mii(text: str) -> bool:
-    """bond_slave_link_status() of the driver; a link that comes or goes is not one yet."""
-    if text not in ("up", "down", "going down", "going back"):
-        raise ValueError(text)
-    return text in ("up", "going down")
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """The first value of each key: below it stand those of LACP's units, under headings."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        key, colon, value = line.partition(":")
-        if colon:
-            found.setdefault(key.strip(), value.strip())
-    return found
+    files.must(*unlisted(files, BONDING))
+    return captures.once(_in_netdev) or no_bonds()

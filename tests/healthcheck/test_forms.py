@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.facts import counter, disk, edac, files, gpuline, netdev, nvme, optics, port
+from healthcheck.facts import bond, counter, disk, edac, files, gpuline, netdev, nvme, optics, port
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.disk import read_disk, read_whole
 from healthcheck.facts.files import Files, Said
@@ -180,7 +180,7 @@ def test_a_bond_says_the_same_without_the_addresses_of_its_interfaces(lines: lis
         except (ValueError, KeyError) as error:
             return type(error)
 
-    assert read(netdev.parse_bond) == read(netdev._parse_bond.__wrapped__)
+    assert read(bond.parse_bond) == read(bond._parse_bond.__wrapped__)
 
 
 # Facts that are made of whole captures at once, with the probe and what of it they look at apart.

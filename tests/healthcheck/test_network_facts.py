@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from healthcheck.facts import optics
 from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.bond import parse_bond
 from healthcheck.facts.files import Said, said
-from healthcheck.facts.netdev import parse_bond, parse_counts
+from healthcheck.facts.netdev import parse_counts
 from healthcheck.facts.optics import parse_link
 from healthcheck.facts.roce import parse_statistics
 from healthcheck.facts.transceiver import read_module

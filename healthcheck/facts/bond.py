@@ -1,0 +1,145 @@
+"""Bonds of Ethernet interfaces.
+
+/proc/net/bonding: Documentation/networking/bonding.rst and drivers/net/bonding/bond_procfs.c. The kernel shows what LACP agreed on to
+CAP_NET_ADMIN only, so root reads these files once more (`LACP`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from healthcheck.facts.base import Captures, fact
+from healthcheck.facts.files import Files
+from healthcheck.facts.text import of_paths
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.probes import Kind, Probe
+
+BONDING = "/proc/net/bonding"
+LACP = Probe("netdev.lacp", Kind.FILES, root=True, paths=(f"{BONDING}/*",))
+NO_PARTNER = "00:00:00:00:00:00"
+_NO_AGGREGATOR = re.compile(r"(?m)^bond \S{1,64} has no active aggregator$")
+# Which nothing is made of, and which differs from node to node.
+_ADDRESS = re.compile(r"(?m)^Permanent HW addr: [0-9a-f:]{0,60}\n")
+_LONGEST = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Slave:
+    """An interface in a bond. `aggregator` and the churn states are empty where the mode is not 802.3ad."""
+
+    interface: str
+    up: bool
+    aggregator: str
+    churn: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Bond(Fact):
+    """One bond. `partner` is the switch's LACP address of an 802.3ad bond as root sees it; in other modes there is none.
+
+    `active` is the aggregator that carries traffic, empty where none does. A node without bonds has one of which nothing is supported.
+    """
+
+    name: str
+    mode: str
+    up: bool
+    lacp: bool
+    partner: str
+    active: str
+    slaves: tuple[Slave, ...]
+
+
+@fact("lacp_bonds", LACP)
+def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
+    """Every bond, by name, as root sees it."""
+    files = captures.files(LACP)
+    files.must(*unlisted(files, BONDING))
+    return each_bond(files) or no_bonds()
+
+
+def unlisted(files: Files, *paths: str) -> list[str]:
+    """Those that have an entry of their own: they could not be listed."""
+    return [path for path in paths if files.has(path)]
+
+
+def members_of(found: tuple[Bond, ...]) -> Mapping[str, str] | Unmeasured:
+    """The bond that each interface is in, by the interface's name."""
+    members: dict[str, str] = {}
+    for bond in found:
+        if isinstance(bond.slaves, Unmeasured):
+            return bond.slaves
+        members.update({slave.interface: bond.name for slave in bond.slaves})
+    return members
+
+
+def each_bond(files: Files) -> tuple[Bond, ...]:
+    """Those there are, by name."""
+    return tuple([_read_bond(files, path) for path in sorted(files.found(_bonds_in))])
+
+
+def no_bonds() -> tuple[Bond, ...]:
+    """The one of a node that has none."""
+    no: Any = UNSUPPORTED
+    return (Bond("bonds", *(no,) * 6),)
+
+
+@of_paths(most=16)
+def _bonds_in(paths: tuple[str, ...]) -> list[str]:
+    return [path for path in paths if path.startswith(f"{BONDING}/")]
+
+
+def _read_bond(files: Files, path: str) -> Bond:
+    name = path.rpartition("/")[2]
+    said = files.read(path, lambda text: parse_bond(name, text))
+    bond: Bond = Bond(name, *(said,) * 6) if isinstance(said, Unmeasured) else said  # type: ignore[arg-type]
+    return bond
+
+
+def parse_bond(name: str, text: str) -> Bond:
+    """One file of /proc/net/bonding; raises ValueError for what is none, and for one that is cut."""
+    return _parse_bond(name, _ADDRESS.sub("", text)) if len(text) <= _LONGEST else _parse_bond.__wrapped__(name, text)
+
+
+@lru_cache(maxsize=256)
+def _parse_bond(name: str, text: str) -> Bond:
+    head, *parts = re.split(r"(?m)^Slave Interface: ", text)
+    top = _pairs(head)
+    mode = top["Bonding Mode"]
+    lacp = "802.3ad" in mode
+    partner: Any = UNSUPPORTED
+    active: Any = UNSUPPORTED
+    if lacp:
+        hidden = Unmeasured(f"what {BONDING}/{name} says of LACP needs root (CAP_NET_ADMIN)")
+        partner, active = top.get("Partner Mac Address", hidden), top.get("Aggregator ID", hidden)
+        if _NO_AGGREGATOR.search(head):
+            partner, active = NO_PARTNER, ""
+    slaves = []
+    for slave in parts:
+        interface, _, rest = slave.partition("\n")
+        pairs = _pairs(rest)
+        churn = tuple(pairs[key] for key in ("Actor Churn State", "Partner Churn State") if key in pairs)
+        if "Slave queue ID" not in pairs:
+            raise ValueError(interface)
+        slaves.append(Slave(interface.strip(), _mii(pairs["MII Status"]), pairs.get("Aggregator ID", ""), churn))
+    return Bond(name, mode, _mii(top["MII Status"]), lacp, partner, active, tuple(slaves))
+
+
+def _mii(text: str) -> bool:
+    """bond_slave_link_status() of the driver; a link that comes or goes is not one yet."""
+    if text not in ("up", "down", "going down", "going back"):
+        raise ValueError(text)
+    return text in ("up", "going down")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """The first value of each key: below it stand those of LACP's units, under headings."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(key.strip(), value.strip())
+    return found
