@@ -19,7 +19,7 @@ from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.facts.site import PORT_PLANS, PortPlans
+from healthcheck.facts.site import PORT_PLANS, PortPlans, plans_of
 from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.fleetjudge import judge_fleet
 from healthcheck.guard import Guards
@@ -27,7 +27,8 @@ from healthcheck.judge import Facts, judge
 from healthcheck.judge import result as result_of
 from healthcheck.lease import NEEDED
 from healthcheck.leftout import LeftOut, addresses, left_out, noted
-from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status
+from healthcheck.nodereport import reason_of, unreached
+from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Status
 from healthcheck.recording import Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
@@ -37,7 +38,7 @@ from healthcheck.sku import Sku
 from healthcheck.told import Told
 from healthcheck.view import View
 from healthcheck.xidtable import XID_TABLE
-from inventory.model import Node, PortPlan
+from inventory.model import Node
 from inventory.text import clean
 
 _NOTHING_SETTLED: Mapping[str, Result] = MappingProxyType({})
@@ -121,7 +122,7 @@ class Assessment:
         """Judges what can be judged of one node now. `previous` is its earlier look, of whatever boot."""
         node = self._by_name[recording.node]
         if recording.host is None or recording.failure is not None:
-            self._unreached[node.name] = _unreached(node, recording)
+            self._unreached[node.name] = unreached(node, recording)
             return
         try:
             self._judge(node, recording, previous)
@@ -199,11 +200,12 @@ class Assessment:
 
     def _port_plans(self, node: Node, sku: Sku | None, left: LeftOut) -> Any:
         """The node's port plans: one fact for all nodes of a SKU of which the inventory says no more."""
+        usual = sku.ports if sku is not None else {}
         if node.ports or left:
-            return self._shared.given(_port_plans(node, sku, addresses(left)))
+            return self._shared.given(plans_of(node, usual, addresses(left)))
         known = self._plans.get(id(sku))
         if known is None or known[0] is not sku:
-            known = self._plans[id(sku)] = sku, self._shared.given(_port_plans(node, sku, frozenset()))
+            known = self._plans[id(sku)] = sku, self._shared.given(plans_of(node, usual, frozenset()))
         return known[1]
 
     def _facts(
@@ -317,7 +319,7 @@ class Assessment:
         if waiting.left_out:
             results = tuple(noted(result, rule, waiting.left_out) for rule, result in zip(self._ruleset.rules, results, strict=True))
         named = waiting.sku.name if waiting.sku else None
-        return NodeReport(node.name, state, _reason(state, results), results, node.in_service, probes=waiting.probes, sku=named)
+        return NodeReport(node.name, state, reason_of(state, results), results, node.in_service, probes=waiting.probes, sku=named)
 
 
 def _named(waiting: _Waiting) -> Facts:
@@ -333,43 +335,3 @@ def _same_boot(now: Recording, before: Recording | None) -> bool:
 def _machine(recording: Recording) -> tuple[str, str]:
     """What tells machines apart: the host's name and its boot. (Containers of one machine share the boot, not the name.)"""
     return (recording.host.hostname, recording.host.boot_id) if recording.host else ("", "")
-
-
-def _port_plans(node: Node, sku: Sku | None, unread: frozenset[str]) -> PortPlans:
-    plans = dict(sku.ports if sku is not None else {})
-    for pci, said in node.ports.items():
-        below = plans.get(pci, PortPlan("compute"))
-        role = said.role or below.role
-        rail = below.rail if said.rail is None and role == below.role else said.rail
-        plans[pci] = PortPlan(role, rail, expect=said.expect)
-    compute = {pci: plan.rail for pci, plan in plans.items() if plan.role == "compute"}
-    down = frozenset(pci for pci in compute if plans[pci].expect == "down")
-    others = frozenset(plans.keys() - compute.keys())
-    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute), others=others, down=down, unread=unread)
-
-
-def _unreached(node: Node, recording: Recording) -> NodeReport:
-    assert recording.failure is not None  # noqa: S101  (a recording has a host or a failure; the caller looked)
-    stage = recording.failure.stage.value
-    reason = clean(f"{stage}: {recording.failure.reason}", 1000)
-    return NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service, stage)
-
-
-_DECISIVE: Mapping[NodeState, tuple[Status, tuple[Severity, ...]]] = {
-    NodeState.UNHEALTHY: (Status.FAIL, (Severity.CRITICAL,)),
-    NodeState.UNKNOWN: (Status.UNKNOWN, (Severity.CRITICAL, Severity.WARNING)),
-    NodeState.DEGRADED: (Status.FAIL, (Severity.WARNING,)),
-}
-
-
-def _reason(state: NodeState, results: Sequence[Result]) -> str:
-    """The rules that made the node what it is, each with its first word."""
-    if state is NodeState.HEALTHY:
-        return ""
-    status, severities = _DECISIVE[state]
-    said = []
-    for result in results:
-        if result.status is status and result.severity in severities:
-            first = result.findings[0] if result.findings else None
-            said.append(f"{result.rule}: " + (f"{first.subject}: {first.observed}, expected {first.expected}" if first else result.reason))
-    return clean("; ".join(said), 1000) if said else "nothing was measured: every rule was skipped"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from healthcheck.facts.values import Fact
+from inventory.model import Node, PortPlan
 
 PORT_PLANS = "port_plans"
 
@@ -24,3 +26,17 @@ class PortPlans(Fact):
     others: frozenset[str] = frozenset()
     down: frozenset[str] = frozenset()
     unread: frozenset[str] = frozenset()
+
+
+def plans_of(node: Node, usual: Mapping[str, PortPlan], unread: frozenset[str]) -> PortPlans:
+    """The plans of a node of whose kind of machine `usual` holds: what the node's entry says goes before that."""
+    plans = dict(usual)
+    for pci, said in node.ports.items():
+        below = plans.get(pci, PortPlan("compute"))
+        role = said.role or below.role
+        rail = below.rail if said.rail is None and role == below.role else said.rail
+        plans[pci] = PortPlan(role, rail, expect=said.expect)
+    compute = {pci: plan.rail for pci, plan in plans.items() if plan.role == "compute"}
+    down = frozenset(pci for pci in compute if plans[pci].expect == "down")
+    others = frozenset(plans.keys() - compute.keys())
+    return PortPlans(PORT_PLANS, compute=MappingProxyType(compute), others=others, down=down, unread=unread)
