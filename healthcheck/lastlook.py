@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from healthcheck.facts.base import FACTS, NOTHING, Builder, Captures, Mark, build_fact
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.marks import NOTHING, Builder, Mark
 
 
 class LastLook:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from healthcheck.facts.base import NOTHING, Captures, Mark, Own
+from healthcheck.facts.base import Captures
+from healthcheck.facts.marks import NOTHING, Mark, Own
 from healthcheck.guard import Guards, Subject
 from healthcheck.judge import Facts
 from healthcheck.lastlook import LastLook

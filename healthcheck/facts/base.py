@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from healthcheck.facts.files import Files, Said, said
+from healthcheck.facts.marks import NOT, NOTHING, READ, Builder, Mark, Own, Store, mark_of, own_of
 from healthcheck.facts.values import Partial, Unmeasured, Unread
 from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Capture, Entries, Host, Kindred, Outcome, Recording
+from healthcheck.recording import Capture, Host, Kindred, Outcome, Recording
 
 T = TypeVar("T")
 
 # Looked up once: an enum's members cost more than the rest.
-_DONE, _TRUNCATED, _TIMEOUT = Outcome.DONE, Outcome.TRUNCATED, Outcome.TIMEOUT
+_TRUNCATED, _TIMEOUT = Outcome.TRUNCATED, Outcome.TIMEOUT
 _OUTCOME = attrgetter("outcome")
 
 
@@ -44,73 +45,6 @@ def why(probe: Probe, capture: Capture | None) -> str:
     return f"{what} ended with exit status {capture.exit}" + (f": {lines[-1][:200]}" if lines else "")
 
 
-Builder = Callable[["Captures"], Any]
-Mark = tuple[Any, ...]
-NOTHING = object()
-
-
-class Store(Protocol):
-    """Where what was built is kept for other captures that say the same (healthcheck.shared)."""
-
-    def find(self, key: Mark) -> Any:
-        """What was made of such captures, or NOTHING."""
-
-    def keep(self, key: Mark, value: Any) -> Any:
-        """Takes what was made of them; gives it back, or what is equal to it and known already."""
-
-    def depends(self, key: Mark, on: Own) -> None:
-        """From now on this is found there: what is made of such captures depends on what is each node's own in them."""
-
-    def find_own(self, key: Mark) -> Any:
-        """As `find`, of captures that say the same in what is each node's own, too."""
-
-    def own_differs(self, name: str) -> bool:
-        """Whether for the fact of this name that hardly ever finds anything."""
-
-    def same(self, name: str, value: Any) -> Any:
-        """A fact of this name, or what is equal to it and known already."""
-
-    def holds(self, value: Any) -> bool:
-        """Whether it is a fact that nodes have in common, and so is known by its identity."""
-
-
-def _mark(capture: Capture) -> Mark | None:
-    """What is equal for captures that are equal but for files that are each node's own, and for no others, nor for none at all (()); None
-    where that cannot be told (they were not read from JSON)."""
-    files = capture.files
-    if not files:
-        serial = -1
-    elif type(files) is Kindred:
-        serial = files.kin.serial
-    elif type(files) is Entries:
-        serial = files.serial
-    else:
-        return None
-    # How long it took is looked at only where it did not end. Of an enum's member the name is cheap to hash, and the member is not.
-    outcome = capture.outcome
-    if outcome is _DONE and capture.exit is None and not capture.stderr and not capture.note:
-        return serial, capture.text         # as nearly all
-    seconds = capture.seconds if outcome is _TIMEOUT else None
-    return serial, outcome._name_, capture.exit, seconds, capture.text, capture.stderr, capture.note
-
-
-def _own(capture: Capture | None) -> Mark:
-    """What the files say that are each node's own."""
-    files = capture.files if capture is not None else None
-    return tuple(files.texts.values()) if type(files) is Kindred else ()
-
-
-class Own(NamedTuple):
-    """What is made of captures depends on files that are each node's own: it reads such, or what the builders `through` make of them."""
-
-    read: bool
-    through: frozenset[Builder]
-
-
-_NOT = Own(False, frozenset())
-_READ = Own(True, frozenset())
-
-
 class _Built(NamedTuple):
     """What a builder made, whether that is this look's alone, and how it depends on what is each node's own."""
 
@@ -136,9 +70,9 @@ class Captures:
         self._captures = recording.captures
         self._store = store
         self._built: dict[Builder, _Built] = {}
-        self.marks = {probe: _mark(capture) for probe, capture in recording.captures.items()}
+        self.marks = {probe: mark_of(capture) for probe, capture in recording.captures.items()}
         self.personal = False
-        self.own = _NOT
+        self.own = NOT
 
     @property
     def host(self) -> Host:
@@ -165,20 +99,20 @@ class Captures:
             known = self._built[build] = self._build(build)
         if known.personal:
             self.personal = True
-        if known.own is not _NOT:
+        if known.own is not NOT:
             self._depends(Own(False, frozenset((build,))) if build in BY_BUILDER else known.own)
         return known.value
 
     def _depends(self, own: Own) -> None:
-        self.own = own if self.own is _NOT else Own(self.own.read or own.read, self.own.through | own.through)
+        self.own = own if self.own is NOT else Own(self.own.read or own.read, self.own.through | own.through)
 
     def _reads_own(self) -> None:
         if not self.own.read:
-            self._depends(_READ)
+            self._depends(READ)
 
     def _build(self, build: Builder) -> _Built:
         """What a builder makes; from the store where equal captures have brought it before."""
-        store, spec, key, known, vain = self._store, BY_BUILDER.get(build), None, _NOT, False
+        store, spec, key, known, vain = self._store, BY_BUILDER.get(build), None, NOT, False
         if store is not None and spec is not None:
             # What tells these captures of the fact's probes from all others, if anything does.
             marks = (spec.name, *[self.marks.get(probe, ()) for probe in spec.ids])
@@ -193,7 +127,7 @@ class Captures:
                         stored = store.find_own(key)
                 if stored is not NOTHING:
                     return _Built(stored, False, known)
-        before, self.personal, self.own = (self.personal, self.own), False, _NOT
+        before, self.personal, self.own = (self.personal, self.own), False, NOT
         try:
             value = build(self)
         except BaseException:
@@ -207,10 +141,10 @@ class Captures:
             if own.read > known.read or not own.through <= known.through:
                 known = Own(own.read or known.read, own.through | known.through)
                 store.depends(marks, known)
-            if known is not _NOT and not vain:
+            if known is not NOT and not vain:
                 key = self._whole(spec, marks, known)       # made anew: what it named by identity may be forgotten since
             value = store.same(spec.name, value) if vain else store.keep(key, value)
-        return _Built(value, personal, known if known is not _NOT else own)
+        return _Built(value, personal, known if known is not NOT else own)
 
     def _whole(self, spec: FactSpec, marks: Mark, own: Own) -> Mark:
         """What also tells apart captures that differ in what is each node's own."""
@@ -218,7 +152,7 @@ class Captures:
             made = list(map(self.asked, own.through))
             if all(map(self._store.holds, made)):
                 return (*marks, *map(id, made))
-        return (*marks, *[_own(self._captures.get(probe)) for probe in spec.ids])
+        return (*marks, *[own_of(self._captures.get(probe)) for probe in spec.ids])
 
     def asked(self, build: Builder) -> Any:
         """What a builder makes, on behalf of another; NOTHING where it raises."""
