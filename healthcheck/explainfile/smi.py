@@ -14,8 +14,8 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import Partial, Unmeasured
-from healthcheck.outcome import Owner, Severity
 from healthcheck.recording import Capture, Outcome
+from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
 
 LOOKED_FOR = (
@@ -29,6 +29,7 @@ CANNOT_SHOW = (
 
 _FACTS = frozenset({"gpus", "gpu_presence"})
 _NO_SKU = "no SKU is named"
+_WIDTH = "gpu-pcie-width"
 _UNPRINTED = re.compile(r"it does not print ([\w/]{1,120})")
 _WHENCE = "; read by nvidia-smi (gpu.nvml was not captured)"
 
@@ -42,7 +43,7 @@ _SAID: Mapping[str, re.Pattern[str]] = MappingProxyType({rule: re.compile(said, 
     "gpu-row-remap-pending": r"\n +Pending +: Yes|remapped_row_pending>Yes",
     "gpu-pages-pending": r"Pending Page Blacklist[^\n]{0,40}Yes|pending_retirement>Yes",
     "gpu-persistence": r"Persistence[ _]Mode[^\n]{0,40}Disabled",
-    "gpu-pcie-width": r"Current {1,40}: \d{1,2}x|<current_link_width>",
+    _WIDTH: r"Current {1,40}: \d{1,2}x|<current_link_width>",
     "gpu-recovery-action": r"(?:Reset[ _]Required|Drain[ _]and[ _]Reset[ _]Recommended)[^\n]{0,20}Yes|Recovery[ _]Action[^\n]{0,60}",
     "gpu-slowdown-hw": r"HW[ _]Slowdown[ >][^\n]{0,40}\bActive",
     "gpu-temperature": r"GPU Current Temp|<gpu_temp>", "gpu-memory-temperature": r"Memory Current Temp|<memory_temp>",
@@ -61,7 +62,7 @@ def explain(text: str, lines: Lines, ruleset: Ruleset, now: float, start: int = 
     gpus: tuple[Gpu, ...] = found if isinstance(found, tuple) else ()
     names = {gpu.name: gpu for gpu in gpus}
     causes = [_located(cause, names, lines, start) for cause in judging.causes(report, {rule.id: rule for rule in rules}, lambda _: ())]
-    causes += [_located(cause, names, lines, start) for gpu in gpus for cause in _narrow(gpu)]
+    causes += [_located(cause, names, lines, start) for rule in rules if rule.id == _WIDTH for gpu in gpus for cause in _narrow(gpu, rule)]
     reasons = [reason for reason in judging.untold(report) if _NO_SKU not in reason] if gpus else []
     unprinted = dict.fromkeys(name for reason in reasons for name in _UNPRINTED.findall(reason))
     unread += [reason for reason in reasons if not _UNPRINTED.search(reason) and reason not in unread]
@@ -70,15 +71,13 @@ def explain(text: str, lines: Lines, ruleset: Ruleset, now: float, start: int = 
     return Told(causes, [reason.replace(_WHENCE, "") for reason in unread], about, cannot_show)
 
 
-def _narrow(gpu: Gpu) -> list[Cause]:
-    """A PCIe link of fewer lanes than it could have: that does not come and go with the load, as its speed does."""
+def _narrow(gpu: Gpu, rule: Rule) -> list[Cause]:
+    """A PCIe link of fewer lanes than it could have: that does not come and go with the load, as its speed does. The rule itself wants the
+    SKU's number."""
     width, most = gpu.pcie_width, gpu.pcie_width_max
     if not isinstance(width, int) or not isinstance(most, int) or width >= most:
         return []
-    return [Cause(
-        gpu.name, f"Its PCIe link has {width} lanes of {most}", Sure.CERTAIN, Severity.WARNING, Owner.OPERATOR,
-        "Reseat the card or its riser, and look for PCIe errors in the kernel log; replace it if it comes back.", "gpu-pcie-width",
-    )]
+    return [Cause(gpu.name, f"Its PCIe link has {width} lanes of {most}", Sure.CERTAIN, rule.severity, rule.owner, rule.remedy, rule.id)]
 
 
 def _located(cause: Cause, gpus: dict[str, Gpu], lines: Lines, start: int) -> Cause:

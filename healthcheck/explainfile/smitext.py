@@ -12,6 +12,7 @@ from types import MappingProxyType
 from xml.sax.saxutils import escape, quoteattr
 
 from healthcheck.facts.smi import MOST_GPUS
+from healthcheck.facts.smivalues import HEALTH_PARTS
 
 BANNER = "==============NVSMI LOG=============="
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
@@ -73,7 +74,8 @@ _PATHS: Mapping[str, str] = MappingProxyType({
            ("hw slowdown/hw power brake slowdown", "hw_power_brake_slowdown"), ("sync boost", "sync_boost"),
            ("sw thermal slowdown", "sw_thermal_slowdown"), ("display clock setting", "display_clocks_setting"))},
     "fabric/state": "fabric/state", "fabric/status": "fabric/status", "fabric/cliqueid": "fabric/cliqueId",
-    "fabric/clusteruuid": "fabric/clusterUuid", "fabric/health/bandwidth": "fabric/health/bandwidth",
+    "fabric/clusteruuid": "fabric/clusterUuid",
+    **{f"fabric/health/{part.replace('_', ' ')}": f"fabric/health/{part}" for part in HEALTH_PARTS},
 })
 
 

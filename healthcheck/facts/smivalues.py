@@ -222,6 +222,7 @@ _HEALTH: tuple[tuple[str, int, Mapping[str, int]], ...] = (
     }),
     ("partition_assigned", 12, _FLAG),
 )
+HEALTH_PARTS = tuple(name for name, _, _ in _HEALTH)
 
 
 def _fabric_health(gpu: Mapping[str, str]) -> dict[str, Any]:

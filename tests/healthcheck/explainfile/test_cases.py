@@ -19,7 +19,7 @@ CASES = {
     "remap-failed.bug-report.log": ("GPU 1, PCI 0000:43:00.0: row remap failed", "certain", "vendor"),
     "fabric-manager.bug-report.log": ("Fabric Manager is of another version than the driver", "certain", "operator"),
     "earlier-boot.bug-report.log": ("GPU at PCI 0000:1b:00, Xid 119: ", "likely", "operator"),
-    "narrow.nvidia-smi-q.txt": ("GPU 1, PCI 0000:43:00.0: Its PCIe link has 8 lanes of 16.", "certain", "operator"),
+    "narrow.nvidia-smi-q.txt": ("GPU 1, PCI 0000:43:00.0: Its PCIe link has 8 lanes of 16.", "certain", "datacentre"),
     "gemm.dcgm.json": ("GPU 5 diagnostic: ", "certain", "vendor"),
     "ib-retry.nccl.log": ("gpu017 (10.20.0.17): Messages to this peer were no longer acknowledged", "likely", "network"),
     "port-error.nccl.log": ("gpu005 mlx5_2:1: A port of the adapter went down", "certain", "network"),
