@@ -375,7 +375,7 @@ GPU: Dict[str, Read] = {
     "temperature_gpu_max_c": call("nvmlDeviceGetTemperatureThreshold", 3),
     "temperature_margin_c": call("nvmlDeviceGetMarginTemperature"),
     "power_mw": call("nvmlDeviceGetPowerUsage"),
-    "power_limit_mw": call("nvmlDeviceGetPowerManagementLimit"),
+    "power_limit_mw": call("nvmlDeviceGetEnforcedPowerLimit"),     # of all limiters, that of the BMC included
     "power_limit_default_mw": call("nvmlDeviceGetPowerManagementDefaultLimit"),
     "clock_sm_mhz": call("nvmlDeviceGetClockInfo", 1),
     "clock_sm_max_mhz": call("nvmlDeviceGetMaxClockInfo", 1),

@@ -95,6 +95,7 @@ EXPECTED: Mapping[str, Expected] = {
         _only("fleet-temperature", "GPU 1", "93 C|above the median|slot 1", "fans|heat sink", "warning", "datacentre")),
     "power-brake": _only("gpu-power-brake", "GPU 4", "power brake", "power supplies|feed", owner="datacentre"),
     "power-limit-lowered": _only("gpu-power-limit", "GPU 2", "500 W|700 W", "nvidia-smi -i n -pl", "warning"),
+    "power-capped-out-of-band": _only("gpu-power-limit", "GPU 2", "500 W|700 W", "cap in the BMC", "warning"),
     "memory-too-hot": _only("gpu-memory-temperature", "GPU 0", "97 C|at most 95 C", "fans|heat sink", "warning", "datacentre"),
     "persistence-off": _only("gpu-persistence", "GPU ", "off|on", "nvidia-persistenced", "warning"),
     "mig-on": _only("gpu-mig", "GPU 3", "MIG is on|off", "drain|nvidia-smi -i n -mig 0", "warning"),

@@ -253,6 +253,12 @@ def power_limit_lowered(node: Machine) -> None:
     node.scenario |= {"gpu.2.power.limit": "500000", "gpu.2.power.limit.enforced": "500000"}
 
 
+@_plant(_set("power.limit.enforced"))
+def power_capped_out_of_band(node: Machine) -> None:
+    """The BMC caps GPU 2 at 500 W; what nvidia-smi was told stands as it was."""
+    node.scenario["gpu.2.power.limit.enforced"] = "500000"
+
+
 @_plant(_set("persistence_mode"))
 def persistence_off(node: Machine) -> None:
     """Persistence mode is off on every GPU."""
