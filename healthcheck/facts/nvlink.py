@@ -243,7 +243,7 @@ def _links(index: int, rows: list[list[Any]], divided: bool) -> Iterator[NvLink]
             "active": (state == 1 or down) if type(state) is int else state, "version": version,
             "gigabytes_per_second": speed / 1000 if type(speed) is int else speed,
             "remote_type": _REMOTE.get(kind, "unknown") if type(kind) is int else kind,
-            "remote_pci": remote[:32] if type(remote) is str else _number(remote),
+            "remote_pci": remote[:32] if type(remote) is str else _number(remote if type(remote) is int and remote < 0 else None),
         })
 
 

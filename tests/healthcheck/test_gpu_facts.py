@@ -261,6 +261,12 @@ def test_a_damaged_reading_costs_its_own_gpu_and_never_makes_health(name: str, k
             fact for fact in built(name, machine.nvml(2)) if fact.name.startswith("GPU 0") and "GPU 1" not in fact.name]
 
 
+def test_a_number_in_the_place_of_a_links_remote_end_is_no_address() -> None:
+    first = built("nvlinks", machine.nvml(1, gpu0={"nvlinks": {"ok": [[0] * 10, [0, 0, 0, 0, -3] + [0] * 5, [0, 0, 0, 0, -999] + [0] * 5]}}))
+    assert [link.remote_pci for link in first] == [
+        Unmeasured("NVML: not of the reader's form"), UNSUPPORTED, Unmeasured("NVML: error 999")]
+
+
 @settings(deadline=None, max_examples=300)
 @given(name=st.sampled_from(OF_NVML), row=st.lists(st.integers(-40, 40) | st.text(max_size=4) | st.none() | st.booleans(), max_size=22))
 def test_a_row_of_any_form_is_read_or_unmeasured(name: str, row: list[Any]) -> None:
