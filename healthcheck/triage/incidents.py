@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from healthcheck.outcome import Owner
 from healthcheck.store.history import Problem
-from healthcheck.triage.correlate import KINDS, Found, correlate, domains, minute, named
+from healthcheck.triage.correlate import KINDS, Found, Place, correlate, domains, minute, named
 from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.ours import UNREACHED, ours
@@ -125,13 +125,14 @@ def _places(
             for one in fleet.incidents if one.ended is None and one.kind in KINDS}
     sick = {one.id: {member.node for member in one.members if _well_since(past_of.get(member.node), one.symptoms, member) is None}
             for one in left.values()}
+    goes_on = _goes_on(found, left, sick)
     opened: list[Incident] = []
     ends: list[End] = []
     taken: dict[str, set[str]] = defaultdict(set)
     for one in found:
         nodes = frozenset(one.nodes)
         others = {node for other in found if other is not one and set(other.symptoms) & set(one.symptoms) for node in other.nodes} - nodes
-        kept, merged = _goes_on(one, nodes, left, sick)
+        kept, merged = goes_on[one.kind, one.place]
         kind, place, base = one.kind, one.place, kept
         if kept is not None:
             there = sick[kept.id]
@@ -167,14 +168,28 @@ def _places(
 
 
 def _goes_on(
-    one: Found, nodes: Collection[str], left: Mapping[int, Known], sick: Mapping[int, Collection[str]],
-) -> tuple[Known | None, list[Known]]:
-    """The open incident that this is, if any, and those that turn out to be part of it: what goes on in them is most of it in this one."""
-    exact = [each for each in left.values() if (each.kind, each.place) == (one.kind, one.place)]
-    alike = [each for each in left.values() if sick[each.id] and set(each.symptoms) & set(one.symptoms)
-             and 2 * sum(node in nodes for node in sick[each.id]) >= len(sick[each.id])]
-    kept = min(exact or alike, key=lambda each: each.id, default=None)
-    return kept, [each for each in alike if each is not kept]
+    found: Sequence[Found], left: Mapping[int, Known], sick: Mapping[int, Collection[str]],
+) -> dict[Place, tuple[Known | None, list[Known]]]:
+    """By place of what is found: the open incident that it is, if any, and those that turn out to be part of it.
+
+    An open one goes on in what is found at its own place, else in what is most like it, of those that have most of what goes on in it: so
+    it goes on in one alone, and nothing else is found at the place whose name it keeps.
+    """
+    at = {(one.kind, one.place): one for one in found}
+    goes_on: dict[Place, tuple[Known | None, list[Known]]] = {place: (None, []) for place in at}
+    for known in sorted(left.values(), key=lambda each: ((each.kind, each.place) not in at, each.id)):
+        there = frozenset(sick[known.id])
+        like = [one for one in found if there and set(known.symptoms) & set(one.symptoms)
+                and 2 * len(there.intersection(one.nodes)) >= len(there)]
+        best = at.get((known.kind, known.place)) or min(like, key=lambda one: len(there.symmetric_difference(one.nodes)), default=None)
+        if best is None:
+            continue
+        kept, merged = goes_on[best.kind, best.place]
+        if kept is None:
+            goes_on[best.kind, best.place] = known, merged
+        else:
+            merged.append(known)
+    return goes_on
 
 
 def _joined(known: Known, merged: Iterable[Known], others: Collection[str]) -> Known:

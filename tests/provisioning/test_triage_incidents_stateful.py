@@ -174,6 +174,38 @@ class Incidents(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
+def test_an_open_incident_whose_place_has_another_now_is_not_part_of_a_third() -> None:
+    state = Incidents()
+    state.begin()
+    state.a_place_fails(number=2, most=7, what="port-state")
+    state.places_fail_and_triage_acts(numbers=[2, 3], most=5, dead=False)
+    state.all_is_mended()
+    state.places_fail_and_triage_acts(numbers=[2], most=6, dead=True)
+    state.single_nodes_fail(some=[26, 29], what="port-state")
+    state.places_fail_and_triage_acts(numbers=[4], most=8, dead=False)
+    state.there_is_one_open_incident_of_a_place_and_each_open_one_has_nodes()
+    state.teardown()
+
+
+def test_an_incident_that_goes_on_is_not_made_part_of_another_by_the_next_plan() -> None:
+    state = Incidents()
+    state.begin()
+    state.a_place_fails(number=2, most=7, what="port-state")
+    state.places_fail_and_triage_acts(numbers=[2, 3, 4, 5], most=8, dead=False)
+    state.all_is_mended()
+    state.places_fail_and_triage_acts(numbers=[2, 5, 4, 3], most=5, dead=True)
+    state.places_fail_and_triage_acts(numbers=[3, 4], most=5, dead=False)
+    state.places_fail_and_triage_acts(numbers=[3], most=6, dead=False)
+    state.all_is_mended()
+    state.places_fail_and_triage_acts(numbers=[4], most=5, dead=False)
+    state.a_place_fails(number=3, most=8, what="gpu-count")
+    state.all_is_mended()
+    state.single_nodes_fail(some=[105, 55, 43, 51], what="gpu-count")
+    state.a_place_is_mended(number=3, most=5, what="gpu-count")
+    state.places_fail_and_triage_acts(numbers=[3, 5, 4, 2], most=6, dead=True)
+    state.teardown()
+
+
 def walk(examples: int, steps: int) -> None:
     run_state_machine_as_test(Incidents, settings=settings(
         max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)))
