@@ -275,7 +275,7 @@ class Triage(RuleBasedStateMachine):
             assert deeds == steps[:len(deeds)], (deeds, steps)
             self.open = self.open or plan.is_open
         for one in self.nodes.values():
-            one.told = one.told if one.away else self.order
+            one.told, one.known_away = one.told if one.away else self.order, one.away
         assert self.back.trouble.kind or deeds == steps, (deeds, steps, done)
         assert self.back.trouble.kind or not any(one.failed for one in done), done
         return plan
@@ -343,7 +343,9 @@ class Triage(RuleBasedStateMachine):
             alone = one.seen.get("kernel-xid") is Status.FAIL and one.lately(self.now, 37) == {"kernel-xid"} == one.failing \
                 and one.changed < one.told
             if node in ours and held.number == ours[node].id:
-                one.settled = one.away if alone and "gpu-error" in held.reason and not self.hidden[node] else None
+                # That a part of it is away, too, is another reason, and nobody has given it back against one that was not told.
+                told = not one.away or one.known_away == one.away
+                one.settled = one.away if alone and told and "gpu-error" in held.reason and not self.hidden[node] else None
 
     def unknowable(self, node: str) -> None:
         with opened(self.path) as store:
@@ -460,6 +462,21 @@ def test_a_fault_that_triage_has_not_told_of_is_not_what_a_person_gave_back(stor
     story.a_person_uses_muster(["n6"], give_back=True)
     story.triage(again=True)
     assert held(story, "n6")
+
+
+def test_a_part_that_went_to_the_vendor_since_triage_last_told_is_not_what_a_person_gave_back(story: Triage) -> None:
+    story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
+    story.a_part_goes_to_the_vendor_or_comes_back("n6")
+    story.a_person_gives_back_what_triage_holds(by_muster=False, most=1)
+    assert held(story, "n6")
+
+
+def test_a_node_whose_part_is_away_as_triage_has_told_stays_as_a_person_gave_it_back(story: Triage) -> None:
+    story.nodes_break_and_triage_acts(["n6"], "kernel-xid", again=True)
+    story.a_part_goes_to_the_vendor_or_comes_back("n6")
+    story.triage(again=True)
+    story.a_person_gives_back_what_triage_holds(by_muster=False, most=1)
+    assert not held(story, "n6")
 
 
 class TriageByFile(Triage):

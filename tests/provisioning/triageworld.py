@@ -179,6 +179,7 @@ class Machine:
     mended: int = 0                                                 # when a part came back last
     changed: int = 0                                                # when a sweep last saw another thing than the one before
     told: int = 0                                                   # when triage last decided on it while nothing of it was away
+    known_away: int = 0                                             # its open RMA, if any, when triage last decided on it
     settled: int | None = None                                      # the RMA, if any, with which a person gave it back against us
 
     @property
