@@ -274,4 +274,4 @@ def _count(names: Collection[str]) -> str:
 
 
 def _notes(imported: Imported) -> Iterator[str]:
-    return (f"not taken: {note}" for note in imported.notes)
+    return (f"note: {note}" for note in imported.notes)
