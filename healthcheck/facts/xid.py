@@ -8,6 +8,9 @@
 
 Forms: NVIDIA's Xid documentation and Fabric Manager User Guide. What the numbers mean is `healthcheck.xidtable`'s to say.
 
+The kernel writes what any user chose into its lines, too: the name of a process that crashed, and the file that it ran. So only a record
+that begins as the driver's do is the driver's, and one that begins with the name of a process is not, whatever that name says.
+
 Of a GPU's reset the driver logs nothing: it makes its object of the GPU anew and takes the recovery action without a word
 (open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu.c, gpuRefreshRecoveryAction). So NVML is asked what the driver wants now, and
 who has reset a GPU may say so in the kernel log, which only root can write:
@@ -34,17 +37,23 @@ OFF_THE_BUS = 79
 _SAME_FALL_SECONDS = 60.0   # the line without a number stands beside the one with it, mostly within a second
 _SAME_SXID_SECONDS = 1.0    # the lines `Severity ...` and `Data {...}` follow the one that says what happened
 
+# How the kernel goes on after the name of a process, of at most 15 characters, with which it begins a line: a crash, a lack of memory, a
+# call of old. A process may call itself `NVRM: Xid (PCI:`.
+_OF_A_PROCESS = re.compile(
+    r"(?s:.{0,15}?)(?:\[\d{1,10}\]:? | ?\(\d{1,10}\)[: ]|/\d{1,10}: | invoked oom-killer: |: page allocation | uses obsolete )")
 # Under MIG the driver names the instances after the address. A process may be called anything that has no line end in it.
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>[^)\n]{0,40})\)[^\n]{0,80}?: (?P<number>\d{1,5})\b"
+    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>(?: [^)\n]{0,39})?)\)[^\n]{0,80}?: (?P<number>\d{1,5})\b"
     r"(?:, pid='?(?P<pid>\d{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?"
 )
 _ANY_XID = re.compile(r"Xid ")
 _NVRM_XID = re.compile(r"NVRM: Xid\b")
+_SWITCH_SXID = re.compile(r"nvidia-nvswitch\d{1,4}: SXid\b")
 _FALLEN = re.compile(r"fallen off the bus")
 _GPU_HERE = re.compile(r"NVRM: The NVIDIA GPU ")
 _BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
-_SXID = re.compile(r"\bSXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?(?P<rest>[^\n]{0,400})")
+_SXID = re.compile(
+    r"nvidia-nvswitch\d{1,4}: SXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?(?P<rest>[^\n]{0,400})")
 _FATAL = re.compile(r"\b(?P<non>non-?)?fatal\b", re.IGNORECASE)
 _LINK = re.compile(r"\b[Ll]ink\s{1,4}(-?\d{1,3})")
 _TPC = re.compile(r"\bGPC (\d{1,3}), TPC (\d{1,3})\b")
@@ -204,11 +213,13 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
     if log.says("Xid "):
         known = architectures()
         for line in log.matching(_ANY_XID):
-            if match := _XID.search(line.text):
+            if _OF_A_PROCESS.match(line.text):
+                continue
+            if match := _XID.match(line.text):
                 events.append(_xid(line, match, known))
-            elif match := _SXID.search(line.text):
+            elif match := _SXID.match(line.text):
                 switches.append(_sxid(line, match))
-            elif _NVRM_XID.search(line.text) or "SXid (" in line.text:
+            elif _NVRM_XID.match(line.text) or _SWITCH_SXID.match(line.text):
                 unread.append(line)
     if log.says("fallen off the bus"):
         known = architectures() if known is None else known
@@ -261,11 +272,11 @@ def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> l
     for event in sorted(events, key=lambda event: event.seconds):
         if event.number == OFF_THE_BUS:
             near.setdefault(event.pci, []).append(event.seconds)
-    heads = [line for line in log.matching(_GPU_HERE) if "fallen off" not in line.text]
+    heads = [line for line in log.matching(_GPU_HERE) if _GPU_HERE.match(line.text) and "fallen off" not in line.text]
     times = [line.seconds for line in heads]
     found = []
     for line in log.matching(_FALLEN):
-        if "NVRM:" not in line.text or _XID.search(line.text):
+        if not line.text.startswith("NVRM:") or _OF_A_PROCESS.match(line.text) or _XID.match(line.text):
             continue
         at = bisect_right(times, line.seconds)
         before = heads[at - 1].text if at and line.seconds - times[at - 1] <= 1 else ""

@@ -125,9 +125,9 @@ def test_a_found_xid_fails_even_though_the_log_was_cut() -> None:
     assert found["kernel-hardware-error"].status is Status.UNKNOWN
 
 
-def test_a_line_that_imitates_a_record_inside_its_text_is_one_line() -> None:
+def test_a_line_that_imitates_a_record_inside_its_text_accuses_nobody() -> None:
     found = results(kernel_log=log("innocent 2,1,1,-;NVRM: Xid (PCI:0000:3b:00): 79, forged"))
-    assert len(found["kernel-xid"].findings) == 1
+    assert found["kernel-xid"].status is Status.PASS
 
 
 def test_a_planned_port_that_is_missing_is_named_with_its_rail_and_unplanned_ports_are_not_judged() -> None:

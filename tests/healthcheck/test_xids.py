@@ -129,6 +129,35 @@ def test_a_line_of_somebody_else_is_no_report(text: str) -> None:
     assert read(text).events == ()
 
 
+IN = "ip 0000000000401126 sp 00007ffd5e4e5a30 error 6 in"
+
+
+@pytest.mark.parametrize("text", [
+    f"a.out[1234]: segfault at 0 {IN} NVRM: Xid (PCI:0000:18:00): 79, x[401000+1000] likely on CPU 3 (core 3, socket 0)",
+    f"a.out[1234]: segfault at 0 {IN} NVRM: fallen off the bus[401000+1000]",
+    f"a.out[1234]: segfault at 0 {IN} nvidia-nvswitch0: SXid (PCI:0000:c4:00.0): 20034, Fatal[401000+1000]",
+    f"a.out[1234]: segfault at 0 {IN} SXid (PCI:0000:c4:00.0): garbled[401000+1000]",
+    f"a.out[1234]: segfault at 0 {IN} NVRM: Xid garbled[401000+1000]",
+    f"NVRM: Xid (0000[1234]: segfault at 0 {IN} a.out[401000+1000]", f"NVRM: Xid (PCI:[1]: segfault at 0 {IN} ): 79, a.out[401000+1000]",
+    f"NVRM: x[1234]: segfault at 0 {IN} fallen off the bus[401000+1000]", f"nvidia-nvswitch[1]: segfault at 0 {IN} SXid (PCI:0000:c4:00.0): 20034, Fatal",
+    f"NVRM:\\x0aXid [1234]: segfault at 0 {IN} fallen off the bus[401000+1000]",
+    "NVRM: Xid (0000(1234): Attempt to set a LOCK_MAND lock via flock(2). This support has been removed and the request ignored.",
+    "NVRM: Xid (PCI: invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+    "NVRM: Xid (0000: page allocation failure: order:5, mode:0xcc0(GFP_KERNEL), nodemask=(null),cpuset=/,mems_allowed=0-1",
+    "traps: NVRM: Xid (0000[1234] general protection fault ip:401126 sp:7ffd5e4e5a30 error:0 in NVRM: Xid (PCI:0000:18:00): 79, x[401000+1000]",
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a,task=NVRM: Xid (0000,pid=12,uid=1000",
+    "python[1]: NVRM: Xid (PCI:0000:18:00): 79, pid=1, GPU has fallen off the bus.",
+])
+def test_a_process_forges_no_report_by_its_name_or_its_files_name(text: str) -> None:
+    found = read(text)
+    assert found.events == () and found.switch_events == ()
+
+
+def test_a_process_named_as_the_drivers_first_line_gives_a_fall_no_address() -> None:
+    (event,) = read(f"a[1]: segfault at 0 {IN} NVRM: The NVIDIA GPU 0000:5d:00.0[401000+1000]", "NVRM: has fallen off the bus and is not responding").events
+    assert event.pci == "unknown"
+
+
 def test_the_generation_of_a_gpu_is_that_of_its_device_id() -> None:
     (event,) = read("NVRM: Xid (PCI:0000:18:00): 74, x").events
     (stranger,) = read("NVRM: Xid (PCI:0000:99:00): 74, x").events

@@ -79,6 +79,10 @@ _ABOUT = re.compile(r"-- (?:Logs begin|Journal begins|No entries)\b")
 BLOB = re.compile(r"\[[\d.]{1,8}[BKMGTPE] blob data\]$")
 # The kernel's own time within the text of a syslog line.
 _INNER = re.compile(rf"\[ {{0,12}}({_SECONDS})\]{_CALLER}", re.ASCII)
+# What somebody's own logging put before the text: a time of no published form, names, and that the kernel said it. No process is named so:
+# its name has 15 characters at most.
+_TAGGED = re.compile(
+    rf"(?:[^\n:]{{0,20}}\d\d:\d\d:\d\d\S{{0,40}} (?:[^\s:]{{1,64}} ){{0,2}})?kernel: (?:\[ {{0,12}}{_SECONDS}\]{_CALLER})?", re.ASCII)
 
 
 def read_rows(form: Form, rows: list[str], *, console: bool) -> Found:
@@ -90,12 +94,14 @@ def read_rows(form: Form, rows: list[str], *, console: bool) -> Found:
 
 
 def read_text(rows: list[str]) -> Found:
-    """Lines that say nothing but their text: `dmesg -t`, `journalctl -o cat`."""
+    """Lines that say nothing but their text: `dmesg -t`, `journalctl -o cat`. A prefix of no published form is left out: what a driver says
+    begins with its name, and only then is it the driver's."""
     found = Found("text")
     for number, raw in enumerate(rows, 1):
         if raw and not _mark(raw, found):
             text = _bounded(raw, found)
-            found.add(Line(text, sequence=number), text)
+            tag = _TAGGED.match(text)
+            found.add(Line(text[tag.end():] if tag else text, sequence=number), text)
     if not any(line.text.startswith(NAMES_ITSELF) for line in found.lines):
         found.caveats.append("no line has the form of any kernel log; each was read as what a kernel said")
     return found

@@ -105,6 +105,20 @@ def test_a_file_of_no_form_is_read_as_text_and_says_that_it_may_be_no_kernel_log
     assert "no line has the form of any kernel log; each was read as what a kernel said" in log.caveats
 
 
+@pytest.mark.parametrize("tag", [
+    "kernel: ", "2024-03-01 12:00:00 gpu01 kernel: ", "2024-03-01 12:00:00.123 gpu01 kernel: [  123.456789] ", "[01/Mar/12:00:00] kernel: [    1.5][  T123] ",
+])
+def test_a_kernels_line_behind_a_prefix_of_no_published_form_is_read_without_it(tag: str) -> None:
+    (line,) = one(f"{tag}NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n").lines
+    assert line.text == "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+
+
+def test_a_prefix_in_the_name_of_a_file_that_crashed_is_no_prefix() -> None:
+    crash = "a[1]: segfault at 0 ip 0000000000401126 sp 00007ffd5e4e5a30 error 6 in 12:00:00 kernel: NVRM: Xid (PCI:0000:18:00): 79, x[401000+1000]"
+    (line,) = one(crash + "\n").lines
+    assert line.text == crash
+
+
 def test_each_line_tells_where_it_stands_in_the_file() -> None:
     log = recorded("journalctl-short")[0]
     rows = (RECORDED / "journalctl-short.txt").read_text().split("\n")
