@@ -29,7 +29,8 @@ def gpu_answers(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
             yield Finding(gpu.name, gpu.trouble, "an answer")
 
 
-# What to do for each nvmlDeviceGpuRecoveryAction, and who does it.
+# What to do for each nvmlDeviceGpuRecoveryAction, and who does it. The driver writes the same request to the log (Xid 154): the repairs are
+# those of `recoveries` in xid.yaml.
 _RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
     "gpu_reset": ("Drain the node, end every process on the GPU, and reset it (nvidia-smi --gpu-reset -i {index}).", Owner.OPERATOR,
                   Repair.RESET_GPU),
@@ -42,8 +43,8 @@ _RECOVERIES: Mapping[str, tuple[str, Owner, Repair]] = {
     "bus_reset": ("Drain the node and reboot it: the GPU wants a reset of its bus, which only a restart of the machine is sure to give.",
                   Owner.OPERATOR, Repair.REBOOT),
     "system_reboot": ("Drain the node and power-cycle it.", Owner.OPERATOR, Repair.REBOOT),
-    "recover_imex_domain": ("Drain the NVLink domain and restart nvidia-imex on all of its nodes.", Owner.OPERATOR,
-                            Repair.RESTART_SERVICE),
+    # Not one node's service: it ends what runs anywhere in the domain.
+    "recover_imex_domain": ("Drain the NVLink domain and restart nvidia-imex on all of its nodes.", Owner.OPERATOR, Repair.INSPECT),
 }
 _UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of its driver.", Owner.OPERATOR, Repair.INSPECT)
 

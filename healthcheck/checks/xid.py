@@ -96,7 +96,8 @@ def kernel_xid_recovery(xids: Xids, xid_table: XidTable, *, hours: float) -> Sai
             old.append(event)
             continue
         # A reboot is asked for by the driver's own memory, which goes when it is loaded anew; the rest by the GPU or its fabric.
-        if known is not None and known.action is not Action.REBOOT and wanted.get(event.pci) == _NOTHING:
+        held = known is not None and (known.action is not Action.REBOOT or known.code in _HELD_BY_THE_GPU)
+        if held and wanted.get(event.pci) == _NOTHING:
             met.append(event)
             continue
         recovery = known or Recovery(-1, "", Action.SUPPORT, xid_table.remedy(Action.SUPPORT))

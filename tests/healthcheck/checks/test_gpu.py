@@ -10,6 +10,9 @@ import pytest
 from healthcheck.checks.gpu import _RECOVERIES
 from healthcheck.collector_nvml import ACTIONS
 from healthcheck.outcome import Owner, Status
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
+from healthcheck.xidtable import REPAIRS, Action
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, Raw, gpus, ids, said, verdict
 
@@ -111,6 +114,18 @@ def test_the_drivers_own_word_on_recovery_is_obeyed(action: str, remedy: str, ow
 
 def test_the_actions_that_are_known_are_all_that_the_reader_names() -> None:
     assert set(_RECOVERIES) | {"none"} == set(ACTIONS)
+
+
+@pytest.mark.parametrize(("code", "action"), list(enumerate(ACTIONS))[1:])
+def test_one_request_of_the_driver_wants_one_repair_whether_nvml_says_it_or_the_log(code: int, action: str) -> None:
+    (asked,) = verdict("gpu-recovery-action", gpus({"recovery_action": action})).findings
+    table = load_ruleset([packaged()]).xids
+    assert table is not None and asked.repair is REPAIRS[table.recoveries[code].action]
+
+
+def test_a_request_that_nobody_knows_wants_one_repair_whether_nvml_says_it_or_the_log() -> None:
+    (asked,) = verdict("gpu-recovery-action", gpus({"recovery_action": "unknown (17)"})).findings
+    assert asked.repair is REPAIRS[Action.SUPPORT]
 
 
 # What the SKU says

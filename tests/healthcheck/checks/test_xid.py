@@ -252,6 +252,7 @@ RESETS: list[tuple[str, list[tuple[float, str]], str | None, set[str]]] = [
     ("drained and reset", [(50, xid(119)), (51, wants(4, "Drain and Reset"))], "none", set()),
     ("peer-to-peer drained, which is no reset", [(50, xid(119)), (51, wants(3, "Drain P2P"))], "none", {"kernel-xid"}),
     ("a reboot asked", [(50, xid(119)), (51, wants(2, "Node Reboot Required"))], "none", {"kernel-xid", "kernel-xid-recovery"}),
+    ("a reset of the bus asked, and nothing is wanted now", [(50, xid(119)), (51, wants(6, "Bus Reset"))], "none", set()),
     ("a word that nobody knows", [(50, xid(119)), (51, wants(9, "Dance"))], "none", {"kernel-xid", "kernel-xid-recovery"}),
     ("another GPU asked", [(50, xid(119)), (51, wants(1, "GPU Reset Required", B))], "none", {"kernel-xid"}),
     ("a fault that wants more than a reset", [(50, xid(79)), (51, ASKED)], "none", {"kernel-xid"}),
