@@ -180,15 +180,25 @@ def _clock_reasons(gpu: Mapping[str, str]) -> dict[str, Any]:
     return {"ok": bits} if known else {"na": True}
 
 
-_RECOVERY = _choice(
-    none="none", reset="gpu_reset", gpu_reset="gpu_reset", reboot="node_reboot", node_reboot="node_reboot", drain_p2p="drain_p2p",
-    drain_and_reset="drain_and_reset", recover_imex_domain="recover_imex_domain",
+# Newer drivers call a reset of the GPU a function level reset (PF FLR), and a reboot of the node one of the operating system.
+_KNOWN_RECOVERY = _choice(
+    none="none", reset="gpu_reset", gpu_reset="gpu_reset", pf_flr="gpu_reset", reboot="node_reboot", node_reboot="node_reboot",
+    os_reboot="node_reboot", drain_p2p="drain_p2p", drain_and_reset="drain_and_reset", recover_imex_domain="recover_imex_domain",
+    bus_reset="bus_reset", system_reboot="system_reboot",
 )
+
+
+def _recovery_word(text: str) -> str:
+    """A word newer than these asks for something, too: as with NVML, it is named and not taken for a value that could not be read."""
+    try:
+        return str(_KNOWN_RECOVERY(text))
+    except KeyError:
+        return f"unknown ({clean(text, 40)})"
 
 
 def _recovery(gpu: Mapping[str, str]) -> dict[str, Any]:
     """Before driver 570 there were two flags in its place."""
-    found = _value(gpu, ("gpu_recovery_action",), _RECOVERY)
+    found = _value(gpu, ("gpu_recovery_action",), _recovery_word)
     if "gpu_recovery_action" in gpu:
         return found
     reset = _value(gpu, ("gpu_reset_status/reset_required",), _YES)

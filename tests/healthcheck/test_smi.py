@@ -98,6 +98,23 @@ def test_a_value_that_differs_is_read_as_what_it_is(element: str, value: str, fi
     assert getattr(one(changed(element, value)), field) == expected
 
 
+@pytest.mark.parametrize(("word", "action"), [
+    ("None", "none"), ("Reset", "gpu_reset"), ("GPU Reset", "gpu_reset"), ("PF FLR", "gpu_reset"), ("Reboot", "node_reboot"), ("OS Reboot", "node_reboot"),
+    ("Node Reboot", "node_reboot"), ("Drain P2P", "drain_p2p"), ("Drain and Reset", "drain_and_reset"), ("Recover IMEX Domain", "recover_imex_domain"),
+    ("Bus Reset", "bus_reset"), ("System Reboot", "system_reboot"), ("Dance", "unknown (Dance)"),
+])
+def test_what_nvidia_smi_says_that_the_driver_wants_is_a_request_whatever_it_calls_it(word: str, action: str) -> None:
+    start, end = LOG.index("<gpu_reset_status>"), LOG.index("</gpu_reset_status>") + len("</gpu_reset_status>")
+    assert one(f"{LOG[:start]}<gpu_recovery_action>{word}</gpu_recovery_action>{LOG[end:]}").recovery_action == action
+
+
+@pytest.mark.parametrize(("word", "value"), [("N/A", UNSUPPORTED), ("Unknown Error", Unmeasured), ("[GPU is lost]", Unmeasured)])
+def test_a_recovery_that_nvidia_smi_does_not_know_of_is_no_request(word: str, value: object) -> None:
+    start, end = LOG.index("<gpu_reset_status>"), LOG.index("</gpu_reset_status>") + len("</gpu_reset_status>")
+    found = one(f"{LOG[:start]}<gpu_recovery_action>{word}</gpu_recovery_action>{LOG[end:]}").recovery_action
+    assert found is value if value is UNSUPPORTED else isinstance(found, Unmeasured)
+
+
 def test_the_forms_of_drivers_before_and_after_are_read_too() -> None:
     newer = LOG.replace("power_draw>", "average_power_draw>").replace(
         LOG[LOG.index("<gpu_reset_status>"):LOG.index("</gpu_reset_status>") + len("</gpu_reset_status>")],
