@@ -148,6 +148,24 @@ def _gpu_device(facts: Facts) -> Any:
 # A cluster UUID of zeros: the GPU is in the fabric of its own board, and not in one that spans nodes (nvml.h, nvmlGpuFabricInfo).
 _NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 
+_fabric = _same("fabric_state", lambda state: None if state == "not_started" else state != "not_supported", without=False)
+_imex = _same("fabric_cluster", lambda cluster: cluster != _NO_CLUSTER, without=False)
+
+
+def _fabric_manager(facts: Facts) -> bool | None:
+    """Whether the node has a Fabric Manager of its own: where one runs, or NVSwitches are seen. Those of HGX B200 are no PCI devices of
+    their own, so that a service that is dead shows it as well, unless the GPUs are in no fabric, or in one that is run from elsewhere.
+
+    That nothing is installed is no sign: it may run in a driver's container, or be what is wrong with the node.
+    """
+    switches, service = _count("pci_bus", "nvswitches")(facts), _plain(_count("services", "fabric_manager")(facts))
+    if switches or _plain(getattr(service, "active", None)) == "active":
+        return True
+    if switches == 0 and (_fabric(facts) is False or _imex(facts) is True):
+        return False
+    return True if _plain(getattr(service, "load", None)) == "loaded" else None
+
+
 # How each number is learned from one node's facts; None where the node does not show it.
 LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "gpu_count": _count("gpu_presence", "on_pci"),
@@ -163,8 +181,9 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
     "pcie_width": _most("pcie_width"),
     "power_limit_watts": _most("power_limit_watts"),
     "nvswitch_count": _count("pci_bus", "nvswitches"),
-    "fabric": _same("fabric_state", lambda state: None if state == "not_started" else state != "not_supported", without=False),
-    "imex": _same("fabric_cluster", lambda cluster: cluster != _NO_CLUSTER, without=False),
+    "fabric_manager": _fabric_manager,
+    "fabric": _fabric,
+    "imex": _imex,
     "mig": _same("mig", without=False),
     "ecc": _same("ecc_enabled"),
     "memory_gib": _memory_gib,
@@ -177,7 +196,7 @@ LEARNERS: Mapping[str, Callable[[Facts], Any]] = {
 LEARNED_FROM: Mapping[str, tuple[str, ...]] = {
     "gpu_count": ("gpu_presence",), "port_count": ("ports",), "port_rate_gbps": ("ports",), "memory_gib": ("memory",),
     "docker": ("docker",), "gpu_device": ("pci_bus",), "nvswitch_count": ("pci_bus",), "nvlink_count": ("gpu_links",),
-    "nvme_count": ("nvme_bus",),
+    "nvme_count": ("nvme_bus",), "fabric_manager": ("pci_bus", "services", "gpus"),
     "nvlink_gigabytes": ("nvlinks",), "dimm_count": ("dimms",), "cpu_count": ("cpus",), "numa_nodes": ("numa_nodes",),
     **dict.fromkeys(
         ("gpu_model", "gpu_memory_gib", "pcie_generation", "pcie_width", "power_limit_watts", "fabric", "imex", "mig", "ecc"), ("gpus",),

@@ -87,12 +87,12 @@ def _all_in_fabric(gpus: tuple[Gpu, ...]) -> bool:
 
 
 @check("fabric.manager")
-def fabric_manager(services: Services, gpus: tuple[Gpu, ...], *, switches: int) -> Iterator[Finding]:
-    """On a machine with NVSwitches of its own the Fabric Manager runs.
+def fabric_manager(services: Services, gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
+    """On a machine with NVSwitches of its own the Fabric Manager runs. Whether it has any only the SKU knows: not all are PCI devices.
 
     Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric probes show that it did its work.
     """
-    if not switches or services.fabric_manager.active == "active":
+    if not expected or services.fabric_manager.active == "active":
         return
     if services.fabric_manager.load == "not-found" and _all_in_fabric(gpus):
         return
@@ -100,11 +100,11 @@ def fabric_manager(services: Services, gpus: tuple[Gpu, ...], *, switches: int) 
 
 
 @check("fabric.manager_log")
-def fabric_manager_log(fabric_log: FabricLog, *, switches: int) -> Iterator[Finding]:
+def fabric_manager_log(fabric_log: FabricLog, *, expected: bool) -> Iterator[Finding]:
     """The Fabric Manager logged no error in this boot, on a machine with NVSwitches of its own. Equal errors are one finding, counted."""
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
-    for line in fabric_log.errors() if switches else ():
+    for line in fabric_log.errors() if expected else ():
         counts[line.what] += 1
         first.setdefault(line.what, line.text)
     for what, number in counts.items():

@@ -137,6 +137,24 @@ def test_a_fabric_manager_that_is_not_installed_is_a_fault_unless_the_fabric_sho
         assert said(results(service_nvidia=absent, gpu_nvml=unready)["fabric-manager"]) == "nvidia-fabricmanager: not installed, expected active"
 
 
+@pytest.mark.parametrize("sku", [sku.name for sku in RULES.skus.values() if sku.name.startswith(("hgx-", "dgx-"))])
+def test_every_sku_with_nvswitches_of_its_own_wants_a_fabric_manager_seen_or_not(sku: str) -> None:
+    down = on(sku, "fabric-manager", service_nvidia=machine.services(fabricmanager="failed/failed"))
+    assert said(down) == "nvidia-fabricmanager: failed (failed), expected active"
+    absent = machine.services(fabricmanager="")
+    assert on(sku, "fabric-manager", service_nvidia=absent, gpu_nvml=every(fabric_state="in_progress")).status is Status.FAIL
+    assert on(sku, "fabric-manager", service_nvidia=absent).status is Status.PASS
+    assert on(sku, "fabric-manager").status is Status.PASS
+    assert on(sku, "fabric-manager", service_nvidia=NO_SYSTEMD).status is Status.UNKNOWN
+    logged = machine.journal("nv-fabricmanager[2211]: detected NVSwitch fatal error 12028 on fid 0")
+    assert on(sku, "fabric-manager-log", fabric_journal=logged).status is Status.FAIL
+
+
+@pytest.mark.parametrize("sku", [TRAY, CPU, "single-gpu"])
+def test_a_machine_without_nvswitches_of_its_own_wants_no_fabric_manager(sku: str) -> None:
+    assert RULES.skus[sku].numbers["fabric_manager"] is False
+
+
 def test_without_systemd_the_services_are_unknown_and_no_fault() -> None:
     found = results(service_nvidia=NO_SYSTEMD)["fabric-manager"]
     assert found.status is Status.UNKNOWN and "not booted with systemd" in found.reason

@@ -201,8 +201,8 @@ def test_a_healthy_node_shows_every_number() -> None:
     assert skus.learn(facts(machine.recording(gpu_pci=pci("2330")))) == {
         "nvlink_count": 18, "nvlink_gigabytes": 26.562,
         "gpu_count": 8, "port_count": 8, "port_rate_gbps": 400.0, "gpu_model": "NVIDIA H100 80GB HBM3", "gpu_device": "10de:2330",
-        "gpu_memory_gib": 79, "pcie_generation": 5, "pcie_width": 16, "power_limit_watts": 700.0, "nvswitch_count": 4, "fabric": True,
-        "imex": False, "mig": False, "ecc": True, "memory_gib": 2015.0, "docker": True,
+        "gpu_memory_gib": 79, "pcie_generation": 5, "pcie_width": 16, "power_limit_watts": 700.0, "nvswitch_count": 4,
+        "fabric_manager": True, "fabric": True, "imex": False, "mig": False, "ecc": True, "memory_gib": 2015.0, "docker": True,
         "cpu_count": 224, "dimm_count": 32, "numa_nodes": 2, "nvme_count": 0,
     }
 
@@ -226,6 +226,37 @@ def test_a_setting_is_learned_only_where_all_gpus_share_it(number: str, changes:
 def test_what_most_gpus_of_a_node_show_is_learned_though_one_differs() -> None:
     shows = skus.learn(facts(machine.recording(gpu_nvml=machine.nvml(gpu2={"pcie_width": {"ok": 8}, **A100}))))
     assert (shows["pcie_width"], shows["gpu_model"]) == (16, "NVIDIA H100 80GB HBM3")
+
+
+NO_FABRIC = {"fabric_state": {"na": True}, "fabric_cluster": {"na": True}}
+OF_A_RACK = {"fabric_cluster": {"ok": "0e8b1c1e-0000-0000-0000-000000000001"}}
+NOT_READY = {"fabric_state": {"ok": "in_progress"}}
+
+
+@pytest.mark.parametrize(("switches", "service", "gpu", "learned"), [
+    (4, "", {}, True), (4, "failed/failed", NO_FABRIC, True),
+    # The NVSwitches of HGX B200 are not seen: the service shows it, dead or alive, and none at all may be the fault or a container's.
+    (0, "active/running", {}, True), (0, "failed/failed", NOT_READY, True), (0, "inactive/dead", {}, True), (0, "", {}, None), (0, "", NOT_READY, None),
+    # A package that an image brought and that has nothing to do here.
+    (0, "failed/failed", NO_FABRIC, False), (0, "inactive/dead", OF_A_RACK, False), (0, "", NO_FABRIC, False),
+])
+def test_a_fabric_manager_is_learned_from_switches_or_its_service(switches: int, service: str, gpu: dict[str, Any], learned: bool | None) -> None:
+    look = machine.recording(gpu_pci=pci("2901", switches=switches), service_nvidia=machine.services(fabricmanager=service),
+                             gpu_nvml=machine.nvml(**{f"gpu{n}": gpu for n in range(8)}))
+    assert skus.learn(facts(look))["fabric_manager"] is learned
+
+
+def test_a_bus_that_was_not_read_does_not_show_that_no_fabric_manager_is_wanted() -> None:
+    look = machine.recording(gpu_pci=Capture(Outcome.TIMEOUT), service_nvidia=machine.services(fabricmanager=""),
+                             gpu_nvml=machine.nvml(**{f"gpu{n}": NO_FABRIC for n in range(8)}))
+    assert skus.learn(facts(look))["fabric_manager"] is None
+
+
+def test_without_a_sku_a_dead_fabric_manager_is_found_by_what_most_nodes_run() -> None:
+    unseen = {"gpu_pci": pci("2330", switches=0)}
+    reports = swept(*(machine.recording(f"n{n}", **unseen) for n in range(4)),
+                    machine.recording("dead", service_nvidia=machine.services(fabricmanager="failed/failed"), **unseen), sku=None)
+    assert [results(report)["fabric-manager"].status for report in reports] == [Status.PASS] * 4 + [Status.FAIL]
 
 
 def test_gpus_without_a_fabric_are_learned_to_have_none() -> None:
@@ -304,6 +335,20 @@ def test_a_machine_like_no_other_is_proposed_whole() -> None:
     assert "inherit" not in document and document["numbers"]["gpu_count"] == 3
     assert "\x1b" not in document["numbers"]["gpu_model"]
     assert set(document["numbers"]) == set(skus.LEARNERS)
+
+
+def test_a_dead_fabric_manager_of_hgx_b200_is_not_learned_from_and_is_found_by_what_was_learned(tmp_path: Path) -> None:
+    b200 = {"gpu_nvml": machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA B200"}} for n in range(8)}), "gpu_pci": pci("2901", switches=0)}
+    dead = nodes(1, service_nvidia=machine.services(fabricmanager="failed/failed"), **b200)
+    with pytest.raises(UsageError, match="fabric-manager: nvidia-fabricmanager: failed"):
+        propose(nodes(3, service_nvidia=machine.services(fabricmanager="failed/failed"), **b200), RULES)
+    proposal = propose(nodes(3, **b200), RULES)
+    assert proposal.parent is not None and proposal.parent.name == "hgx-b200" and "fabric_manager" not in proposal.differs
+    (tmp_path / "sku").mkdir()
+    (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(proposal, "ours", "a test"))
+    assessment = Assessment([Node(name="n0", sku="ours")], load_ruleset([packaged(), tmp_path]))
+    assessment.add(dead[0])
+    assert results(assessment.finish().reports[0])["fabric-manager"].status is Status.FAIL
 
 
 def test_a_machine_without_gpus_and_ports_is_like_cpu_only() -> None:
