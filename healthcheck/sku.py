@@ -228,21 +228,21 @@ def emptiness(facts: Facts) -> dict[str, bool]:
 
 def contradiction(sku: Sku, facts: Facts) -> str | None:
     """Why a node cannot be of this SKU: most of the GPUs that could be read are of another model. One of another among them is a fault
-    of that board and not of the inventory. Where NVML is silent, the PCI bus is asked."""
+    of that board and not of the inventory. The PCI bus is asked as well: NVML may be silent, and the name of another product may have the
+    model's in it, as that of a PCIe board has."""
     model, device = sku.numbers.get("gpu_model"), sku.numbers.get("gpu_device")
     advice = "correct `sku:` in the inventory, or --sku"
     gpus = [gpu for gpu in _plain(facts.get("gpus")) or () if isinstance(gpu.model, str)]
     if isinstance(model, str) and gpus:
-        if all(is_model(said, model) for said in {gpu.model for gpu in gpus}):
-            return None
-        others = [gpu for gpu in gpus if not is_model(gpu.model, model)]
+        fits = {said: is_model(said, model) for said in {gpu.model for gpu in gpus}}
+        others = [gpu for gpu in gpus if not fits[gpu.model]]
         if 2 * len(others) > len(gpus):
             return f"the node is to be {sku.name}, but {others[0].name} is {clean(others[0].model, 80)}: {advice}"
-        return None
     found = _count("pci_bus", "gpus")(facts) or ()
     strange = [said for said in found if said != device]
     if isinstance(device, str) and 2 * len(strange) > len(found):
-        seen = f"{len(strange)} of {len(found)} GPUs on PCI are {strange[0]} and not {device}"
+        named = f" ({clean(Counter(gpu.model for gpu in gpus).most_common(1)[0][0], 80)})" if gpus else ""
+        seen = f"{len(strange)} of {len(found)} GPUs on PCI are {strange[0]} and not {device}{named}"
         return f"the node is to be {sku.name}, but {seen}: {advice}"
     return None
 
@@ -255,8 +255,8 @@ def is_model(product: str, model: str) -> bool:
 def alike(shows: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
     """The one known SKU that is most like what a node shows; None where there is none, or more than one.
 
-    GPUs and ports must be as many and of its model. A SKU that also says where the ports sit describes one maker's machine, and comes
-    second to the general one of its kind; of several, the one that names the PCI device of the node's GPUs comes first.
+    GPUs and ports must be as many, and of its model and PCI device. A SKU that also says where the ports sit describes one maker's machine,
+    and comes second to the general one of its kind; of several, the one that names the PCI device of the node's GPUs comes first.
     """
     counts = ("gpu_count", "port_count")
     fits = [sku for sku in known.values() if all(shows.get(n) is not None and shows[n] == sku.numbers.get(n) for n in counts)]
@@ -264,6 +264,7 @@ def alike(shows: Mapping[str, Any], known: Mapping[str, Sku]) -> str | None:
         fits = [s for s in fits if isinstance(s.numbers.get("gpu_model"), str) and is_model(shows["gpu_model"], s.numbers["gpu_model"])]
     fits = [sku for sku in fits if not sku.ports] or fits
     device = shows.get("gpu_device")
+    fits = [sku for sku in fits if device is None or sku.numbers.get("gpu_device") in (None, device)]
     fits = [sku for sku in fits if device is not None and sku.numbers.get("gpu_device") == device] or fits
     return fits[0].name if len(fits) == 1 else None
 

@@ -150,6 +150,38 @@ def test_where_nvml_is_silent_the_pci_bus_says_that_it_is_another_machine() -> N
     assert (right["sku-matches"].status, right["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
 
 
+PCIE = machine.nvml(**{f"gpu{n}": {"name": {"ok": "NVIDIA H100 PCIe"}} for n in range(8)})
+
+
+def test_another_product_with_the_models_name_in_its_own_is_told_by_its_pci_device() -> None:
+    (report,) = swept(machine.recording(gpu_nvml=PCIE, gpu_pci=pci("2331")))
+    why = ("the node is to be hgx-h100, but 8 of 8 GPUs on PCI are 10de:2331 and not 10de:2330 (NVIDIA H100 PCIe): "
+           "correct `sku:` in the inventory, or --sku")
+    found = results(report)
+    assert {(found[rule].status, found[rule].reason) for rule in ("sku-matches", "gpu-power-limit", "nvlink-count")} == {(Status.UNKNOWN, why)}
+    assert report.state is NodeState.UNKNOWN
+
+
+@pytest.mark.parametrize(("bus", "contradicts"), [
+    (Capture(Outcome.TIMEOUT), False), (Capture(Outcome.DENIED), False), (pci("2330", 0), False), (pci("2330"), False), (pci("2331"), True),
+])
+def test_a_bus_that_was_not_read_contradicts_no_name_that_fits(bus: Capture, contradicts: bool) -> None:
+    reason = results(swept(machine.recording(gpu_pci=bus))[0])["sku-matches"].reason
+    assert reason.startswith("the node is to be hgx-h100") is contradicts
+
+
+def test_a_sku_that_names_no_device_takes_any_of_its_model() -> None:
+    (report,) = swept(machine.recording(gpu_nvml=ALL_A100, gpu_pci=pci("20B0")), sku="hgx-a100")
+    assert results(report)["sku-matches"].status is Status.PASS
+
+
+@pytest.mark.parametrize(("swapped", "status"), [(1, Status.PASS), (4, Status.PASS), (5, Status.UNKNOWN)])
+def test_one_gpu_of_another_device_is_a_fault_of_that_board_and_most_are_another_machine(swapped: int, status: Status) -> None:
+    both = {**pci("2331", swapped, 0).files, **{path.replace(":00.0", ":01.0"): held for path, held in pci("2330", 8 - swapped, 0).files.items()}}
+    look = machine.recording(gpu_pci=replace(pci("2330"), files=both))
+    assert results(swept(look)[0])["sku-matches"].status is status
+
+
 def test_a_gpu_whose_model_cannot_be_read_is_unknown_and_contradicts_nothing() -> None:
     (report,) = swept(machine.recording(gpu_nvml=machine.nvml(gpu1={"name": {"error": [999, "Unknown Error"]}})))
     assert (results(report)["sku-matches"].status, results(report)["sku-matches"].origin) == (Status.UNKNOWN, Origin.NODE)
@@ -283,7 +315,8 @@ def test_no_text_on_the_bus_upsets_its_reader(files: dict[str, str]) -> None:
 @pytest.mark.parametrize(("shows", "name"), [
     ({"gpu_count": 8, "port_count": 8}, None), ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H200"}, "hgx-h200"),
     ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB", "gpu_device": "10de:20b0"}, "hgx-a100-40gb"),
-    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB"}, None), ({"gpu_count": 0, "port_count": 0}, "cpu-only"),
+    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA A100-SXM4-40GB"}, None),
+    ({"gpu_count": 8, "port_count": 8, "gpu_model": "NVIDIA H100 PCIe", "gpu_device": "10de:2331"}, None), ({"gpu_count": 0, "port_count": 0}, "cpu-only"),
     ({"gpu_count": 4, "port_count": 4, "gpu_model": "NVIDIA GB200"}, "gb200-nvl72"), ({"gpu_count": 3, "port_count": 1}, None), ({}, None),
 ])
 def test_a_machine_is_taken_for_the_one_sku_that_it_fits(shows: dict[str, Any], name: str | None) -> None:
