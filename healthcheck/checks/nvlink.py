@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from healthcheck.checks.base import NotMeasured, check
+from healthcheck.checks.base import NotJudged, NotMeasured, check
 from healthcheck.checks.trend import rate
 from healthcheck.facts.look import Look
-from healthcheck.facts.nvlink import GpuLinks, GpuPair, NvLink, NvLink5Errors, NvLinkErrors
+from healthcheck.facts.nvlink import ALONE, GpuLinks, GpuPair, NvLink, NvLink5Errors, NvLinkErrors
 from healthcheck.outcome import Finding
 
 E = TypeVar("E", NvLinkErrors, NvLink5Errors)
@@ -106,5 +106,7 @@ def nvlink5_ber(nvlink5_errors: tuple[NvLink5Errors, ...], *, at_most: float) ->
 def nvlink_p2p(gpu_pairs: tuple[GpuPair, ...], *, expected: bool) -> Iterator[Finding]:
     """Where the SKU's GPUs share an NVLink fabric, every GPU may read and write the memory of every other one over NVLink."""
     for pair in gpu_pairs if expected else ():
+        if pair.read == ALONE:
+            raise NotJudged("a GPU that is alone has no other one to reach")
         if not pair.read == pair.write == pair.nvlink == "ok":
             yield Finding(pair.name, f"read {pair.read}, write {pair.write}, NVLink {pair.nvlink}", "ok, ok, ok")

@@ -84,12 +84,17 @@ class NvLink5Errors(Fact):
     symbol_ber: float
 
 
+# What a GPU without another one says for each of a pair's answers.
+ALONE = "alone"
+
+
 @dataclass(frozen=True)
 class GpuPair(Fact):
     """Whether one GPU may read, write and reach over NVLink the memory of another ("GPU 0 to GPU 3"); each order is a pair.
 
     Each is an nvmlGpuP2PStatus_t in lower case: ok, chipset_not_supported, gpu_not_supported, ioh_topology_not_supported,
-    disabled_by_regkey, not_supported, unknown. A GPU that is alone is one subject, for which there is nothing to support.
+    disabled_by_regkey, not_supported, unknown. A GPU that is alone is one subject and says so in each, which is not to say that NVML
+    does not support its pairs.
     """
 
     name: str
@@ -278,7 +283,7 @@ def _every_pair(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
 
 
 def _alone(lines: Sequence[Line]) -> tuple[GpuPair, ...]:
-    return tuple([_no_pair(index_of(line), "alone", UNSUPPORTED) for line in lines])
+    return tuple([_no_pair(index_of(line), "alone", ALONE) for line in lines])
 
 
 def _no_pair(index: int, what: str, why: Any) -> GpuPair:

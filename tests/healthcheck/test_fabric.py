@@ -56,13 +56,19 @@ def test_a_gpu_without_its_place_in_the_fabric_is_named(readings: dict[str, Any]
     assert said(results(gpu_nvml=gpu(**readings))["fabric-state"]) == words
 
 
-def test_the_fabrics_state_passes_is_unknown_and_is_skipped_as_it_was_measured() -> None:
+def test_the_fabrics_state_passes_and_is_unknown_as_it_was_measured() -> None:
     assert results()["fabric-state"].status is Status.PASS
     assert results(gpu_nvml=gpu(fabric_state=BROKEN))["fabric-state"].status is Status.UNKNOWN
     assert results(gpu_nvml=gpu(fabric_status=BROKEN))["fabric-state"].status is Status.UNKNOWN
-    assert results(gpu_nvml=every(fabric_state=None))["fabric-state"].status is Status.SKIPPED
-    assert results(gpu_nvml=every(fabric_state="not_supported"))["fabric-state"].status is Status.SKIPPED
     assert results(gpu_nvml=Capture(Outcome.TIMEOUT))["fabric-state"].status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("capture", [gpu(fabric_state=None), gpu(fabric_state="not_supported"), every(fabric_state=None), every(fabric_state="not_supported")])
+def test_a_fabric_that_the_sku_says_is_there_and_nvml_does_not_support_is_unknown(capture: Capture) -> None:
+    found = results(gpu_nvml=capture)["fabric-state"]
+    assert found.status is Status.UNKNOWN and "not supported: fabric_state of GPU " in found.reason
+    assert on(CPU, "fabric-state", gpu_nvml=capture).status is Status.PASS
+    assert on("hgx-a100", "fabric-state", gpu_nvml=capture).status is Status.SKIPPED
 
 
 def test_a_state_that_nvml_does_not_support_and_a_mask_without_a_part_are_unsupported() -> None:

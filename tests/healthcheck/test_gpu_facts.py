@@ -146,7 +146,7 @@ def test_pairs_with_a_lost_gpu_are_unmeasured() -> None:
 
 def test_a_gpu_that_is_alone_has_nobody_to_reach() -> None:
     (alone,) = built("gpu_pairs", machine.nvml(1))
-    assert (alone.name, alone.read) == ("GPU 0 alone", UNSUPPORTED)
+    assert (alone.name, alone.read) == ("GPU 0 alone", "alone")
 
 
 # Processes

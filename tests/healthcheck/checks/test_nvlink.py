@@ -213,6 +213,14 @@ def test_pairs_that_were_not_read_are_unknown_and_a_gpu_alone_has_none() -> None
     assert judged("nvlink-p2p", alone)[0] is Status.SKIPPED
 
 
+def test_pairs_that_nvml_does_not_support_are_unknown_where_the_sku_says_that_there_is_a_fabric() -> None:
+    one, all_of_them = paired(gpu3={"na": True}), paired(**{f"gpu{gpu}": {"na": True} for gpu in ALL})
+    for look in (one, all_of_them):
+        assert judged("nvlink-p2p", look)[0] is Status.UNKNOWN
+        assert judged("nvlink-p2p", look, fabric=False) == (Status.PASS, "")
+        assert judged("nvlink-p2p", look, fabric=None)[0] is Status.SKIPPED
+
+
 def test_where_the_sku_has_no_fabric_gpus_need_not_reach_each_other() -> None:
     apart = paired({(3, 1): [5] * 6})
     assert judged("nvlink-p2p", apart, fabric=False) == (Status.PASS, "")
