@@ -28,10 +28,11 @@ _QUANTITIES = ("memory_gib", "gpu_memory_gib", "nvlink_gigabytes")
 
 @dataclass(frozen=True)
 class Learned:
-    """One number: its value (None: not to be judged), and in words how many nodes say so."""
+    """One number: its value (None: not to be judged), and in words how many nodes say so. Without `measured` none of them says anything."""
 
     value: Any
     how: str
+    measured: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,27 @@ class Proposal:
 
     @property
     def differs(self) -> Mapping[str, Learned]:
-        """The numbers that are not as the parent has them; all where there is none. What GPUs would show, no machine without them lacks."""
+        """The numbers that were measured and are not as the parent has them; all where there is none."""
         if self.parent is None:
             return self.numbers
+        parent, gone = self.parent, self._gone
+        return {
+            name: said for name, said in self.numbers.items() if said.measured and name not in gone and not _alike(name, said.value, parent)
+        }
+
+    @property
+    def inherited(self) -> tuple[str, ...]:
+        """What no node was measured for and the parent gives: it stays as it is there, for a silent look is no reason to judge less."""
+        if self.parent is None:
+            return ()
+        given, gone = self.parent.numbers, self._gone
+        return tuple(name for name, said in self.numbers.items() if not said.measured and name not in gone and given.get(name) is not None)
+
+    @property
+    def _gone(self) -> frozenset[str]:
+        """What GPUs would show: no machine without them lacks it."""
         absent = {"gpus", *skus.OF_GPUS} if "gpus" in self.empty else set()
-        gone = {name for name, facts in skus.LEARNED_FROM.items() if absent & set(facts)}
-        return {name: said for name, said in self.numbers.items() if name not in gone and not _alike(name, said.value, self.parent)}
+        return frozenset(name for name, facts in skus.LEARNED_FROM.items() if absent & set(facts))
 
     @property
     def new_ports(self) -> tuple[str, ...]:
@@ -143,7 +159,7 @@ def _agree(name: str, said: Mapping[str, Any]) -> Learned:
     values = [value for value in said.values() if value is not None]
     unread = f", {len(said) - len(values)} not measured" if len(values) < len(said) else ""
     if not values:
-        return Learned(None, "not measured, so not judged")
+        return Learned(None, "not measured, so not judged", measured=False)
     if name in skus.MEASURED and min(values) != max(values):
         return Learned(median_low(values), f"the median of {len(values)} nodes, {_plain(min(values))} to {_plain(max(values))}{unread}")
     value, number = Counter(values).most_common(1)[0]

@@ -108,7 +108,8 @@ def learn(
     """Propose a SKU from what NODES, which should be alike and well, agree on; put it into a rules folder's sku/ once it is read.
 
     It inherits from the nearest known SKU and holds what differs. Each number says how many nodes it is from; what was not
-    measured is null, which is not judged. Nodes with a critical finding, or unlike most, are left out, and named.
+    measured is inherited, and named; without such a SKU it is null, which is not judged. Nodes with a critical finding, or unlike
+    most, are left out, and named.
 
     \b
     muster sku learn 'gpu[001-008]' --name ours -o /etc/muster/rules/sku/ours.yaml
@@ -143,6 +144,8 @@ def learn(
         click.echo(f"muster: nearest is {proposal.parent.name}" + (", and nothing differs" if not lines else "; different are:"), err=True)
         for line in lines:
             click.echo(f"  {line}", err=True)
+        if proposal.inherited:
+            click.echo(f"muster: not measured, so as {proposal.parent.name} has it: {', '.join(proposal.inherited)}", err=True)
     if target is None:
         click.echo(text, nl=False)
         return 0

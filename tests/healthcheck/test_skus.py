@@ -415,6 +415,40 @@ def test_the_one_of_many_that_lacks_a_gpu_is_unlike_most_and_left_out() -> None:
     assert proposal.left_out["short"].startswith("gpu-count") and proposal.numbers["gpu_count"].how == "all 4 nodes"
 
 
+def silent(*keys: str) -> Capture:
+    """NVML with the same error for some of its answers, on all GPUs."""
+    return machine.nvml(**{f"gpu{n}": {key: {"error": [999, "Unknown Error"]} for key in keys} for n in range(8)})
+
+
+def test_what_was_not_measured_stays_as_the_nearest_sku_has_it_and_is_named(tmp_path: Path) -> None:
+    looks = nodes(3, gpu_nvml=silent("nvlinks", "fabric_state", "power_limit_mw"))
+    proposal = propose(looks, RULES)
+    assert proposal.parent is not None and proposal.parent.name == "hgx-h100"
+    unmeasured = {"nvlink_count", "nvlink_gigabytes", "power_limit_watts", "fabric"}
+    assert set(proposal.inherited) == unmeasured and not unmeasured & set(proposal_of(*looks)["numbers"])
+    assert not [line for line in differences(proposal) if line.partition(":")[0] in unmeasured]
+    (tmp_path / "sku").mkdir()
+    (tmp_path / "sku" / "ours.yaml").write_text(as_yaml(proposal, "ours", "a test"))
+    learned = load_ruleset([packaged(), tmp_path]).skus["ours"]
+    assert [learned.numbers[name] for name in sorted(unmeasured)] == [True, 18, 26.5, 700]
+    save(tmp_path / "monday", looks)
+    done = muster("sku", "learn", "--from-save", "monday", home=tmp_path)
+    (said,) = (line for line in done.stderr.splitlines() if "not measured" in line)
+    assert said.startswith("muster: not measured, so as hgx-h100 has it: ") and set(said.partition("it: ")[2].split(", ")) == unmeasured
+
+
+def test_what_was_not_measured_is_null_where_there_is_no_sku_to_inherit_from() -> None:
+    odd = machine.nvml(3, **{f"gpu{n}": {"name": {"ok": "X1"}, "power_limit_mw": {"error": [999, "Unknown Error"]}} for n in range(3)})
+    proposal = propose(nodes(2, gpu_nvml=odd, gpu_pci=pci("9999", 3, 0)), RULES)
+    assert proposal.parent is None and proposal.inherited == ()
+    assert "  power_limit_watts: null" in as_yaml(proposal, "ours", "a test") and "# not measured, so not judged" in as_yaml(proposal, "ours", "a test")
+
+
+def test_what_all_nodes_were_measured_for_leaves_nothing_to_be_named(tmp_path: Path) -> None:
+    save(tmp_path / "monday", nodes(3))
+    assert "not measured" not in muster("sku", "learn", "--from-save", "monday", home=tmp_path).stderr
+
+
 def test_a_number_on_which_nodes_disagree_is_not_judged_and_says_why() -> None:
     def with_memory(name: str, kib: int) -> Recording:
         return machine.recording(name, host_memory=machine.done(**{"/proc/meminfo": f"MemTotal: {kib} kB\n"}))
