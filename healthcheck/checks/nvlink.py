@@ -61,6 +61,11 @@ def _storms(link: E, earlier: E, looks: tuple[Look, Look], counters: Iterable[st
             yield Finding(link.name, f"{counter}: {events:.1f} a minute", f"fewer than {at_least_per_minute:g} a minute")
 
 
+def _crc(link: NvLinkErrors, earlier: NvLinkErrors, looks: tuple[Look, Look], counter: str, crc_per_second: float) -> Iterator[Finding]:
+    if (errors := rate(link, earlier, counter, looks, per=1)) >= crc_per_second:
+        yield Finding(link.name, f"{counter}: {errors:.1f} a second", f"fewer than {crc_per_second:g} a second")
+
+
 @check("nvlink.errors")
 def nvlink_errors(
     nvlink_errors: tuple[NvLinkErrors, ...], previous_nvlink_errors: tuple[NvLinkErrors, ...], look: Look, previous_look: Look, *,
@@ -68,15 +73,28 @@ def nvlink_errors(
 ) -> Iterator[Finding]:
     """No NVLink (to its fourth generation) has CRC errors, replays or recoveries at these rates or above, from one look to the next.
 
-    Some CRC errors are the nature of such links. Errors in data cost a replay each, and are found by it; those that the link's ECC
-    corrected are not judged: not every generation counts them, and none is known to act on them.
+    Some CRC errors are the nature of such links. Those in data are nvlink.crc_data's to judge; those that the link's ECC corrected are
+    not judged: not every generation counts them, and none is known to act on them.
     """
     for link, earlier in _with_earlier(nvlink_errors, previous_nvlink_errors):
         if link.crc_flit == earlier.crc_flit and link.replay == earlier.replay and link.recovery == earlier.recovery:
             continue
-        if (errors := rate(link, earlier, "crc_flit", (look, previous_look), per=1)) >= crc_per_second:
-            yield Finding(link.name, f"crc_flit: {errors:.1f} a second", f"fewer than {crc_per_second:g} a second")
+        yield from _crc(link, earlier, (look, previous_look), "crc_flit", crc_per_second)
         yield from _storms(link, earlier, (look, previous_look), ("replay", "recovery"), events_per_minute)
+
+
+@check("nvlink.crc_data")
+def nvlink_crc_data(
+    nvlink_errors: tuple[NvLinkErrors, ...], previous_nvlink_errors: tuple[NvLinkErrors, ...], look: Look, previous_look: Look, *,
+    crc_per_second: float,
+) -> Iterator[Finding]:
+    """No NVLink (to its fourth generation) has CRC errors in data at this rate or above, from one look to the next.
+
+    A check of its own, because generations that count all the others do not count these: what they lack must not leave the rest unjudged.
+    """
+    for link, earlier in _with_earlier(nvlink_errors, previous_nvlink_errors):
+        if link.crc_data != earlier.crc_data:
+            yield from _crc(link, earlier, (look, previous_look), "crc_data", crc_per_second)
 
 
 # Those that DCGM's health watch fails at one a minute.

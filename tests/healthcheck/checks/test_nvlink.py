@@ -132,9 +132,31 @@ def test_errors_are_judged_at_the_rates_at_which_dcgm_fails(at: int, now: int, s
     assert (result.status, said(result)) == ((Status.FAIL, f"GPU 3 NVLink 7: {words}") if words else (Status.PASS, ""))
 
 
+COUNTS_DATA = [*UP, 0, 0, 0, 0, -3]
+
+
+@pytest.mark.parametrize(("now", "seconds", "words"), [
+    (59_999, 600, ""), (60_000, 600, "crc_data: 100.0 a second, expected fewer than 100 a second"),
+    (5_999, 1, ""), (6_000, 1, "crc_data: 100.0 a second, expected fewer than 100 a second"),
+    (1_000_000, 60, "crc_data: 16666.7 a second, expected fewer than 100 a second"),
+])
+def test_errors_in_data_are_judged_at_the_rate_of_those_in_flits(now: int, seconds: float, words: str) -> None:
+    result = grown("nvlink-crc-data", CRC_DATA, now, seconds, like=COUNTS_DATA)
+    assert (result.status, said(result)) == ((Status.FAIL, f"GPU 3 NVLink 7: {words}") if words else (Status.PASS, ""))
+
+
+def test_links_that_do_not_count_errors_in_data_are_skipped_and_their_other_errors_are_judged_all_the_same() -> None:
+    result = grown("nvlink-crc-data", REPLAY, 9, 600)
+    assert result.status is Status.SKIPPED and "not supported" in result.reason
+    assert verdict("nvlink-crc-data", after(linked(None, BLACKWELL), 600), linked(None, BLACKWELL)).status is Status.SKIPPED
+    assert grown("nvlink-errors", CRC_FLIT, 59_999, 600).status is Status.PASS
+    assert grown("nvlink-errors", CRC_FLIT, 60_000, 600).status is Status.FAIL
+
+
 def test_errors_of_long_ago_are_nobodys_business() -> None:
     assert grown("nvlink-errors", CRC_FLIT, 10**12, 600, before=10**12).status is Status.PASS
     assert grown("nvlink-errors", CRC_FLIT, 10**12, 0, before=10**12).status is Status.PASS
+    assert grown("nvlink-crc-data", CRC_DATA, 10**12, 0, before=10**12, like=COUNTS_DATA).status is Status.PASS
 
 
 def test_errors_that_the_link_corrected_itself_accuse_nobody() -> None:
@@ -158,7 +180,8 @@ def test_the_counters_of_another_generation_are_skipped_visibly(rule: str, like:
 
 
 @pytest.mark.parametrize(("rule", "at", "like"), [
-    ("nvlink-errors", CRC_FLIT, HOPPER), ("nvlink-errors", REPLAY, HOPPER), ("nvlink5-errors", RX, BLACKWELL),
+    ("nvlink-errors", CRC_FLIT, HOPPER), ("nvlink-errors", REPLAY, HOPPER), ("nvlink-crc-data", CRC_DATA, COUNTS_DATA),
+    ("nvlink5-errors", RX, BLACKWELL),
 ])
 def test_errors_that_cannot_be_told_are_unknown(rule: str, at: int, like: list[Any]) -> None:
     assert "it was reset between the two looks" in grown(rule, at, 4, 600, before=5, like=like).reason
@@ -228,5 +251,5 @@ def test_where_the_sku_has_no_fabric_gpus_need_not_reach_each_other() -> None:
 
 
 def test_every_rule_of_the_file_is_judged_here() -> None:
-    assert ids("nvlink.yaml") == {"nvlink-count", "nvlink-active", "nvlink-speed", "nvlink-errors", "nvlink5-errors", "nvlink5-ber",
-                                  "nvlink-p2p"}
+    assert ids("nvlink.yaml") == {"nvlink-count", "nvlink-active", "nvlink-speed", "nvlink-errors", "nvlink-crc-data",
+                                  "nvlink5-errors", "nvlink5-ber", "nvlink-p2p"}
