@@ -19,9 +19,19 @@ ACTIONS: Mapping[str, tuple[str, Owner]] = MappingProxyType({
     "config": ("A setting, no fault of the hardware: change what DCGM names, and repeat the diagnostic.", Owner.OPERATOR),
     "monitor": ("The GPU can carry work, DCGM says: watch it, and repeat the diagnostic at the next maintenance.", Owner.OPERATOR),
 })
+# What DCGM 3 calls a test otherwise than DCGM 4 does. Its software tests are told one by one; any of the first ones stands for all.
+SPELLINGS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "software": ("software", "denylist", "blacklist", "nvml_library"), "memory": ("memory", "gpu_memory"),
+})
 
 
-def _found(run: DcgmRun, tests: tuple[DcgmTest, ...], may_skip: tuple[str, ...]) -> Iterator[Finding]:
+def _missing(run: DcgmRun, must_run: tuple[str, ...], may_skip: tuple[str, ...]) -> list[str]:
+    """The tests that this level runs, of which the run tells nothing: DCGM leaves out what did not run, and that has not passed."""
+    known = {*run.listed, *may_skip}
+    return [test for test in must_run if known.isdisjoint(SPELLINGS.get(test, (test,)))]
+
+
+def _found(run: DcgmRun, tests: tuple[DcgmTest, ...], must_run: tuple[str, ...], may_skip: tuple[str, ...]) -> Iterator[Finding]:
     judged = False
     for test in tests:
         status = test.status
@@ -37,35 +47,53 @@ def _found(run: DcgmRun, tests: tuple[DcgmTest, ...], may_skip: tuple[str, ...])
             yield Finding(test.name, f"{status}: {words or test.info or 'no reason given'}", "pass", remedy=remedy, owner=owner)
     if not judged:
         raise NotMeasured(run, "DCGM skipped every test")
+    if missing := _missing(run, must_run, may_skip):
+        raise NotMeasured(run, f"DCGM did not run {', '.join(missing)}")
 
 
 @check("dcgm.diag_quick")
 def dcgm_diag_quick(
-    dcgm_run_quick: DcgmRun, dcgm_tests_quick: tuple[DcgmTest, ...], *, may_skip: tuple[str, ...] = (),
+    dcgm_run_quick: DcgmRun, dcgm_tests_quick: tuple[DcgmTest, ...], *, must_run: tuple[str, ...] = (),
+    may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
-    """Every test of `dcgmi diag -r 1` passed on every GPU. A test that DCGM skipped has not passed, unless it is one that may be."""
-    yield from _found(dcgm_run_quick, dcgm_tests_quick, may_skip)
+    """Every test of `dcgmi diag -r 1` passed on every GPU.
+
+    A test that DCGM skipped, or one of `must_run` that it did not run at all, has not passed, unless it is one that may be skipped.
+    """
+    yield from _found(dcgm_run_quick, dcgm_tests_quick, must_run, may_skip)
 
 
 @check("dcgm.diag_medium")
 def dcgm_diag_medium(
-    dcgm_run_medium: DcgmRun, dcgm_tests_medium: tuple[DcgmTest, ...], *, may_skip: tuple[str, ...] = (),
+    dcgm_run_medium: DcgmRun, dcgm_tests_medium: tuple[DcgmTest, ...], *, must_run: tuple[str, ...] = (),
+    may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
-    """Every test of `dcgmi diag -r 2` passed on every GPU. A test that DCGM skipped has not passed, unless it is one that may be."""
-    yield from _found(dcgm_run_medium, dcgm_tests_medium, may_skip)
+    """Every test of `dcgmi diag -r 2` passed on every GPU.
+
+    A test that DCGM skipped, or one of `must_run` that it did not run at all, has not passed, unless it is one that may be skipped.
+    """
+    yield from _found(dcgm_run_medium, dcgm_tests_medium, must_run, may_skip)
 
 
 @check("dcgm.diag_long")
 def dcgm_diag_long(
-    dcgm_run_long: DcgmRun, dcgm_tests_long: tuple[DcgmTest, ...], *, may_skip: tuple[str, ...] = (),
+    dcgm_run_long: DcgmRun, dcgm_tests_long: tuple[DcgmTest, ...], *, must_run: tuple[str, ...] = (),
+    may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
-    """Every test of `dcgmi diag -r 3` passed on every GPU. A test that DCGM skipped has not passed, unless it is one that may be."""
-    yield from _found(dcgm_run_long, dcgm_tests_long, may_skip)
+    """Every test of `dcgmi diag -r 3` passed on every GPU.
+
+    A test that DCGM skipped, or one of `must_run` that it did not run at all, has not passed, unless it is one that may be skipped.
+    """
+    yield from _found(dcgm_run_long, dcgm_tests_long, must_run, may_skip)
 
 
 @check("dcgm.diag_xlong")
 def dcgm_diag_xlong(
-    dcgm_run_xlong: DcgmRun, dcgm_tests_xlong: tuple[DcgmTest, ...], *, may_skip: tuple[str, ...] = (),
+    dcgm_run_xlong: DcgmRun, dcgm_tests_xlong: tuple[DcgmTest, ...], *, must_run: tuple[str, ...] = (),
+    may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
-    """Every test of `dcgmi diag -r 4` passed on every GPU. A test that DCGM skipped has not passed, unless it is one that may be."""
-    yield from _found(dcgm_run_xlong, dcgm_tests_xlong, may_skip)
+    """Every test of `dcgmi diag -r 4` passed on every GPU.
+
+    A test that DCGM skipped, or one of `must_run` that it did not run at all, has not passed, unless it is one that may be skipped.
+    """
+    yield from _found(dcgm_run_xlong, dcgm_tests_xlong, must_run, may_skip)

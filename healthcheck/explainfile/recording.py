@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,9 @@ def explain_dcgm(text: str, ruleset: Ruleset, now: float) -> Told:
     """The causes in what `dcgmi diag -j` printed, whatever its level."""
     probe = DIAGNOSTICS["long"]
     recording = judging.look({probe.id: Capture(Outcome.DONE, exit=0, bytes=len(text), text=text)}, now)
-    rules = [rule for rule in ruleset.rules if rule.checked.name == "dcgm.diag_long"]
+    # A file does not say of which level it is, so no test is missed in it.
+    rules = [replace(rule, parameters={key: value for key, value in rule.parameters.items() if key != "must_run"})
+             for rule in ruleset.rules if rule.checked.name == "dcgm.diag_long"]
     assessment = judging.report(recording, ruleset, rules, asked=(probe.id,))
     causes = judging.causes(assessment, {rule.id: rule for rule in rules}, lambda lines: ())
     return Told(causes, judging.untold(assessment), "a run of dcgmi diag")

@@ -40,6 +40,9 @@ ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
 SEVERITIES: Mapping[int, str] = MappingProxyType(
     {0: "none", 1: "monitor", 2: "isolate", 3: "unknown", 4: "triage", 5: "config", 6: "reset"})
 STATUSES: Mapping[str, str] = MappingProxyType({"pass": "pass", "fail": "fail", "warn": "warn", "skip": "skip", "skipped": "skip"})
+# The tests that look at every GPU, in DCGM 4's spelling and in what becomes of DCGM 3's.
+PER_GPU = frozenset({"memory", "gpu_memory", "pcie", "diagnostic", "sm_stress", "targeted_stress", "targeted_power", "memory_bandwidth",
+                     "memtest", "pulse_test"})
 MOST_ERRORS = 16
 # Exit statuses of timeout(1); dcgmi's own are those of dcgmReturn_t, negative and above these as a byte.
 _ENDED: Mapping[int | None, str] = MappingProxyType({
@@ -71,11 +74,12 @@ class DcgmTest(Fact):
 
 @dataclass(frozen=True)
 class DcgmRun(Fact):
-    """One run of the diagnostic. `caveat` names the tests that DCGM skipped."""
+    """One run of the diagnostic. `listed` names the tests of which it tells anything, `caveat` those that DCGM skipped."""
 
     name: str
     version: str
     driver: str
+    listed: tuple[str, ...] = ()
     caveat: str = ""
 
 
@@ -203,7 +207,7 @@ def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: boo
              for result in _dicts(test.get("results")) for device in _devices(result, names, len(_errors(result.get("warnings"))))]
     yield from found
     on = {entry.device for entry in found}
-    if each_gpu and any(device.startswith("GPU ") for device in on):
+    if each_gpu and (any(device.startswith("GPU ") for device in on) or (on and name in PER_GPU)):
         for device in names.values():
             if device not in on:
                 gone: Any = Unmeasured("DCGM looked at this GPU and gives no result")
@@ -215,7 +219,12 @@ def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: boo
     bad = ("fail", "warn")
     worse = STATUSES.get(str(said.get("status")).lower()) in bad and not any(entry.status in bad for entry in found)
     if not found or own or worse:
-        yield _test(name, "node", said, errors=own)
+        whole = _test(name, "node", said, errors=own)
+        if not found and whole.status == "pass":
+            # DCGM leaves out results of what did not run: then nothing passed, whatever the summary says.
+            nothing: Any = Unmeasured("DCGM lets it pass, and gives no result of any device")
+            whole = replace(whole, status=nothing)
+        yield whole
 
 
 def _tests(captures: Captures, probe: Probe) -> Any:
@@ -257,17 +266,19 @@ def _run(captures: Captures, probe: Probe) -> DcgmRun:
     about = metadata if isinstance(metadata, dict) else whole
     version, driver = (about.get(key) or root.get(key) for key in ("version", "Driver Version Detected"))
     skipped: dict[str, list[str]] = {}
+    ran: dict[str, None] = {}
     names = _names(captures, _listed(whole))
     for category in _dicts(root.get("test_categories")):
         for test in _dicts(category.get("tests")):
             for entry in _results(test, names, each_gpu=False):
+                ran[entry.test] = None
                 if entry.status == "skip":
                     skipped.setdefault(entry.test, []).append(entry.device)
     caveat = "DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items()) if skipped else ""
     unsaid: Any = Unmeasured("DCGM does not say it")
     return DcgmRun(
         " ".join(probe.argv[4:8]), version=clean(version, 60) if isinstance(version, str) else unsaid,
-        driver=clean(driver, 60) if isinstance(driver, str) else unsaid, caveat=clean(caveat, 400),
+        driver=clean(driver, 60) if isinstance(driver, str) else unsaid, listed=tuple(ran), caveat=clean(caveat, 400),
     )
 
 

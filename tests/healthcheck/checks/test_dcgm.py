@@ -51,8 +51,10 @@ def four(tests: dict[str, dict[int, str]] | None = None, *, gpus: int = 8) -> di
 
     return {
         "DCGM Diagnostic": {"test_categories": [
-            {"category": "Deployment", "tests": [test("software")]}, {"category": "Hardware", "tests": [test("memory"), test("eud")]},
+            {"category": "Deployment", "tests": [test("software")]}, {"category": "Hardware", "tests": [
+                test("memory"), test("eud"), test("diagnostic"), test("memtest")]},
             {"category": "Integration", "tests": [test("pcie")]},
+            {"category": "Performance", "tests": [test("targeted_stress"), test("targeted_power")]},
         ]},
         "entity_groups": [{"entity_group": "GPU", "entity_group_id": 1, "entities": [
             {"device_id": "2330", "entity_id": gpu, "serial_num": f"16{gpu}"} for gpu in range(gpus)]}],
@@ -61,13 +63,19 @@ def four(tests: dict[str, dict[int, str]] | None = None, *, gpus: int = 8) -> di
 
 
 def three(status: str = "Pass", *, gpus: int = 8) -> dict[str, Any]:
-    """A document of DCGM 3, as dcgmi/Diag.cpp of v3.3.8 builds it."""
+    """A document of DCGM 3, as dcgmi/Diag.cpp of v3.3.8 builds it; `status` is that of the test of PCI Express."""
+
+    def test(name: str) -> dict[str, Any]:
+        return {"name": name, "results": [{"gpu_id": str(gpu), "status": "Pass"} for gpu in range(gpus)]}
+
     return {
         "DCGM GPU Diagnostic": {"test_categories": [
             {"category": "Deployment", "tests": [
                 {"name": name, "results": [{"status": "Pass"}]} for name in ("Denylist", "NVML Library", "Persistence Mode", "Inforom")]},
             {"category": "Integration", "tests": [
                 {"name": "PCIe", "results": [{"gpu_id": str(gpu), "status": status, "info": "a word"} for gpu in range(gpus)]}]},
+            {"category": "Hardware", "tests": [test("GPU Memory"), test("Diagnostic"), test("Memtest")]},
+            {"category": "Stress", "tests": [test("Targeted Stress"), test("Targeted Power")]},
         ]},
         "Driver Version Detected": "535.129.03", "GPU Device IDs": ["2330"] * gpus,
         "GPU Device Serials": {str(gpu): f"16{gpu}" for gpu in range(gpus)}, "version": "3.3.8",
@@ -160,6 +168,62 @@ def test_a_diagnostic_that_skipped_all_it_may_skip_has_judged_nothing() -> None:
         {"name": "eud", "results": [{"entity_group": "GPU", "entity_id": gpu, "status": "Skip"} for gpu in range(8)]}]}]
     result = judged(said(whole), "long")
     assert result.status is Status.UNKNOWN and "DCGM skipped every test" in result.reason
+
+
+LEVEL_RUNS = {
+    "quick": {"software"}, "medium": {"memory", "pcie"}, "long": {"diagnostic", "targeted_stress", "targeted_power"}, "xlong": {"memtest"},
+}
+
+
+def without(whole: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The document as it is where these tests did not run: DCGM leaves out what did not, and a category without any."""
+    root = next(iter(whole))
+    kept = []
+    for category in whole[root]["test_categories"]:
+        tests = [] if "software" in names and category["category"] == "Deployment" else [
+            test for test in category["tests"] if test["name"].lower().removeprefix("gpu ").replace(" ", "_") not in names]
+        kept += [{**category, "tests": tests}] if tests else []
+    return {**whole, root: {"test_categories": kept}}
+
+
+@pytest.mark.parametrize("whole", [four(), three()])
+@pytest.mark.parametrize("level", LEVEL_RUNS)
+@pytest.mark.parametrize("test", sorted({test for tests in LEVEL_RUNS.values() for test in tests}))
+def test_a_test_of_the_level_that_was_not_run_has_not_passed_and_is_named(whole: dict[str, Any], level: str, test: str) -> None:
+    levels = list(LEVEL_RUNS)
+    demanded = any(test in LEVEL_RUNS[below] for below in levels[:levels.index(level) + 1])
+    result = judged(said(without(whole, test)), level)
+    assert (result.status, result.reason.endswith(f"DCGM did not run {test}")) == (
+        (Status.UNKNOWN, True) if demanded else (Status.PASS, False)), result
+
+
+def test_all_tests_that_were_not_run_are_named_and_a_failure_beside_them_stays_one() -> None:
+    only = without(three(), "memory", "pcie", "diagnostic", "memtest", "targeted_stress", "targeted_power")
+    assert judged(said(only)).reason.endswith("DCGM did not run memory, pcie")
+    assert judged(said(only), "quick").status is Status.PASS
+    failed = judged(said(without(four({"pcie": {3: "Fail"}}), "memory"), 226))
+    assert failed.status is Status.FAIL and [finding.subject for finding in failed.findings] == ["GPU 3 pcie"]
+
+
+def test_a_test_that_was_skipped_is_not_said_to_be_missing() -> None:
+    result = judged(said(four({"memory": dict.fromkeys(range(8), "Skip")})))
+    assert result.status is Status.UNKNOWN and "DCGM skipped it" in result.reason and "did not run" not in result.reason
+
+
+def test_a_test_that_passes_in_its_summary_and_has_no_result_of_any_device_has_not_passed() -> None:
+    for category, at in ((1, "memory"), (0, "software")):
+        whole = four()
+        whole["DCGM Diagnostic"]["test_categories"][category]["tests"][0]["results"] = []
+        result = judged(said(whole))
+        assert result.status is Status.UNKNOWN and f"node {at}: DCGM lets it pass, and gives no result of any device" in result.reason
+
+
+def test_a_test_of_gpus_that_has_results_of_something_else_alone_is_unknown_of_every_gpu() -> None:
+    whole = four()
+    test = whole["DCGM Diagnostic"]["test_categories"][1]["tests"][0]
+    test["results"] = [{"entity_group": "CPU", "entity_group_id": 7, "entity_id": 0, "status": "Pass"}]
+    result = judged(said(whole))
+    assert result.status is Status.UNKNOWN and "GPU 0 memory: DCGM looked at this GPU and gives no result" in result.reason
 
 
 @pytest.mark.parametrize("whole", [four(), three()])
