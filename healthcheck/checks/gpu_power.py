@@ -5,7 +5,8 @@ A GPU that stays at its power limit under load (the software power cap) does wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from healthcheck.checks.base import NotMeasured, check, increase
 from healthcheck.checks.trend import elapsed, with_earlier
@@ -19,8 +20,11 @@ HW_SLOWDOWN = 0x8
 SW_THERMAL = 0x20
 HW_THERMAL = 0x40
 HW_POWER_BRAKE = 0x80
-# Every reason that nvml.h names, 0x1 to 0x100: what any of them says of a low clock is either normal or another rule's to judge.
-EXPLAINED = 0x1FF
+SW_POWER_CAP = 0x4
+# What these say of a low clock is either normal (idle, the power cap) or another rule's to judge. The settings below are neither.
+EXPLAINED = IDLE | SW_POWER_CAP | HW_SLOWDOWN | SW_THERMAL | HW_THERMAL | HW_POWER_BRAKE
+# Settings that hold a clock down, and that nothing else judges: somebody chose them, or forgot them.
+SETTINGS: Mapping[int, str] = MappingProxyType({0x2: "application or locked clocks", 0x10: "sync boost", 0x100: "display clocks"})
 
 
 @check("gpu.slowdown_hw")
@@ -144,12 +148,18 @@ def gpu_memory_temperature(gpus: tuple[Gpu, ...], *, at_most_c: int) -> Iterator
 
 @check("gpu.clocks_low")
 def gpu_clocks_low(gpus: tuple[Gpu, ...], *, loaded_percent: int, at_least_percent: int) -> Iterator[Finding]:
-    """The SM clock of a GPU at work is at least this share of its maximum, or NVML says why it is not."""
+    """The SM clock of a GPU at work is at least this share of its maximum, or NVML says why it is not.
+
+    Idleness and the power cap are reasons, and so are heat and brakes, which have rules of their own. A setting (application or locked
+    clocks, sync boost, display clocks) is none: above this share a site may choose it, below it the GPU is as slow as a broken one.
+    """
     for gpu in gpus:
         if gpu.clock_reasons & EXPLAINED or gpu.utilization_percent < loaded_percent:
             continue
         if 100 * gpu.clock_sm_mhz < at_least_percent * gpu.clock_sm_max_mhz:
+            held = [name for bit, name in SETTINGS.items() if gpu.clock_reasons & bit]
             yield Finding(
-                gpu.name, f"SM clock {gpu.clock_sm_mhz} of {gpu.clock_sm_max_mhz} MHz at {gpu.utilization_percent}% load, without a reason",
+                gpu.name, f"SM clock {gpu.clock_sm_mhz} of {gpu.clock_sm_max_mhz} MHz at {gpu.utilization_percent}% load, "
+                + (f"held down by a setting: {', '.join(held)}" if held else "without a reason"),
                 f"at least {at_least_percent}% of the maximum",
             )

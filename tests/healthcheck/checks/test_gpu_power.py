@@ -23,7 +23,10 @@ PASSING: list[tuple[str, Raw]] = [
     ("gpu-temperature", {"temperature_margin_c": 3, "temperature_c": 84}),
     ("gpu-memory-temperature", {"temperature_memory_c": 95}), ("gpu-memory-temperature", {"temperature_memory_c": 1}),
     ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 1188}), ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "utilization_percent": 49}),
-    *[("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "clock_reasons": reason}) for reason in (0x1, 0x2, 0x4, 0x8, 0x10, 0x20, 0x40, 0x80, 0x100)],
+    *[("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "clock_reasons": reason}) for reason in (0x1, 0x4, 0x8, 0x20, 0x40, 0x80, 0x6)],
+    # A site may lower its application clocks, down to this share.
+    *[("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 1188, "clock_reasons": reason}) for reason in (0x2, 0x10, 0x100)],
+    ("gpu-clocks-low", {"clock_reasons": 0x2, "utilization_percent": 49, "clock_sm_mhz": 345}),
 ]
 FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-slowdown-hw", {"clock_reasons": 0x8, "clock_sm_mhz": 990}, "GPU 3: hardware slowdown, SM clock 990 MHz, expected none, 1980 MHz"),
@@ -42,6 +45,12 @@ FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-memory-temperature", {"temperature_memory_c": 96}, "GPU 3: memory at 96 C, expected at most 95 C"),
     ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 1187},
      "GPU 3: SM clock 1187 of 1980 MHz at 100% load, without a reason, expected at least 60% of the maximum"),
+    *[("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "clock_reasons": reason},
+       f"GPU 3: SM clock 345 of 1980 MHz at 100% load, held down by a setting: {words}, expected at least 60% of the maximum")
+      for reason, words in ((0x2, "application or locked clocks"), (0x10, "sync boost"), (0x100, "display clocks"),
+                            (0x112, "application or locked clocks, sync boost, display clocks"))],
+    ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 1187, "clock_reasons": 0x2},
+     "GPU 3: SM clock 1187 of 1980 MHz at 100% load, held down by a setting: application or locked clocks, expected at least 60% of the maximum"),
     ("gpu-clocks-low", {**BUSY, "clock_sm_mhz": 345, "utilization_percent": 50, "clock_reasons": 0x200},
      "GPU 3: SM clock 345 of 1980 MHz at 50% load, without a reason, expected at least 60% of the maximum"),
 ]
