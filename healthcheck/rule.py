@@ -64,8 +64,14 @@ class Rule:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The SKU's numbers that this rule needs."""
+        """The SKU's numbers that this rule takes."""
         return tuple(value.name for value in self.parameters.values() if isinstance(value, Number))
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """Those of them without which it cannot be judged: its check has no value of its own for them."""
+        return tuple(value.name for key, value in self.parameters.items()
+                     if isinstance(value, Number) and self.checked.parameters[key].required)
 
     @cached_property
     def fact_names(self) -> tuple[str, ...]:
@@ -90,15 +96,16 @@ class Rule:
         return Result(self.id, self.checked.name, Status.PASS, self.severity)
 
     def without_number(self, sku: Sku | None) -> str | None:
-        """The first number that the SKU does not give, or None when the rule can be judged."""
-        for name in self.numbers:
+        """The first needed number that the SKU does not give, or None when the rule can be judged."""
+        for name in self.needed:
             if sku is None or sku.numbers.get(name) is None:
                 return name
         return None
 
     def values(self, sku: Sku | None) -> dict[str, Any]:
-        """The check's keyword arguments for a node of this SKU; every number must be there."""
+        """The check's keyword arguments for a node of this SKU; every needed number must be there."""
+        given: Mapping[str, Any] = {} if sku is None else sku.numbers
         return {
-            key: sku.numbers[value.name] if isinstance(value, Number) and sku is not None else value
-            for key, value in self.parameters.items()
+            key: given[value.name] if isinstance(value, Number) else value
+            for key, value in self.parameters.items() if not isinstance(value, Number) or given.get(value.name) is not None
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from healthcheck.checks.base import NotMeasured, check, increase
+from healthcheck.checks.base import NotJudged, NotMeasured, check, increase
 from healthcheck.checks.trend import elapsed, with_earlier
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
@@ -107,6 +107,17 @@ def gpu_power_limit(gpus: tuple[Gpu, ...], *, at_least_watts: float) -> Iterator
     for gpu in gpus:
         if gpu.power_limit_watts < at_least_watts:
             yield Finding(gpu.name, f"limited to {gpu.power_limit_watts:g} W", f"at least {at_least_watts:g} W")
+
+
+@check("gpu.power_limit_default")
+def gpu_power_limit_default(gpus: tuple[Gpu, ...], *, sku_watts: float = 0.0) -> Iterator[Finding]:
+    """No GPU's power limit is below its default, where the SKU does not say what it should be; where it does, gpu.power_limit judges."""
+    if sku_watts:
+        raise NotJudged("the SKU gives power_limit_watts, so the default is not judged")
+    for gpu in gpus:
+        if gpu.power_limit_watts < gpu.power_limit_default_watts:
+            default = f"its default of {gpu.power_limit_default_watts:g} W, or more"
+            yield Finding(gpu.name, f"limited to {gpu.power_limit_watts:g} W", default)
 
 
 @check("gpu.power_draw")

@@ -145,7 +145,7 @@ def _sku(ruleset: Ruleset, name: str | None) -> Sku | None:
 
 def _judged(rule: Rule, sku: Sku) -> bool:
     """Whether nodes of the SKU are judged by it: not where the SKU declines a number, or says that there is nothing to judge."""
-    return not any(map(sku.declines, rule.numbers)) and not set(rule.fact_names) & sku.empty
+    return not any(map(sku.declines, rule.needed)) and not set(rule.fact_names) & sku.empty
 
 
 def _values(rule: Rule, sku: Sku) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _on(rule: Rule, sku: Sku) -> str:
     nothing = sorted(set(rule.fact_names) & sku.empty)
     if nothing:
         return f"not judged: there are no {', '.join(nothing)}"
-    for number in rule.numbers:
+    for number in rule.needed:
         if sku.declines(number):
             return f"not judged: the SKU says that {number} is not"
         if number not in sku.numbers:

@@ -120,8 +120,8 @@ def test_a_node_of_another_model_is_unknown_for_every_number_of_its_sku_and_says
     found = results(report)
     why = "the node is to be hgx-h100, but GPU 0 is NVIDIA A100-SXM4-80GB: correct `sku:` in the inventory, or --sku"
     for rule in RULES.rules:
-        declined = any(RULES.skus["hgx-h100"].declines(number) for number in rule.numbers)
-        if rule.numbers and not declined and not rule.left_out and not set(rule.fact_names) & {"dcgm_diagnostic"}:
+        declined = any(RULES.skus["hgx-h100"].declines(number) for number in rule.needed)
+        if rule.needed and not declined and not rule.left_out and not set(rule.fact_names) & {"dcgm_diagnostic"}:
             assert (found[rule.id].status, found[rule.id].origin) == (Status.UNKNOWN, Origin.MUSTER), rule.id
             assert found[rule.id].reason == why
     assert found["sku-matches"].reason == why and report.state is NodeState.UNKNOWN and why in report.reason

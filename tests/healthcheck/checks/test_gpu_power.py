@@ -19,6 +19,8 @@ PASSING: list[tuple[str, Raw]] = [
     ("gpu-power-brake", {}), ("gpu-power-brake", {"clock_reasons": 0x7F}),
     ("gpu-slowdown-sw-thermal", {}), ("gpu-slowdown-sw-thermal", {"clock_reasons": 0xDF}), ("gpu-slowdown-sw-thermal", {"clock_reasons": 0x60}),
     ("gpu-power-limit", {"power_limit_mw": 700_000}), ("gpu-power-limit", {"power_limit_mw": 750_000}),
+    ("gpu-power-limit-default", {}), ("gpu-power-limit-default", {"power_limit_mw": 200_000, "power_limit_default_mw": 200_000}),
+    ("gpu-power-limit-default", {"power_limit_mw": 750_000}),
     ("gpu-power-draw", {"power_mw": 1}), ("gpu-power-draw", {"power_mw": 1_050_000}),
     ("gpu-temperature", {"temperature_margin_c": 3, "temperature_c": 84}),
     ("gpu-memory-temperature", {"temperature_memory_c": 95}), ("gpu-memory-temperature", {"temperature_memory_c": 1}),
@@ -39,6 +41,8 @@ FAILING: list[tuple[str, Raw, str]] = [
     ("gpu-slowdown-sw-thermal", {"clock_reasons": 0x24}, "GPU 3: software thermal slowdown, expected none"),
     ("gpu-power-limit", {"power_limit_mw": 699_999}, "GPU 3: limited to 699.999 W, expected at least 700 W"),
     ("gpu-power-limit", {"power_limit_mw": 500_000}, "GPU 3: limited to 500 W, expected at least 700 W"),
+    ("gpu-power-limit-default", {"power_limit_mw": 699_999}, "GPU 3: limited to 699.999 W, expected its default of 700 W, or more"),
+    ("gpu-power-limit-default", {"power_limit_mw": 200_000}, "GPU 3: limited to 200 W, expected its default of 700 W, or more"),
     ("gpu-power-draw", {"power_mw": 0}, "GPU 3: draws 0 W, expected more than 0 W"),
     ("gpu-power-draw", {"power_mw": 1_050_001}, "GPU 3: draws 1050 W, expected at most 1050 W (1.5 times its limit)"),
     ("gpu-temperature", {"temperature_margin_c": 2, "temperature_c": 85}, "GPU 3: 85 C, 2 C below slowdown, expected at least 3 C below slowdown"),
@@ -56,10 +60,13 @@ FAILING: list[tuple[str, Raw, str]] = [
 ]
 RESTS_ON: dict[str, tuple[str, Raw]] = {
     "gpu-slowdown-hw": ("clock_reasons", {}), "gpu-slowdown-thermal": ("clock_reasons", {}), "gpu-power-brake": ("clock_reasons", {}),
-    "gpu-slowdown-sw-thermal": ("clock_reasons", {}), "gpu-power-limit": ("power_limit_mw", {}), "gpu-power-draw": ("power_mw", {}),
+    "gpu-slowdown-sw-thermal": ("clock_reasons", {}), "gpu-power-limit": ("power_limit_mw", {}),
+    "gpu-power-limit-default": ("power_limit_default_mw", {}), "gpu-power-draw": ("power_mw", {}),
     "gpu-temperature": ("temperature_c", {}), "gpu-memory-temperature": ("temperature_memory_c", {}),
     "gpu-clocks-low": ("clock_sm_mhz", BUSY),
 }
+# What the SKU says otherwise where the rule is judged at all.
+NUMBERS: dict[str, Raw] = {"gpu-power-limit-default": {"power_limit_watts": None}}
 TRENDS = {
     "gpu-slowdown-thermal-time": ("slowdown_hw_thermal_ns", 0x40), "gpu-power-brake-time": ("slowdown_hw_power_brake_ns", 0x80),
     "gpu-slowdown-sw-thermal-time": ("slowdown_sw_thermal_ns", 0x20),
@@ -68,26 +75,26 @@ TRENDS = {
 
 @pytest.mark.parametrize(("rule", "raw"), PASSING)
 def test_a_gpu_at_its_limit_passes(rule: str, raw: Raw) -> None:
-    result = verdict(rule, gpus(raw, ALL))
+    result = verdict(rule, gpus(raw, ALL), **NUMBERS.get(rule, {}))
     assert (result.status, said(result)) == (Status.PASS, "")
 
 
 @pytest.mark.parametrize(("rule", "raw", "words"), FAILING)
 def test_a_gpu_beyond_it_is_named_and_no_other(rule: str, raw: Raw, words: str) -> None:
-    result = verdict(rule, gpus(raw))
+    result = verdict(rule, gpus(raw), **NUMBERS.get(rule, {}))
     assert (result.status, said(result)) == (Status.FAIL, words)
 
 
 @pytest.mark.parametrize(("rule", "key", "raw"), [(rule, key, raw) for rule, (key, raw) in RESTS_ON.items()])
 def test_a_reading_that_failed_is_unknown(rule: str, key: str, raw: Raw) -> None:
-    result = verdict(rule, gpus({**raw, key: ERROR}))
+    result = verdict(rule, gpus({**raw, key: ERROR}), **NUMBERS.get(rule, {}))
     assert result.status is Status.UNKNOWN
     assert "GPU 3" in result.reason and "Unknown Error" in result.reason
 
 
 @pytest.mark.parametrize(("rule", "key", "raw"), [(rule, key, raw) for rule, (key, raw) in RESTS_ON.items()])
 def test_what_a_gpu_does_not_have_is_told_and_never_passed(rule: str, key: str, raw: Raw) -> None:
-    result = verdict(rule, gpus({**raw, key: NOT_SUPPORTED}, ALL))
+    result = verdict(rule, gpus({**raw, key: NOT_SUPPORTED}, ALL), **NUMBERS.get(rule, {}))
     assert result.status is (Status.UNKNOWN if rule == "gpu-power-limit" else Status.SKIPPED)
 
 
@@ -101,7 +108,7 @@ def test_every_rule_of_the_file_is_in_every_table() -> None:
 @pytest.mark.parametrize("clock", [345, 1200, 1980])
 def test_a_gpu_that_stays_at_its_power_limit_under_load_is_never_accused_of_it(rule: str, clock: int) -> None:
     raw = {"clock_reasons": 0x4, "clock_sm_mhz": clock, "power_mw": 701_000, "utilization_percent": 100, "slowdown_power_ns": 10**15}
-    assert verdict(rule, gpus(raw, ALL)).status is Status.PASS
+    assert verdict(rule, gpus(raw, ALL), **NUMBERS.get(rule, {})).status is Status.PASS
 
 
 @pytest.mark.parametrize(("rule", "raw"), [
@@ -135,6 +142,25 @@ def test_a_site_that_lowered_the_limit_says_so_in_its_sku() -> None:
     lowered = gpus({"power_limit_mw": 500_000}, ALL)
     assert verdict("gpu-power-limit", lowered, power_limit_watts=500).status is Status.PASS
     assert verdict("gpu-power-limit", lowered, power_limit_watts=None).status is Status.SKIPPED
+
+
+def test_a_limit_below_the_default_is_for_one_rule_alone_to_judge() -> None:
+    lowered = gpus({"power_limit_mw": 500_000}, ALL)
+    for said_by_sku, of_sku, of_default in ((700, Status.FAIL, Status.SKIPPED), (500, Status.PASS, Status.SKIPPED),
+                                            (None, Status.SKIPPED, Status.FAIL)):
+        assert verdict("gpu-power-limit", lowered, power_limit_watts=said_by_sku).status is of_sku
+        assert verdict("gpu-power-limit-default", lowered, power_limit_watts=said_by_sku).status is of_default
+    assert verdict("gpu-power-limit-default", lowered).reason == "the SKU gives power_limit_watts, so the default is not judged"
+
+
+@pytest.mark.parametrize("sku", ["single-gpu", "gb200-nvl72"])
+def test_a_limit_below_the_default_is_found_where_the_sku_says_nothing_of_power(sku: str) -> None:
+    result = verdict("gpu-power-limit-default", gpus({"power_limit_mw": 200_000}), sku=sku)
+    assert result.status is Status.FAIL and said(result) == "GPU 3: limited to 200 W, expected its default of 700 W, or more"
+
+
+def test_a_limit_that_was_not_read_is_not_held_against_a_default() -> None:
+    assert verdict("gpu-power-limit-default", gpus({"power_limit_mw": ERROR}), power_limit_watts=None).status is Status.UNKNOWN
 
 
 # How long, since the earlier look
