@@ -157,6 +157,8 @@ def test_what_no_device_has_is_what_the_rule_makes_of_it(rule: str, room: Room) 
     sku = node.rules().skus[node.NODE.sku or ""]
     # What the SKU declines to judge is judged here.
     numbers = {**{number: 8 if value is None else value for number, value in sku.numbers.items()}, "imex": True, "fabric": True}
+    # And what is judged only where the SKU is silent, too: a number that the rule can do without is not given.
+    numbers |= dict.fromkeys(set(of.numbers) - set(of.needed))
     captures = Captures(room.healthy)
     facts = {name: build_fact(spec, captures) for name, spec in FACTS.items()}
     facts[EARLIER_BOOT] = earlier_boot(room.healthy, node.earlier(room.healthy), LifecycleState.SERVICE)
