@@ -87,11 +87,14 @@ def decided(subjects: Iterable[Subject], expected: Expectations | None, to_repla
                 known_hosts[each.files] = KnownHosts(each.files)
             if list_ is not None and list_ not in revoked:
                 revoked[list_] = RevokedKeys(list_)
-            each = replace(each, decision=decide(
+            decision = decide(
                 each.keys, known_hosts[each.files].about(target.hostname, target.port, target.host_key_alias), each.file,
                 revoked=revoked[list_] if list_ is not None else None,
                 expected=expected.about(each.node.name, target) if expected is not None else None,
-                replace=each.node.name in to_replace, certified=each.certified, via=each.node.transport))
+                replace=each.node.name in to_replace, certified=each.certified, via=each.node.transport)
+            if decision.outcome is Outcome.UNLISTED and expected is not None and (why := expected.why_silent(each.node.name)):
+                decision = replace(decision, reason=f"{decision.reason}; {why}")
+            each = replace(each, decision=decision)
         found.append(each)
     return _possible(found)
 

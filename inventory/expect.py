@@ -21,7 +21,7 @@ from inventory.text import short
 
 MAX_BYTES = 64 * 1024 * 1024
 SUFFIXES = (".log", ".txt")
-FORMS = "a known_hosts line, a line of ssh-keygen -l, or NAME SHA256:..."
+FORMS = "a known_hosts line, a line of ssh-keygen -l, NAME SHA256:..., or a console log with cloud-init's block of host keys"
 
 _SHA256 = r"SHA256:[A-Za-z0-9+/]{43}"
 _PRINT = re.compile(rf"([0-9]+) ({_SHA256})(?: (.*?))? \(([A-Za-z0-9-]+)\)")
@@ -44,6 +44,7 @@ class Expectations:
     def __init__(self) -> None:
         self._named: dict[str, list[Expected]] = {}
         self._lists: list[KnownHosts] = []
+        self._silent: dict[str, str] = {}
 
     def about(self, node: str, target: Target) -> tuple[Expected, ...]:
         """The keys that a node is to show; nothing when no file speaks of it."""
@@ -61,11 +62,26 @@ class Expectations:
     def add_list(self, known_hosts: KnownHosts) -> None:
         self._lists.append(known_hosts)
 
+    def add_all(self, other: Expectations) -> None:
+        """All that another says too."""
+        for name, keys in other._named.items():
+            self._named.setdefault(name, []).extend(keys)
+        self._lists += other._lists
+
+    def add_silent(self, node: str, why: str) -> None:
+        """Remembers that a node's own file was there and of no use."""
+        self._silent[node] = why
+
+    def why_silent(self, node: str) -> str:
+        """Why a node's own file says nothing of it; empty when it has none, or it does."""
+        return self._silent.get(node, "")
+
 
 def read_expected(path: Path, nodes: Sequence[str]) -> Expectations:
     """What a file says, or a folder of files NODE.log and NODE.txt. All that is in a file named after a node is about that node.
 
-    Raises ConfigError with file and line for what cannot be read, and for what does not say of which node it speaks.
+    Raises ConfigError with file and line for what cannot be read, and for what does not say of which node it speaks. A file of a folder
+    that cannot be read speaks of no other node, so it is as good as empty: nothing of it counts, and the others do.
     """
     found = Expectations()
     if not path.is_dir():
@@ -75,7 +91,13 @@ def read_expected(path: Path, nodes: Sequence[str]) -> Expectations:
         for suffix in SUFFIXES:
             each = path / f"{node}{suffix}"
             if each.is_file():
-                _file(found, each, _read(each), node, nodes)
+                own = Expectations()
+                try:
+                    _file(own, each, _read(each), node, nodes)
+                except ConfigError as error:
+                    found.add_silent(node, f"{each} says nothing of this node: {error}")
+                else:
+                    found.add_all(own)
     return found
 
 

@@ -358,6 +358,18 @@ def test_a_key_that_is_not_on_the_console_refuses_its_node_and_the_others_are_pi
     assert place.found(plain_sshd) == 0
 
 
+def test_a_console_log_without_keys_leaves_its_node_out_and_the_others_are_pinned(place: Place, server: Sshd, tmp_path: Path) -> None:
+    place.inventory(server, server)
+    logs = consoles(tmp_path / "logs", server, "n1")
+    (logs / "n2.log").write_text("[    0.000000] Linux version 6.8.0\nn2 login: \n")
+    (place.home / "muster.yaml").write_text((place.home / "muster.yaml").read_text().replace("127.0.0.1", "localhost", 1))
+    done = place.enroll("n[1-2]", "--expect", str(logs))
+    assert done.returncode == 1, done.stderr
+    assert f"{logs / 'n2.log'} says nothing of this node: " in done.stdout
+    assert f"[localhost]:{server.port} " in place.known_hosts.read_text()
+    assert "127.0.0.1" not in place.known_hosts.read_text()
+
+
 @pytest.mark.parametrize("form", ["known_hosts", "fingerprints", "pairs"])
 def test_a_list_in_any_form_says_what_to_expect(place: Place, server: Sshd, tmp_path: Path, form: str) -> None:
     place.inventory(server)

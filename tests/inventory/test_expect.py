@@ -151,6 +151,32 @@ def test_a_folder_holds_a_log_for_each_node_and_others_are_not_read(tmp_path: Pa
     assert expected(tmp_path, "gpu2") == [(fingerprint(B), "ssh-ed25519")]
 
 
+LOG = "[    0.000000] Linux version 6.8.0\r\nUbuntu 24.04 gpu2 ttyS0\r\n\r\ngpu2 login: "
+
+
+@pytest.mark.parametrize(("damaged", "why"), [
+    (LOG, "gpu2.log:1: "), (LOG + f"\n{text(B)}\n", "gpu2.log:1: "), (LOG + block(end=False), "empty or damaged"),
+    (LOG + block(B, end=False)[:-60], "empty or damaged"), ("256 MD5:aa:bb gpu2 (ED25519)\n", "an MD5 fingerprint"),
+], ids=["none", "none and a stray key", "begun", "cut", "MD5"])
+def test_a_log_without_keys_says_nothing_of_its_node_and_the_others_logs_count(tmp_path: Path, damaged: str, why: str) -> None:
+    listed(tmp_path, block(A), "gpu1.log")
+    listed(tmp_path, damaged, "gpu2.log")
+    found = read_expected(tmp_path, NODES)
+    about = {name: found.about(name, target_for(Node(name), SshConfig.parse(""))) for name in NODES}
+    assert [each.fingerprint for each in about["gpu1"]] == [fingerprint(A)]
+    assert about["gpu2"] == ()
+    assert found.why_silent("gpu1") == ""
+    assert f"{tmp_path / 'gpu2.log'} says nothing of this node: " in found.why_silent("gpu2")
+    assert why in found.why_silent("gpu2")
+    assert found.why_silent("gpu2").isprintable()
+
+
+def test_another_file_of_the_same_node_still_counts_beside_a_log_without_keys(tmp_path: Path) -> None:
+    listed(tmp_path, LOG, "gpu1.log")
+    listed(tmp_path, f"{text(A)}\n", "gpu1.txt")
+    assert expected(tmp_path) == [ED_A]
+
+
 def test_one_log_is_about_the_node_of_its_name_or_the_only_one(tmp_path: Path) -> None:
     assert expected(listed(tmp_path, block(A), "gpu1.log")) == [ED_A]
     assert expected(tmp_path / "gpu1.log", "gpu2") == []
