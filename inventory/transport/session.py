@@ -13,7 +13,8 @@ from inventory.transport.frame import Body, Broken, Framer, LoggedIn, Started, W
 MOST_STDERR = 64 * 1024 * 1024
 _HINT_BYTES = 4096
 _LEFT_OUT = re.compile(r"[\s\x00-\x1f\x7f]+")
-_NO_PASSWORD = re.compile(r"password|terminal is required|askpass|must have a tty", re.IGNORECASE)
+_NO_TERMINAL = re.compile(r"must have a tty", re.IGNORECASE)
+_NO_PASSWORD = re.compile(r"password|terminal is required|askpass", re.IGNORECASE)
 _NOT_ALLOWED = re.compile(r"not in the sudoers|not allowed to|may not run|account validation", re.IGNORECASE)
 _NO_SUDO = re.compile(r"sudo['\"]?: (?:command )?not found|not found: sudo|unknown command:? '?sudo|no such file.*sudo", re.IGNORECASE)
 _SUDO_NO_PROGRAM = re.compile(r"^sudo: .*: command not found$")
@@ -174,6 +175,9 @@ class Dialogue:
             return _join("there is no sudo on the node", status, said)
         if _NOT_ALLOWED.search(everything):
             return _join("sudo does not allow it to this user", status, said)
+        if _NO_TERMINAL.search(everything):
+            # A terminal would mix the node's words into the answer, so none is ever asked for.
+            return _join("sudo wants a terminal (requiretty); add `Defaults:USER !requiretty` to sudoers on the node", status, said)
         if _NO_PASSWORD.search(everything):
             return _join("sudo asks for a password; grant this user NOPASSWD, or leave out `become`", status, said)
         return _join(f"sudo did not start {self._named}", status, said)

@@ -35,6 +35,8 @@ def ended(talk: Dialogue, output: bytes, errors: bytes, status: int | None) -> t
     (False, MARK + b"login\n", b"error while loading shared libraries\n", 1, Stage.PYTHON, "shared libraries"),
     (False, MARK + b"login\n" + MARK + b"python 3.6\n", b"", 0, Stage.PYTHON, "python3 is Python 3.6"),
     (True, MARK + b"login\n", b"sudo: a password is required\n", 1, Stage.BECOME, "NOPASSWD"),
+    (True, MARK + b"login\n", b"sudo: sorry, you must have a tty to run sudo\n", 1, Stage.BECOME,
+     "sudo wants a terminal (requiretty); add `Defaults:USER !requiretty`"),
     (True, MARK + b"login\n", b"sudo: a terminal is required to read the password\n", 1, Stage.BECOME, "NOPASSWD"),
     (True, MARK + b"login\n", b"joe is not in the sudoers file.\n", 1, Stage.BECOME, "not allow"),
     (True, MARK + b"login\n", b"Sorry, user joe is not allowed to execute 'x' as root on n1.\n", 1, Stage.BECOME, "not allow"),
