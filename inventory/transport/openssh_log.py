@@ -44,7 +44,7 @@ _MILESTONES = (
     (re.compile(r"Authenticated to |debug1: Authentication succeeded"), Reached.LOGIN),
     (re.compile(r"debug1: (?:Sending command: |mux_client_request_session: master session id)"), Reached.RUNNING),
 )
-_OFFERED = re.compile(r"debug1: Server host (?P<certificate>certificate|key): (?P<type>\S+) (?P<print>SHA256:\S+)")
+_OFFERED = re.compile(r"debug1: Server host (?P<certificate>certificate|key): (?P<type>\S+) (?P<print>SHA256:[A-Za-z0-9+/]+)")
 _ALLOWED = re.compile(r"debug1: Authentications that can continue: (\S+)")
 _TRIED = re.compile(r"debug1: Offering (?:\S+ )?public key: (.+)|debug1: Trying private key: (.+)")
 _WANTED = re.compile(r"debug1: Server accepts key: (.+)")
@@ -176,7 +176,7 @@ class Log:
                 self._milestone(match, reached)
                 return
         if match := _OFFERED.match(line):
-            self._offered = f"{match['type']} {match['print'].rstrip('.')}"
+            self._offered = f"{match['type']} {match['print']}"
         elif match := _ALLOWED.match(line):
             self._allowed = ", ".join(match[1].split(",")[:8])
         elif match := _TRIED.match(line):

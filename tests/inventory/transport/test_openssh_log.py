@@ -84,6 +84,15 @@ def test_a_penalty_is_not_worth_another_try() -> None:
     assert "PerSourcePenalties" in found.verdict("n1").reason
 
 
+def test_the_fingerprint_of_a_host_certificate_ends_before_the_comma() -> None:
+    line = (b'debug1: Server host certificate: ssh-ed25519-cert-v01@openssh.com SHA256:aRkU/+9, serial 0 ID "n1" CA ssh-ed25519 SHA256:b '
+            b"valid forever\n")
+    found = log(OLD, line, b"debug1: Host 'n1' is known and matches the key.\nWARNING: REVOKED HOST KEY DETECTED!\n"
+                           b"The ED25519 host key for n1 is marked as revoked.\nHost key verification failed.\n").verdict("n1")
+    assert found.stage is Stage.HOST_KEY
+    assert " SHA256:aRkU/+9, which the known_hosts files mark as revoked" in found.reason
+
+
 def test_a_step_is_never_taken_back() -> None:
     found = log(OLD, LET_IN)
     assert not found.feed(b"debug1: Connecting to 10.0.0.1 [10.0.0.1] port 22.\n")
