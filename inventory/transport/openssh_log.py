@@ -104,6 +104,7 @@ class Log:
         self.who = place
         self.reached = Reached.START
         self.proxy: str | None = None
+        self._jumps = False         # the proxy is ssh itself, on its way through jump hosts
         self.exited = False         # the remote command, of its own accord
         self.own = False            # a connection of this ssh's own, not one that was kept
         self.fed = 0
@@ -204,6 +205,7 @@ class Log:
         elif "command" in match.re.groupindex:
             hop = _HOP.search(match["command"])
             self.proxy = f"the jump host {hop[1]}" if hop else "the ProxyCommand"
+            self._jumps = hop is not None
         self.reached = max(self.reached, reached)
 
     def _on_the_way(self, said: list[str]) -> Verdict | None:
@@ -220,6 +222,11 @@ class Log:
                                            f"console, then enrol it with: ssh -o StrictHostKeyChecking=ask {_hop_name(way)} true")
         if not said:
             return None
+        if match := _NO_NAME.search(text):
+            # Only machines on the way are looked up here; the last of them looks up the node.
+            if self._jumps:
+                return _no_name(match, "jump host ", "correct `proxy_jump` in the inventory, or give it a HostName in ssh_config")
+            return _no_name(match, f"{way}: ", "correct that in ssh_config")
         judged = _known(said, way)
         if judged is not None:
             return judged
@@ -320,10 +327,7 @@ def _known(lines: list[str], who: str) -> Verdict | None:
     """What is said in the same words about a node and about a machine on the way to it."""
     text = "\n".join(lines)
     if match := _NO_NAME.search(text):
-        if _TEMPORARY.search(match["why"]):
-            return Verdict(Stage.RESOLVE, f"cannot look up {match['host']}: the resolver does not answer; check /etc/resolv.conf here")
-        return Verdict(Stage.RESOLVE, f"{match['host']} has no address ({match['why']}); give one with `address` in the inventory "
-                                      "or HostName in ssh_config")
+        return _no_name(match, "", "give one with `address` in the inventory or HostName in ssh_config")
     if match := _NO_TCP.search(text):
         return Verdict(Stage.CONNECT, _no_tcp(place(match["host"] or match["address"], int(match["port"])), match["why"]))
     if match := _NEGOTIATE.search(text):
@@ -337,6 +341,12 @@ def _known(lines: list[str], who: str) -> Verdict | None:
     if _WAITED.search(text):
         return Verdict(Stage.CONNECT, f"{who} did not answer (host down, a firewall that drops, or a hung sshd)")
     return None
+
+
+def _no_name(match: re.Match[str], what: str, remedy: str) -> Verdict:
+    if _TEMPORARY.search(match["why"]):
+        return Verdict(Stage.RESOLVE, f"cannot look up {what}{match['host']}: the resolver does not answer; check /etc/resolv.conf here")
+    return Verdict(Stage.RESOLVE, f"{what}{match['host']} has no address ({match['why']}); {remedy}")
 
 
 def _no_tcp(who: str, why: str) -> str:

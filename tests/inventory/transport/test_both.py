@@ -505,6 +505,10 @@ def test_a_jump_host_that_refuses_is_named(way: Way, plain_sshd: Sshd) -> None:
     assert "127.0.0.1:1 refused" in reason
 
 
+def test_a_jump_host_without_address_is_called_one(way: Way, plain_sshd: Sshd) -> None:
+    assert "jump host no-such-bastion.invalid" in refusal(way.one(plain_sshd.node(proxy_jump="no-such-bastion.invalid")), Stage.RESOLVE)
+
+
 def test_a_jump_host_that_takes_no_key_is_stage_auth_and_named(way: Way, plain_sshd: Sshd, bastion: Sshd, tmp_path: Path) -> None:
     config = through(bastion).replace(str(bastion.user_key), str(make_key(tmp_path / "other")))
     reason = refusal(way.one(plain_sshd.node(proxy_jump="bastion"), config=config), Stage.AUTH)

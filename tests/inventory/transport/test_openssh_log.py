@@ -93,6 +93,18 @@ def test_the_fingerprint_of_a_host_certificate_ends_before_the_comma() -> None:
     assert " SHA256:aRkU/+9, which the known_hosts files mark as revoked" in found.reason
 
 
+@pytest.mark.parametrize(("command", "words"), [
+    (b"exec ssh -W '[10.0.0.1]:22' bast", "jump host bast.invalid has no address (Name or service not known); correct `proxy_jump`"),
+    (b"exec nc gate 22", "the ProxyCommand: bast.invalid has no address (Name or service not known); correct that in ssh_config"),
+])
+def test_a_name_without_address_on_the_way_is_not_said_to_be_the_nodes(command: bytes, words: str) -> None:
+    found = log(b"debug1: Executing proxy command: " + command + b"\n")
+    found.aside(b"ssh: Could not resolve hostname bast.invalid: Name or service not known\r\n")
+    assert found.verdict("n1").stage is Stage.RESOLVE
+    assert words in found.verdict("n1").reason
+    assert "`address`" not in found.verdict("n1").reason
+
+
 def test_a_step_is_never_taken_back() -> None:
     found = log(OLD, LET_IN)
     assert not found.feed(b"debug1: Connecting to 10.0.0.1 [10.0.0.1] port 22.\n")
