@@ -41,7 +41,7 @@ def objection(target: Target, known: Known, revoked: RevokedKeys | None, blob: b
         return f"{known.name} offers {offered}, and only its {others} is known; {_enroll(target)}"
     if known.authorities:
         return (f"{known.name} is known only by a certificate authority ({known.authorities[0].where}), and host certificates cannot be "
-                f"checked here; it offers {offered}; {_enroll(target)}")
+                f"checked here; set `transport: openssh`, which verifies them; or, as it offers {offered}, {_enroll(target)}")
     return f"{known.name} is not in {' or '.join(target.known_hosts_files[:2]) or 'any file'}; it offers {offered}; {_enroll(target)}"
 
 

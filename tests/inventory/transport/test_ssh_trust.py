@@ -84,7 +84,9 @@ def test_a_key_in_the_revoked_host_keys_file_is_refused_and_a_missing_file_refus
 def test_a_certificate_authority_line_breaks_nothing_and_alone_is_not_enough(plain_sshd: Sshd, tmp_path: Path) -> None:
     authority = f"@cert-authority * {public(make_key(tmp_path / 'ca'))}\n"
     changes = with_known_hosts(tmp_path, authority)
-    assert "certificate" in refusal(one(plain_sshd.node(**changes)), Stage.HOST_KEY)
+    reason = refusal(one(plain_sshd.node(**changes)), Stage.HOST_KEY)
+    assert "known only by a certificate authority" in reason
+    assert "set `transport: openssh`, which verifies them" in reason
     key = public(plain_sshd.host_keys["ed25519"])
     changes = with_known_hosts(tmp_path, f"{authority}garbage\n\n{plain_sshd.known_name} {key}\n")
     assert one(plain_sshd.node(**changes)).body == b"well"
