@@ -256,9 +256,14 @@ def _named(spot: _Spot, kind: str, known: Collection[str] | None) -> str:
     """The name of a SKU or profile, which must be one of the known, if these are given."""
     name = spot.text(f"the name of a {kind} file")
     if known is not None and name not in known:
-        guess = did_you_mean(name, known) or f"; known: {', '.join(sorted(known)) or 'none'}"
-        raise InventoryError(f"undefined {kind} {short(name)}{guess}", spot.mark)
+        raise InventoryError(undefined(kind, name, known), spot.mark)
     return name
+
+
+def undefined(kind: str, name: str, known: Collection[str]) -> str:
+    """What to say of the name of a SKU or profile that there is not."""
+    guess = did_you_mean(name, known) or f"; known: {', '.join(sorted(known)) or 'none'}"
+    return f"undefined {kind} {short(name)}{guess}"
 
 
 def _boolean(spot: _Spot) -> bool:

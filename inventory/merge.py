@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from inventory.edit import Document, flow, read_document, render
-from inventory.entry import pci_address
+from inventory.entry import pci_address, undefined
 from inventory.errors import InventoryError
 from inventory.importers.base import Imported
 from inventory.load import LoadedInventory, parse_with_origins
@@ -74,6 +74,7 @@ def merge(text: str, path: str, imported: Imported, *, overwrite: Collection[str
     compared = _Compared(loaded, source, overwrite, _controller(defaults, path, skus))
     for name in both:
         compared.node(name, _flat(imported.nodes[name]))
+    _check_skus(imported, compared.changed(("sku",)), skus)
     missing = [name for name in before.nodes if name not in imported.nodes]
     retiring = [name for name in missing if before.nodes[name].lifecycle.state is not LifecycleState.RETIRED] if retire else []
 
@@ -135,6 +136,10 @@ class _Compared:
                 continue
             self.expected[name] = _with(self.expected.get(name, mine), key, other, self._controller)
 
+    def changed(self, key: Path) -> Collection[str]:
+        """The nodes that get a value of the source for this key."""
+        return self._values.get(key, {})
+
     def wants(self, defaults: Mapping[str, Any]) -> Iterator[Want]:
         otherwise = {("lifecycle",): "service", **_flat(defaults)}
         for key, values in self._values.items():
@@ -149,12 +154,25 @@ class _Compared:
 
 def _load(imported: Imported, defaults: Mapping[str, Any], path: str, skus: Collection[str] | None) -> LoadedInventory:
     """The source's nodes as the loader takes them in a file at `path`; each has an entry of its own."""
+    _check_skus(imported, imported.nodes, skus)
     document: Document = {"version": 1, "defaults": dict(defaults), "nodes": {name: dict(given) for name, given in imported.nodes.items()}}
     try:
         return parse_with_origins(render(document), path, skus)
     except InventoryError as problem:
         said = str(problem).removeprefix(f"{problem.mark}: ")
         raise InventoryError(f"{imported.source}: {_GIVEN_AT.sub('', said)}") from None
+
+
+def _check_skus(imported: Imported, names: Iterable[str], skus: Collection[str] | None) -> None:
+    """Raises InventoryError, with its place in the source, for the first SKU of these nodes that there is not."""
+    if skus is None:
+        return
+    for name in names:
+        sku = imported.nodes[name].get("sku")
+        if isinstance(sku, str) and sku not in skus:
+            said = f"sku of {name} is an {undefined('SKU', sku, skus)}"
+            mark = imported.sku_places.get(name)
+            raise InventoryError(said, mark) if mark is not None else InventoryError(f"{imported.source}: {said}")
 
 
 def _flat(given: Mapping[str, Any]) -> dict[Path, Any]:

@@ -26,13 +26,15 @@ class Imported:
 
     `source` is a phrase for messages, such as "hosts.ini". `nodes` holds for each node, in the source's order, plain values that
     YAML can write, under keys that `inventory.entry` knows. `groups` are expanded. `notes` say, one line each and at most
-    `MAX_NOTES`, what the source says and we do not take.
+    `MAX_NOTES`, what the source says and we do not take. `sku_places` say where a node's SKU stands: which ones there are is known
+    to nobody who reads a source, so it is checked later.
     """
 
     source: str
     nodes: Mapping[str, Mapping[str, Any]]
     groups: Mapping[str, tuple[str, ...]]
     notes: tuple[str, ...] = ()
+    sku_places: Mapping[str, Mark] = field(default_factory=dict)
 
 
 @dataclass
@@ -44,6 +46,7 @@ class Collected:
     groups: dict[str, dict[str, None]] = field(default_factory=dict)
     _notes: dict[str, dict[str, None]] = field(default_factory=dict)
     _places: dict[str, Mark | None] = field(default_factory=dict)
+    _sku_places: dict[str, Mark] = field(default_factory=dict)
     _mentions: int = 0
 
     def node(
@@ -67,6 +70,8 @@ class Collected:
                 f"{self.source}: {name}: {str(problem).removeprefix(f'{place}: ')}") from None
         self.nodes[name] = MappingProxyType(dict(values))
         self._places[name] = mark
+        if "sku" in values and (at := (marks or {}).get("sku", mark)) is not None:
+            self._sku_places[name] = at
 
     def member(self, group: str, name: str) -> None:
         """Puts a node into a group; a name that no group of ours can have is left out with a note."""
@@ -100,7 +105,8 @@ class Collected:
         if len(notes) > MAX_NOTES:
             notes[MAX_NOTES - 1:] = [f"and {len(notes) - MAX_NOTES + 1} or more notes like these"]
         return Imported(self.source, MappingProxyType(self.nodes),
-                        MappingProxyType({group: names for group, names in groups.items() if names}), tuple(notes))
+                        MappingProxyType({group: names for group, names in groups.items() if names}), tuple(notes),
+                        MappingProxyType(self._sku_places))
 
 
 def read(path: str | os.PathLike[str]) -> bytes:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from inventory.cli.inventory import inventory
 from inventory.errors import InventoryError, MusterError, UsageError
+from inventory.importers import csv_
 from inventory.importers.base import Imported
 from inventory.load import load_inventory, parse_with_origins
 from inventory.merge import merge, new_file
@@ -144,6 +145,28 @@ def test_two_nodes_at_one_address_are_refused_in_the_sources_name() -> None:
     with pytest.raises(InventoryError) as caught:
         new_file(found, "m.yaml")
     assert str(caught.value) == "slurm: b has the address and port of a: each node in service needs its own"
+
+
+@pytest.mark.parametrize("text", [None, "version: 1\nnodes:\n  login: {}\n", "version: 1\nnodes:\n  gpu2: {rack: r1}\n"])
+def test_a_sku_that_there_is_not_is_named_with_its_node_and_its_place_in_the_source(text: str | None) -> None:
+    found = csv_.parse("name,rack,sku\ngpu1,r1,hgx-h100\ngpu2,r1,hgx-h1000\n", "racks.csv")
+    with pytest.raises(InventoryError) as caught:
+        if text is None:
+            new_file(found, "m.yaml", ("hgx-h100",))
+        else:
+            merge(text, "m.yaml", found, skus=("hgx-h100",))
+    assert str(caught.value) == "racks.csv:3:3: sku of gpu2 is an undefined SKU 'hgx-h1000'; did you mean hgx-h100?"
+
+
+def test_a_sku_that_there_is_not_and_that_is_not_taken_is_only_told() -> None:
+    found = csv_.parse("name,sku\ngpu2,hgx-h1000\n", "racks.csv")
+    merged = merge("version: 1\nnodes:\n  gpu2: {sku: hgx-h100}\n", "m.yaml", found, skus=("hgx-h100",))
+    assert merged.remarks == ("kept: gpu2 sku hgx-h100, racks.csv says hgx-h1000",)
+
+
+def test_a_sku_without_a_place_is_named_with_its_node_and_its_source() -> None:
+    with pytest.raises(InventoryError, match=r"^slurm: sku of a is an undefined SKU 'x'; known: hgx-h100$"):
+        new_file(source({"a": {"sku": "x"}}), "m.yaml", ("hgx-h100",))
 
 
 NAMES = st.sampled_from([*(f"gpu{n}" for n in range(1, 12)), "gpu01", "login", "07", "a-1.b"])
