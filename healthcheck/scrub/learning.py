@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from healthcheck.facts.filesystem import PSEUDO
+from healthcheck.facts.filesystem import FSTAB, PSEUDO
 from healthcheck.recording import Recording
 from healthcheck.scrub import patterns as forms
 from healthcheck.scrub.names import Names
-from healthcheck.scrub.telling import is_secret, mount_fields, parameters, unescape
+from healthcheck.scrub.telling import fstab_fields, is_secret, mount_fields, parameters, servers, unescape
 from healthcheck.scrub.words import AUTHORITIES
 from inventory.model import Node
 
@@ -29,6 +29,8 @@ def learned(looks: Sequence[Recording], node: Node, hosts: Iterable[str], users:
             for path, entry in capture.files.items():
                 if path.endswith("/mountinfo"):
                     _mounts(names, entry.text)
+                if path == FSTAB:
+                    _fstab(names, entry.text)
                 if forms.HOST_FILE.search(path):
                     names.learn_host(entry.text.strip())
     for host in (node.address, *(node.proxy_jump or "").split(","), node.bmc.address if node.bmc else None, *hosts):
@@ -113,11 +115,33 @@ def _mounts(names: Names, text: str) -> None:
         if fields is None:
             continue
         left, right = fields
-        server, colon, _ = unescape(right[1]).partition(":/")
-        if colon:
-            names.learn_host(server.rpartition("@")[2].strip("[]"))
+        _servers(names, unescape(right[1]))
         for path in (left[3], left[4], *([right[1].partition(":")[2] or right[1]] if right[0] not in PSEUDO else [])):
             names.learn_path(unescape(path))
+
+
+def _fstab(names: Names, text: str) -> None:
+    """What is not mounted has its server and share here only."""
+    for line in text.split("\n"):
+        fields = fstab_fields(line)
+        if fields is None:
+            continue
+        source, point, fstype, *rest = map(unescape, fields[1::2])
+        _servers(names, source)
+        names.learn_path(point)
+        if fstype not in PSEUDO and not forms.BY_MARK.match(source):
+            names.learn_path(source[1:] if source.startswith("//") else source.partition(":")[2] or source)
+        for option in rest[0].split(",") if rest else ():
+            key, _, value = option.partition("=")
+            if key in forms.HOST_OPTIONS:
+                names.learn_host(value)
+            elif key in ("domain", "dom"):
+                names.learn("site name", value)
+
+
+def _servers(names: Names, source: str) -> None:
+    for _, host, _, _ in servers(source):
+        names.learn_host(host)
 
 
 def _plugins(listed: Any) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from healthcheck.facts.filesystem import FSTAB
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.scrub import objects, paths
 from healthcheck.scrub import patterns as forms
@@ -52,6 +53,8 @@ def _capture(scrubber: Scrubber, name: str, capture: Capture) -> Capture:
 def _file(scrubber: Scrubber, path: str, text: str) -> str:
     if path.endswith("/mountinfo"):
         return paths.mountinfo(scrubber, text)
+    if path == FSTAB:
+        return paths.fstab(scrubber, text)
     if forms.IDENTITY.search(path):
         return "\n".join(scrubber.opaque("serial number", line) if line.strip() else line for line in text.split("\n"))
     if forms.HOST_FILE.search(path):

@@ -7,7 +7,7 @@ import re
 from healthcheck.facts.filesystem import PSEUDO
 from healthcheck.scrub import patterns as forms
 from healthcheck.scrub.engine import Scrubber
-from healthcheck.scrub.telling import escape, is_secret, is_volume, mount_fields, unescape
+from healthcheck.scrub.telling import escape, fstab_fields, is_secret, is_volume, mount_fields, servers, unescape
 from healthcheck.scrub.words import ORDINARY, STANDARD
 
 _COMMON = ORDINARY | STANDARD
@@ -61,12 +61,37 @@ def mountinfo(scrubber: Scrubber, text: str) -> str:
     return "\n".join(lines)
 
 
+def fstab(scrubber: Scrubber, text: str) -> str:
+    """The lines of fstab(5): source, mount point and options give way as those of mountinfo do, lest one name the other."""
+    lines = []
+    for line in text.split("\n"):
+        fields = fstab_fields(line)
+        if fields is None:
+            lines.append(scrubber.text(line))
+            continue
+        if unescape(fields[5]) not in PSEUDO:
+            fields[1] = escape(source(scrubber, unescape(fields[1])))
+        fields[3] = escape(scrubbed(scrubber, unescape(fields[3])))
+        if len(fields) > 7:
+            fields[7] = ",".join(escape(_option(scrubber, unescape(option))) for option in fields[7].split(","))
+        lines.append("".join(fields))
+    return "\n".join(lines)
+
+
 def source(scrubber: Scrubber, source: str) -> str:
     """What is mounted: a device, server:/export, //server/share, a data set, or a word of the file system's own."""
     if source.startswith("//"):
         server, slash, share = source[2:].partition("/")
         return f"//{scrubber.host(server)}{slash}{scrubbed(scrubber, share)}"
     server, colon, path = source.partition(":/")
+    if forms.BY_MARK.match(source):
+        return scrubber.text(source)
+    if served := servers(source):
+        named = ""
+        for login, host, network, separator in served:
+            user = scrubber.user(login[:-1]) + "@" if login else ""
+            named += user + (host if host.isdigit() else scrubber.host(host)) + network + separator
+        return f"{named}:{scrubbed(scrubber, '/' + path)}"
     if colon and "/" not in server:
         user, at, name = server.rpartition("@")
         named = scrubber.host(name) if forms.NAMES.fullmatch(name) and "," not in name else scrubber.text(name)
@@ -76,6 +101,8 @@ def source(scrubber: Scrubber, source: str) -> str:
 
 def _option(scrubber: Scrubber, option: str) -> str:
     key, equals, value = option.partition("=")
+    if key in forms.HOST_OPTIONS:
+        return key + equals + scrubber.host(value)
     if value.startswith("/") or "/" in value:
         return key + equals + ":".join(scrubbed(scrubber, part) for part in value.split(":"))
     if key in ("user", "username", "domain", "fsname", "name", "mds_namespace", "clientname"):

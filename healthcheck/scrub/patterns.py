@@ -154,6 +154,10 @@ SYSTEM_TREES = re.compile(r"/(?:sys|proc|usr(?!/local/)|lib|lib32|lib64|bin|sbin
 DEV_FOLDERS = re.compile(
     r"/dev/(?:disk|mapper|md|zvol|pts|shm|input|dri|infiniband|cpu|net|bus|snd|vfio|hugepages|mqueue|block|char|nvidia[\w-]*|fd|dma_heap|"
     r"fuse|kvm|log|ipmi\w*|vhost[\w-]*|tpm\w*)(?:/|$)")
+# Names a file system by what is written on it, and no path.
+BY_MARK = re.compile(r"(?:PART)?(?:UUID|LABEL)=|ID=")
+# Options of a mount whose value is a host.
+HOST_OPTIONS = ("addr", "mountaddr", "mounthost", "clientaddr", "ip", "srcaddr", "backupvolfile-server", "servern", "netbiosname")
 VOLUMES = re.compile(r"rd\.lvm\.(?:lv|vg)|rd\.luks\.name|rd\.md\.name|root|resume")
 PPIN = re.compile(r"(?i)(\bppin:? (?:0x)?)([0-9a-f]{8,16})(?![0-9a-z])")
 SSID = re.compile(

@@ -67,3 +67,34 @@ def mount_fields(line: str) -> tuple[list[str], list[str]] | None:
     before, dash, after = line.partition(" - ")
     left, right = before.split(" "), after.split(" ")
     return (left, right) if dash and len(left) >= 6 and len(right) >= 3 else None
+
+
+def fstab_fields(line: str) -> list[str] | None:
+    """An entry of fstab(5): what stands before its first word, then its words and the blanks between them; None for any other line.
+
+    An entry that was commented out still names the server, so the mark stands before the first word.
+    """
+    bare = line.lstrip("# \t")
+    parts = re.split(r"([ \t]+)", bare)
+    known = len(parts) >= 5 and (parts[2].startswith("/") or parts[2] in ("none", "swap"))
+    return [line[: len(line) - len(bare)], *parts] if known else None
+
+
+# What serves a mount: zqnas, one@zqnas, zqmon1,zqmon2:6789 (Ceph), zqmgs1@tcp:zqmgs2@tcp (Lustre).
+_SERVERS = re.compile(r"[\w.@-]+(?:[,:][\w.@-]+)*")
+_NETWORK = re.compile(r"(?:tcp|o2ib|kfi|gni|ptlf)\d*")
+
+
+def servers(source: str) -> list[tuple[str, str, str, str]]:
+    """The hosts in what is mounted: (user and at sign, host, network behind it, separator behind that). Empty where none serves it."""
+    if source.startswith("//"):
+        return [("", source[2:].partition("/")[0], "", "")]
+    served, colon, _ = source.partition(":/")
+    if not colon or "/" in served or not _SERVERS.fullmatch(served):
+        return []
+    parts = re.split(r"([,:])", served)
+    found = []
+    for word, separator in zip(parts[::2], [*parts[1::2], ""], strict=True):
+        before, at, after = word.rpartition("@")
+        found.append(("", before, at + after, separator) if at and _NETWORK.fullmatch(after) else (before + at, after, "", separator))
+    return found

@@ -413,6 +413,48 @@ def test_what_a_log_says_of_others_is_replaced(line: str, secrets: list[str]) ->
     assert made.count("blocked") == line.count("blocked")
 
 
+def scrubbed_file(probe: str, path: str, text: str, **more: str) -> str:
+    """One file of one probe after scrubbing."""
+    look = machine.recording("qx7", **{probe: machine.done(**{path: text})})
+    made = scrub(look, Node(name="qx7", **more), key=KEY).recording  # type: ignore[arg-type]
+    return made.captures[probe.replace("_", ".", 1)].files[path].text
+
+
+def test_of_what_fstab_mounts_neither_server_nor_share_is_left_though_nothing_of_it_is_mounted() -> None:
+    made = scrubbed_file("filesystem_plan", "/etc/fstab", (
+        "# / was on /dev/nvme0n1p2 during installation\n"
+        "UUID=0c2d9c4e-7b59-4c58-8a0e-7e2f6d1a9b30 / ext4 errors=remount-ro 0 1\n"
+        "/dev/nvme0n1p3\tnone\tswap\tsw\t0\t0\n"
+        "zqfiler:/export/home  /home nfs4 rw,mountaddr=zqback.inst.example.gr 0 0\n"
+        "zqnas.inst.example.gr:/vol/zqdata /data nfs rw,sec=krb5 0 0\n"
+        "//zqsmb/zqshare /smb cifs credentials=/root/.c,username=zqu,password=p,domain=ZQCORP 0 0\n"
+        "#zqold:/vol/zqattic /srv/zqattic nfs noauto 0 0\n"
+        "zqmon1:6789,zqmon2:6789:/ /ceph ceph name=admin 0 0\n"
+        "zqmgs1@tcp:10.7.7.7@o2ib1:/zqfs /lustre lustre _netdev,flock 0 0\n"
+        "LABEL=zqlabel /srv\\040zq xfs defaults 0 0\n"
+    ))
+    assert "zq" not in made.lower() and "inst" not in made.replace("installation", "") and "10.7.7.7" not in made
+    lines = made.splitlines()
+    assert lines[0] == "# / was on /dev/nvme0n1p2 during installation" and lines[2] == "/dev/nvme0n1p3\tnone\tswap\tsw\t0\t0"
+    assert re.fullmatch(r"host\d+:/export/home  /home nfs4 rw,mountaddr=host\d+\.domain\d+\.example 0 0", lines[3])
+    assert re.fullmatch(r"host\d+\.domain\d+\.example:/dir\d+/dir\d+ /data nfs rw,sec=krb5 0 0", lines[4])
+    assert re.fullmatch(r"//host\d+/dir\d+ /smb cifs credentials=/root/\.c,username=user\d+,password=\w,domain=site\d+ 0 0", lines[5])
+    assert re.fullmatch(r"#host\d+:/dir\d+/(dir\d+) /srv/\1 nfs noauto 0 0", lines[6])
+    assert re.fullmatch(r"host\d+:6789,host\d+:6789:/ /ceph ceph name=admin 0 0", lines[7])
+    assert re.fullmatch(r"host\d+@tcp:192\.0\.2\.\d+@o2ib1:/dir\d+ /lustre lustre _netdev,flock 0 0", lines[8])
+
+
+def test_a_server_of_fstab_is_the_same_in_the_log_and_its_mount_point_is_that_of_mountinfo() -> None:
+    look = machine.recording(
+        "qx7", filesystem_plan=machine.done(**{"/etc/fstab": "zqnas:/vol/a /mnt/zq1 nfs rw 0 0\n"}),
+        filesystem_mounts=machine.done(**{"/proc/self/mountinfo": machine.MOUNTINFO + "40 22 0:50 / /mnt/zq1 rw - nfs zqnas:/vol/a rw\n"}),
+        kernel_log=machine.done(**{"/dev/kmsg": machine.KMSG + "6,99,99000,-;call of zqnas timed out\n"}))
+    made = scrub(look, Node(name="qx7"), key=KEY).recording.captures
+    server, point = made["filesystem.plan"].files["/etc/fstab"].text.split()[:2]
+    assert f" {point} rw - nfs {server} rw\n" in made["filesystem.mounts"].files["/proc/self/mountinfo"].text and "zq" not in server + point
+    assert f"call of {server.partition(':')[0]} timed out" in made["kernel.log"].files["/dev/kmsg"].text
+
+
 def test_of_docker_registries_proxies_and_the_swarm_nothing_is_left() -> None:
     info = {
         "HttpProxy": "http://bastx:s3cr3tpw@proxyq.corp:3128", "NoProxy": "10.0.0.0/8,.acmex.internal,gpuhostq",
