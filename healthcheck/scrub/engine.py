@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from healthcheck.scrub import patterns as forms
 from healthcheck.scrub.names import Names
 from healthcheck.scrub.standins import StandIns
-from healthcheck.scrub.telling import is_ip
+from healthcheck.scrub.telling import is_ip, is_public
 from healthcheck.scrub.words import ORDINARY
 
 NODE = "node1"
@@ -64,6 +64,14 @@ class Scrubber:
             return label
         known = domain.lower() if domain.lower() in self.names.kinds else ""
         return f"{label}.{self.word(known) if known else self.named('domain name', domain.lower())}"
+
+    def domain(self, name: str) -> str:
+        """A domain in a place where nothing else stands; one that everybody has, such as `.` or `local`, stays."""
+        low = name.lower().strip(".")
+        if is_public(low) or all(label in ORDINARY for label in low.split(".") if label) or is_ip(low):
+            return self.text(name)
+        made = self.word(low) if low in self.names.kinds else self.named("domain name", low)
+        return made + "." * name.endswith(".")
 
     def user(self, name: str) -> str:
         """A user's name in a place where nothing else stands."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from healthcheck.facts import resolver
 from healthcheck.facts.filesystem import FSTAB, PSEUDO
 from healthcheck.recording import Recording
 from healthcheck.scrub import patterns as forms
@@ -31,6 +32,8 @@ def learned(looks: Sequence[Recording], node: Node, hosts: Iterable[str], users:
                     _mounts(names, entry.text)
                 if path == FSTAB:
                     _fstab(names, entry.text)
+                if path == resolver.PATH:
+                    _domains(names, entry.text)
                 if forms.HOST_FILE.search(path):
                     names.learn_host(entry.text.strip())
     for host in (node.address, *(node.proxy_jump or "").split(","), node.bmc.address if node.bmc else None, *hosts):
@@ -137,6 +140,14 @@ def _fstab(names: Names, text: str) -> None:
                 names.learn_host(value)
             elif key in ("domain", "dom"):
                 names.learn("site name", value)
+
+
+def _domains(names: Names, text: str) -> None:
+    for line in text.split("\n"):
+        found = forms.RESOLVED.match(line)
+        for domain in found[2].split() if found else ():
+            # A label alone is a domain here, and would be a host elsewhere.
+            names.learn_host(f"host.{domain}") if "." in domain.strip(".") else names.learn("domain name", domain)
 
 
 def _servers(names: Names, source: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from healthcheck.facts import resolver
 from healthcheck.facts.filesystem import FSTAB
 from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.scrub import objects, paths
@@ -53,6 +55,8 @@ def _capture(scrubber: Scrubber, name: str, capture: Capture) -> Capture:
 def _file(scrubber: Scrubber, path: str, text: str) -> str:
     if path.endswith("/mountinfo"):
         return paths.mountinfo(scrubber, text)
+    if path == resolver.PATH:
+        return "\n".join(_resolved(scrubber, line) for line in text.split("\n"))
     if path == FSTAB:
         return paths.fstab(scrubber, text)
     if forms.IDENTITY.search(path):
@@ -64,6 +68,12 @@ def _file(scrubber: Scrubber, path: str, text: str) -> str:
     if path == "/proc/swaps":
         return "\n".join(paths.swap(scrubber, line) for line in text.split("\n"))
     return scrubber.text(text, patterns=forms.VERSION_FILE.search(path) is None)
+
+
+def _resolved(scrubber: Scrubber, line: str) -> str:
+    """A line of resolv.conf; what it searches are domains, whatever their form."""
+    found = forms.RESOLVED.fullmatch(line)
+    return scrubber.text(line) if found is None else found[1] + re.sub(r"[^\s#;]+", lambda word: scrubber.domain(word[0]), found[2])
 
 
 def node(scrubber: Scrubber, node: Node) -> Node:

@@ -184,6 +184,8 @@ NAMED_VOLUMES = ("/dev/mapper", "/dev/md", "/dev/disk", "/dev/zvol")
 IDENTITY = re.compile(
     r"/(?:[\w-]*serial(?:_number)?|[\w-]*uuid|machine-id|boot_id|[\w-]*guid|nguid|eui|wwid|[\w-]*asset_tag|subsysnqn|hostnqn|hostid)$")
 HOST_FILE = re.compile(r"/(?:hostname|domainname|nodename)$")
+# The lines of resolv.conf(5) that name domains, and nothing else.
+RESOLVED = re.compile(r"([ \t]*(?:search|domain)[ \t]+)([^\n]*)")
 VERSION_FILE = re.compile(r"/(?:osrelease|version|ostype|fw_ver|hca_type|rate|state|phys_state|link_layer)$")
 # Keys of JSON that hold one identity.
 ID_KEYS = frozenset((

@@ -455,6 +455,22 @@ def test_a_server_of_fstab_is_the_same_in_the_log_and_its_mount_point_is_that_of
     assert f"call of {server.partition(':')[0]} timed out" in made["kernel.log"].files["/dev/kmsg"].text
 
 
+def test_of_the_domains_that_a_node_searches_none_is_left() -> None:
+    text = "nameserver 10.3.3.3\nsearch hpc.zqinst.gr zqinst.gr. zqlan zq local .\n domain\tzqdom.example.museum\noptions ndots:1\n"
+    made = scrubbed_file("host_resolver", "/etc/resolv.conf", text)
+    domain = r"domain\d+\.example"
+    assert re.fullmatch(rf"nameserver 192\.0\.2\.\d+\nsearch {domain} {domain}\. {domain} {domain} local \.\n domain\t{domain}\noptions ndots:1\n", made)
+    assert len(set(re.findall(domain, made))) == 5
+
+
+def test_a_domain_that_a_node_searches_is_replaced_in_its_log_too() -> None:
+    resolver = machine.done(**{"/etc/resolv.conf": "search zqinst.museum zqlan\n"})
+    log = machine.done(**{"/dev/kmsg": machine.KMSG + "6,99,99000,-;login.zqinst.museum and zqlan are unreachable\n"})
+    made = scrub(machine.recording("qx7", host_resolver=resolver, kernel_log=log), Node(name="qx7"), key=KEY).recording
+    said = made.captures["kernel.log"].files["/dev/kmsg"].text.splitlines()[-1]
+    assert re.search(r";login\.domain\d+\.example and domain\d+\.example are unreachable", said), said
+
+
 def test_of_docker_registries_proxies_and_the_swarm_nothing_is_left() -> None:
     info = {
         "HttpProxy": "http://bastx:s3cr3tpw@proxyq.corp:3128", "NoProxy": "10.0.0.0/8,.acmex.internal,gpuhostq",
