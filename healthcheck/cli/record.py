@@ -75,7 +75,8 @@ def record(
     chosen = replace(plan.nodes[0], sku=None)
     # The SKU stands beside the node and not in it, so that --sku of a replay applies.
     manifest = replace(manifest, nodes=(chosen,), default_sku=plan.nodes[0].sku or sku, source=_source(manifest.source))
-    counts = None
+    # Whoever runs us reads the names that he knows; the file holds the stand-ins.
+    failure, counts = recording.failure, None
     if not raw:
         made = scrub(recording, replace(chosen, sku=manifest.default_sku), previous=previous, key=secrets.token_bytes(32),
                      hosts=[*siblings, *_hosts_here()], users=_users_here(local))
@@ -88,8 +89,8 @@ def record(
     except OSError as error:
         raise UsageError(f"--output {output}: {error.strerror}") from None
     size = target.stat().st_size / 1024
-    if recording.failure is not None:
-        reason = clean(f"{recording.failure.stage.value}: {recording.failure.reason}", 400)
+    if failure is not None:
+        reason = clean(f"{failure.stage.value}: {failure.reason}", 400)
         click.echo(f"not reached ({reason}); {output} holds that, {size:.0f} KiB")
     else:
         click.echo(f"written: {output}, {len(recording.captures)} captures, {size:.0f} KiB")
@@ -98,7 +99,7 @@ def record(
     else:
         click.echo(f"replaced: {replaced(counts)}")
         click.echo("Look at the file before you publish it: no pattern knows every secret.")
-    return 3 if recording.failure is not None else 0
+    return 3 if failure is not None else 0
 
 
 def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset) -> tuple[Plan, list[str]]:

@@ -139,6 +139,12 @@ def test_what_cannot_be_is_one_line(tmp_path: Path, words: tuple[str, ...], says
     assert not list(tmp_path.glob("*.json"))
 
 
+def test_whoever_records_a_node_without_an_address_reads_its_name_and_the_file_does_not_hold_it(tmp_path: Path) -> None:
+    done = muster("record", "zqnode7.invalid", "-o", "out.json", "--sku", "hgx-h100", home=tmp_path)
+    assert done.returncode == 3 and done.stdout.startswith("not reached (resolve: zqnode7.invalid "), done.stdout + done.stderr
+    assert "zqnode7" not in (tmp_path / "out.json").read_text()
+
+
 # ---- files of one recording
 
 
