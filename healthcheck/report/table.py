@@ -167,11 +167,13 @@ def _say_group(line: Line, group: Sequence[NodeReport], rules: Mapping[str, Rule
     first = group[0]
     outside = "" if first.in_service else "  (not in service: does not count in the exit code)"
     line((fold([report.node for report in group]), "bold"), "  ", (first.state.value, _STYLE[first.state]), outside)
-    if not first.results:
+    told = _told(first)
+    if not told:
+        # It was not reached, or nothing was measured: no result says why it is what it is.
         line(f"  {clean(first.reason, 1000)}")
         return
     unknown: dict[tuple[str, str], list[str]] = {}
-    for result in sorted(_told(first), key=_rank):
+    for result in sorted(told, key=_rank):
         if result.status is Status.FAIL:
             _say_result(line, result, rules.get(result.rule))
         else:
@@ -224,7 +226,7 @@ def _equal(reports: Sequence[NodeReport]) -> list[list[NodeReport]]:
     """Groups of nodes of which the same is to be told, in the order of their first nodes."""
     groups: dict[object, list[NodeReport]] = {}
     for report in reports:
-        told = tuple(_told(report)) if report.results else (report.reason,)
+        told = tuple(_told(report)) or (report.reason,)
         groups.setdefault((told, report.in_service), []).append(report)
     return list(groups.values())
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from healthcheck.assess import Assessed, Assessment
+from healthcheck.nodereport import reason_of
 from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, exit_code, state_of
 from healthcheck.recording import Capture, Outcome, Recording
 from healthcheck.report.document import as_json, as_jsonl, document
@@ -124,6 +125,12 @@ def test_a_nodes_state_follows_the_contract(results: list[Result], state: NodeSt
 def test_the_exit_code_counts_nodes_in_service_only(states: list[tuple[str, NodeState, Status, bool]], code: int) -> None:
     reports = [NodeReport(n, state, "", (result(status, Severity.WARNING),), service) for n, state, status, service in states]
     assert exit_code(reports) == code
+
+
+def test_a_node_of_which_every_rule_was_skipped_is_told_why_it_is_unknown() -> None:
+    results = (Result("host-memory", "c", Status.SKIPPED, Severity.WARNING, reason="the SKU cpu-only does not say"),)
+    reports = tuple(NodeReport(f"n{n}", state_of(results), reason_of(state_of(results), results), results) for n in (1, 2))
+    assert "\nn[1-2]  unknown\n  nothing was measured: every rule was skipped\n" in page(Assessed(reports))
 
 
 def test_what_is_skipped_for_one_kind_of_reason_is_folded_into_one_line() -> None:
