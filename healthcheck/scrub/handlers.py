@@ -276,7 +276,7 @@ TABLE: Table = (
     (forms.CISCO, _cisco), (forms.IPV4, _ipv4), (forms.DASHED, _dashed), (forms.LABEL, _label), (forms.SERIAL, _headed("serial number")),
     (forms.SERIAL_CAPITALS, _headed("serial number")), (forms.SERIAL_LETTERS, _headed("serial number")), (forms.ENX, _second_is_digits),
     (forms.CONTAINER, _container), (forms.BARE, _bare), (forms.TOKEN, _like("secret")), (forms.SSID, _headed("SSID")),
-    (forms.DISK_ID, _headed("serial number")), (forms.MAIL, _mail), (forms.FQDN, _fqdn),
+    (forms.DISK_ID, _headed("serial number")), (forms.MAIL, _mail), *((pattern, _fqdn) for pattern in forms.FQDNS),
 )
 # After the learned words, which in a path are known best.
 LATE: Table = ((forms.MOUNT_UNIT, _mount_unit), (forms.FILE_PATH, _file_path))

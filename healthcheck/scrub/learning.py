@@ -66,8 +66,9 @@ def _phrases(names: Names, line: str) -> None:
     for pattern in (forms.SERIAL_CAPITALS, forms.SERIAL_LETTERS):
         for match in pattern.finditer(line):
             names.learn("serial number", match[2])
-    for match in forms.FQDN.finditer(line):
-        names.learn_host(match[1])
+    for pattern in forms.FQDNS:
+        for match in pattern.finditer(line):
+            names.learn_host(match[1])
     for match in forms.SECRET.finditer(line):
         if not match[1].lower().startswith("pwd"):
             names.learn("secret", match[2].strip("\"'"))

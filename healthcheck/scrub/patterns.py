@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from healthcheck.scrub.words import TLDS
+from healthcheck.scrub.words import FILE_TLDS, TLDS, WORDY_TLDS
 
 LONGEST = 32_768           # characters of a line that are worked on together
 PLACE = 0xF0000            # a piece that is done is one character of plane 15 while the others are worked on
@@ -173,6 +173,22 @@ LABEL = re.compile(
     r"(\"[^\"\n]{1,200}\"|[^\s,;\"']{1,200})")
 MAIL = re.compile(r"(?<![\w./+-])([A-Za-z_][A-Za-z0-9._%+-]{0,63})@([A-Za-z0-9][A-Za-z0-9.-]{0,252})")
 FQDN = re.compile(rf"(?i)(?<![\w@.-])((?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9])?\.){{1,8}}(?:{TLDS}))(?![\w-]|\.\w)")
+# The label before the last: no file's ending before another (config.h.in), no number (5.15.0.ga), no parameter of LVM (rd.lvm.lv).
+_NAMED = (
+    r"(?<![\w@.-])(?!_)((?:[a-z0-9_](?:[a-z0-9_-]{{0,61}}[a-z0-9])?\.){labels}"
+    r"(?!(?:am|h|c|ac|py|sh|pc|mk|cfg|conf|txt|json|yaml|xml|spec|service|socket|timer|lvm|\d+)\.(?:{tlds})(?![\w-]))"
+    r"[a-z0-9](?:[a-z0-9_-]{{0,61}}[a-z0-9])?\.(?:{tlds}))(?![\w(\[=-]|\.\w)")
+_OF_A_HOST = r"(?:(?<=host )|(?<=host=)|(?<=hostname )|(?<=backend )|(?<=peer )|(?<=ssh )|(?<=upstream )|(?<=host: ))"
+_OF_AN_END = r"(?:(?<=to )|(?<=from )|(?<=server )|(?<=server: )|(?<=server=)|(?<=source )|(?<=via )|(?<=gateway )|(?<=proxy )|(?<=relay ))"
+_SECOND = r"(?<![\w@.-])((?:[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?\.){1,8}(?:ac|co|com|edu|gov|org|net|res|nic|or|go|gob|ne)"
+# Names of hosts by their top-level domain, the plainest first.
+FQDNS = (
+    FQDN,
+    re.compile("(?i)" + _NAMED.format(labels="{1,8}", tlds=WORDY_TLDS)),
+    re.compile("(?i)" + _OF_A_HOST + _NAMED.format(labels="{0,8}", tlds=f"{WORDY_TLDS}|{FILE_TLDS}")),
+    re.compile("(?i)" + _OF_AN_END + _NAMED.format(labels="{0,8}", tlds=WORDY_TLDS)),
+    re.compile(rf"(?i){_SECOND}\.(?:{WORDY_TLDS}|{FILE_TLDS}))(?![\w(\[=-]|\.\w)"),
+)
 CONTAINER = re.compile(r"(?i)((?:docker|containerd?|crio|podman|shm|sandbox|overlay2)[-/ :]{1,2})([0-9a-f]{12})(?![0-9a-z])")
 RECORD = re.compile(r"(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,60};)")
 HOMES = re.compile(r"((?:/home|/Users)/)([A-Za-z_][\w.-]{0,63})((?:/[\w.+@~%=,-]{1,255}){0,40})")

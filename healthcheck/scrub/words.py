@@ -105,8 +105,21 @@ lists.ubuntu.com example.com example.org example.net launchpad.net
 # Top-level domains that a name in running text is known by; not those that are endings of files as well (.so, .py, .sh).
 TLDS = (
     "com|org|net|edu|gov|mil|io|ai|cloud|tech|dev|eu|local|internal|intern|lan|corp|intra|intranet|private|localdomain|invalid|"
-    "example|test|arpa|xyz|biz|uk|de|fr|ch|nl|se|fi|dk|pl|cz|jp|cn|kr|tw|au|ca|us|br|hpc"
+    "example|test|arpa|xyz|biz|uk|de|fr|ch|nl|se|fi|dk|pl|cz|jp|cn|kr|tw|au|ca|us|br|hpc|"
+    "ae|az|bg|cy|ee|eg|es|gr|hk|hr|hu|ie|il|iq|ir|ke|kw|kz|lu|mx|ng|np|nz|om|pk|ru|ua|ug|uy|uz|ve|vn|za|zm|zw|tz|"
+    "science|systems|computer|center|institute|academy|university|digital|mobi|company|technology|asia|berlin|paris|london|"
+    "nyc|hamburg|tokyo|swiss|scot|bayern|ruhr|brussels|vlaanderen|amsterdam|stockholm|quebec|cymru|wales|foundation"
 )
+# Those that are words, fields or endings as well: a name under one has three labels, or a word before it that speaks of a host.
+WORDY_TLDS = (
+    "ac|ad|af|ag|al|ao|aq|ar|as|at|aw|ax|ba|bb|bd|be|bf|bh|bi|bj|bm|bn|bo|bs|bt|bw|by|bz|cd|cf|cg|ci|ck|cl|cm|co|cr|cv|cw|cx|"
+    "dj|dm|do|dz|ec|er|et|fj|fk|fm|fo|ga|gd|ge|gf|gg|gh|gi|gl|gm|gn|gp|gq|gs|gt|gu|gw|gy|hn|ht|id|im|in|iq|is|it|je|jm|jo|kg|kh|ki|km|"
+    "kn|kp|ky|lb|lc|li|lk|lr|ls|lt|lv|ly|ma|mc|me|mg|mh|mk|mn|mo|mp|mq|mr|ms|mt|mu|mv|mw|my|mz|na|nc|ne|nf|ni|no|nr|nu|pa|pe|pf|pg|ph|"
+    "pn|pr|pt|pw|qa|re|ro|rw|sa|sb|sc|sd|sg|si|sk|sl|sn|sr|st|sv|sy|sz|tc|td|tf|tg|th|tj|tk|tl|tm|tn|to|tr|tt|tv|va|vc|vg|vi|vu|wf|"
+    "ws|ye|yt|info|site|online|network|zone|team|group|global|health|education|energy|software|solutions|services|world|space|lab|home"
+)
+# Those that are endings of files on every machine: only behind a word that names a host, or under another one's domain (ac.rs).
+FILE_TLDS = "am|cc|cu|hm|la|md|ml|mm|pm|ps|py|rs|sh|sm|so"
 
 ORDINARY, PARAMETERS, PUBLIC, STANDARD, AUTHORITIES, ENGINE = (
     frozenset(words.split()) for words in (_ORDINARY, _PARAMETERS, _PUBLIC, _STANDARD, _AUTHORITIES, _ENGINE)
