@@ -197,6 +197,14 @@ def _mail(scrubber: Scrubber, match: re.Match[str]) -> str | None:
     return f"{scrubber.user(match[1])}@{_full_name(scrubber, host)}{match[2][len(host):]}"
 
 
+def _instance(scrubber: Scrubber, match: re.Match[str]) -> str | None:
+    """Whoever made an instance of a templated unit has named it; terminals, numbers and devices stay."""
+    instance = match[2]
+    if match[1] in forms.DEVICE_TEMPLATES or forms.DEVICES.fullmatch(instance) or any(ord(c) >= forms.PLACE for c in instance):
+        return None
+    return match[1] + paths.pieces(scrubber, instance) + match[3]
+
+
 def _full_name(scrubber: Scrubber, name: str) -> str:
     low = name.lower()
     if low in scrubber.names.kinds:
@@ -276,7 +284,8 @@ TABLE: Table = (
     (forms.CISCO, _cisco), (forms.IPV4, _ipv4), (forms.DASHED, _dashed), (forms.LABEL, _label), (forms.SERIAL, _headed("serial number")),
     (forms.SERIAL_CAPITALS, _headed("serial number")), (forms.SERIAL_LETTERS, _headed("serial number")), (forms.ENX, _second_is_digits),
     (forms.CONTAINER, _container), (forms.BARE, _bare), (forms.TOKEN, _like("secret")), (forms.SSID, _headed("SSID")),
-    (forms.DISK_ID, _headed("serial number")), (forms.MAIL, _mail), *((pattern, _fqdn) for pattern in forms.FQDNS),
+    (forms.DISK_ID, _headed("serial number")), (forms.INSTANCE, _instance),
+    (forms.MAIL, _mail), *((pattern, _fqdn) for pattern in forms.FQDNS),
 )
 # After the learned words, which in a path are known best.
 LATE: Table = ((forms.MOUNT_UNIT, _mount_unit), (forms.FILE_PATH, _file_path))

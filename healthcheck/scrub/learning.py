@@ -13,7 +13,7 @@ from healthcheck.recording import Recording
 from healthcheck.scrub import patterns as forms
 from healthcheck.scrub.names import Names
 from healthcheck.scrub.telling import fstab_fields, is_secret, mount_fields, parameters, servers, unescape
-from healthcheck.scrub.words import AUTHORITIES
+from healthcheck.scrub.words import AUTHORITIES, STANDARD
 from inventory.model import Node
 
 
@@ -66,6 +66,10 @@ def _phrases(names: Names, line: str) -> None:
     for pattern in (forms.SERIAL_CAPITALS, forms.SERIAL_LETTERS):
         for match in pattern.finditer(line):
             names.learn("serial number", match[2])
+    for match in forms.INSTANCE.finditer(line):
+        for piece in forms.PARTS.split(match[2])[::2] if match[1] not in forms.DEVICE_TEMPLATES else ():
+            if piece.lower().rstrip("0123456789") not in STANDARD and not forms.DEVICES.fullmatch(piece) and forms.NAMES.fullmatch(piece):
+                names.learn("path name", piece)
     for pattern in forms.FQDNS:
         for match in pattern.finditer(line):
             names.learn_host(match[1])

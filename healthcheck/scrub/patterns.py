@@ -32,6 +32,11 @@ USERS: tuple[re.Pattern[str], ...] = (
     re.compile(r"\bsu(?:\[\d{1,9}\])?: (?:FAILED SU )?\(to ([A-Za-z_][\w.-]{0,63})\) ([A-Za-z_][\w.-]{0,63})"),
     re.compile(r"(?i)\buser(?:name)?:? (?:\\?[\"'`])([a-z_][\w.-]{0,63})(?:\\?[\"'`])"),
     re.compile(r"(?i)\buser(?:name)?:? ([a-z_][\w.-]{0,63}) (?:is|was|may|does|has|cannot|not|denied)\b"),
+    # Of the BMC's log and of services; what the kernel itself says of the user's side of a machine has none of these names.
+    re.compile(
+        r"(?i)\buser(?:name)?:? (?!(?:access|input|output|copy|copied|fault|faults|return|returns|returned|update|updates|message|"
+        r"messages|defined|supplied|space|mode|has|had|was|is|not|it|that|who|which)\b)"
+        r"([a-z_][\w.-]{0,63}) (?:from|logged (?:in|out|on|off)|via)\b"),
     re.compile(r"(?i)\buserid=([a-z_][\w.-]{0,63})"),
     re.compile(r"\bby ([a-z_][\w.-]{0,63})\(uid="),
     re.compile(r"\bsudo:\s{1,8}([a-z_][\w.-]{0,63}) : "),
@@ -189,6 +194,12 @@ FQDNS = (
     re.compile("(?i)" + _OF_AN_END + _NAMED.format(labels="{0,8}", tlds=WORDY_TLDS)),
     re.compile(rf"(?i){_SECOND}\.(?:{WORDY_TLDS}|{FILE_TLDS}))(?![\w(\[=-]|\.\w)"),
 )
+# The instance of a templated unit (openvpn@zqlink.service), and the templates whose instances are parts of the machine.
+INSTANCE = re.compile(rf"(?<![\w./+-])([A-Za-z][\w.:\\-]{{0,100}}@)([^\s@/\"'()]{{1,200}}?)({UNIT.pattern})")
+DEVICE_TEMPLATES = (
+    "modprobe@", "getty@", "serial-getty@", "autovt@", "user@", "user-runtime-dir@", "lvm2-pvscan@", "systemd-backlight@", "console-getty@",
+)
+DEVICES = re.compile(r"(?i)(?:tty\w*|hvc\d+|pts|(?:en|eth|ib|wl|bond|br|veth|sd|vd|xvd|nvme|mlx|md|dm|loop)[a-z]{0,2}\d+\w*|\d+\w?)")
 CONTAINER = re.compile(r"(?i)((?:docker|containerd?|crio|podman|shm|sandbox|overlay2)[-/ :]{1,2})([0-9a-f]{12})(?![0-9a-z])")
 RECORD = re.compile(r"(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,60};)")
 HOMES = re.compile(r"((?:/home|/Users)/)([A-Za-z_][\w.-]{0,63})((?:/[\w.+@~%=,-]{1,255}){0,40})")

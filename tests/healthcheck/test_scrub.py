@@ -139,6 +139,8 @@ KEPT += [
     "rd.lvm.lv and rd.lvm.vg, net.ipv4.tcp_rmem, kernel.perf_event_paranoid, org.freedesktop.systemd1",
     "ACPI BIOS Error (bug): Could not resolve symbol [\\_SB.PCI0.LPC0.EC], AE_NOT_FOUND, _TZ.THM0.AC",
     "rule.id of docker.info from 5.15.0.ga to 6.8.0.ms: dev.st=3, ops.probe.is(0), eth0.no",
+    "systemd[1]: Started serial-getty@ttyS0.service, modprobe@efi_pstore.service, user@1000.service, ifup@eth0.service, ibup@mlx5_0.service",
+    "fault in user access from 0x10: user space from there, user input from tty",
     "systemd[1]: Started getty@tty1.service, dbus.socket, user-1000.slice and init.scope.",
 ]
 
@@ -423,6 +425,9 @@ def test_one_thing_has_one_stand_in_in_every_place_and_form() -> None:
         "n1.zqinst.pt", "n1.zqinst.ro", "n1.zqinst.sg", "n1.zqinst.sa", "n1.zqinst.in", "n1.zqinst.it", "zqinst.ac.rs", "zqinst.ac.in",
     )),
     ("moved from zqone.at to zqtwo.be, server zqthree.no, backend zqfour.in, host zqfive.rs, source zqsix.info", ["zq"]),
+    ("systemd[1]: openvpn@zqtunnel.service: Failed; wg-quick@zq-wire2.service, zqtunnel is blocked", ["zqtunnel", "zq", "wire"]),
+    ("systemd[1]: Started ssh-tunnel@gw.zqinst.gr.service", ["gw.", "zqinst"]),
+    ("SEL: User zqadm from 10.42.17.9 login; user zqops logged in via web, zqadm again", ["zqadm", "zqops", "10.42.17.9"]),
     ("fw: 10.42.17.5 sent SYN; rejected by driver 10.42.17.6 loaded host", ["10.42.17.5", "10.42.17.6"]),
 ])
 def test_what_a_log_says_of_others_is_replaced(line: str, secrets: list[str]) -> None:
