@@ -203,11 +203,11 @@ def saved(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def hostile_rules(site: Path, text: str) -> Path:
-    """Site rules in which every text that can be set is this one."""
+def hostile_rules(site: Path, text: str, *, device: bool = True) -> Path:
+    """Site rules in which every text that can be set is this one; without `device` nodes are still of their SKU."""
     (site / "sku").mkdir(parents=True)
     (site / "sku" / "dgx-h100.yaml").write_text(yaml.safe_dump({
-        "sku": "dgx-h100", "title": text, "numbers": {"gpu_device": text, "memory_gib": 4096}, "source": text}))
+        "sku": "dgx-h100", "title": text, "numbers": {**({"gpu_device": text} if device else {}), "memory_gib": 4096}, "source": text}))
     changed: list[dict[str, Any]] = []
     for rule in RULES.rules:
         lists = {key: [text, f"/nowhere/{text}*"] for key, value in rule.parameters.items()
@@ -235,11 +235,22 @@ def controls(text: str) -> set[str]:
 def test_invariant_5_no_text_of_a_rule_has_an_effect(saved: Path, tmp_path: Path, kind: int) -> None:
     canary = tmp_path / "canary"
     text = attacks(canary)[kind]
-    rules = load_ruleset([packaged(), hostile_rules(tmp_path / "site", text)])
+    rules = load_ruleset([packaged(), hostile_rules(tmp_path / "site", text, device=False)])
     _, outcome = sweep.replay(saved, rules, (), (), None)
     memory = next(result for result in outcome.assessed.reports[0].results if result.rule == "host-memory")
     assert memory.status.value == "fail" and memory.remedy == " ".join(text.split())
     assert f"remedy (vendor): {memory.remedy}" in page(outcome, rules)
+    assert not controls(page(outcome, rules))
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("kind", range(len(attacks(Path("x")))))
+def test_invariant_5_no_text_of_a_sku_that_the_nodes_contradict_has_an_effect(saved: Path, tmp_path: Path, kind: int) -> None:
+    canary = tmp_path / "canary"
+    rules = load_ruleset([packaged(), hostile_rules(tmp_path / "site", attacks(canary)[kind])])
+    _, outcome = sweep.replay(saved, rules, (), (), None)
+    memory = next(result for result in outcome.assessed.reports[0].results if result.rule == "host-memory")
+    assert memory.status.value == "unknown" and "GPUs on PCI are 10de:2330 and not" in memory.reason
     assert not controls(page(outcome, rules))
     assert not canary.exists()
 
