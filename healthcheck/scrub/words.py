@@ -113,7 +113,7 @@ TLDS = (
 # Those that are words, fields or endings as well: a name under one has three labels, or a word before it that speaks of a host.
 WORDY_TLDS = (
     "ac|ad|af|ag|al|ao|aq|ar|as|at|aw|ax|ba|bb|bd|be|bf|bh|bi|bj|bm|bn|bo|bs|bt|bw|by|bz|cd|cf|cg|ci|ck|cl|cm|co|cr|cv|cw|cx|"
-    "dj|dm|do|dz|ec|er|et|fj|fk|fm|fo|ga|gd|ge|gf|gg|gh|gi|gl|gm|gn|gp|gq|gs|gt|gu|gw|gy|hn|ht|id|im|in|iq|is|it|je|jm|jo|kg|kh|ki|km|"
+    "dj|dm|do|dz|ec|er|et|fj|fk|fm|fo|ga|gd|ge|gf|gg|gh|gi|gl|gm|gn|gp|gq|gs|gt|gu|gw|gy|hn|ht|id|im|in|is|it|je|jm|jo|kg|kh|ki|km|"
     "kn|kp|ky|lb|lc|li|lk|lr|ls|lt|lv|ly|ma|mc|me|mg|mh|mk|mn|mo|mp|mq|mr|ms|mt|mu|mv|mw|my|mz|na|nc|ne|nf|ni|no|nr|nu|pa|pe|pf|pg|ph|"
     "pn|pr|pt|pw|qa|re|ro|rw|sa|sb|sc|sd|sg|si|sk|sl|sn|sr|st|sv|sy|sz|tc|td|tf|tg|th|tj|tk|tl|tm|tn|to|tr|tt|tv|va|vc|vg|vi|vu|wf|"
     "ws|ye|yt|info|site|online|network|zone|team|group|global|health|education|energy|software|solutions|services|world|space|lab|home"

@@ -450,7 +450,7 @@ def test_of_what_fstab_mounts_neither_server_nor_share_is_left_though_nothing_of
         "/dev/nvme0n1p3\tnone\tswap\tsw\t0\t0\n"
         "zqfiler:/export/home  /home nfs4 rw,mountaddr=zqback.inst.example.gr 0 0\n"
         "zqnas.inst.example.gr:/vol/zqdata /data nfs rw,sec=krb5 0 0\n"
-        "//zqsmb/zqshare /smb cifs credentials=/root/.c,username=zqu,password=p,domain=ZQCORP 0 0\n"
+        "//zqsmb/zqshare /smb cifs credentials=/etc/.c,username=zqu,password=p,domain=ZQCORP 0 0\n"
         "#zqold:/vol/zqattic /srv/zqattic nfs noauto 0 0\n"
         "zqmon1:6789,zqmon2:6789:/ /ceph ceph name=admin 0 0\n"
         "zqmgs1@tcp:10.7.7.7@o2ib1:/zqfs /lustre lustre _netdev,flock 0 0\n"
@@ -461,7 +461,7 @@ def test_of_what_fstab_mounts_neither_server_nor_share_is_left_though_nothing_of
     assert lines[0] == "# / was on /dev/nvme0n1p2 during installation" and lines[2] == "/dev/nvme0n1p3\tnone\tswap\tsw\t0\t0"
     assert re.fullmatch(r"host\d+:/export/home  /home nfs4 rw,mountaddr=host\d+\.domain\d+\.example 0 0", lines[3])
     assert re.fullmatch(r"host\d+\.domain\d+\.example:/dir\d+/dir\d+ /data nfs rw,sec=krb5 0 0", lines[4])
-    assert re.fullmatch(r"//host\d+/dir\d+ /smb cifs credentials=/root/\.c,username=user\d+,password=\w,domain=site\d+ 0 0", lines[5])
+    assert re.fullmatch(r"//host\d+/dir\d+ /smb cifs credentials=/etc/\.c,username=user\d+,password=\w,domain=site\d+ 0 0", lines[5])
     assert re.fullmatch(r"#host\d+:/dir\d+/(dir\d+) /srv/\1 nfs noauto 0 0", lines[6])
     assert re.fullmatch(r"host\d+:6789,host\d+:6789:/ /ceph ceph name=admin 0 0", lines[7])
     assert re.fullmatch(r"host\d+@tcp:192\.0\.2\.\d+@o2ib1:/dir\d+ /lustre lustre _netdev,flock 0 0", lines[8])
