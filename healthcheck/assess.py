@@ -19,6 +19,7 @@ from healthcheck.checks.base import PREVIOUS
 from healthcheck.coverage import Coverage, coverage
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.kernel_event import KernelEvents
+from healthcheck.facts.seen import NOTHING_SEEN, SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, PortPlans, plans_of
 from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.fleetjudge import judge_fleet
@@ -109,6 +110,7 @@ class Assessment:
             else Unmeasured("no rules folder holds a catalogue of kernel lines", Origin.MUSTER))
         self._contradicted: dict[tuple[str, str], Sku] = {}
         self._baselines: dict[tuple[Scope, str], KernelBaseline] = {}
+        self._nothing_seen = self._shared.given(NOTHING_SEEN)
         self._plans: dict[int, tuple[Sku | None, PortPlans]] = {}
         self._settled: dict[tuple[int, int, bool], tuple[Mapping[str, Result], Mapping[str, Result]]] = {}
         self._views = {name: View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
@@ -116,7 +118,7 @@ class Assessment:
     @property
     def previous_facts(self) -> bool:
         """Whether any rule that is judged compares with an earlier look."""
-        return any(view.previous or view.boots for view in self._views.values())
+        return any(view.previous or view.kept for view in self._views.values())
 
     def add(self, recording: Recording, previous: Recording | None = None) -> None:
         """Judges what can be judged of one node now. `previous` is its earlier look, of whatever boot."""
@@ -145,6 +147,8 @@ class Assessment:
             sku = self._contradicted.setdefault((sku.name, why), sku.contradicted(why))
         facts[PORT_PLANS] = self._port_plans(node, sku, left)
         facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
+        seen = seen_before(previous)
+        facts[SEEN_BEFORE] = seen if seen.fingerprints else self._nothing_seen
         facts[XID_TABLE] = self._xids
         facts[KERNEL_CATALOGUE] = self._catalogue
         facts[KERNEL_BASELINE] = self._baseline(facts.get("kernel_events"), sku)
@@ -176,6 +180,11 @@ class Assessment:
             waiting.empty = skus.emptiness(facts)
         waiting.facts = {name: facts[name] for name in kept if name in facts}
         self._waiting[node.name] = waiting
+
+    def unusual(self, name: str) -> tuple[str, ...]:
+        """Fingerprints of what this node's kernel log had that is unusual, for its next snapshot to be compared with."""
+        waiting = self._waiting.get(name)
+        return unusual({**waiting.settled, **waiting.results}) if waiting is not None else ()
 
     def _with_left_out(self, settled: Mapping[str, Result], view: View, unasked: bool) -> Mapping[str, Result]:
         """The results that are settled, with those of rules that are judged for no node of this profile, or were not asked for."""

@@ -11,6 +11,8 @@ from healthcheck.checks.base import CHECKS, PREVIOUS
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import KEPT
 from healthcheck.facts.boot import kept as boots
+from healthcheck.facts.seen import SEEN
+from healthcheck.facts.seen import kept as seen
 from healthcheck.files import make_folder, write_whole
 from healthcheck.recording import Outcome, Recording, to_json
 from healthcheck.recordingread import read
@@ -35,11 +37,13 @@ class Looks:
             return None
         return recording if recording.node == node else None
 
-    def write(self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> None:
+    def write(
+        self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE, unusual: Iterable[str] = (),
+    ) -> None:
         """Keeps this look as the newest; of a probe that it did not bring, what the previous look of the same boot brought stays.
 
-        With it stands the node's lifecycle, and when the boot before this one was last seen (`healthcheck.facts.boot`). A look at a node
-        that was not reached changes nothing. Raises OSError.
+        With it stands the node's lifecycle, when the boot before this one was last seen (`healthcheck.facts.boot`), and what was unusual
+        in its kernel log (`healthcheck.facts.seen`). A look at a node that was not reached changes nothing. Raises OSError.
         """
         if recording.host is None:
             return
@@ -50,13 +54,14 @@ class Looks:
                 kept = previous     # a look for other rules: what it is compared with keeps its own time
             captures = {**trimmed(previous).captures, **captures}
         captures[KEPT] = boots(recording, previous, state)
+        captures[SEEN] = seen(recording, previous, unusual)
         path = self._folder / f"{recording.node}.json"
         write_whole(path, encode(replace(kept, captures=captures)), durable=False)
 
 
 def trimmed(recording: Recording) -> Recording:
     """The recording with only the captures that a trend check may ask for."""
-    wanted = {KEPT, *_trend_probes()}
+    wanted = {KEPT, SEEN, *_trend_probes()}
     return replace(recording, captures={name: value for name, value in recording.captures.items() if name in wanted})
 
 

@@ -71,12 +71,29 @@ class Repair(Enum):
 
 
 @dataclass(frozen=True)
+class LogEvidence:
+    """What a finding was read from in a kernel log, as raw values for programs.
+
+    `emitter` is whose messages they are (`healthcheck.kernellog`), empty where nobody can say; then no node is isolated for them. `ends`
+    says how what they report ends, as rules files write it: boot, reset, repair, quiet 24h. `first` and `last` are the seconds since boot
+    of the first and the last of `count` reports, None where the log gives no times.
+    """
+
+    emitter: str
+    ends: str = ""
+    count: int = 1
+    first: float | None = None
+    last: float | None = None
+
+
+@dataclass(frozen=True)
 class Finding:
     """One thing that is wrong: on what, what was seen, and what should have been seen.
 
     `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule says. `repair` is what the
     driver itself asks for, or what the table of its errors says of this one: it goes before what a policy says of the rule. `lines` are
-    those of a log that it was read from: all of one event, and where several were folded the first 20 that differ.
+    those of a log that it was read from: all of one event, and where several were folded the first 20 that differ. `log` says whose they
+    are.
     """
 
     subject: str
@@ -86,6 +103,12 @@ class Finding:
     owner: Owner | None = None
     repair: Repair | None = None
     lines: tuple[str, ...] = ()
+    log: LogEvidence | None = None
+
+    @property
+    def emitter(self) -> str | None:
+        """Whose messages it was read from; empty where nobody can say, None where it was read from no log."""
+        return self.log.emitter if self.log is not None else "" if self.lines else None
 
 
 @dataclass(frozen=True)

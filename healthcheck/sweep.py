@@ -132,7 +132,7 @@ def live(
                     troubles["save"] = f"--save: {recording.node} could not be written, so nothing is saved: {error.strerror}"
                 try:
                     if looks is not None:
-                        looks.write(recording, previous, states[recording.node])
+                        looks.write(recording, previous, states[recording.node], assessment.unusual(recording.node))
                 except OSError as error:
                     troubles["looks"] = f"the newest look at {recording.node} could not be kept in the state folder: {error.strerror}"
                 progress.done(recording.node, recording.host is not None)

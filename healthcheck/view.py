@@ -11,6 +11,7 @@ from healthcheck.coverage import Asked
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.pci import PCI_BUS
+from healthcheck.facts.seen import SEEN_BEFORE
 from healthcheck.judge import result
 from healthcheck.lease import NEEDED
 from healthcheck.outcome import Result, Status
@@ -35,7 +36,7 @@ class View:
     fleet_named: tuple[str, ...]    # both as checks call them
     disruptive_probes: frozenset[str]
     previous: frozenset[str]
-    boots: bool
+    kept: bool                      # whether one takes what earlier looks are kept with
     learned: frozenset[str]
     asked: Asked
     looked: tuple[tuple[str, tuple[str, ...]], ...]     # those of `previous`, each with the probes without which a look did not look for it
@@ -60,7 +61,7 @@ class View:
             tuple({name: None for rule in judged if rule.checked.fleet for name in rule.checked.facts}),
             frozenset(probe.id for rule in disruptive for probe in rule.disruptive),
             previous,
-            any(EARLIER_BOOT in rule.fact_names for rule in judged),
+            any(name in rule.fact_names for rule in judged for name in (EARLIER_BOOT, SEEN_BEFORE)),
             frozenset(fact for rule in judged for number in rule.numbers for fact in skus.LEARNED_FROM.get(number, ())),
             Asked.of(tuple({probe.id: probe for rule in judged for probe in rule.probes if probe.effect is Effect.PASSIVE}.values())),
             tuple((name, tuple(probe.id for probe in FACTS[name].probes if probe.needs is not Needs.NVIDIA_UNANSWERED))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from healthcheck.facts.values import Fact
+from healthcheck.kernellog.ending import DAY, Ending
 from healthcheck.outcome import Owner, Repair
 
 XID_TABLE = "xid_table"
@@ -70,7 +71,8 @@ class Kind(Enum):
 class Entry:
     """One Xid, or one Xid on one architecture. `nvidia` is the immediate and the investigatory action of NVIDIA's catalogue.
 
-    `file`, `line` and `overridden` say where it is from; `listed` is False for a number that no table holds.
+    `file`, `line` and `overridden` say where it is from; `listed` is False for a number that no table holds. `ends` is how it ends, where
+    that differs from others of its action.
     """
 
     number: int
@@ -88,6 +90,7 @@ class Entry:
     line: int = 0
     overridden: tuple[str, ...] = ()
     listed: bool = True
+    ends: Ending | None = None
 
     def on(self, architecture: str) -> Entry:
         """The same number as it is on GPUs of this architecture; an empty name is one that is not known."""
@@ -110,6 +113,7 @@ class SwitchEntry:
     line: int = 0
     overridden: tuple[str, ...] = ()
     listed: bool = True
+    ends: Ending | None = None
 
 
 @dataclass(frozen=True)
@@ -201,6 +205,7 @@ class XidTable(Fact):
     sxids: Mapping[int, SwitchEntry] = field(default_factory=dict)
     sxids_dated: str = ""
     remedies: Mapping[Action, str] = field(default_factory=dict)
+    endings: Mapping[Action, Ending] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     repeats: Mapping[str, Repeat] = field(default_factory=dict)
     registers: frozenset[Bits] = frozenset()
@@ -218,6 +223,10 @@ class XidTable(Fact):
     def sxid(self, number: int) -> SwitchEntry | None:
         """What the table says of this SXid, or None."""
         return self.sxids.get(number)
+
+    def ending(self, action: Action, own: Ending | None = None) -> Ending:
+        """How what was reported ends: as its own entry says, else as all of this action."""
+        return own or self.endings.get(action, DAY)
 
     def remedy(self, action: Action) -> str:
         """What to do where an entry has no remedy of its own."""

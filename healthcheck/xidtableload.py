@@ -1,7 +1,7 @@
 """Reads `xid.yaml` and `sxid.yaml` of the rules folders into one table; every mistake is one line with file, line and column.
 
-A later folder overrides an earlier one by number (`repeats` by id), key by key: what it does not give stays, except that a remedy goes
-with its action. Of the decode tables the last one given counts.
+A later folder overrides an earlier one by number (`repeats` by id), key by key: what it does not give stays, except that its remedy and
+its end go with its action. Of the decode tables the last one given counts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from healthcheck.kernellog.ending import FORM, Ending, ending
 from healthcheck.outcome import Owner
 from healthcheck.xidtable import (
     ARCHITECTURES,
@@ -123,13 +124,21 @@ def _member(map_: _Map, key: str, kind: type[M]) -> M:
 # Keys of an entry, with what reads them. `xid` and `sxid` name it.
 _Reader = Callable[[_Map, str], Any]
 _TEXT: _Reader = _Map.text
+def _ending(map_: _Map, key: str) -> Ending:
+    try:
+        return ending(map_.text(key))
+    except ValueError:
+        raise map_.fail(key, FORM) from None
+
+
 _SHARED: Mapping[str, _Reader] = {
+    "ends": _ending,
     "meaning": _TEXT, "gpud": _TEXT, "remedy": _TEXT, "why": _TEXT,
     "action": lambda map_, key: _member(map_, key, Action), "owner": lambda map_, key: _member(map_, key, Owner),
 }
 _XID: Mapping[str, _Reader] = {**_SHARED, "mnemonic": _TEXT, "dcgm": _TEXT, "nvidia": _Map.words}
 _SXID: Mapping[str, _Reader] = {**_SHARED, "kind": lambda map_, key: _member(map_, key, Kind)}
-_TOP = ("dated", "sources", "remedies", "xids", "repeats", "registers", "nvlink5", "recoveries")
+_TOP = ("dated", "sources", "remedies", "endings", "xids", "repeats", "registers", "nvlink5", "recoveries")
 _SWITCH_TOP = ("dated", "sources", "sxids")
 
 
@@ -140,6 +149,7 @@ class _Draft:
         self.dated = self.sxids_dated = ""
         self.sources: dict[str, str] = {}
         self.remedies: dict[Action, str] = {}
+        self.endings: dict[Action, Ending] = {}
         self.xids: dict[int, dict[str, Any]] = {}
         self.sxids: dict[int, dict[str, Any]] = {}
         self.repeats: dict[str, dict[str, Any]] = {}
@@ -163,7 +173,7 @@ def load_xid_table(folders: Iterable[Path]) -> XidTable | None:
     return XidTable(
         XID_TABLE, draft.dated, MappingProxyType({number: _entry(number, draft.xids[number]) for number in sorted(draft.xids)}),
         MappingProxyType({number: _switch_entry(number, draft.sxids[number]) for number in sorted(draft.sxids)}), draft.sxids_dated,
-        MappingProxyType(draft.remedies), MappingProxyType(draft.sources),
+        MappingProxyType(draft.remedies), MappingProxyType(draft.endings), MappingProxyType(draft.sources),
         MappingProxyType({name: _repeat(values) for name, values in draft.repeats.items()}), draft.registers, draft.words,
         MappingProxyType(draft.recoveries), frozenset(draft.files),
     )
@@ -173,10 +183,14 @@ def _read_xids(draft: _Draft, path: Path) -> None:
     top = _top(path, _TOP)
     draft.dated = _dated(top, draft.dated)
     draft.sources.update(_texts(top, "sources"))
-    for key, text in _texts(top, "remedies").items():
-        if key not in [action.value for action in Action]:
-            raise RulesError(f"remedies: no such action: {key!r}", top.item["remedies"].key_marks[key])
-        draft.remedies[Action(key)] = text
+    for name in ("remedies", "endings"):
+        for key, text in _texts(top, name).items():
+            if key not in [action.value for action in Action]:
+                raise RulesError(f"{name}: no such action: {key!r}", top.item[name].key_marks[key])
+            if name == "remedies":
+                draft.remedies[Action(key)] = text
+            else:
+                draft.endings[Action(key)] = _ending(_Map(top.item[name], top.mark(name), name, top.item[name]), key)
     for item, mark in _items(top, "xids"):
         _lay(draft.xids, item, mark, "xid", {**_XID, "architectures": _architectures})
     for item, mark in _items(top, "repeats"):
@@ -251,7 +265,7 @@ def _lay(entries: dict[int, dict[str, Any]], item: Any, mark: Mark, identity: st
 
 def _over(old: Mapping[str, Any], values: Mapping[str, Any], mark: Mark) -> dict[str, Any]:
     """What earlier files say with these values over it, and where that is from. Another action wants another remedy."""
-    kept = {**old, "remedy": ""} if values.get("action", old.get("action")) is not old.get("action") else old
+    kept = {**old, "remedy": "", "ends": None} if values.get("action", old.get("action")) is not old.get("action") else old
     overridden = (*old["overridden"], old["file"]) if old else ()
     return {**kept, **values, "file": mark.file, "line": mark.line, "overridden": overridden}
 

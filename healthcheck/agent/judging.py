@@ -70,7 +70,7 @@ def judged(found: Installed, look: Look, result: dict[str, Any], state: Folder, 
                      bundle=result["bundle"], python=result["python"], version=result["version"]),
         f"{own.name}: {line} ({', '.join(f'{count} {name}' for name, count in counts.items())}; {took:.1f} s)",
         nagios(severe, line if own.in_service else f"{own.lifecycle.state.value}: {line}", counts, took),
-        lambda: looks.write(recording, previous, own.lifecycle.state))
+        lambda: looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name)))
 
 
 def _critical(report: NodeReport) -> bool:

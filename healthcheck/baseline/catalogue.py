@@ -16,6 +16,8 @@ from functools import cached_property
 
 from healthcheck.baseline.model import LONGEST_LINE, Entry
 from healthcheck.baseline.pattern import Pattern
+from healthcheck.kernellog.emitter import KERNEL, Emitter
+from healthcheck.kernellog.quoting import messages
 from healthcheck.outcome import Severity
 
 # How long a run is, and how far apart a text's runs are. A word has one of them if it has size + step - 1 characters: the longer ones are
@@ -29,10 +31,11 @@ _Places = dict[str, frozenset[int]]     # by word, the entries that need it
 class Known:
     """An entry with its patterns, compiled when they are first needed."""
 
-    __slots__ = ("_match", "_unless", "entry")
+    __slots__ = ("_emitters", "_match", "_unless", "entry")
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
+        self._emitters = entry.emitters or (KERNEL,)
         self._match = Pattern(entry.match)
         self._unless = Pattern(entry.unless) if entry.unless else None
 
@@ -41,8 +44,17 @@ class Known:
         return all(any(word in lower for word in group) for group in self.entry.needs)
 
     def knows(self, text: str) -> bool:
-        """Whether the text of a line is what the entry means."""
-        return self._match.found(text) and not (self._unless is not None and self._unless.found(text))
+        """Whether a line, what users chose in it blanked, is what the entry means."""
+        return self.emitter(text) is not None
+
+    def emitter(self, text: str) -> Emitter | None:
+        """The emitter as whose message the entry knows this line, what users chose in it blanked; None where it does not."""
+        for emitter in self._emitters:
+            prefix = emitter.prefix(text)
+            if prefix is not None and self._match.begins(text, prefix.end()) \
+                    and not (self._unless is not None and self._unless.found(text, prefix.end())):
+                return emitter
+        return None
 
 
 @dataclass(frozen=True)
@@ -52,15 +64,19 @@ class Catalogue:
     entries: tuple[Entry, ...]
 
     def find(self, text: str) -> Entry | None:
-        """The entry that knows this line: of several the worst, and of equals the first; None where none does."""
-        text = text[:LONGEST_LINE]
+        """The entry that knows this line: of several one that yields to none of them, the worst, and of equals the first; else None.
+
+        What a user chose in the line counts for nothing.
+        """
+        found = [entry for message in messages(text[:LONGEST_LINE]) if (entry := self._find(message)) is not None]
+        return min(found, key=lambda entry: _WORST_FIRST.index(entry.severity), default=None)
+
+    def _find(self, text: str) -> Entry | None:
         lower = text.lower()
         asked = self._of_words(lower, self._places) if next(self._asked) < _WITHOUT_RUNS else self._of_runs(lower)
-        for place in sorted(asked):
-            known = self._ranked[place]
-            if known.possible(lower) and known.knows(text):
-                return known.entry
-        return None
+        known = [one.entry for one in (self._ranked[place] for place in sorted(asked)) if one.possible(lower) and one.knows(text)]
+        ids = {entry.id for entry in known}
+        return next((entry for entry in known if ids.isdisjoint(entry.yields)), known[0] if known else None)
 
     @staticmethod
     def _of_words(lower: str, words: _Places) -> set[int]:
@@ -79,6 +95,11 @@ class Catalogue:
                         asked |= places
         return asked
 
+    def emitter(self, entry: Entry, text: str) -> Emitter | None:
+        """As whose message the entry knows this line; None where it does not."""
+        known = self._by_entry[entry.id]
+        return next(filter(None, map(known.emitter, messages(text[:LONGEST_LINE]))), None)
+
     def by_id(self, name: str) -> Entry | None:
         """The entry of this id; None where there is none."""
         return self._by_id.get(name)
@@ -91,6 +112,10 @@ class Catalogue:
     @cached_property
     def _by_id(self) -> dict[str, Entry]:
         return {entry.id: entry for entry in self.entries}
+
+    @cached_property
+    def _by_entry(self) -> dict[str, Known]:
+        return {known.entry.id: known for known in self._ranked}
 
     @cached_property
     def _ranked(self) -> list[Known]:

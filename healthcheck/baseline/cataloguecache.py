@@ -33,9 +33,10 @@ def catalogue(folders: Iterable[Path]) -> Catalogue:
 def _parts(folders: Iterable[Path]) -> Iterator[bytes]:
     """The files and what they hold; the code that reads them counts, too, for a checkout's version stays as it is."""
     here = Path(__file__).parent
-    for path in (here / "catalogueload.py", here / "linear.py", here / "model.py"):
+    log = here.parent / "kernellog"
+    for path in (here / "catalogueload.py", here / "linear.py", here / "model.py", *sorted(log.glob("*.py"))):
         yield path.read_bytes()
     for folder in folders:
-        for path in sorted((folder / "kernel").glob("*.yaml")):
+        for path in sorted((*(folder / "kernel").glob("*.yaml"), *(folder / "emitter").glob("*.yaml"))):
             yield str(path).encode()
             yield path.read_bytes()

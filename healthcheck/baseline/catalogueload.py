@@ -4,8 +4,11 @@ A file is a list of entries, and its name is their class. A later folder overrid
 before those of earlier folders. `enabled: false` switches one off. `ordinary: true` is for what healthy machines say, too.
 
     - id: nvme-timeout-reset
-      match: 'nvme nvme\\d+: I/O .*timeout, reset controller'        # pattern.py says what is allowed, linear.py what is refused
-      unless: 'polled'                                              # may be left out, as repair, xid and enabled may be
+      from: nvme                            # its emitter, or a list: ids of emitter/*.yaml, or kernel for messages without a prefix
+      match: 'I/O .*timeout, reset controller'      # holds from where the prefix ends; pattern.py says what is allowed, linear.py what not
+      unless: 'polled'                                              # may be left out, as repair, xid, yields and enabled may be
+      ends: quiet 24h                       # boot, reset, repair or quiet: ending.py says what each means, and what proves it
+      yields: [nvme-gone]                   # entries that say more of a line which both know
       severity: warning                                             # critical: no jobs until repaired; info: known, and told
       meaning: A command to the drive was not answered in time, and its controller is reset.
       remedy: Read the drive's SMART log; replace it if it comes back.
@@ -18,7 +21,7 @@ before those of earlier folders. `enabled: false` switches one off. `ordinary: t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -28,17 +31,22 @@ from healthcheck import entry as entries
 from healthcheck.baseline import linear
 from healthcheck.baseline.catalogue import Catalogue, Known
 from healthcheck.baseline.model import LONGEST_LINE, Entry
+from healthcheck.kernellog.emitter import Emitter
+from healthcheck.kernellog.emitterload import load_emitters
+from healthcheck.kernellog.ending import Ending, ending
+from healthcheck.kernellog.quoting import blanked
 from healthcheck.outcome import Owner, Repair, Severity
 from healthcheck.rulesfolder import called
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, load_yaml
 from inventory.text import short
 
-KEYS = ("id", "match", "unless", "severity", "meaning", "remedy", "owner", "repair", "source", "examples", "xid", "ordinary",
-        "enabled")
+KEYS = ("id", "from", "match", "unless", "severity", "meaning", "remedy", "owner", "repair", "ends", "yields", "source", "examples", "xid",
+        "ordinary", "enabled")
 TABLES = ("xid", "sxid")
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _LONGEST_PATTERN = 500
+_NO_EMITTER = "is missing: expected who writes such lines, the id of an emitter (emitter/*.yaml), or kernel where a message has no prefix"
 
 
 def load_catalogue(folders: Iterable[Path], *, proven: Path | None = None) -> Catalogue:
@@ -46,6 +54,8 @@ def load_catalogue(folders: Iterable[Path], *, proven: Path | None = None) -> Ca
 
     Entries of the folder `proven` that no other overrides are known to be linear and to match their examples, and are not tried again.
     """
+    folders = tuple(folders)
+    emitters = load_emitters(folders)
     found: dict[str, entries.Entry] = {}
     groups: dict[str, str] = {}
     places: dict[str, int] = {}
@@ -57,7 +67,8 @@ def load_catalogue(folders: Iterable[Path], *, proven: Path | None = None) -> Ca
                 if made.name in found and Path(found[made.name].mark.file).parent == path.parent:
                     raise RulesError(f"id {made.name} is defined twice; the first is at {found[made.name].mark}", made.mark)
                 entries.overlay(found, made, "id")
-    return Catalogue(tuple(_entry(found[name], groups[name], proven) for name in sorted(found, key=lambda name: places[name])))
+    made_of = [_entry(found[name], groups[name], emitters, found, proven) for name in sorted(found, key=lambda name: places[name])]
+    return Catalogue(tuple(made_of))
 
 
 def _entries(path: Path) -> list[entries.Entry]:
@@ -71,11 +82,14 @@ def _entries(path: Path) -> list[entries.Entry]:
     return made
 
 
-def _entry(given: entries.Entry, group: str, proven: Path | None) -> Entry:
+def _entry(given: entries.Entry, group: str, emitters: Mapping[str, Emitter], ids: Collection[str], proven: Path | None) -> Entry:
     known = not given.overridden and proven is not None and Path(given.mark.file).parent.parent == proven
     enabled, ordinary = _switch(given, "enabled", True), _switch(given, "ordinary", False)
     match, unless = _pattern(given, "match", known), _pattern(given, "unless", known) if "unless" in given.values else ""
-    needs = linear.words(match)
+    own = _emitters(given, emitters)
+    if linear.anything_first(match):
+        raise _wrong(given, "match", "begins with anything: say what stands first behind the emitter's prefix")
+    needs = linear.words(match) or _needs_of(own)
     if not needs:
         raise _wrong(given, "match", f"holds no word of {linear.SHORTEST} characters that each line must have, so it would match too much")
     xid = given.values.get("xid", "")
@@ -86,13 +100,50 @@ def _entry(given: entries.Entry, group: str, proven: Path | None) -> Entry:
         remedy=_text(given, "remedy"), owner=_member(given, "owner", Owner), source=_text(given, "source"), examples=_examples(given),
         group=group, repair=_member(given, "repair", Repair) if "repair" in given.values else None, xid=xid, file=given.mark.file,
         line=given.mark.line, overridden=given.overridden, needs=needs,
-        disabled="" if enabled else f"disabled in {called(given.marks['enabled'].file)}", ordinary=ordinary,
+        disabled="" if enabled else f"disabled in {called(given.marks['enabled'].file)}", ordinary=ordinary, emitters=own,
+        ending=_ending(given), yields=_yields(given, ids),
     )
     if not known:
         _matched(made, given)
     if made.ordinary and made.severity is not Severity.INFO:
         raise _wrong(given, "ordinary", f"what healthy machines say, too, is of severity info, not {made.severity.value}")
     return made
+
+
+def _emitters(given: entries.Entry, known: Mapping[str, Emitter]) -> tuple[Emitter, ...]:
+    value = given.values.get("from")
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise _wrong(given, "from", _NO_EMITTER if value is None else f"expected an emitter or a list, got {entries.kind_of(value)}")
+    for name in names:
+        if name not in known:
+            raise _wrong(given, "from", f"there is no emitter {short(name)}{entries.nearest(name, known)}")
+    return tuple(known[name] for name in names)
+
+
+def _needs_of(emitters: tuple[Emitter, ...]) -> tuple[tuple[str, ...], ...]:
+    """One word of the prefix of each, where each has one."""
+    each = [linear.words(emitter.begins) for emitter in emitters]
+    return (tuple(dict.fromkeys(word for groups in each for word in groups[0])),) if all(each) else ()
+
+
+def _ending(given: entries.Entry) -> Ending:
+    value = given.values.get("ends")
+    try:
+        return ending(value if isinstance(value, str) else "")
+    except ValueError as problem:
+        raise _wrong(given, "ends", f"{'is missing: ' if value is None else ''}{problem}"
+                     + ("" if value is None else f", got {entries.kind_of(value)}")) from None
+
+
+def _yields(given: entries.Entry, ids: Collection[str]) -> tuple[str, ...]:
+    value = given.values.get("yields", [])
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise _wrong(given, "yields", f"expected a list of ids of entries, got {entries.kind_of(value)}")
+    for name in value:
+        if name not in ids or name == given.name:
+            raise _wrong(given, "yields", f"there is no other entry {short(name)}{entries.nearest(name, ids)}")
+    return tuple(value)
 
 
 def _switch(given: entries.Entry, key: str, usual: bool) -> bool:
@@ -159,6 +210,13 @@ def _matched(made: Entry, given: entries.Entry) -> None:
     """Raises RulesError for an example that the entry does not know."""
     known = Known(made)
     for example in made.examples:
-        if not known.knows(example):
-            why = "unless takes out" if made.unless and Known(replace(made, unless="")).knows(example) else "match does not match"
+        text = blanked(example)
+        if not known.knows(text):
+            why = "unless takes out" if made.unless and Known(replace(made, unless="")).knows(text) else _why_not(made, text)
             raise _wrong(given, "examples", f"{why} {short(example)}")
+
+
+def _why_not(made: Entry, text: str) -> str:
+    if not any(emitter.prefix(text) for emitter in made.emitters):
+        return f"none of its emitters ({', '.join(emitter.id for emitter in made.emitters)}) begins"
+    return "match does not match"

@@ -146,6 +146,23 @@ def _category(name: str) -> int:
     return _ALL & ~chars if "_NOT_" in name else chars
 
 
+def anything_first(pattern: str) -> bool:
+    """Whether a match may begin with any text: with `.*`, or with a repeat of what is nearly every character."""
+    first = pieces(pattern)[0]
+    body = pattern.removeprefix("(?i)").lstrip("(?:")
+    return body.startswith((".*", ".+", ".{")) or _wide(_flat(_tree(first))[:1])
+
+
+def _wide(tree: list[tuple[Any, Any]]) -> bool:
+    """Whether it begins with a repeat of characters of which more than a hundred of ASCII fit."""
+    for op, value in tree:
+        if str(op) == "BRANCH":
+            return any(_wide(_flat(branch)[:1]) for branch in value[1])
+        if str(op) in ("MAX_REPEAT", "MIN_REPEAT") and value[1] > 1 and _plain(value[2]):
+            return _union(value[2], False).bit_count() > 100
+    return False
+
+
 def words(pattern: str) -> tuple[tuple[str, ...], ...]:
     """Groups of words in lower case, the one that tells most first: of each, one word stands in every text that the pattern matches.
 

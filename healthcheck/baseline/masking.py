@@ -1,7 +1,8 @@
 """Makes a template of a line: what varies between boots, nodes and builds becomes `<*>`, and what a fault means stays.
 
 Masked: addresses (memory, PCI, MAC, IP, SCSI), numbers and lists of them, sizes, times, dates, hex, UUIDs, serials, versions, the numbers
-of devices, interfaces, CPUs, processes and jobs; and whole tails where builds differ in words (MASKS says which and why).
+of devices, interfaces, CPUs, processes and jobs; and whole tails where builds differ in words (MASKS says which and why). What a user
+chose in a line that quotes it is blanked before (`healthcheck.kernellog.quoting`).
 Kept, as they are what the line means: Xid and SXid numbers; numbers after words of CODES; negative numbers of up to four digits (errno
 ends at -4095); a link's width (x8) and speed (GT/s, Gbps, Mbps); PCI ids ([10de:2330], they tell hardware apart); digits inside a name
 (mlx5_core, i40e) and after the words of NAMED; the number in an 'NMI ... reason 2d'; every word, so 'corrected', 'Fatal', 'down'.
@@ -18,13 +19,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from healthcheck.kernellog.quoting import blanked, may_quote
+
 TYPE_CHECKING = False       # typing would cost a node some milliseconds
 if TYPE_CHECKING:
     from random import Random
 
 LONGEST = 8192              # characters of a text that are looked at
 HOLE = "<*>"
-VERSION = 1                 # of the templates: with another, baselines have to be learned again
+VERSION = 2                 # of the templates: with another, baselines have to be learned again
 _REMEMBERED = 32_768        # texts whose template is kept at hand
 _LONGEST_REMEMBERED = 400
 _TOGETHER = 128             # texts that are masked in one go: they stay in the processor's cache, and few of them need the rare masks
@@ -43,6 +46,11 @@ MASKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("command line", "ommand line: ", r"ommand line: [^\n]*", "ommand line: 0", "it names the kernel and the root disk"),
     ("parameters", 'parameters "', r'parameters "[^\n]*', 'parameters "0', "the same, in the kernel's own complaint"),
     ("clock", "Marking stable", r"Marking stable [^\n]*", "Marking stable 0", "its numbers have any sign"),
+    ("calibration", "bogoMips", r"dropping (?:max|min) bogoMips estimate[^\n]*", "dropping bogoMips estimate 0",
+     "which of several measurements is left out"),
+    ("per-CPU allocation", "pcpu-alloc: ", r"pcpu-alloc: (?:\[[0-9]+\]|s[0-9])[^\n]*", "pcpu-alloc: 0", "by the number of processors"),
+    ("CPU time", ": Consumed ", r"(?<=systemd\[1\]: )[^\n:]{1,120}: Consumed [^\n]{1,40}CPU time[^\n]*", "0: Consumed 0",
+     "which units it is said of differs from boot to boot"),
     ("modules", "Modules linked in:", r"Modules linked in:[^\n]*", "Modules linked in: 0", "the order is that of loading"),
     ("machine check", "Bank ", r"(Bank [0-9]{1,3}: )[2367abef][0-9a-f]{15}(?![0-9a-f])", r"\1uncorrected 0",
      "bit 61 of a bank's status, the second of its first digit, says that the error was not corrected"),
@@ -206,6 +214,9 @@ def _all_masked(texts: Sequence[str]) -> dict[str, str]:
 
 def _masked(texts: Sequence[str]) -> list[str]:
     block = "\n".join(texts)
+    if may_quote(block):
+        texts = [blanked(text) for text in texts]
+        block = "\n".join(texts)
     if len(block) > LONGEST or _OURS.search(block):
         texts = [text[:LONGEST] for text in texts]
         block = "\n".join([text.translate(_ESCAPED) if _OURS.search(text) else text for text in texts])

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
+from healthcheck.kernellog.emitter import Emitter
+from healthcheck.kernellog.ending import DAY, Ending
 from healthcheck.outcome import Owner, Repair, Severity
 
 LONGEST_LINE = 8192     # characters of one line that are looked at: the kernel's own limit for a record
@@ -26,7 +28,8 @@ class Line:
     `text` is what was said, without time and priority. `seconds` are since boot, and None where the log does not say. `priority` is 0
     (emergency) to 7 (debug), None where it does not say. `sequence` is the record's number in /dev/kmsg, and in a saved file the number
     of its line, from 1. `facility` is 0 for the kernel itself; what root or systemd writes to the log carries another. `caller` is the
-    thread (T123) or CPU (C4) that said it, where the kernel was built to tell.
+    thread (T123) or CPU (C4) that said it, where the kernel was built to tell. `subsystem` is the SUBSYSTEM= that the kernel attached to
+    the record, empty where it attached none. Where a process wrote the record, `text` says so (`healthcheck.kernellog.provenance`).
     """
 
     text: str
@@ -35,6 +38,7 @@ class Line:
     sequence: int = 0
     facility: int = 0
     caller: str = ""
+    subsystem: str = ""
 
 
 class Kind(Enum):
@@ -87,12 +91,14 @@ class Told:
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of known fault. `match` and `unless` are regular expressions over the text of a line.
+    """One kind of known fault. `match` and `unless` are regular expressions over a message, behind the prefix of one of its `emitters`:
+    `match` holds from there, `unless` anywhere after. An entry without emitters is the core kernel's, whose messages have no prefix.
 
     They say nothing of what masks hide: lines of one template all match, or none does. `group` is the class it belongs to (the stem of
     its file). `examples` are lines that it matches. `xid` names the table (`xid` or `sxid`) that judges the line by its number instead.
     Of each group in `needs` one word (in lower case) stands in every line that it matches. `disabled` says which file switched it off.
     `ordinary`: healthy machines say it, too; of a saved log it is told, and in a sweep it is as any line is, for a baseline to know.
+    `ending` is how what it reports ends. `yields` are the ids of entries that say more of a line that both know.
     """
 
     id: str
@@ -113,6 +119,9 @@ class Entry:
     needs: tuple[tuple[str, ...], ...] = ()
     disabled: str = ""
     ordinary: bool = False
+    emitters: tuple[Emitter, ...] = ()
+    ending: Ending = DAY
+    yields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from inventory.text import clean
 
 _LONGEST = 8192
 _TIME = re.compile(r"^\[ *\d+\.\d{6}\] ")
-_WHEN = re.compile(r"\b\d{1,9} s after boot: ")
+_WHEN = re.compile(r"\b\d{1,9} (?:s|min|h|d) after boot: ")
 _WORST_FIRST = (Status.FAIL, Status.UNKNOWN, Status.PASS, Status.SKIPPED)
 
 
@@ -47,8 +47,8 @@ def _of_a_file(rule: Rule) -> Rule:
     if rule.checked.name == "kernel.baseline":
         return replace(rule, severity=Severity.WARNING)
     known = rule.checked.parameters
-    told = {"everything": True} if "everything" in known else {}
-    return replace(rule, parameters={**rule.parameters, **told, **({"hours": math.inf} if "hours" in known else {})})
+    whole = {"everything": True} if "everything" in known else {}
+    return replace(rule, parameters={**rule.parameters, **whole, **({"hours": math.inf} if "hours" in known else {})})
 
 
 def in_its_words(report: NodeReport, log: Log) -> NodeReport:

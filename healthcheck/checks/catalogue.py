@@ -28,6 +28,7 @@ from healthcheck.checks import (
     hca,
     host,
     kernel_event,
+    kernel_unusual,
     limits,
     memory,
     module,
@@ -50,6 +51,7 @@ from healthcheck.checks import (
 from healthcheck.checks.base import CHECKS, PREVIOUS
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import EARLIER_BOOT
+from healthcheck.facts.seen import SEEN_BEFORE
 from healthcheck.facts.site import PORT_PLANS
 from healthcheck.xidtable import XID_TABLE
 from inventory.errors import UsageError
@@ -61,11 +63,11 @@ OURS = (
     cpu, limits, memory, numa, pcie, pcie_config, process,
     container, counter, hca,
     dcgm, docker, driver, fabric, filesystem, fleet, fleet_gpu, fleet_nvlink, fleet_spread, gpu, gpu_process, gpu_memory, gpu_pcie,
-    gpu_power, host, kernel_event, nvlink, port, site, xid,
+    gpu_power, host, kernel_event, kernel_unusual, nvlink, port, site, xid,
 )
 GROUP = "muster.checks"
 # Facts that are read from no machine: the sweep hands them in.
-HANDED_IN = (EARLIER_BOOT, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE, KERNEL_BASELINE)
+HANDED_IN = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE, KERNEL_BASELINE)
 
 
 def load() -> None:

@@ -69,12 +69,13 @@ def disk_nvme_temperature(nvme_heat: tuple[NvmeHeat, ...], *, at_most_c: float) 
 # An operation that a disk does not know is no error of it, nor is a discard or a write of zeroes that it declines.
 IO_LINES = Form(
     r"Buffer I/O error on dev(?:ice)? (?P<a>[\w!-]{1,32}), logical block"
-    r"|(?:\bI/O|critical medium|critical nexus|timeout|protection|critical target) error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}\b"
-    r"(?! op 0x[39]:)"
+    r"|(?:blk_update_request: |print_req_error: |end_request: )?(?:I/O|critical medium|critical nexus|timeout|protection|critical target)"
+    r" error, dev (?P<b>[\w!-]{1,32}), sector \d{1,20}\b(?! op 0x[39]:)"
     r"|block (?P<c>nvme[\w-]{1,24}): no available path - failing I/O"
     r"|md/raid\S{0,40}: Disk failure on (?P<d>[\w!-]{1,32})"
     r"|(?P<e>nvme\d{1,4}n\d{1,4}): I/O Cmd\([^)\n]{0,40}\) @ LBA \d{1,20}, [^\n]{0,80}\b(?:Media Error|Unrecovered Read|Write Fault)"
-    r"|I/O error while writing superblock|attempt to access beyond end of device",
+    r"|EXT[234]-fs \([\w!.-]{1,64}\): I/O error while writing superblock"
+    r"|(?:<user>: |\S{1,64}: )?attempt to access beyond end of device",
     "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(", "beyond end of device",
 )
 FILESYSTEM_LINES = Form(
@@ -125,9 +126,8 @@ def _reported(log: KernelLog, form: Form, expected: str, hours: float, ignore: t
     """One finding for each device, by the first line within the window, and a note on what is older."""
     recent: dict[str, list[KernelLine]] = {}
     older: dict[str, KernelLine] = {}
-    for line in log.matching(form):
-        found = form.search(line.text)
-        device = next(filter(None, found.groups()), "") if found else ""
+    for line, found in log.matching(form):
+        device = next(filter(None, found.groups()), "")
         if device and any(fnmatchcase(device, name) for name in ignore):
             continue
         if log.newest - line.seconds <= hours * 3600:

@@ -133,9 +133,8 @@ _LONGEST = 160
 
 def _lines(log: KernelLog, form: Form, hours: float) -> Iterator[tuple[str, int, KernelLine]]:
     """The lines of a form in the last hours before the newest: the adapter's address, which of the form's parts it is, and the line."""
-    for line in log.matching(form):
-        found = form.search(line.text)
-        if found is not None and line.seconds >= log.newest - hours * 3600:
+    for line, found in log.matching(form):
+        if line.seconds >= log.newest - hours * 3600:
             kinds = [int(name[1:]) for name, text in found.groupdict().items() if name != "pci" and text]
             yield found["pci"].lower(), kinds[0] if kinds else 0, line
 

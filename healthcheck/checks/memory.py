@@ -23,7 +23,8 @@ _DAY_S = 86400.0
 
 # What itself says that it was corrected, one line of each report.
 CORRECTED_LINES = Form(
-    r"EDAC [^\n]{0,60}: \d+ CE |\[Hardware Error\]: event severity: corrected|\[Hardware Error\]: Corrected error",
+    r"EDAC [^\n]{0,60}: \d+ CE "
+    r"|(?:mce: |BERT: )?(?:\{\d{1,10}\})?\[Hardware Error\]: (?:event severity: corrected|Corrected error)",
     " CE ", "event severity: corrected", "Corrected error",
 )
 _LONGEST = 200
@@ -109,4 +110,4 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
 
 
 def _recent(log: KernelLog, form: Form, hours: float) -> list[KernelLine]:
-    return [line for line in log.matching(form) if line.seconds >= log.newest - hours * _HOUR_S]
+    return [line for line, _ in log.matching(form) if line.seconds >= log.newest - hours * _HOUR_S]

@@ -1,23 +1,25 @@
 """Xid and SXid checks: what NVIDIA's drivers reported, by the table (`xid.yaml`, `sxid.yaml`), each number under the one rule
 that it belongs to.
 
-Only what is within `hours` before the look is accused; what is older is said beside the result, for by now the GPU's own
-state tells more (gpu-* rules). So is what a reset ends, once the GPU was reset: the driver asked for the reset after it (Xid 154) and
-asks for nothing now, which the mark in the GPU that makes it ask does not allow without one; or root wrote so to the log.
+How long a report stays accused is the table's to say (`ends` of xid.yaml and sxid.yaml). What a job caused is over when it is quiet. What
+a reset ends is over once the GPU was reset: the driver asked for the reset after it (Xid 154) and asks for nothing now, which the mark in
+the GPU that makes it ask does not allow without one; or root wrote so to the log. The rest holds until the next boot.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from healthcheck.baseline.model import MOST_DISTINCT
 from healthcheck.checks.base import NotJudged, check
-from healthcheck.facts.kernel import as_dmesg
-from healthcheck.facts.xid import SXid, Xid, Xids
+from healthcheck.facts.kernel import as_dmesg, moment
+from healthcheck.facts.xid import NVRM, NVSWITCH, SXid, Xid, Xids
+from healthcheck.kernellog.ending import Ending, Ends
 from healthcheck.nvlinkdecode import Decoded, decode
-from healthcheck.outcome import Finding, Note, Owner, Repair
+from healthcheck.outcome import Finding, LogEvidence, Note, Owner, Repair
 from healthcheck.xidtable import OWNERS, REPAIRS, SERIOUS, WATCHED, Action, Entry, Kind, Recovery, Repeat, SwitchEntry, XidTable
 
 _LONGEST = 200
@@ -36,64 +38,63 @@ E = TypeVar("E", Xid, SXid)
 
 
 @check("kernel.xid")
-def kernel_xid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
-    """The GPU driver reported no Xid that calls for a reset, a reboot, an inspection or the vendor, nor one that is in no table."""
-    recent, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action in SERIOUS)
-    resets = _Resets(xids, xid_table)
-    ended = [event for event in recent if _entry(event, xid_table).action is Action.RESET and resets.after(event)]
-    over = set(map(id, ended))
-    for event, group in _by_number(event for event in recent if id(event) not in over):
+def kernel_xid(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
+    """The GPU driver reported no Xid that calls for a reset, a reboot, an inspection or the vendor, nor one that is in no table.
+
+    `everything`, here and in the other checks of Xids, reports also what time has ended.
+    """
+    found = _Events(xids, xid_table, everything)
+    alive = found.alive(xids.events, lambda event: _entry(event, xid_table).action in SERIOUS)
+    for event, group in _by_number(alive):
         entry = _entry(event, xid_table)
-        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner, entry.action)
-    yield from _ended(ended)
-    yield from _older(old, xids, hours)
+        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner, entry.action,
+                       found.context(entry.action, entry.ends))
+    yield from found.over()
 
 
 @check("kernel.xid_watch")
-def kernel_xid_watch(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+def kernel_xid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
     """The GPU driver reported no Xid that is to be watched: repairs that wait for a reset, many corrected errors, bit errors of links."""
-    recent, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action in WATCHED)
-    for event, group in _by_number(recent):
+    found = _Events(xids, xid_table, everything)
+    for event, group in _by_number(found.alive(xids.events, lambda event: _entry(event, xid_table).action in WATCHED)):
         entry = _entry(event, xid_table)
-        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner, entry.action)
-    for subject, group, decoded in _decoded(xids, xid_table, hours):
-        if decoded.action in WATCHED:
-            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), decoded.owner, decoded.action)
-    yield from _older(old, xids, hours)
+        yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner, entry.action,
+                       found.context(entry.action, entry.ends))
+    for subject, group, decoded in found.decoded(WATCHED):
+        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), decoded.owner, decoded.action,
+                       found.context(decoded.action))
+    yield from found.over()
 
 
 @check("kernel.xid_job")
-def kernel_xid_job(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+def kernel_xid_job(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
     """No job made the GPU driver report an Xid. Such a one is the business of the job's user, and no word against the node."""
-    recent, _ = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action is Action.APP)
-    for event, group in _by_number(recent):
+    found = _Events(xids, xid_table, everything)
+    for event, group in _by_number(found.alive(xids.events, lambda event: _entry(event, xid_table).action is Action.APP)):
         entry = _entry(event, xid_table)
         remedy = entry.remedy or xid_table.remedy(entry.action)
         if event.number == _TORN_DOWN and (cause := _cause(group[0], xids.events)) is not None:
             remedy = f"It follows Xid {cause} of this GPU: see there."
-        yield _finding(_subject(event), group, entry.meaning, remedy, entry.owner, entry.action)
-    for subject, group, decoded in _decoded(xids, xid_table, hours):
-        if decoded.action is Action.APP:
-            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), Owner.USER, decoded.action)
-    ignored, _ = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action is Action.IGNORE)
+        yield _finding(_subject(event), group, entry.meaning, remedy, entry.owner, entry.action, found.context(entry.action, entry.ends))
+    for subject, group, decoded in found.decoded((Action.APP,)):
+        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), Owner.USER, decoded.action,
+                       found.context(decoded.action))
+    ignored = found.alive(xids.events, lambda event: _entry(event, xid_table).action is Action.IGNORE)
     counts = [f"{_subject(event)}" + (f" ({len(group)} times)" if len(group) > 1 else "") for event, group in _by_number(ignored)]
     if counts:
         yield Note(f"ignored, as the table says: {_few(counts)}")
 
 
 @check("kernel.xid_recovery")
-def kernel_xid_recovery(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+def kernel_xid_recovery(xids: Xids, xid_table: XidTable) -> Said:
     """By its newest word (Xid 154), the driver asks for no recovery of any GPU."""
     newest = {event.pci: event for event in xids.events if _entry(event, xid_table).action is Action.OBEY}
     wanted = dict(xids.wanted)
-    old, met = [], []
+    found, met = _Events(xids, xid_table), []
     for _, event in sorted(newest.items()):
         said = event.recovery
         known = xid_table.recoveries.get(said[0]) if said is not None else None
         if known is not None and known.action is Action.IGNORE:
-            continue
-        if xids.newest - event.seconds > hours * 3600:
-            old.append(event)
             continue
         # A reboot is asked for by the driver's own memory, which goes when it is loaded anew; the rest by the GPU or its fabric.
         held = known is not None and (known.action is not Action.REBOOT or known.code in _HELD_BY_THE_GPU)
@@ -103,27 +104,24 @@ def kernel_xid_recovery(xids: Xids, xid_table: XidTable, *, hours: float) -> Sai
         recovery = known or Recovery(-1, "", Action.SUPPORT, xid_table.remedy(Action.SUPPORT))
         meaning = f"the driver asks for: {recovery.says}" if known else "the driver asks for what no table holds"
         owner = OWNERS.get(recovery.action, Owner.OPERATOR)
-        yield Finding(_subject(event), _told([event]), "no recovery action", _sentences(meaning, recovery.remedy), owner,
-                      REPAIRS.get(recovery.action), _lines([event]))
+        yield Finding(_subject(event), _told([event], xids.now), "no recovery action", _sentences(meaning, recovery.remedy), owner,
+                      REPAIRS.get(recovery.action), _lines([event]), found.context(Action.OBEY).evidence([event]))
     if met:
         yield Note(f"no longer asked for, by NVML: {_few([_subject(event) for event in met])}")
-    yield from _older(old, xids, hours)
 
 
 @check("kernel.xid_nvlink")
-def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
     """The GPU driver reported no NVLink error (Xid 74; 144 to 150 on NVLink 5) that its own words, decoded, do not excuse."""
-    resets = _Resets(xids, xid_table)
-    for subject, group, decoded in _decoded(xids, xid_table, hours):
-        if decoded.action is Action.RESET and all(map(resets.after, group)):
-            yield from _ended(group)
-        elif decoded.action in SERIOUS:
-            owner = decoded.owner or OWNERS.get(decoded.action, Owner.OPERATOR)
-            yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner, decoded.action)
-        elif decoded.action is Action.IGNORE:
+    found = _Events(xids, xid_table, everything)
+    for subject, group, decoded in found.decoded((*SERIOUS, Action.IGNORE)):
+        if decoded.action is Action.IGNORE:
             yield Note(f"ignored, as the table says: {subject} ({decoded.meaning})")
-    _, old = _by_age(xids.events, xids, hours, lambda event: _entry(event, xid_table).action is Action.DECODE)
-    yield from _older(old, xids, hours)
+            continue
+        owner = decoded.owner or OWNERS.get(decoded.action, Owner.OPERATOR)
+        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner, decoded.action,
+                       found.context(decoded.action))
+    yield from found.over()
 
 
 @check("kernel.xid_repeat")
@@ -150,56 +148,123 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
             if len(bursts) >= repeat.count:
                 where = f"GPU at PCI {pci}" + (f", GPC {tpc[0]} TPC {tpc[1]}" if tpc else "")
                 numbers = ", ".join(str(number) for number in sorted({event.number for burst in bursts for event in burst}))
-                observed = f"{len(bursts)} bursts in {repeat.hours:g} h{_processes(bursts)}, {_told([b[0] for b in bursts], count=False)}"
+                firsts = [burst[0] for burst in bursts]
+                observed = f"{len(bursts)} bursts in {repeat.hours:g} h{_processes(bursts)}, {_told(firsts, xids.now, count=False)}"
                 remedy = _sentences(repeat.why, repeat.remedy or xid_table.remedy(repeat.action))
                 yield Finding(f"{where}, Xid {numbers}", observed, f"fewer than {repeat.count} bursts", remedy, repeat.owner,
-                              REPAIRS.get(repeat.action), _lines([event for burst in bursts for event in burst]))
+                              REPAIRS.get(repeat.action), _lines([event for burst in bursts for event in burst]),
+                              _Context(NVRM, Ending(Ends.QUIET, round(repeat.hours)), xids.now).evidence(firsts))
 
 
 @check("kernel.sxid")
-def kernel_sxid(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+def kernel_sxid(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
     """No NVSwitch reported an error (SXid) that is fatal to partitions, nor one that is neither in the table nor called non-fatal."""
-    recent, old = _by_age(xids.switch_events, xids, hours, lambda event: _fatal(event, xid_table))
-    resets = _Resets(xids, xid_table)
-    for subject, group in _by_switch(recent):
+    found = _Events(xids, xid_table, everything)
+    for subject, group in _by_switch(found.alive(xids.switch_events, lambda event: _fatal(event, xid_table))):
         entry = xid_table.sxid(group[0].number)
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}"
-        action = entry.action if entry and entry.action in SERIOUS else Action.RESET if entry else Action.SUPPORT
-        if action is Action.RESET and all(map(resets.after, group)):
-            yield from _ended(group)
-            continue
+        action = _switch_action(entry)
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
         owner = entry.owner if entry else Owner.VENDOR
-        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, _reach(entry, group, xids.events), remedy), owner,
-                      REPAIRS.get(action), _lines(group))
-    yield from _older(old, xids, hours)
+        said = _sentences(meaning, _reach(entry, group, xids.events), remedy)
+        yield Finding(subject, _told(group, xids.now), "no such SXid", said, owner, REPAIRS.get(action), _lines(group),
+                      found.context(action, entry.ends if entry else None, NVSWITCH).evidence(group))
+    yield from found.over()
 
 
 @check("kernel.sxid_watch")
-def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, hours: float) -> Said:
+def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
     """No NVSwitch reported an error (SXid) that lets jobs go on, such as a corrected one or a noisy link."""
-    recent, old = _by_age(xids.switch_events, xids, hours, lambda event: not _fatal(event, xid_table))
-    for subject, group in _by_switch(recent):
+    found = _Events(xids, xid_table, everything)
+    for subject, group in _by_switch(found.alive(xids.switch_events, lambda event: not _fatal(event, xid_table), Action.MONITOR)):
         entry = xid_table.sxid(group[0].number)
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word"
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(Action.MONITOR)
         owner = entry.owner if entry else Owner.OPERATOR
-        yield Finding(subject, _told(group), "no such SXid", _sentences(meaning, remedy), owner, Repair.WATCH, _lines(group))
-    yield from _older(old, xids, hours)
+        yield Finding(subject, _told(group, xids.now), "no such SXid", _sentences(meaning, remedy), owner, Repair.WATCH, _lines(group),
+                      found.context(Action.MONITOR, None, NVSWITCH).evidence(group))
+    yield from found.over()
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What a finding is to be read with: whose messages, how they end, and the uptime of the snapshot."""
+
+    emitter: str
+    ends: Ending
+    now: float
+
+    def evidence(self, group: Sequence[Xid] | Sequence[SXid]) -> LogEvidence:
+        times = [event.seconds for event in group]
+        return LogEvidence(self.emitter, str(self.ends), len(times), min(times), max(times))
+
+
+class _Events:
+    """Parts the events of a log into those that hold still and those that are over, and remembers the latter."""
+
+    def __init__(self, xids: Xids, table: XidTable, everything: bool = False) -> None:
+        self._xids, self._table, self._everything = xids, table, everything
+        self._resets = _Resets(xids, table)
+        self._quiet: list[Xid | SXid] = []
+        self._reset: list[Xid | SXid] = []
+
+    def context(self, action: Action, own: Ending | None = None, emitter: str = NVRM) -> _Context:
+        """That of events with this action."""
+        return _Context(emitter, self._table.ending(action, own), self._xids.now)
+
+    def alive(self, events: Iterable[E], wanted: Callable[[E], bool], action: Action | None = None) -> list[E]:
+        """The wanted events that are not over; `action` where it is not their entries' own."""
+        return [event for event in events if wanted(event) and self._holds(event, self._ending(event, action))]
+
+    def decoded(self, actions: Collection[Action]) -> Iterator[tuple[str, list[Xid], Decoded]]:
+        """The NVLink errors by GPU, number and link, each with what they come to, where that is one of these and not over."""
+        groups: dict[tuple[str, int, int], list[Xid]] = {}
+        for event in self._xids.events:
+            if _entry(event, self._table).action is Action.DECODE:
+                found = event.registers if event.number == _NVLINK else None
+                said = event.nvlink5 if event.number != _NVLINK else None
+                link = found[0] if found else said.link if said else -1
+                groups.setdefault((event.pci, event.number, link), []).append(event)
+        beside = _Companions(self._xids) if groups else None
+        for (pci, number, link), group in sorted(groups.items()):
+            result = decode(number, group, self._table, alone=beside is None or not beside.any(pci, group))
+            ends = self._table.ending(result.action)
+            if result.action in actions and (alive := [event for event in group if self._holds(event, ends)]):
+                yield _subject(group[0]) + (f", link {link}" if link >= 0 else ""), alive, result
+
+    def over(self) -> Said:
+        """What was left out, and why."""
+        if self._reset:
+            yield Note(f"over, for the GPU was reset since: {_few(list(dict.fromkeys(map(_named, self._reset))))}")
+        if self._quiet:
+            ages = {_named(event): (self._xids.newest - event.seconds) / 3600 for event in self._quiet}
+            told = _few([f"{what}, {age:.0f} h ago" for what, age in ages.items()])
+            yield Note(f"over, having been quiet for as long as it takes: {told}")
+
+    def _ending(self, event: Xid | SXid, action: Action | None) -> Ending:
+        if isinstance(event, Xid):
+            entry = _entry(event, self._table)
+            return self._table.ending(entry.action, entry.ends)
+        switch = self._table.sxid(event.number)
+        return self._table.ending(action or _switch_action(switch), switch.ends if switch is not None else None)
+
+    def _holds(self, event: Xid | SXid, ends: Ending) -> bool:
+        if not self._everything and ends.over((self._xids.newest - event.seconds) / 3600):
+            self._quiet.append(event)
+            return False
+        if ends.ends is Ends.RESET and self._resets.after(event):
+            self._reset.append(event)
+            return False
+        return True
+
+
+def _switch_action(entry: SwitchEntry | None) -> Action:
+    """What a fatal one calls for."""
+    return Action.SUPPORT if entry is None else entry.action if entry.action in SERIOUS else Action.RESET
 
 
 def _entry(event: Xid, table: XidTable) -> Entry:
     return table.xid(event.number, event.architecture)
-
-
-def _by_age(events: Iterable[E], xids: Xids, hours: float, wanted: Callable[[E], bool]) -> tuple[list[E], list[E]]:
-    """The wanted events within the window, and those before it."""
-    recent: list[E] = []
-    old: list[E] = []
-    for event in events:
-        if wanted(event):
-            (recent if xids.newest - event.seconds <= hours * 3600 else old).append(event)
-    return recent, old
 
 
 def _by_number(events: Iterable[Xid]) -> Iterator[tuple[Xid, list[Xid]]]:
@@ -216,22 +281,6 @@ def _by_switch(events: Iterable[SXid]) -> Iterator[tuple[str, list[SXid]]]:
         groups.setdefault((event.pci, event.number, -1 if event.link is None else event.link), []).append(event)
     for (pci, number, link), group in sorted(groups.items()):
         yield f"NVSwitch at PCI {pci}, SXid {number}" + (f", link {link}" if link >= 0 else ""), group
-
-
-def _decoded(xids: Xids, table: XidTable, hours: float) -> Iterator[tuple[str, list[Xid], Decoded]]:
-    """The NVLink errors within the window by GPU, number and link, each with what they come to."""
-    recent, _ = _by_age(xids.events, xids, hours, lambda event: _entry(event, table).action is Action.DECODE)
-    groups: dict[tuple[str, int, int], list[Xid]] = {}
-    for event in recent:
-        found = event.registers if event.number == _NVLINK else None
-        said = event.nvlink5 if event.number != _NVLINK else None
-        link = found[0] if found else said.link if said else -1
-        groups.setdefault((event.pci, event.number, link), []).append(event)
-    beside = _Companions(xids) if groups else None
-    for (pci, number, link), group in sorted(groups.items()):
-        alone = beside is None or not beside.any(pci, group)
-        subject = _subject(group[0]) + (f", link {link}" if link >= 0 else "")
-        yield subject, group, decode(number, group, table, alone=alone)
 
 
 class _Resets:
@@ -385,8 +434,11 @@ def _subject(event: Xid) -> str:
     return f"GPU at PCI {event.pci}, Xid {event.number}"
 
 
-def _finding(subject: str, group: Sequence[Xid], meaning: str, remedy: str, owner: Owner | None, action: Action) -> Finding:
-    return Finding(subject, _told(group), "no such Xid", _sentences(meaning, remedy), owner, REPAIRS.get(action), _lines(group))
+def _finding(
+    subject: str, group: Sequence[Xid], meaning: str, remedy: str, owner: Owner | None, action: Action, context: _Context,
+) -> Finding:
+    return Finding(subject, _told(group, context.now), "no such Xid", _sentences(meaning, remedy), owner, REPAIRS.get(action),
+                   _lines(group), context.evidence(group))
 
 
 def _lines(group: Sequence[Xid] | Sequence[SXid]) -> tuple[str, ...]:
@@ -394,34 +446,19 @@ def _lines(group: Sequence[Xid] | Sequence[SXid]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(as_dmesg(event.seconds, event.text) for event in group))[:MOST_DISTINCT]
 
 
-def _told(group: Sequence[Xid] | Sequence[SXid], *, count: bool = True) -> str:
-    """The first line, which is nearest to the cause, and how many there are."""
+def _told(group: Sequence[Xid] | Sequence[SXid], now: float, *, count: bool = True) -> str:
+    """The first line, which is nearest to the cause, and how many there are; `now` is the uptime, 0 where it is not known."""
     first = group[0]
     more = f"{len(group)} lines, the first " if count and len(group) > 1 else "" if count else "the first "
-    return f"{more}{first.seconds:.0f} s after boot: {first.text[:_LONGEST]}"
+    return f"{more}{moment(first.seconds, now)}: {first.text[:_LONGEST]}"
 
 
 def _sentences(*parts: str) -> str:
     return " ".join(f"{part[0].upper()}{part[1:].rstrip('.')}." for part in parts if part)
 
 
-def _ended(events: Sequence[Xid] | Sequence[SXid]) -> Iterator[Note]:
-    """What was over with a reset."""
-    what = dict.fromkeys(map(_named, events))
-    if what:
-        yield Note(f"over, for the GPU was reset since: {_few(list(what))}")
-
-
 def _named(event: Xid | SXid) -> str:
     return f"{'SXid' if isinstance(event, SXid) else 'Xid'} {event.number} at PCI {event.pci}"
-
-
-def _older(events: Sequence[Xid] | Sequence[SXid], xids: Xids, hours: float) -> Iterator[Note]:
-    if events:
-        groups: dict[str, float] = {}
-        for event in events:
-            groups[_named(event)] = (xids.newest - event.seconds) / 3600
-        yield Note(f"older than {hours:g} h and not judged: {_few([f'{what}, {age:.0f} h ago' for what, age in groups.items()])}")
 
 
 def _few(words: Sequence[str], most: int = 3) -> str:

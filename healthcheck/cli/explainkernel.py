@@ -45,9 +45,11 @@ def _all(catalogue: Catalogue, form: str) -> None:
 
 def _document(entry: Entry) -> dict[str, Any]:
     return {
-        "id": entry.id, "class": entry.group, "severity": entry.severity.value, "meaning": entry.meaning, "remedy": entry.remedy,
+        "id": entry.id, "class": entry.group, "from": [emitter.id for emitter in entry.emitters],
+        "begins": [emitter.begins for emitter in entry.emitters if emitter.begins], "severity": entry.severity.value, "meaning": entry.meaning, "remedy": entry.remedy,
         "owner": entry.owner.value, "repair": entry.repair.value if entry.repair else None, "match": entry.match,
-        "unless": entry.unless or None, "xid": entry.xid or None, "source": entry.source, "examples": list(entry.examples),
+        "unless": entry.unless or None, "ends": str(entry.ending), "proofs": [proof.value for proof in entry.ending.proofs],
+        "yields": list(entry.yields), "xid": entry.xid or None, "source": entry.source, "examples": list(entry.examples),
         "disabled": entry.disabled or None, "file": entry.file, "line": entry.line, "overrides": list(entry.overridden),
     }
 
@@ -58,7 +60,10 @@ def _text(document: dict[str, Any]) -> str:
     hidden = f", which overrides {', '.join(map(_near, document['overrides']))}" if document["overrides"] else ""
     rows = [
         ("severity", document["disabled"] or judged), ("remedy", document["remedy"]), ("owner", document["owner"]),
-        ("repair", document["repair"]), ("match", document["match"]), ("unless", document["unless"]), ("source", document["source"]),
+        ("repair", document["repair"]), ("ends", document["ends"]), ("", "proven by " + "; or by ".join(document["proofs"])),
+        ("from", ", ".join(document["from"])), *(("begins" if not at else "", begins) for at, begins in enumerate(document["begins"])),
+        ("match", document["match"]), ("unless", document["unless"]), ("yields to", ", ".join(document["yields"])),
+        ("source", document["source"]),
         *(("example" if not at else "", example) for at, example in enumerate(document["examples"])),
         ("file", f"{_near(document['file'])}:{document['line']}{hidden}"),
     ]

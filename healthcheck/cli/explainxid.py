@@ -55,9 +55,11 @@ def _rule(action: Action) -> str:
 
 
 def _document(entry: Entry | SwitchEntry, table: XidTable) -> dict[str, Any]:
+    ends = table.ending(entry.action, entry.ends)
     shared = {
         "meaning": entry.meaning, "gpud": entry.gpud or None, "action": entry.action.value, "owner": entry.owner.value,
-        "remedy": entry.remedy or table.remedy(entry.action) or None, "why": entry.why or None, "file": entry.file, "line": entry.line,
+        "remedy": entry.remedy or table.remedy(entry.action) or None, "why": entry.why or None, "ends": str(ends),
+        "proofs": [proof.value for proof in ends.proofs], "file": entry.file, "line": entry.line,
         "overrides": list(entry.overridden),
     }
     if isinstance(entry, SwitchEntry):
@@ -110,6 +112,7 @@ def _text(kind: str, document: dict[str, Any]) -> str:
     rows += [("kind", document["kind"].replace("_", " "))] if kind == "sxid" else []
     rows += [("why", document["why"]), ("remedy", document["remedy"]), ("owner", document["owner"])]
     rows += [("once reset", _ONCE_RESET[kind])] if document["action"] == Action.RESET.value else []
+    rows += [("ends", f"{document['ends']}, proven by {'; or by '.join(document['proofs'])}")]
     rows += [("NVIDIA", " / ".join(document.get("nvidia", ()))), ("gpud", document["gpud"]), ("DCGM", document.get("dcgm"))]
     for name, other in document.get("architectures", {}).items():
         rows.append((name, f"{other['action']}: {other['meaning']}"))

@@ -133,7 +133,10 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
         def prepare(self) -> None:
             pass
 
-        def write(self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE) -> None:
+        def write(
+            self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE,
+            unusual: Iterable[str] = (),
+        ) -> None:
             pass
 
     class Kept(Saver):

@@ -14,6 +14,8 @@ from healthcheck.baseline.model import Line
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, uptime
 from healthcheck.facts.values import Fact, Partial, Unread, made
+from healthcheck.kernellog.provenance import marked_records
+from healthcheck.kernellog.quoting import messages
 from healthcheck.probes import MIB, Kind, Probe
 
 KMSG = "/dev/kmsg"
@@ -23,6 +25,8 @@ _RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,200});(.*)$", 
 # Of what _RECORD finds, all before its text, and its text.
 _HEAD = re.compile(r"^(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200});", re.MULTILINE)
 _TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
+# The properties of its device, which the kernel writes below a record; no text can hold a line end, so that none can imitate them.
+_SUBSYSTEM = re.compile(r"^\d{1,6},(\d{1,20}),\d{1,20},[^;\n]{0,200};.*\n SUBSYSTEM=([\w-]{1,64})$", re.MULTILINE)
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
 # Flags of ours, for the lines of a saved log that says neither: the kernel always knows both.
 NO_TIME = "muster-notime"
@@ -43,7 +47,7 @@ WORDS = frozenset((
     "unrecoverable hardware error", "PCI slot is unavailable", "insufficient power on the PCIe slot", "High Temperature",
     "High temperature on sensors", "emperature warning", "Cable error", "Cable unplugged", "Cable plugged", "ACCESS_REG",
     " CE ", "event severity: corrected", "Corrected error",
-    "Xid ", "fallen off the bus", "muster: ",
+    "Xid", "fallen off the bus", "The NVIDIA GPU ", "muster: ",
 ))
 
 
@@ -52,7 +56,10 @@ _WITHOUT_WORDS: set[str] = set()
 
 
 class Form:
-    """A form of lines: what `pattern` finds, of which no line is without one of these words."""
+    """A form of lines: what `pattern` finds from the start of a message, of which no line is without one of these words.
+
+    What a user chose in a line is blanked before: no text of a user is of any form.
+    """
 
     def __init__(self, pattern: str, *words: str) -> None:
         self.pattern = re.compile(pattern)
@@ -60,14 +67,14 @@ class Form:
         if not words or not WORDS.issuperset(words):
             raise ValueError(f"looked for, and not among WORDS: {set(words) - WORDS}")
 
-    def search(self, text: str) -> re.Match[str] | None:
-        """The first place in a line's text that is of this form."""
-        return self.pattern.search(text)
+    def match(self, text: str) -> re.Match[str] | None:
+        """The message, or that one of a record of several lines, which is of this form."""
+        return next(filter(None, map(self.pattern.match, messages(text))), None)
 
 
 @dataclass(frozen=True)
 class KernelLine:
-    """One record: seconds since boot, priority (0 emergency to 7 debug), and the text."""
+    """One record: seconds since boot, priority (0 emergency to 7 debug), and the text as it was written, users' parts and all."""
 
     seconds: float
     priority: int
@@ -118,23 +125,25 @@ class KernelLog(Fact):
         """Whether any of these of WORDS stands in it, or may."""
         return self.words is None or not self.words.isdisjoint(words)
 
-    def matching(self, pattern: re.Pattern[str] | Form) -> Iterator[KernelLine]:
-        """The records whose text holds the pattern, oldest first. `pattern` must not match across lines.
+    def matching(self, form: Form) -> Iterator[tuple[KernelLine, re.Match[str]]]:
+        """The records that are of the form, oldest first, with what it found."""
+        if not self.says(*form.words):
+            return
+        for start in sorted({start for word in form.words for start in self._lines_with(word)}):
+            record = _RECORD.match(self.text, start)
+            if record is None:
+                continue
+            text = unescape(record[5][:_LONGEST])
+            if found := form.match(text):
+                yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, text), found
 
-        Each line is looked at once, however often the pattern is in it: a log may be one line of matches.
-        """
-        if isinstance(pattern, Form):
-            if not self.says(*pattern.words):
-                return
-            pattern = pattern.pattern
-        at = 0
-        while found := pattern.search(self.text, at):
-            record = _RECORD.match(self.text, self.text.rfind("\n", at and at - 1, found.start()) + 1)
-            if record and found.start() >= record.start(5):
-                yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, unescape(record[5][:_LONGEST]))
-            at = self.text.find("\n", found.end()) + 1
-            if not at:
-                return
+    def _lines_with(self, word: str) -> Iterator[int]:
+        """Where lines that hold the word begin; each once, however often it holds it: a log may be one line of words."""
+        at = self.text.find(word)
+        while at >= 0:
+            yield self.text.rfind("\n", 0, at) + 1
+            end = self.text.find("\n", at)
+            at = self.text.find(word, end) if end >= 0 else -1
 
 
 class Records(Sequence[Line]):
@@ -148,6 +157,11 @@ class Records(Sequence[Line]):
         if len(log) > _LONGEST:
             texts = [text[:_LONGEST] for text in texts]
         self.texts = [unescape(text) if "\\x" in text else text for text in texts] if "\\x" in log else texts
+
+    @cached_property
+    def _subsystems(self) -> dict[int, str]:
+        """By its number of those records that have one."""
+        return {int(number): name for number, name in _SUBSYSTEM.findall(self._log)}
 
     @cached_property
     def _heads(self) -> list[str]:
@@ -174,7 +188,20 @@ class Records(Sequence[Line]):
             seconds = None if NO_TIME in flags else seconds
             level = None if NO_PRIORITY in flags else level
         return made(Line, {"text": self.texts[index], "seconds": seconds, "priority": level, "sequence": int(sequence),
-                           "facility": int(priority) >> 3, "caller": caller})
+                           "facility": int(priority) >> 3, "caller": caller, "subsystem": self._subsystems.get(int(sequence), "")})
+
+
+def moment(seconds: float, now: float) -> str:
+    """A time of a log as people say it: '40 d after boot, 2 h ago'. Both are seconds since boot; `now` is 0 where it is not known."""
+    ago = f", {_span(now - seconds)} ago" if now >= seconds and now > 0 else ""
+    return f"{_span(seconds)} after boot{ago}"
+
+
+def _span(seconds: float) -> str:
+    for unit, size, until in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < until:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} d"
 
 
 def as_dmesg(seconds: float | None, text: str) -> str:
@@ -215,7 +242,7 @@ def _words(texts: Sequence[str]) -> frozenset[str]:
 def kernel_log(captures: Captures) -> Any:
     """The records that the kernel still holds; an empty log, or one without a single record, was not measured."""
     files = captures.files(LOG)
-    text = files.text(KMSG, part=True)
+    text = marked_records(files.text(KMSG, part=True))
     first = _RECORD.search(text)
     if first is None:
         raise Unread(f"{KMSG} holds no record of the documented form")

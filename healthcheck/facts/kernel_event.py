@@ -18,7 +18,8 @@ from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, made
 
 @dataclass(frozen=True)
 class KernelEvents(Fact):
-    """One boot's log, to be folded. `newest` is the time of the look in seconds since boot; `whole` says that the log begins where the boot
+    """One boot's log, to be folded. `newest` is the time of the look in seconds since boot, and `now` the same where the node's uptime was
+    measured, else 0; `whole` says that the log begins where the boot
     does, and that nothing of it is gone.
 
     `templates` are those of its lines. They are `alone` where no line is of a form that reports of many lines have: then each event is a
@@ -33,6 +34,7 @@ class KernelEvents(Fact):
     templates: frozenset[str] = field(repr=False)
     alone: bool
     caveat: str = ""
+    now: float = 0.0
 
 
 @fact("kernel_events", LOG, besides=(UPTIME, VERSIONS))
@@ -47,7 +49,8 @@ def kernel_events(captures: Captures) -> Any:
     _place(folding, captures)
     whole = not log.caveat and not isinstance(found, Partial)
     events = made(KernelEvents, {"name": "kernel log", "digest": folding, "newest": log.newest, "whole": whole,
-                                 "templates": folding.templates, "alone": folding.alone, "caveat": log.caveat})
+                                 "templates": folding.templates, "alone": folding.alone, "caveat": log.caveat,
+                                 "now": log.newest if log.uptime else 0.0})
     return Partial(events, found.reason) if isinstance(found, Partial) else events
 
 

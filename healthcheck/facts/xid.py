@@ -8,8 +8,8 @@
 
 Forms: NVIDIA's Xid documentation and Fabric Manager User Guide. What the numbers mean is `healthcheck.xidtable`'s to say.
 
-The kernel writes what any user chose into its lines, too: the name of a process that crashed, and the file that it ran. So only a record
-that begins as the driver's do is the driver's, and one that begins with the name of a process is not, whatever that name says.
+The kernel writes what any user chose into its lines, too: only a message that begins as the driver's do is the driver's, and what a user
+chose in it (the name of a process) tells nothing but who that was (`healthcheck.kernellog`).
 
 Of a GPU's reset the driver logs nothing: it makes its object of the GPU anew and takes the recovery action without a word
 (open-gpu-kernel-modules, src/nvidia/src/kernel/gpu/gpu.c, gpuRefreshRecoveryAction). So NVML is asked what the driver wants now, and
@@ -30,27 +30,24 @@ from typing import Any
 from healthcheck.facts.base import FACTS, Captures, build_fact, fact, part
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI
 from healthcheck.facts.host import UPTIME
-from healthcheck.facts.kernel import LOG, KernelLine, KernelLog, kernel_log
+from healthcheck.facts.kernel import LOG, Form, KernelLine, KernelLog, kernel_log
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
+from healthcheck.kernellog.provenance import USER_SPACE
+from healthcheck.kernellog.quoting import blanked
 
 OFF_THE_BUS = 79
+NVRM, NVSWITCH = "nvrm", "nvswitch"     # the emitters (rules/emitter/nvidia.yaml)
 _SAME_FALL_SECONDS = 60.0   # the line without a number stands beside the one with it, mostly within a second
 _SAME_SXID_SECONDS = 1.0    # the lines `Severity ...` and `Data {...}` follow the one that says what happened
 
-# How the kernel goes on after the name of a process, of at most 15 characters, with which it begins a line: a crash, a lack of memory, a
-# call of old. A process may call itself `NVRM: Xid (PCI:`.
-_OF_A_PROCESS = re.compile(
-    r"(?s:.{0,15}?)(?:\[\d{1,10}\]:? | ?\(\d{1,10}\)[: ]|/\d{1,10}: | invoked oom-killer: |: page allocation | uses obsolete )")
 # Under MIG the driver names the instances after the address. A process may be called anything that has no line end in it.
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>(?: [^)\n]{0,39})?)\)[^\n]{0,80}?: (?P<number>\d{1,5})\b"
     r"(?:, pid='?(?P<pid>\d{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?"
 )
-_ANY_XID = re.compile(r"Xid ")
-_NVRM_XID = re.compile(r"NVRM: Xid\b")
-_SWITCH_SXID = re.compile(r"nvidia-nvswitch\d{1,4}: SXid\b")
-_FALLEN = re.compile(r"fallen off the bus")
-_GPU_HERE = re.compile(r"NVRM: The NVIDIA GPU ")
+_ANY_XID = Form(r"NVRM: Xid\b|nvidia-nvswitch\d{1,4}: SXid\b", "Xid")
+_FALLEN = Form(r"NVRM: (?!Xid \()[^\n]{0,300}?fallen off the bus", "fallen off the bus")
+_GPU_HERE = Form(r"NVRM: The NVIDIA GPU (?![^\n]{0,300}?fallen off)", "The NVIDIA GPU ")
 _BDF = re.compile(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
 _SXID = re.compile(
     r"nvidia-nvswitch\d{1,4}: SXid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})\): (?P<number>\d{1,5})\b,? ?(?P<rest>[^\n]{0,400})")
@@ -65,7 +62,10 @@ _NVLINK5 = re.compile(
 )
 _RECOVERY = re.compile(r"recovery action changed from 0x[0-9a-fA-F]{1,8} \([^)\n]{0,60}\) to 0x([0-9a-fA-F]{1,8}) \(([^)\n]{0,60})\)")
 _CAUSE = re.compile(r"caused by previous Xid (\d{1,5})\b")
-_RESET = re.compile(r"muster: (?:GPU (?P<pci>[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])? was|all GPUs were) reset")
+# Root writes to /dev/kmsg, and the record is of user space; a saved log may not say whose its lines are.
+_RESET = Form(
+    rf"(?:{USER_SPACE})?muster: (?:GPU (?P<pci>[0-9a-fA-F]{{4}}:[0-9a-fA-F]{{2}}:[0-9a-fA-F]{{2}})(?:\.[0-7])? was|all GPUs were) "
+    r"reset\s?$", "muster: ")
 _PCI_ID = re.compile(rf"^PCI_ID={NVIDIA_VENDOR}:([0-9A-Fa-f]{{4}})$", re.MULTILINE)
 
 # PCI device ids of data-centre GPUs by generation, first and last: the PCI ID database of 2026-08-22, vendor 10de, by the names of the
@@ -114,19 +114,19 @@ class Xid:
     @property
     def tpc(self) -> tuple[int, int] | None:
         """GPC and TPC."""
-        match = _TPC.search(self.text)
+        match = _TPC.search(blanked(self.text))
         return (int(match[1]), int(match[2])) if match else None
 
     @property
     def registers(self) -> tuple[int, tuple[int, ...]] | None:
         """Of Xid 74: the link, and the seven registers."""
-        match = _REGISTERS.search(self.text)
+        match = _REGISTERS.search(blanked(self.text))
         return (int(match[1]), tuple(int(word.strip(), 16) for word in match[2].split(",") if word.strip())) if match else None
 
     @property
     def nvlink5(self) -> NvLinkWords | None:
         """Of Xids 144 to 150."""
-        match = _NVLINK5.search(self.text)
+        match = _NVLINK5.search(blanked(self.text))
         if match is None:
             return None
         status = int(match["status"], 16) if match["status"] else None
@@ -135,13 +135,13 @@ class Xid:
     @property
     def recovery(self) -> tuple[int, str] | None:
         """Of Xid 154: the number of the action that the driver now asks for, and its words."""
-        match = _RECOVERY.search(self.text)
+        match = _RECOVERY.search(blanked(self.text))
         return (int(match[1], 16), match[2]) if match else None
 
     @property
     def cause(self) -> int | None:
         """The Xid that the line names as its cause."""
-        match = _CAUSE.search(self.text)
+        match = _CAUSE.search(blanked(self.text))
         return int(match[1]) if match else None
 
 
@@ -170,7 +170,7 @@ class Xids(Fact):
     """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant.
 
     `wanted` is the recovery action that NVML has the driver want of each GPU now, by PCI address: empty where the driver knows no such
-    thing. A GPU of which it was not measured is not among them.
+    thing. A GPU of which it was not measured is not among them. `now` is `newest` where the node's uptime was measured, else 0.
     """
 
     name: str
@@ -180,6 +180,7 @@ class Xids(Fact):
     caveat: str = ""
     resets: tuple[Reset, ...] = ()
     wanted: tuple[tuple[str, str], ...] = ()
+    now: float = 0.0
 
 
 def architecture(device: int) -> str:
@@ -210,16 +211,15 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
     switches: list[SXid] = []
     unread: list[KernelLine] = []
     known: Mapping[str, str] | None = None
-    if log.says("Xid "):
+    if log.says("Xid"):
         known = architectures()
-        for line in log.matching(_ANY_XID):
-            if _OF_A_PROCESS.match(line.text):
-                continue
-            if match := _XID.match(line.text):
+        for line, found in log.matching(_ANY_XID):
+            said = found.string
+            if match := _XID.match(said):
                 events.append(_xid(line, match, known))
-            elif match := _SXID.match(line.text):
+            elif match := _SXID.match(said):
                 switches.append(_sxid(line, match))
-            elif _NVRM_XID.match(line.text) or _SWITCH_SXID.match(line.text):
+            else:
                 unread.append(line)
     if log.says("fallen off the bus"):
         known = architectures() if known is None else known
@@ -228,12 +228,13 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
     if (events or switches) and log.says("muster: "):
         resets = tuple(_resets(log))
     return made(Xids, {"name": "kernel log", "newest": log.newest, "events": tuple(events), "switch_events": tuple(_told(switches)),
-                       "caveat": log.caveat, "resets": resets, "wanted": ()}), unread
+                       "caveat": log.caveat, "resets": resets, "wanted": (), "now": log.newest if log.uptime else 0.0}), unread
 
 
 def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xid:
     pci = _bare(match["pci"])
-    process = (match["process"] or "").strip().strip("'")
+    named = _XID.match(line.text)
+    process = ((named["process"] if named else "") or "").strip().strip("'")
     return Xid(
         line.seconds, pci, int(match["number"]), line.text, match["pid"] or "", "" if process in ("<unknown>", "<n/a>") else process,
         match["instance"].strip(), known.get(pci, ""),
@@ -272,12 +273,10 @@ def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> l
     for event in sorted(events, key=lambda event: event.seconds):
         if event.number == OFF_THE_BUS:
             near.setdefault(event.pci, []).append(event.seconds)
-    heads = [line for line in log.matching(_GPU_HERE) if _GPU_HERE.match(line.text) and "fallen off" not in line.text]
+    heads = [line for line, _ in log.matching(_GPU_HERE)]
     times = [line.seconds for line in heads]
     found = []
-    for line in log.matching(_FALLEN):
-        if not line.text.startswith("NVRM:") or _OF_A_PROCESS.match(line.text) or _XID.match(line.text):
-            continue
+    for line, _ in log.matching(_FALLEN):
         at = bisect_right(times, line.seconds)
         before = heads[at - 1].text if at and line.seconds - times[at - 1] <= 1 else ""
         address = _BDF.search(line.text) or _BDF.search(before)
@@ -291,9 +290,8 @@ def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> l
 
 
 def _resets(log: KernelLog) -> Iterator[Reset]:
-    for line in log.matching(_RESET):
-        if match := _RESET.fullmatch(line.text.strip()):
-            yield Reset(line.seconds, _bare(match["pci"] or ""))
+    for line, match in log.matching(_RESET):
+        yield Reset(line.seconds, _bare(match["pci"] or ""))
 
 
 def _wanted(captures: Captures) -> tuple[tuple[str, str], ...]:

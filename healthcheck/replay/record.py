@@ -191,7 +191,7 @@ def read(store: Store, profile: str, since: float) -> Record:
 def _problems(store: Store, found: Record, since: float) -> set[int]:
     for row in store.rows(
             "SELECT problem.id, component, name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, "
-            "remedy, began, seen, ended, sweeps, kind, serial, repair FROM problem JOIN node ON node.id = problem.node "
+            "remedy, began, seen, ended, sweeps, kind, serial, repair, emitter, ends FROM problem JOIN node ON node.id = problem.node "
             "LEFT JOIN component ON component.id = component WHERE ended IS NULL OR ended >= ? ORDER BY problem.id", since):
         number, component, *values = tuple(row)
         one = Row(number, Problem(*values), component)

@@ -52,7 +52,7 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    """`remedy` and `owner` are there only where they are not the rule's, `lines` where it was read from a log."""
+    """`remedy` and `owner` are there only where they are not the rule's, `lines` and `log` where it was read from a log."""
     document: dict[str, Any] = {"subject": finding.subject, "observed": finding.observed, "expected": finding.expected}
     if finding.remedy:
         document["remedy"] = finding.remedy
@@ -62,6 +62,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
         document["repair"] = finding.repair.value
     if finding.lines:
         document["lines"] = list(finding.lines)
+    if finding.log is not None:
+        log = finding.log
+        document["log"] = {"emitter": log.emitter, "ends": log.ends, "count": log.count, "first_s": log.first, "last_s": log.last}
     return document
 
 

@@ -18,6 +18,7 @@ class Problem:
 
     `rule` is empty where the node was not reached. `kind` and `serial` are those of the component at fault, where it has a serial number.
     `repair` is what the driver asks for, or what the table of its errors says, where one of them has a word on it.
+    `emitter` and `ends` are those of a finding in a kernel log (`LogEvidence`); `emitter` is None for what was read from no log.
     """
 
     node: str
@@ -38,6 +39,8 @@ class Problem:
     kind: str | None
     serial: str | None
     repair: str | None = None
+    emitter: str | None = None
+    ends: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ def problems(store: Store, nodes: Collection[str] | None, since: float, *, still
     """Problems that held at some time since, by node and time; of all nodes where none are named. `still`: those that hold now."""
     query = (
         "SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
-        "sweeps, kind, serial, repair FROM problem JOIN node ON node.id = problem.node LEFT JOIN component ON component.id = component "
+        "sweeps, kind, serial, repair, emitter, ends FROM problem JOIN node ON node.id = problem.node "
+        "LEFT JOIN component ON component.id = component "
         "WHERE (ended IS NULL OR ended >= ?)")
     return [Problem(**row) for row in _of(store, query + " AND ended IS NULL" * still, nodes, since, "name, began, rule, subject")]
 

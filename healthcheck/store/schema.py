@@ -172,4 +172,10 @@ _SEVENTH = (
     "CREATE INDEX bringup_step_node ON bringup_step (node, began)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
+# Of a problem that was read from a kernel log: whose messages (empty where nobody can say, NULL for other problems), and how it ends.
+_EIGHTH = (
+    "ALTER TABLE problem ADD COLUMN emitter TEXT",
+    "ALTER TABLE problem ADD COLUMN ends TEXT",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH)

@@ -25,6 +25,7 @@ _NOT_ASKED = "not asked"
 _NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 _LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
 _AGAINST_KEPT = 50
+_NO_LOG = (None, None)      # emitter and ending of a problem that was read from no log
 # How the reasons of rules begin that are not for this node, whatever it shows.
 _DROPPED = ("disabled in ", "the SKU ", "there are no ")
 
@@ -159,12 +160,12 @@ class _Writer:
             if key in held:
                 self._db.execute(
                     "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, reason = ?, remedy = ?, "
-                    "repair = ?, seen = ?,                     sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
+                    "repair = ?, emitter = ?, ends = ?, seen = ?, sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
                     (*problem.told, self._now, component, held[key]))
             else:
                 self._db.execute(
-                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, repair, began, seen, sweeps, "
-                    "node, rule, subject, status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
+                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, repair, emitter, ends, began, seen, "
+                    "sweeps, node, rule, subject, status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
                     (*problem.told, self._now, self._now, node, *key, component))
 
     def seats(self, node: int, seen: Readings, alike: Collection[tuple[str, str]] = ()) -> dict[str, int]:
@@ -213,7 +214,8 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
     if not report.results:      # not reached, or another machine answered, or it could not be judged: the reason says which
         # One that was not asked has not failed to answer: the two are counted apart.
         subject, blamed = (_NOT_ASKED, Origin.MUSTER) if report.stage in _NOT_ITS_FAULT else ("", Origin.NODE)
-        yield _Problem(UNREACHED, subject, Status.UNKNOWN.value, ("critical", blamed.value, None, "", "", report.reason, "", None))
+        yield _Problem(UNREACHED, subject, Status.UNKNOWN.value, (
+            "critical", blamed.value, None, "", "", report.reason, "", None, *_NO_LOG))
     for result in report.results:
         owner = result.owner.value if result.owner is not None else None
         if result.status is Status.FAIL:
@@ -221,10 +223,12 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
                 whose = finding.owner.value if finding.owner is not None else owner
                 yield _Problem(result.rule, finding.subject, Status.FAIL.value, (
                     result.severity.value, None, whose, str(finding.observed), str(finding.expected), result.reason,
-                    finding.remedy or result.remedy, finding.repair.value if finding.repair is not None else None))
+                    finding.remedy or result.remedy, finding.repair.value if finding.repair is not None else None,
+                    finding.emitter, finding.log.ends if finding.log is not None else None))
         elif result.status is Status.UNKNOWN:
             origin = result.origin.value if result.origin is not None else None
-            yield _Problem(result.rule, "", Status.UNKNOWN.value, (result.severity.value, origin, None, "", "", result.reason, "", None))
+            yield _Problem(result.rule, "", Status.UNKNOWN.value,
+                           (result.severity.value, origin, None, "", "", result.reason, "", None, *_NO_LOG))
 
 
 def _over(result: Result) -> tuple[bool, bool]:

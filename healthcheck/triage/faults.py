@@ -16,8 +16,8 @@ from healthcheck.triage.verdict import Fault
 _REPAIRS = tuple(Repair)
 _ISOLATIONS = tuple(Isolation)
 Key = tuple[str, str]
-# What is merely new in the kernel's log takes no node from jobs, whatever a policy says.
-MERELY_NEW = frozenset({"kernel-novel"})
+# What is merely unusual in the kernel's log takes no node from jobs, whatever a policy says.
+MERELY_NEW = frozenset({"kernel-novel", "kernel-suspect", "kernel-missing", "kernel-order", "kernel-rate"})
 
 
 def of(problem: Problem) -> Of | None:
@@ -74,9 +74,9 @@ def _fault(
     history = [*here, *(before.problems if before is not None else ())]
     because: list[str] = []
     isolation = kind.isolation
-    if isolation is not Isolation.NONE and {problem.rule for problem in here} <= MERELY_NEW:
+    if isolation is not Isolation.NONE and not any(map(_convicts, here)):
         isolation = Isolation.NONE
-        because.append("a line that is merely new isolates nobody")
+        because.append("a line that is merely new, or whose emitter is not known, isolates no node")
     if isolation is not Isolation.NONE and not _sure(kind, here, history, policy):
         isolation = Isolation.NONE
         because.append(f"seen in {max(problem.sweeps for problem in here)} of the {kind.confirm} sweeps that it takes")
@@ -89,6 +89,11 @@ def _fault(
     owner = Owner.VENDOR if repair is Repair.REPLACE else kind.owner or _owner(here)
     began = min(problem.began for problem in here)
     return Fault(kind, key[1], tuple(here), isolation, repair, owner, began, tuple(because), repair is not by_itself)
+
+
+def _convicts(problem: Problem) -> bool:
+    """Whether it may take a node from jobs: of what a log says only known faults do, and only those in an emitter's own messages."""
+    return problem.rule not in MERELY_NEW and problem.emitter != ""
 
 
 def _sure(kind: FaultKind, here: Sequence[Problem], history: Sequence[Problem], policy: Policy) -> bool:
@@ -149,7 +154,7 @@ def accuses(problem: Problem, policy: Policy) -> bool:
     """Whether such a problem keeps jobs away from a node, or would if more sweeps saw it."""
     what = of(problem)
     kind = policy.kind(what, problem.rule, Severity(problem.severity)) if what is not None else None
-    return kind is not None and kind.isolation is not Isolation.NONE
+    return kind is not None and kind.isolation is not Isolation.NONE and _convicts(problem)
 
 
 def isolates(problem: Problem, policy: Policy) -> bool:
@@ -158,7 +163,7 @@ def isolates(problem: Problem, policy: Policy) -> bool:
     if what is None or what is Of.UNKNOWN:
         return False
     kind = policy.kind(what, problem.rule, Severity(problem.severity))
-    return kind is not None and kind.isolation is not Isolation.NONE and problem.sweeps >= kind.confirm
+    return kind is not None and kind.isolation is not Isolation.NONE and problem.sweeps >= kind.confirm and _convicts(problem)
 
 
 def _driver_first(found: list[Fault]) -> list[Fault]:

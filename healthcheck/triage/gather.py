@@ -23,7 +23,7 @@ from inventory.model import Node
 
 _DAY = 86400.0
 _PROBLEM = ("SELECT name AS node, rule, subject, status, severity, origin, owner, observed, expected, reason, remedy, began, seen, ended, "
-            "sweeps, kind, serial, repair, problem.node AS at, component FROM problem JOIN node ON node.id = problem.node "
+            "sweeps, kind, serial, repair, emitter, ends, problem.node AS at, component FROM problem JOIN node ON node.id = problem.node "
             "LEFT JOIN component ON component.id = component WHERE ")
 # Of the seats, which are many, those of components that have a history; and since when the chassis of each node is there.
 _SEATS = ("SELECT name, component FROM seat JOIN node ON node.id = seat.node WHERE seat.ended IS NULL AND component IN "

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from healthcheck.baseline.forms.found import NAMES_ITSELF, Found
 from healthcheck.baseline.model import LONGEST_LINE, Line, Log
+from healthcheck.kernellog.provenance import marked
 
 MOST_BOOTS = 200        # of one file
 _EARLY = 50             # lines that may come before a boot names its kernel: the first CPU, early microcode
@@ -71,7 +73,7 @@ def _goes_on(lines: Sequence[Line], index: int, last: float) -> bool:
 
 
 def _log(found: Found, start: int, end: int, boot: str, caveats: Sequence[str]) -> Log:
-    lines = found.lines[start:end]
+    lines = [line if not line.facility else replace(line, text=marked(line.text, line.facility)) for line in found.lines[start:end]]
     whole = any(line.text.startswith(NAMES_ITSELF) for line in lines[:_EARLY + 1])
     said = []
     if found.numbered and lines[0].sequence > 0:
@@ -100,7 +102,7 @@ def _rebased(lines: Sequence[Line], whole: bool) -> list[Line]:
         seconds = None
         if whole and first is not None and line.seconds is not None:
             seconds = at = max(at, round(line.seconds - first, 6))
-        found.append(Line(line.text, seconds, line.priority, line.sequence, line.facility, line.caller))
+        found.append(replace(line, seconds=seconds))
     return found
 
 

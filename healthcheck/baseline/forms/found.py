@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from healthcheck.baseline.model import Line
+from healthcheck.baseline.model import LONGEST_LINE, Line
+from healthcheck.kernellog.quoting import blanked, goes_on, messages
 
 NAMES_ITSELF = "Linux version "     # how the kernel's own line at a boot's start begins
+
+
+_LINE_FEED = "\\x0a"      # as the kernel writes it
 
 
 @dataclass
@@ -32,17 +36,22 @@ class Found:
     caveats: list[str] = field(default_factory=list)
 
     def add(self, line: Line, raw: str) -> None:
-        """A line that holds line feeds becomes as many lines: so consoles and syslog show such a record."""
+        """A line that holds line feeds becomes as many lines: so consoles and syslog show such a record.
+
+        Only lines that begin with one prefix are of one emitter: any other line feed may be a user's, and the record stays one line.
+        """
+        parts = [line.text]
         if "\n" in line.text:
-            for part in line.text.split("\n"):
-                if part:
-                    self.lines.append(Line(part, line.seconds, line.priority, line.sequence, line.facility, line.caller))
-                    self.raw.append(raw)
-            return
-        self.lines.append(line)
-        self.raw.append(raw)
+            own = [part for part in line.text.split("\n") if part]
+            parts = own if messages(line.text) == own else [line.text.replace("\n", _LINE_FEED)]
+        for part in parts:
+            self.lines.append(line if part is line.text else replace(line, text=part))
+            self.raw.append(raw)
 
     def follow(self, text: str, raw: str, sequence: int) -> None:
-        """A further line of the record before."""
+        """A further line of the record before: one of its own where it is of the same emitter, else a part of it."""
         last = self.lines[-1]
-        self.add(Line(text, last.seconds, last.priority, sequence, last.facility, last.caller), raw)
+        if blanked(last.text) == last.text and goes_on(last.text, text):
+            self.add(replace(last, text=text, sequence=sequence), raw)
+        else:
+            self.lines[-1] = replace(last, text=f"{last.text}{_LINE_FEED}{text}"[:LONGEST_LINE])

@@ -7,6 +7,7 @@ and the backslash, as \\xNN. What follows a record in lines that begin with a sp
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from healthcheck.baseline.forms.found import Found
 from healthcheck.baseline.forms.unpack import shown
@@ -16,6 +17,7 @@ from healthcheck.facts.kernel import NO_PRIORITY, NO_TIME
 RECORD = re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),([^;\n]{0,200});(.*)", re.ASCII)
 _ESCAPED = re.compile(r"(?:\\x[0-9a-f]{2})+")
 _TO_ESCAPE = re.compile(r"[\x00-\x1f\x7f\\]")
+_SUBSYSTEM = " SUBSYSTEM="
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
 
 
@@ -25,7 +27,9 @@ def read_kmsg(rows: list[str]) -> Found:
     lines, raws, split = found.lines, found.raw, found.add
     for raw, record in zip(rows, map(RECORD.match, rows), strict=True):
         if record is None:
-            if raw and raw[0] != " ":
+            if raw.startswith(_SUBSYSTEM) and lines:
+                lines[-1] = replace(lines[-1], subsystem=raw[len(_SUBSYSTEM):][:64])
+            elif raw and raw[0] != " ":
                 found.others += 1
             continue
         priority, sequence, microseconds, flags, text = record.groups()
@@ -77,4 +81,6 @@ def to_kmsg(log: Log) -> str:
         level = line.facility << 3 | (6 if line.priority is None else line.priority)
         text = _TO_ESCAPE.sub(lambda match: f"\\x{ord(match[0]):02x}", line.text)
         records.append(f"{level},{line.sequence},{last},{','.join(flags)};{text}\n")
+        if line.subsystem:
+            records.append(f"{_SUBSYSTEM}{line.subsystem}\n")
     return "".join(records)

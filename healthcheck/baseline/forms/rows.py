@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from healthcheck.baseline.forms.clocks import Clock, Deltas, Forward, since_boot
 from healthcheck.baseline.forms.found import NAMES_ITSELF, Found
 from healthcheck.baseline.model import LONGEST_LINE, Line
+from healthcheck.kernellog.provenance import USER, marked
 
 LEVELS = {name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}
 FACILITIES = {name: number for number, name in enumerate((
@@ -26,7 +27,8 @@ _SECONDS = r"\d{1,12}\.\d{1,9}"
 _DELTA = r"(?: <[^>\n]{0,24}>)?"
 _NAMED = r"[A-Z][a-z]{2}"
 _MONTH = r"[^\W\d_]{2,10}\.?"  # journalctl writes it in the user's language
-_PROGRAM = r"(?:\S{0,255}[^\s:] )?([^\s:\[]{1,64})(?:\[\d{1,10}\])?: ?(.*)"
+# With its process: the kernel has none, and a program that calls itself kernel has.
+_PROGRAM = r"(?:\S{0,255}[^\s:] )?([^\s:\[]{1,64}(?:\[\d{1,10}\])?): ?(.*)"
 _DATE = r"\d{4}-\d\d-\d\d"
 
 
@@ -184,8 +186,9 @@ def _read_syslog(form: Form, rows: list[str]) -> Found:
     if form.wall and timed * 2 > len(found.lines):
         found.form += ", with the kernel's time"
         found.wall = False
+        # The kernel's lines bear its time; what does not was written by somebody who calls himself kernel.
         found.lines = [
-            Line(line.text, at, line.priority, line.sequence, line.facility, line.caller)
+            replace(line, seconds=at, text=line.text if at is not None else marked(line.text, USER))
             for line, at in zip(found.lines, inner, strict=True)
         ]
     return found

@@ -1,0 +1,223 @@
+"""Checks of what is unusual in the kernel's log, by the baseline of healthy nodes; no node is isolated for any of it.
+
+What is unusual informs. It warns (kernel.suspect) only when an earlier snapshot or boot had it, too, and there is a reason why it is worth
+a person's time: the line's level or words say trouble, or what is missing is what every one of many healthy boots has. Whatever the
+catalogue knows is judged in `kernel_event`, whatever a baseline has learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from healthcheck.baseline.book import KernelBaseline, KernelCatalogue
+from healthcheck.baseline.flags import WORST_PRIORITY, trouble
+from healthcheck.baseline.masking import nearest
+from healthcheck.baseline.model import Baseline, Known, Phase, Told
+from healthcheck.checks.base import NotJudged, check
+from healthcheck.checks.kernel_event import LONGEST, evidence, lines_of, observed
+from healthcheck.facts.kernel import moment
+from healthcheck.facts.kernel_event import KernelEvents
+from healthcheck.facts.seen import SeenBefore, fingerprint
+from healthcheck.outcome import Finding, Note
+
+Said = Iterator[Finding | Note]
+
+_BOOTING = (Phase.KERNEL, Phase.INITRD, Phase.SERVICES)
+_MOST_NEAREST = 20      # novel templates whose nearest known one is looked for; it is a search through all of them
+_ENOUGH_BOOTS = 3
+_MANY_BOOTS = 10        # of which each said it: then that one does not is worth a person's time
+_EMITTER = "unknown"    # of what nobody has described
+
+
+class _Unusual(NamedTuple):
+    """A finding, and why it would be worth a person's time if it were seen again; empty where it would not."""
+
+    finding: Finding
+    why: str
+
+
+@check("kernel.novel", peers=True)
+def kernel_novel(
+    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore,
+) -> Said:
+    """The kernel's log holds no event that healthy nodes of this kind have not said before: neither catalogue nor baseline knows it."""
+    baseline = _needed(kernel_baseline)
+    yield from _informs(_novel(kernel_events, kernel_catalogue, baseline), seen_before)
+    waiting = sum(1 for template in kernel_events.templates - baseline.known.keys() if _quiet(baseline.proposed.get(template)))
+    if waiting:
+        yield Note(f"{waiting} lines were learned and wait for approval: muster baseline review")
+    if not kernel_baseline.exact:
+        yield Note(kernel_baseline.why)
+
+
+@check("kernel.rate")
+def kernel_rate(
+    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *,
+    factor: float, least: int,
+) -> Said:
+    """Nothing that healthy nodes say now and then is said far more often: `factor` times as often in an hour, and `least` times."""
+    yield from _informs(_rate(kernel_events, kernel_catalogue, _needed(kernel_baseline), factor, least), seen_before)
+
+
+@check("kernel.missing")
+def kernel_missing(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, seen_before: SeenBefore) -> Said:
+    """Everything that each healthy boot says was said, as often as each says it: eight adapters up, not seven."""
+    baseline = _needed(kernel_baseline)
+    if (why := _unjudged(kernel_events, baseline)) is not None:
+        raise NotJudged(why)
+    yield from _informs(_missing(kernel_events, baseline), seen_before)
+
+
+@check("kernel.order")
+def kernel_order(kernel_events: KernelEvents, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *, slack_seconds: float) -> Said:
+    """The phases of the boot came in their order, and none of them later than in healthy boots by more than `slack_seconds`."""
+    baseline = _needed(kernel_baseline)
+    if Phase.KERNEL not in kernel_events.digest.began:
+        raise NotJudged("the log does not hold the beginning of the boot")
+    yield from _informs(_order(kernel_events, baseline, slack_seconds), seen_before)
+
+
+@check("kernel.suspect")
+def kernel_suspect(
+    kernel_events: KernelEvents, kernel_catalogue: KernelCatalogue, kernel_baseline: KernelBaseline, seen_before: SeenBefore, *,
+    factor: float, least: int, slack_seconds: float,
+) -> Said:
+    """Nothing unusual that says trouble was in the log of an earlier snapshot or boot, too, and still is. The numbers are those of
+    kernel.rate and kernel.order."""
+    baseline = _needed(kernel_baseline)
+    if not seen_before.fingerprints:
+        return
+    kinds: tuple[Callable[[], Iterator[_Unusual]], ...] = (
+        lambda: _novel(kernel_events, kernel_catalogue, baseline),
+        lambda: _rate(kernel_events, kernel_catalogue, baseline, factor, least),
+        lambda: iter(()) if _unjudged(kernel_events, baseline) is not None else _missing(kernel_events, baseline),
+        lambda: _order(kernel_events, baseline, slack_seconds),
+    )
+    for found in (one for kind in kinds for one in kind() if _again(one, seen_before)):
+        yield Finding(found.finding.subject, f"seen before, and {found.why}: {found.finding.observed}", found.finding.expected,
+                      lines=found.finding.lines, log=found.finding.log)
+
+
+@check("kernel.baseline")
+def kernel_baseline(kernel_events: KernelEvents, kernel_baseline: KernelBaseline) -> Said:
+    """There is a baseline for this node's kind, kernel and driver, so that what is new in its log can be told."""
+    if kernel_baseline.baseline.known:
+        yield Note(kernel_baseline.why)
+    else:
+        yield Finding(f"baseline {kernel_baseline.baseline.name}", "no template is approved", "at least one")
+
+
+def _informs(found: Iterator[_Unusual], seen: SeenBefore) -> Iterator[Finding]:
+    """What is not for kernel.suspect to warn of."""
+    return (one.finding for one in found if not _again(one, seen))
+
+
+def _again(one: _Unusual, seen: SeenBefore) -> bool:
+    return bool(one.why) and fingerprint(one.finding.subject) in seen.fingerprints
+
+
+def _novel(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline) -> Iterator[_Unusual]:
+    new = {template for template in events.templates - baseline.known.keys() if not _quiet(baseline.proposed.get(template))}
+    held = events.digest.of(new) if new else ()
+    novel = [told for told in held if told.template not in baseline.known and not _quiet(baseline.proposed.get(told.template))
+             and not catalogue.fault(told)]
+    for number, told in enumerate(novel):
+        proposed = baseline.proposed.get(told.template)
+        seen = f"{observed([told], events.now)} (while {_WHEN[told.phase]}){_known_as(told, baseline, proposed, number)}"
+        finding = Finding(told.template[:LONGEST], seen, "a line that the baseline knows", lines=tuple(lines_of([told])),
+                          log=evidence([told], _EMITTER))
+        # What several healthy boots said when the baseline was learned waits for a person, but is no suspicion.
+        yield _Unusual(finding, _says_trouble(told) if proposed is None or proposed.boots == 1 else "")
+
+
+def _quiet(proposed: Known | None) -> bool:
+    """Whether it was learned and only waits for approval: nothing in it says trouble."""
+    return proposed is not None and trouble(proposed.template) is None and (proposed.priority is None or proposed.priority > WORST_PRIORITY)
+
+
+def _says_trouble(told: Told) -> str:
+    levels = [line.priority for line in told.lines if line.priority is not None]
+    word = trouble(told.template)
+    if levels and min(levels) <= WORST_PRIORITY:
+        return f"its level is {_LEVELS[min(levels)]}"
+    return f"it says '{word}'" if word is not None else ""
+
+
+def _known_as(told: Told, baseline: Baseline, proposed: Known | None, number: int) -> str:
+    if proposed is not None:
+        return f"; learned in {proposed.boots} of {baseline.boots} boots, and not approved (muster baseline review)"
+    before = baseline.expired.get(told.template)
+    if before is not None:
+        return f"; approved once, and last seen {before.last_seen}"
+    near = nearest(told.template, baseline.known) if number < _MOST_NEAREST else None
+    return f"; nearest known: {near[:LONGEST]}" if near else ""
+
+
+def _rate(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline, factor: float, least: int) -> Iterator[_Unusual]:
+    for told in events.digest.told:
+        known = baseline.known.get(told.template)
+        if known is None or told.busiest < least or catalogue.fault(told):
+            continue
+        usual = max(known.busiest, known.most if told.phase in _BOOTING else 1)
+        if told.busiest > factor * usual:
+            finding = Finding(told.template[:LONGEST], f"{told.busiest} times in an hour; {observed([told], events.now)}",
+                              f"at most {usual} times, as in {baseline.boots} boots of healthy nodes", lines=tuple(lines_of([told])),
+                              log=evidence([told], _EMITTER))
+            yield _Unusual(finding, "what a device says so often is mostly its failing")
+
+
+def _unjudged(events: KernelEvents, baseline: Baseline) -> str | None:
+    """Why nobody can say what is missing in this log."""
+    if baseline.boots < _ENOUGH_BOOTS:
+        return f"the baseline {baseline.name} is of {baseline.boots} boots; what every boot says takes {_ENOUGH_BOOTS}"
+    if not events.whole or Phase.KERNEL not in events.digest.began:
+        return "the log does not hold the whole boot"
+    return None if Phase.RUNNING in events.digest.began else "the node has not yet done booting"
+
+
+def _missing(events: KernelEvents, baseline: Baseline) -> Iterator[_Unusual]:
+    counts = {told.template: told.count for told in events.digest.told}
+    for template, known in baseline.known.items():
+        count = counts.get(template, 0)
+        if known.boots == baseline.boots and set(known.phases) <= set(_BOOTING) and count < known.least:
+            finding = Finding(template[:LONGEST], f"{count} times",
+                              f"{_times(known)}, as in each healthy boot ({known.example[:LONGEST]})")
+            sure = known.least == known.most and baseline.boots >= _MANY_BOOTS
+            yield _Unusual(finding, f"each of {baseline.boots} healthy boots says it {known.least} times" if sure else "")
+
+
+def _order(events: KernelEvents, baseline: Baseline, slack_seconds: float) -> Iterator[_Unusual]:
+    began = events.digest.began
+    if Phase.KERNEL not in began:
+        return
+    for phase in (Phase.INITRD, Phase.SERVICES):
+        usual = baseline.phases.get(phase)
+        if usual is None:
+            continue
+        if phase not in began:
+            if Phase.RUNNING in began:
+                yield _Unusual(Finding(f"phase {phase.value}", "not seen", f"{usual[0]:.0f} to {usual[1]:.0f} s after boot"), "")
+        elif began[phase] > usual[1] + slack_seconds:
+            late = Finding(f"phase {phase.value}", moment(began[phase], 0.0), f"at most {usual[1] + slack_seconds:.0f} s after boot")
+            yield _Unusual(late, "a boot that waits so long waits for something that is not there")
+    came = [phase for phase in (Phase.INITRD, Phase.SERVICES) if phase in began]
+    if len(came) == 2 and began[came[0]] > began[came[1]]:
+        yield _Unusual(Finding("order of the phases", "services before initrd", "initrd before services"), "")
+
+
+def _needed(baseline: KernelBaseline) -> Baseline:
+    if not baseline.there:
+        raise NotJudged(baseline.why)
+    return baseline.baseline
+
+
+_LEVELS = ("emergency", "alert", "critical", "error")
+_WHEN = {
+    Phase.KERNEL: "the kernel started", Phase.INITRD: "in the initial RAM disk", Phase.SERVICES: "services started",
+    Phase.RUNNING: "the node was running", Phase.UNKNOWN: "the node was at an unknown point",
+}
+
+
+def _times(known: Known) -> str:
+    return f"{known.least} times" if known.least == known.most else f"{known.least} to {known.most} times"

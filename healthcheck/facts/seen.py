@@ -1,0 +1,82 @@
+"""What was unusual in a node's kernel log at its earlier snapshots: read from no machine, handed in by the sweep.
+
+Each snapshot that is kept in the state folder carries one more capture, SEEN, with a fingerprint of each unusual thing that its rules
+reported (a line that the baseline does not hold, one that is missing, or too frequent, a late phase), of this boot and of the boot before
+it. So what was there before is told from what is there for the first time, and a saved sweep holds what its replay needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.facts.values import Fact
+from healthcheck.outcome import Result, Status
+from healthcheck.recording import Capture, Outcome, Recording
+
+SEEN_BEFORE = "seen_before"
+SEEN = "muster.unusual"
+CHECKS = ("kernel.novel", "kernel.missing", "kernel.order", "kernel.rate", "kernel.suspect")
+_MOST = 1000        # fingerprints of one boot
+
+
+@dataclass(frozen=True)
+class SeenBefore(Fact):
+    """Fingerprints of what earlier snapshots reported as unusual, of this boot or of the one before."""
+
+    name: str
+    fingerprints: frozenset[str]
+
+
+NOTHING_SEEN = SeenBefore("kernel log", frozenset())
+
+
+def fingerprint(subject: str) -> str:
+    """What a finding's subject is remembered by."""
+    return hashlib.sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def unusual(results: Mapping[str, Result]) -> tuple[str, ...]:
+    """Fingerprints of all that these results report as unusual."""
+    failed = (result for result in results.values() if result.status is Status.FAIL and result.check in CHECKS)
+    return tuple(sorted({fingerprint(finding.subject) for result in failed for finding in result.findings})[:_MOST])
+
+
+def seen_before(previous: Recording | None) -> SeenBefore:
+    """The fact; `previous` is the newest snapshot before this one, of whatever boot."""
+    capture = previous.captures.get(SEEN) if previous is not None else None
+    if capture is None:
+        return NOTHING_SEEN
+    now, before = _read(capture)
+    return SeenBefore("kernel log", frozenset((*now, *before)))
+
+
+def kept(recording: Recording, previous: Recording | None, now: Iterable[str]) -> Capture:
+    """What this snapshot is to be kept with: what it reported, with what earlier ones of its boot did, and what the boot before it did."""
+    earlier, before = _read(previous.captures.get(SEEN)) if previous is not None else ((), ())
+    if previous is not None and _boot(previous) != _boot(recording):
+        earlier, before = (), earlier
+    held = sorted({*now, *earlier})[:_MOST]
+    text = json.dumps({"boot": held, "boot_before": list(before)}, separators=(",", ":"))
+    return Capture(Outcome.DONE, bytes=len(text), text=text)
+
+
+def _boot(recording: Recording) -> str:
+    return recording.host.boot_id if recording.host is not None else ""
+
+
+def _read(capture: Capture | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of this boot and of the one before; nothing where it was kept by another version, or damaged."""
+    try:
+        document: Any = json.loads(capture.text) if capture is not None else {}
+        now, before = document.get("boot", []), document.get("boot_before", [])
+        return _words(now), _words(before)
+    except (ValueError, AttributeError, RecursionError):
+        return (), ()
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(word for word in value[:_MOST] if isinstance(word, str)) if isinstance(value, list) else ()

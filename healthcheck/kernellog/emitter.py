@@ -1,0 +1,38 @@
+"""The emitters of a kernel log: the subsystems and drivers that write to it, each by the prefix with which its messages begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from re import ASCII, Match, Pattern, compile
+
+CORE = "kernel"     # the emitter of what the kernel writes without a prefix
+
+
+@dataclass(frozen=True)
+class Emitter:
+    """One emitter. `begins` is a regular expression: what every message of it begins with, and what its entries need not repeat.
+
+    `subsystems` are the values of SUBSYSTEM= that the kernel attaches to its records in /dev/kmsg; empty where it attaches none, or any.
+    """
+
+    id: str
+    begins: str
+    source: str
+    subsystems: tuple[str, ...] = ()
+
+    def prefix(self, text: str) -> Match[str] | None:
+        """The prefix of a message of this emitter, or None where it is another's."""
+        return _compiled(self.begins).match(text)
+
+    def agrees(self, subsystem: str) -> bool:
+        """Whether a record with this SUBSYSTEM= (empty: none) can be its own."""
+        return not subsystem or not self.subsystems or subsystem in self.subsystems
+
+
+@lru_cache(maxsize=1024)
+def _compiled(begins: str) -> Pattern[str]:
+    return compile(begins, ASCII)
+
+
+KERNEL = Emitter(CORE, "", "what the core of the kernel writes has no prefix: entries begin where the message does")

@@ -1,0 +1,77 @@
+"""How a fault that a log reported ends: by a new boot, by a reset, by so many quiet hours, or by a repair that a person confirms.
+
+    boot         with the next boot
+    reset        with a reset of the device, or the next boot
+    quiet 24h    when so many hours have gone by in which it was not reported again, or with the next boot
+    repair       only when a person says that it was repaired: no boot and no silence mends a broken part
+
+A log that forgot a line proves nothing. What proves an end is in PROOFS.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Ends(Enum):
+    """What ends it."""
+
+    BOOT = "boot"
+    RESET = "reset"
+    QUIET = "quiet"
+    REPAIR = "repair"
+
+
+class Proof(Enum):
+    """What is accepted as evidence that it has ended; the value is how documents and people name it."""
+
+    BOOT = "a new boot"
+    DRIVER = "the driver wants no recovery any more, after a reset"
+    ROOT = "root's line in the kernel log: muster: GPU ... was reset"
+    HOURS = "so many hours without another report, in a log that lost no record of them"
+    PERSON = "muster repaired NODE"
+
+
+# In the order in which they are tried: the cheapest first.
+PROOFS = {
+    Ends.BOOT: (Proof.BOOT, Proof.PERSON),
+    Ends.RESET: (Proof.BOOT, Proof.DRIVER, Proof.ROOT, Proof.PERSON),
+    Ends.QUIET: (Proof.HOURS, Proof.BOOT, Proof.PERSON),
+    Ends.REPAIR: (Proof.PERSON,),
+}
+FORM = "boot, reset, repair, or quiet with hours or days, as in quiet 24h"
+_TEXT = re.compile(r"(boot|reset|repair)|quiet (\d{1,4})([hd])")
+_HOURS = {"h": 1, "d": 24}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """One fault's end; `hours` are those of QUIET, and 0 for the others."""
+
+    ends: Ends
+    hours: int = 0
+
+    @property
+    def proofs(self) -> tuple[Proof, ...]:
+        """What is accepted as evidence of it."""
+        return PROOFS[self.ends]
+
+    def over(self, age_hours: float) -> bool:
+        """Whether time alone has ended it, so many hours after it was last reported."""
+        return self.ends is Ends.QUIET and age_hours > self.hours
+
+    def __str__(self) -> str:
+        return f"quiet {self.hours}h" if self.ends is Ends.QUIET else self.ends.value
+
+
+def ending(text: str) -> Ending:
+    """The ending that a rules file names; raises ValueError for one that there is not."""
+    found = _TEXT.fullmatch(text)
+    if found is None or found[2] == "0":
+        raise ValueError(f"expected {FORM}")
+    return Ending(Ends(found[1])) if found[1] else Ending(Ends.QUIET, int(found[2]) * _HOURS[found[3]])
+
+
+DAY = Ending(Ends.QUIET, 24)
