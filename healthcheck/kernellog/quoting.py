@@ -1,24 +1,38 @@
-"""Blanks what a user chose in the lines of the kernel that quote it, so that no text of a user is taken for the kernel's own words."""
+"""Blanks what a user chose in the lines of the kernel that quote it, so that no text of a user is taken for the kernel's own words.
+
+A user can have the kernel print a text of his choice: as the name of a process or of a file, a mount option, a cgroup, a USB string.
+`quotingforms` holds the lines that do so. Fixed words of the kernel's tell them apart; what stands between counts for nothing afterwards.
+"""
 
 from __future__ import annotations
 
 import re
 
+from healthcheck.kernellog.quotingforms import FORMS, MARKS
+
 USER = "<user>"
-# Name, needle, pattern, source. A line that holds the needle is looked at; where the pattern knows it, from its start, by the kernel's own
-# words, each group is blanked. A group whose end a user could imitate goes on to the last possible one.
-FORMS: tuple[tuple[str, str, str, str], ...] = (
-    ("option", "Unknown parameter '", r".{0,80}?: Unknown parameter '(.*)", "Linux fs/fs_context.c, vfs_parse_fs_param"),
-    ("crash", "]: segfault at ", r"(.{0,15}?)\[\d{1,10}\]: segfault at [0-9a-f]{1,16} ip [0-9a-f]{1,16} sp [0-9a-f]{1,16} error [0-9a-f]{1,8}(?: in (.*))?$",
-     "Linux arch/x86/mm/fault.c, show_signal_msg"),
-)
-_FORMS = tuple((needle, re.compile(pattern, re.ASCII | re.DOTALL)) for _, needle, pattern, _ in FORMS)
+
+
+def _pattern(form: str) -> str:
+    for mark, means in MARKS:
+        form = form.replace(mark, means)
+    return form
+
+
+_COMPILED: dict[str, re.Pattern[str]] = {}      # by the form's pattern, when it is first needed: few ever are
+
+
+def _match(form: str, text: str) -> re.Match[str] | None:
+    pattern = _COMPILED.get(form)
+    if pattern is None:
+        pattern = _COMPILED[form] = re.compile(_pattern(form), re.ASCII | re.DOTALL)
+    return pattern.match(text)
 
 
 def blanked(text: str) -> str:
     """The text of a record, USER standing for each part that a user chose."""
-    for needle, pattern in _FORMS:
-        if needle in text and (found := pattern.match(text)):
+    for _, needle, form, _ in FORMS:
+        if needle in text and (found := _match(form, text)):
             return _without_groups(found)
     return text
 
@@ -38,7 +52,7 @@ def goes_on(before: str, text: str) -> bool:
 
 def may_quote(block: str) -> bool:
     """Whether one of the lines of a text may be of a form that quotes a user."""
-    return any(needle in block for needle, _ in _FORMS)
+    return any(needle in block for _, needle, _, _ in FORMS)
 
 
 def _without_groups(found: re.Match[str]) -> str:
