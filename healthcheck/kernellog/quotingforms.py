@@ -46,7 +46,7 @@ FORMS: tuple[tuple[str, str, str, str], ...] = (
      "Linux kernel/cgroup/cpuset.c cpuset_print_current_mems_allowed (up to 4.20; RHEL 8)"),
     ("page-alloc", "nodemask=",
      r"@comm@: (?:page allocation (?:failure|stalls)|vmalloc(?: error)?|vmap allocation)\b[^\n]{0,120}?, mode:0x@hex@\S*, nod"
-     r"emask=[^,]{1,40}(?:,cpuset=(.*),mems_allowed=[\d,-]+)?$",
+     r"emask=(?:\(null\)|[\d,-]{1,40})(?:,cpuset=(.*),mems_allowed=[\d,-]+)?$",
      "Linux mm/page_alloc.c warn_alloc; kernel/cgroup/cpuset.c"),
     ("beyond-end", ": attempt to access beyond end of device",
      r"@comm@: attempt to access beyond end of device(?:\n.*)?$",
@@ -623,6 +623,9 @@ FORMS: tuple[tuple[str, str, str, str], ...] = (
     ("bond-option", "option ",
      r"@interface@: option \w+: (?:invalid value \(@text@\)|interface @interface@ does not exist!)$",
      "Linux drivers/net/bonding/bond_options.c"),
+    ("team-mode", "Mode \"",
+     r"@interface@: (?:Mode|Failed to change to mode|Mode changed to) \"@short@(?:\" not found|\")?$",
+     "Linux drivers/net/team/team.c team_change_mode"),
     ("tc-simple", "simple: ",
      r"simple: @text@_\d+$",
      "Linux net/sched/act_simple.c tcf_simp_act"),

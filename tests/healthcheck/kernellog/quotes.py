@@ -14,7 +14,7 @@ FORMATS = Path(__file__).resolve().parents[2] / "recordings/kernel/quoting/forma
 RECORD = 976
 _KINDS = {
     "COMM": (15, "\0"), "IF": (15, "\0/: \t\n"), "FILE": (255, "\0/"), "FILE4": (1023, "\0"), "DENT": (511, "\0"), "PATH": (4095, "\0"),
-    "CG": (4095, "\0\n"), "OPT": (4094, "\0,="), "VAL": (4094, "\0,"), "TEXT": (4094, "\0"), "B": (15, "\0"),
+    "CG": (4095, "\0\n"), "OPT": (4094, "\0,="), "VAL": (4094, "\0,"), "TEXT": (4094, "\0"), "PREFIX": (127, "\0"), "B": (15, "\0"),
 }
 _PLACE = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 _DIRECTIVE = re.compile(r"%(?P<flags>[-#0 +]*)(?P<width>\d*)(?:\.[\d*]+|\*)*(?P<kind>p[A-Za-z0-9]*|(?:hh|ll|h|l|z|L)?[diuxXcs]|h|z|L|pV)")
