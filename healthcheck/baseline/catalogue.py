@@ -17,7 +17,7 @@ from functools import cached_property
 from healthcheck.baseline.model import LONGEST_LINE, Entry
 from healthcheck.baseline.pattern import Pattern
 from healthcheck.kernellog.emitter import KERNEL, Emitter
-from healthcheck.kernellog.quoting import messages
+from healthcheck.kernellog.quoting import COMM, messages
 from healthcheck.outcome import Severity
 
 # How long a run is, and how far apart a text's runs are. A word has one of them if it has size + step - 1 characters: the longer ones are
@@ -48,10 +48,15 @@ class Known:
         return self.emitter(text) is not None
 
     def emitter(self, text: str) -> Emitter | None:
-        """The emitter as whose message the entry knows this line, what users chose in it blanked; None where it does not."""
+        """The emitter as whose message the entry knows this line, what users chose in it blanked; None where it does not.
+
+        What fits into the name of a process is not enough, unless the line ends with it: there may be lines that begin with one and are of
+        no form that we know.
+        """
         for emitter in self._emitters:
             prefix = emitter.prefix(text)
-            if prefix is not None and self._match.begins(text, prefix.end()) \
+            end = self._match.begins(text, prefix.end()) if prefix is not None else -1
+            if prefix is not None and (end > COMM or end == len(text)) \
                     and not (self._unless is not None and self._unless.found(text, prefix.end())):
                 return emitter
         return None

@@ -31,10 +31,11 @@ from healthcheck import entry as entries
 from healthcheck.baseline import linear
 from healthcheck.baseline.catalogue import Catalogue, Known
 from healthcheck.baseline.model import LONGEST_LINE, Entry
+from healthcheck.baseline.pattern import Pattern
 from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.emitterload import load_emitters
 from healthcheck.kernellog.ending import Ending, ending
-from healthcheck.kernellog.quoting import blanked
+from healthcheck.kernellog.quoting import COMM, blanked
 from healthcheck.outcome import Owner, Repair, Severity
 from healthcheck.rulesfolder import called
 from inventory.errors import Mark, RulesError
@@ -219,4 +220,6 @@ def _matched(made: Entry, given: entries.Entry) -> None:
 def _why_not(made: Entry, text: str) -> str:
     if not any(emitter.prefix(text) for emitter in made.emitters):
         return f"none of its emitters ({', '.join(emitter.id for emitter in made.emitters)}) begins"
+    if any(Pattern(made.match).begins(text, prefix.end()) >= 0 for one in made.emitters if (prefix := one.prefix(text)) is not None):
+        return f"match takes no more than {COMM} characters, which the name of a process may be, of"
     return "match does not match"

@@ -76,24 +76,24 @@ class Pattern:
         self._text = text
         self._compiled: tuple[re.Pattern[str], ...] | None = None
 
-    def begins(self, text: str, at: int) -> bool:
-        """Whether the text goes on with it at this place."""
+    def begins(self, text: str, at: int) -> int:
+        """Where it ends, if the text goes on with it at this place; else -1."""
         first = self._pieces()[0].match(text, at)
-        return first is not None and self._follow(text, first.end(), 1)
+        return -1 if first is None else self._follow(text, first.end(), 1)
 
     def found(self, text: str, at: int = 0) -> bool:
         """Whether the text holds it, at this place or after it."""
-        return self._follow(text, at, 0)
+        return self._follow(text, at, 0) >= 0
 
     def _pieces(self) -> tuple[re.Pattern[str], ...]:
         if self._compiled is None:
             self._compiled = tuple(re.compile(piece, re.ASCII) for piece in pieces(self._text))
         return self._compiled
 
-    def _follow(self, text: str, at: int, first: int) -> bool:
+    def _follow(self, text: str, at: int, first: int) -> int:
         for piece in self._pieces()[first:]:
             match = piece.search(text, at)
             if match is None:
-                return False
+                return -1
             at = match.end()
-        return True
+        return at

@@ -46,8 +46,9 @@ def _all(catalogue: Catalogue, form: str) -> None:
 def _document(entry: Entry) -> dict[str, Any]:
     return {
         "id": entry.id, "class": entry.group, "from": [emitter.id for emitter in entry.emitters],
-        "begins": [emitter.begins for emitter in entry.emitters if emitter.begins], "severity": entry.severity.value, "meaning": entry.meaning, "remedy": entry.remedy,
-        "owner": entry.owner.value, "repair": entry.repair.value if entry.repair else None, "match": entry.match,
+        "begins": [emitter.begins for emitter in entry.emitters if emitter.begins], "severity": entry.severity.value,
+        "meaning": entry.meaning, "remedy": entry.remedy, "owner": entry.owner.value,
+        "repair": entry.repair.value if entry.repair else None, "match": entry.match,
         "unless": entry.unless or None, "ends": str(entry.ending), "proofs": [proof.value for proof in entry.ending.proofs],
         "yields": list(entry.yields), "xid": entry.xid or None, "source": entry.source, "examples": list(entry.examples),
         "disabled": entry.disabled or None, "file": entry.file, "line": entry.line, "overrides": list(entry.overridden),

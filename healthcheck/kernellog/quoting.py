@@ -11,6 +11,7 @@ import re
 from healthcheck.kernellog.quotingforms import FORMS, MARKS
 
 USER = "<user>"
+COMM = 15           # bytes of a process's name: TASK_COMM_LEN of include/linux/sched.h, less the end
 
 
 def _pattern(form: str) -> str:
