@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from healthcheck.kernellog.quoting import blanked, may_quote
+from healthcheck.kernellog.quoting import all_blanked
 
 TYPE_CHECKING = False       # typing would cost a node some milliseconds
 if TYPE_CHECKING:
@@ -213,10 +213,8 @@ def _all_masked(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _masked(texts: Sequence[str]) -> list[str]:
+    texts = all_blanked(texts)
     block = "\n".join(texts)
-    if may_quote(block):
-        texts = [blanked(text) for text in texts]
-        block = "\n".join(texts)
     if len(block) > LONGEST or _OURS.search(block):
         texts = [text[:LONGEST] for text in texts]
         block = "\n".join([text.translate(_ESCAPED) if _OURS.search(text) else text for text in texts])

@@ -7,6 +7,7 @@ A user can have the kernel print a text of his choice: as the name of a process 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from healthcheck.kernellog.quotingforms import FORMS, MARKS
 
@@ -32,7 +33,18 @@ def _match(form: str, text: str) -> re.Match[str] | None:
 
 def blanked(text: str) -> str:
     """The text of a record, USER standing for each part that a user chose."""
-    for _, needle, form, _ in FORMS:
+    return _blanked(text, FORMS)
+
+
+def all_blanked(texts: Sequence[str]) -> Sequence[str]:
+    """The same for many: of most forms no line is among them, which is found out once for all."""
+    block = "\n".join(texts)
+    forms = [form for form in FORMS if form[1] in block]
+    return [_blanked(text, forms) for text in texts] if forms else texts
+
+
+def _blanked(text: str, forms: Sequence[tuple[str, str, str, str]]) -> str:
+    for _, needle, form, _ in forms:
         if needle in text and (found := _match(form, text)):
             return _without_groups(found)
     return text
@@ -49,11 +61,6 @@ def goes_on(before: str, text: str) -> bool:
     """Whether a further line of a record is of the same emitter: it begins with the same prefix."""
     prefix, colon, _ = before.partition(": ")
     return bool(colon) and text.startswith(prefix + colon)
-
-
-def may_quote(block: str) -> bool:
-    """Whether one of the lines of a text may be of a form that quotes a user."""
-    return any(needle in block for _, needle, _, _ in FORMS)
 
 
 def _without_groups(found: re.Match[str]) -> str:

@@ -20,6 +20,9 @@ MARKS = (
     ("@netdevice@", r"(?:[\w.-]+ [\w.:-]+ )?"),
 )
 FORMS: tuple[tuple[str, str, str, str], ...] = (
+    ("memcg-task-old", " killed as a result of limit of ",
+     r"Task in @text@ killed as a result of limit of @text@$",
+     "Linux mm/memcontrol.c (up to 4.20; RHEL 8)"),
     ("segfault", "]: segfault at ",
      r"@comm@\[\d+\]: segfault at @hex@ ip @hex@ sp @hex@ error @hex@@mapped@(?: likely on CPU \d+ \(core \d+, socket \d+\))?"
      r"$",
@@ -54,6 +57,9 @@ FORMS: tuple[tuple[str, str, str, str], ...] = (
     ("fatal-signal", ": potentially unexpected fatal signal ",
      r"@text@: potentially unexpected fatal signal \d+\.$",
      "Linux kernel/signal.c print_fatal_signal"),
+    ("task-state-54", " 0x",
+     r"(.{15,60}) [A-Za-z?](?:  running task  )? +\d+ +\d+ +\d+ 0x[0-9a-f]{8}$",
+     "Linux kernel/sched/core.c sched_show_task (up to 5.9)"),
     ("proc-setstack", ") used greatest stack depth: ",
      r"@comm@ \(\d+\) used greatest stack depth: \d+ bytes left$",
      "Linux kernel/exit.c check_stack_usage"),
@@ -218,9 +224,6 @@ FORMS: tuple[tuple[str, str, str, str], ...] = (
     ("memcg-group", " are going to be killed due to memory.oom.group set",
      r"Tasks in @text@ are going to be killed due to memory\.oom\.group set$",
      "Linux mm/memcontrol.c mem_cgroup_print_oom_group"),
-    ("memcg-task-old", " killed as a result of limit of ",
-     r"Task in @text@ killed as a result of limit of @text@$",
-     "Linux mm/memcontrol.c (up to 4.20; RHEL 8)"),
     ("cgroup-pids", "cgroup: fork rejected by pids controller in ",
      r"cgroup: fork rejected by pids controller in @text@$",
      "Linux kernel/cgroup/pids.c"),

@@ -14,7 +14,7 @@ FORMATS = Path(__file__).resolve().parents[2] / "recordings/kernel/quoting/forma
 RECORD = 976
 _KINDS = {
     "COMM": (15, "\0"), "IF": (15, "\0/: \t\n"), "FILE": (255, "\0/"), "FILE4": (1023, "\0"), "DENT": (511, "\0"), "PATH": (4095, "\0"),
-    "CG": (4095, "\0\n"), "OPT": (4094, "\0,="), "VAL": (4094, "\0,"), "TEXT": (4094, "\0"), "PREFIX": (127, "\0"), "B": (15, "\0"),
+    "CG": (4095, "\0\n"), "OPT": (4094, "\0,="), "VAL": (4094, "\0,"), "TEXT": (4094, "\0"), "PREFIX": (127, "\0"), "HOST": (255, "\0 \t\n"), "B": (15, "\0"),
 }
 _PLACE = re.compile(r"\{(\w+)(?::[^}]*)?\}")
 _DIRECTIVE = re.compile(r"%(?P<flags>[-#0 +]*)(?P<width>\d*)(?:\.[\d*]+|\*)*(?P<kind>p[A-Za-z0-9]*|(?:hh|ll|h|l|z|L)?[diuxXcs]|h|z|L|pV)")
@@ -48,8 +48,8 @@ def _printed(found: re.Match[str]) -> str:
         return {"pV": "word", "pGg": "GFP_KERNEL", "pg": "sda1", "pbl": "0-1", "pI4": "192.0.2.1", "pM": "02:00:00:00:00:01", "ps": "do_it",
                 "pE": "word", "ptTd": "2026-11-23"}.get(kind, "00007f00a1b2c3d4")
     if kind[-1] in "xX":
-        return "0x7f00a1" if "#" in found["flags"] else "7f00a1"
-    return "word" if kind[-1] == "s" else "c" if kind[-1] == "c" else "12".rjust(int(found["width"] or 0))
+        return "0x7f00a1b2" if "#" in found["flags"] else "7f00a1b2"
+    return "word" if kind[-1] == "s" else "D" if kind[-1] == "c" else "12".rjust(int(found["width"] or 0))
 
 
 @cache
