@@ -265,7 +265,8 @@ def _lay(entries: dict[int, dict[str, Any]], item: Any, mark: Mark, identity: st
 
 def _over(old: Mapping[str, Any], values: Mapping[str, Any], mark: Mark) -> dict[str, Any]:
     """What earlier files say with these values over it, and where that is from. Another action wants another remedy."""
-    kept = {**old, "remedy": "", "ends": None} if values.get("action", old.get("action")) is not old.get("action") else old
+    other = values.get("action", old.get("action")) is not old.get("action")
+    kept = {key: value for key, value in old.items() if key not in ("remedy", "ends")} if other else old
     overridden = (*old["overridden"], old["file"]) if old else ()
     return {**kept, **values, "file": mark.file, "line": mark.line, "overridden": overridden}
 

@@ -49,7 +49,7 @@ MASKS: tuple[tuple[str, str, str, str, str], ...] = (
     ("calibration", "bogoMips", r"dropping (?:max|min) bogoMips estimate[^\n]*", "dropping bogoMips estimate 0",
      "which of several measurements is left out"),
     ("per-CPU allocation", "pcpu-alloc: ", r"pcpu-alloc: (?:\[[0-9]+\]|s[0-9])[^\n]*", "pcpu-alloc: 0", "by the number of processors"),
-    ("CPU time", ": Consumed ", r"(?<=systemd\[1\]: )[^\n:]{1,120}: Consumed [^\n]{1,40}CPU time[^\n]*", "0: Consumed 0",
+    ("CPU time", ": Consumed ", r"(?<=systemd\[[0-9]\]: )[^\n:]{1,120}: Consumed [^\n]{1,40}CPU time[^\n]*", "0: Consumed 0",
      "which units it is said of differs from boot to boot"),
     ("modules", "Modules linked in:", r"Modules linked in:[^\n]*", "Modules linked in: 0", "the order is that of loading"),
     ("machine check", "Bank ", r"(Bank [0-9]{1,3}: )[2367abef][0-9a-f]{15}(?![0-9a-f])", r"\1uncorrected 0",

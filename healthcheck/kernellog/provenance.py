@@ -11,7 +11,8 @@ import re
 
 USER_SPACE = "user space: "
 USER = 1            # the facility of what a process writes to /dev/kmsg and does not call otherwise
-_DAEMON = r"\(?[A-Za-z][\w.@+-]{0,62}\)?\[\d{1,10}\]: "       # (udev-worker)[312]: is one of systemd's
+# (udev-worker)[312]: is one of systemd's; of systemd itself only process 1 counts, the others are users'.
+_DAEMON = r"(?!systemd\[(?!1\]))\(?[A-Za-z][\w.@+-]{0,62}\)?\[\d{1,10}\]: "
 _NAMED = re.compile(_DAEMON, re.ASCII)
 # Records of a facility above 0, whose priority is 8 or more, that are not marked yet and name no daemon.
 _WRITTEN = re.compile(rf"^(?:[89]|\d{{2,6}}),\d{{1,20}},\d{{1,20}},[^;\n]{{0,200}};(?!{_DAEMON}|{USER_SPACE})", re.MULTILINE | re.ASCII)

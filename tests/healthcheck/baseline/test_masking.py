@@ -93,7 +93,7 @@ SAME = {
         "ACPI: SSDT <*> (<*>)", "ACPI: SSDT 0x00000000A3A34000 00015D (v02 AMD    MPDMA    00000001 INTL 20200717)",
         "ACPI: SSDT 0x000000006FFDC000 0008A5 (v01 SUPERM CPMRAS   00000001 INTL 20160527)"),
     "serial numbers": (
-        "usb <*>: SerialNumber: <*>", "usb 1-1: SerialNumber: 20210726905926", "usb 1-14.3: SerialNumber: S64FNE0R912345",
+        "usb <*>: SerialNumber: <user>", "usb 1-1: SerialNumber: 20210726905926", "usb 1-14.3: SerialNumber: S64FNE0R912345",
         "usb 2-1: SerialNumber: PHLJ0123ABCD"),
     "dates": (
         "rtc_cmos <*>: setting system clock to <*> UTC (<*>)", "rtc_cmos 00:02: setting system clock to 2023-11-07T01:45:42 UTC (1699321542)",

@@ -7,6 +7,7 @@ sysrq are those of Documentation/admin-guide/sysrq.rst. The kernel's own bugs ar
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -69,14 +70,6 @@ def _unreadable(serial: str) -> Act:
     return shell(f"dd if={_disk(serial)} of=/dev/null bs=4096 skip={BAD // 8} count=1 iflag=direct")
 
 
-def _stalled(device: str, serial: str) -> Act:
-    """A disk that stops answering: all but the first of its requests wait, until it is reset."""
-    def act(up: Machine) -> None:
-        monitor(f"block_set_io_throttle {device} 64 0 0 0 0 0")(up)
-        up.send(f"disk={_disk(serial)}; for at in 1 2 3 4; do dd if=$disk of=/dev/null bs=65536 skip=$at count=1 iflag=direct & done; wait")
-    return act
-
-
 def _tlp(up: Machine) -> None:
     """As tools/aer-inject does: struct aer_error_inj of drivers/pci/pcie/aer_inject.c, to the device of the port behind a root port."""
     address = up.run("modprobe aer_inject; ls /sys/bus/pci/drivers/e1000e | grep ^0000").split()[-1]
@@ -92,15 +85,53 @@ def _bug(symbol: str, code: str, caller: str) -> Act:
     return act
 
 
-def _goes_on(device: str, serial: str, complaint: str) -> Act:
-    """The disk answers again once the kernel has complained: qemu itself hangs in the reset of a disk with requests that wait."""
+def _stalled(device: str, command: str, complaint: str) -> Act:
+    """A disk that stops answering: of the requests of a command all but the first wait. It answers again once the kernel has complained:
+    qemu itself hangs in the reset of a disk with requests that wait. `device` is the disk's part that qemu throttles."""
     def act(up: Machine) -> None:
         up.run("echo 8 > /proc/sys/kernel/hung_task_timeout_secs")
+        monitor(f"block_set_io_throttle {device} 64 0 0 0 0 0")(up)
         since = up.size()
-        _stalled(device, serial)(up)
+        up.send(command)
         up.said(complaint, 120, since=since)
         monitor(f"block_set_io_throttle {device} 0 0 0 0 0 0")(up)
     return act
+
+
+def _frozen(up: Machine) -> None:
+    """Its file system is frozen, as for a snapshot, while a process writes; it goes on once the kernel has complained."""
+    up.run("echo 8 > /proc/sys/kernel/hung_task_timeout_secs; cp /usr/bin/dd /run/train; fsfreeze --freeze /mnt/virtio")
+    since = up.size()
+    up.send("/run/train if=/dev/zero of=/mnt/virtio/checkpoint bs=4096 count=1")
+    up.said("blocked for more than", 120, since=since)
+    up.run("fsfreeze --unfreeze /mnt/virtio")
+
+
+def on_mapper(kind: str) -> str:
+    """A command that makes a file system of this kind on a mapped disk, which is named like it, mounts it, and writes to it."""
+    return (f"truncate --size=400M /var/tmp/{kind}; loop=$(losetup --find --show /var/tmp/{kind}); mkfs.{kind} -q $loop; "
+            f"echo 0 $(blockdev --getsz $loop) linear $loop 0 | dmsetup create {kind}; mkdir -p /mnt/{kind}; mount /dev/mapper/{kind} /mnt/{kind}; "
+            f"echo 1 > /mnt/{kind}/step; sync")
+
+
+def _mapper_fails(kind: str) -> Act:
+    """From now on every read and write of the mapped disk is an error; what was written before is on its way to it."""
+    return shell(f"dmsetup suspend --noflush --nolockfs {kind}; echo 0 $(blockdev --getsz /dev/mapper/{kind}) error | dmsetup load {kind}; "
+                 f"dmsetup resume {kind}; dd if=/dev/zero of=/mnt/{kind}/checkpoint bs=1M count=20; sync; sleep 2; touch /mnt/{kind}/x")
+
+
+def _hard(up: Machine) -> None:
+    """Processor 0 loops with its interrupts off. What looks at it is the kernel's own watchdog, but the monitor's NMIs call it: qemu
+    without KVM has no counter that overflows. Only processor 0 gets these NMIs. The watchdog passes over those that come within 2.4 s of the
+    one before (with watchdog_thresh=3), over the first after a message, and compares the next two."""
+    watchdog = int(up.run("grep -w watchdog_overflow_callback /proc/kallsyms").split()[0], 16)
+    # unknown_nmi_error(reason, regs): mov %rsi,%rdx; lea -0x800(%rsp),%rdi (in place of an event); mov $watchdog,%rax; jmp *%rax
+    up.poke("unknown_nmi_error", "4889f2488dbc2400f8ffff48b8" + watchdog.to_bytes(8, "little").hex() + "ffe0")
+    up.poke("__x64_sys_sethostname", "faebfe")
+    up.send("taskset --cpu-list 0 hostname x")
+    for _ in range(6):
+        time.sleep(4)
+        monitor("nmi")(up)
 
 
 def _flap(up: Machine) -> None:
@@ -140,8 +171,18 @@ UNREADABLE = tuple(
                                ("sata", "A", r"ata\d+: EH complete"), ("virtio", "V", r"error, dev vd\w, sector")))
 EXT4 = Fault("ext4-error", "trigger_fs_error of ext4", shell("echo injected > /sys/fs/ext4/nvme0n1/trigger_fs_error"), ("EXT4-fs error",))
 MIRROR = Fault("md-failure", "one disk of a mirror set faulty", _mirror_fails, ("Disk failure on", "Operation continuing on 1 devices"))
-HUNG = Fault("hung-task", "a virtio disk that does not answer", _goes_on("dev-virtio", "V", "blocked for more than"), ("blocked for more than", "Call Trace"))
-NVME = Fault("nvme-timeout", "an NVMe disk that does not answer", _goes_on("dev-nvme", "N", "timeout, aborting"), ("nvme nvme0: .*timeout",))
+XFS = Fault("xfs-shutdown", "every read and write of an XFS's disk fails (the error target of the device mapper)", _mapper_fails("xfs"),
+            (r"XFS \(dm-0\): log I/O error", r"XFS \(dm-0\): .*[Ss]hut.*down"))
+BTRFS = Fault("btrfs-shutdown", "every read and write of a btrfs's disk fails (the error target of the device mapper)", _mapper_fails("btrfs"),
+              (r"BTRFS error \(device dm-0.*\): bdev /dev/\S+ errs: wr 1,", r"BTRFS info \(device dm-0.*\): forced readonly"))
+FROZEN = Fault("hung-task", "a process writes to a file system that is frozen (fsfreeze)", _frozen, ("INFO: task train:.* blocked for more than", "Call Trace"))
+# A direct read of a disk would not do: the kernel wakes those who wait for one before it takes them for hung.
+HUNG = Fault("hung-task", "a virtio disk that does not answer",
+             _stalled("/machine/peripheral/dev-virtio/virtio-backend", "for one in 1 2 3 4; do dd if=/dev/zero of=/mnt/virtio/checkpoint-$one bs=64K "
+                      "count=1 conv=fsync & done; wait", "blocked for more than"), ("blocked for more than", "Call Trace"))
+NVME = Fault("nvme-timeout", "an NVMe disk that does not answer",
+             _stalled("dev-nvme", "for at in 1 2 3 4; do dd if=/dev/nvme0n1 of=/dev/null bs=64K skip=$at count=1 iflag=direct & done; wait",
+                      "timeout, aborting"), ("nvme nvme0: .*timeout",))
 NMI = Fault("nmi", "an NMI without a reason", monitor("nmi"), ("NMI received for unknown reason",))
 CORRECTED = Fault("mce-corrected", "a corrected machine check in bank 4", _corrected, (r"\[Hardware Error\]",))
 CORRECTABLE = Fault("aer-correctable", "PCIe AER: a bad TLP at a port's device, by the kernel's aer_inject", _tlp,
@@ -160,6 +201,8 @@ OPCODE = Fault("oops-opcode", "a system call that runs into an undefined instruc
                ("invalid opcode: 0000",))
 LOCKUP = Fault("lockup", "a system call that never ends (a loop poked in)", _bug("__x64_sys_sethostname", "ebfe", "hostname x"),
                ("soft lockup - CPU#", "detected stalls on CPUs|self-detected stall"))
+HARD = Fault("hard-lockup", "a system call that never ends, with interrupts off (a loop poked in); NMIs of the monitor call the kernel's watchdog", _hard,
+             ("Watchdog detected hard LOCKUP on cpu 0", "detected stalls on CPUs|self-detected stall"), dies=True)
 PANIC = Fault("panic", "sysrq c", shell("echo c > /proc/sysrq-trigger"), ("Kernel panic - not syncing", "end Kernel panic"), dies=True)
 FATAL = Fault("mce-fatal", "an uncorrected machine check in bank 4", monitor("mce 1 4 0xbe00000000010137 0x5 0x3f8a4c40 0x0"),
               ("Machine Check Exception", "end Kernel panic"), dies=True)

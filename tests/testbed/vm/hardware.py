@@ -13,7 +13,8 @@ class Hardware:
     """A q35 machine with virtio, NVMe, SCSI and ATA disks, three kinds of ports, a BMC, USB and a watchdog.
 
     Two machines that differ in nothing but their seed have the same devices at other addresses, with other serials and MACs.
-    `bad` names disks (nvme, scsi, sata, virtio) of which the sector BAD cannot be read.
+    `bad` names disks (nvme, scsi, sata, virtio) of which the sector BAD cannot be read. With `erst` its firmware stores what a dying
+    kernel wants to be read after the next boot (ACPI's Error Record Serialization Table), in the file `erst` of the folder.
     """
 
     seed: int = 1
@@ -21,6 +22,7 @@ class Hardware:
     memory: int = 1024
     processor: str = "max"
     bad: tuple[str, ...] = ()
+    erst: bool = False
 
     def argv(self, folder: Path, root: Path) -> list[str]:
         """The words for qemu; the disks lie in `folder`."""
@@ -47,6 +49,8 @@ class Hardware:
                      "-device", f"{device},bus=slot{number}"]
         for device, slot in zip(plain, slots[len(ported):], strict=False):
             argv += ["-device", f"{device},bus=pcie.0,addr={slot:#x}"]
+        if self.erst:
+            argv += ["-object", f"memory-backend-file,id=erst,mem-path={folder}/erst,size=64K,share=on", "-device", "acpi-erst,memdev=erst"]
         return [*argv, "-device", f"scsi-hd,id=dev-sd,drive=scsi,bus=dev-scsi.0,serial={serial('S')},rerror=report,werror=report",
                 "-device", f"ide-hd,id=dev-sata,drive=sata,bus=ide.0,serial={serial('A')},rerror=report,werror=report",
                 "-device", "usb-storage,id=dev-usb,bus=usb.0,drive=usb", "-device", "ipmi-bmc-sim,id=bmc", "-device", "isa-ipmi-kcs,bmc=bmc"]

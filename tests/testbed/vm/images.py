@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.testbed.require import require
 
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "busybox", "depmod", "gcc")
-_PACKAGES = ("systemd", "systemd-sysv", "udev", "kmod", "dbus", "e2fsprogs", "iproute2")
+_PACKAGES = ("systemd", "systemd-sysv", "udev", "kmod", "dbus", "e2fsprogs", "iproute2", "xfsprogs", "btrfs-progs", "dmsetup")
 _OPTIONS = ("--variant=minbase", "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/doc/*",
             "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*", "--include=" + ",".join(_PACKAGES))
 _INITRD_MODULES = ("virtio_pci", "virtio_blk", "ext4")

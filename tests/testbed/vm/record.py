@@ -16,9 +16,10 @@ from pathlib import Path
 import yaml
 
 from tests.testbed.vm import faults
-from tests.testbed.vm.faults import Fault
+from tests.testbed.vm.faults import Fault, on_mapper
+from tests.testbed.vm.forge import FORGED
 from tests.testbed.vm.hardware import Hardware
-from tests.testbed.vm.images import images, releases
+from tests.testbed.vm.images import Images, images, releases
 from tests.testbed.vm.machine import Machine, machine, numbers
 
 DISKS = ("nvme", "scsi", "sata", "virtio")
@@ -35,7 +36,8 @@ WORK = (
 
 @dataclass(frozen=True)
 class Plan:
-    """One recording. `build` is which kernel: the newest of the series, or the one before; `words` go to its command line."""
+    """One recording. `build` is which kernel: the newest of the series, or the one before; `words` go to its command line; `work` are
+    commands that are run when all is well; with `console` the console is kept though the machine lives."""
 
     name: str
     hardware: Hardware
@@ -43,6 +45,8 @@ class Plan:
     series: str = "6.1."
     build: int = 0
     words: tuple[str, ...] = ()
+    work: tuple[str, ...] = ()
+    console: bool = False
 
 
 # Lines in the forms that their authors publish: NVIDIA's Xid and SXid documents, the sources of the drivers of Linux 6.1 and of Lustre 2.15.
@@ -77,48 +81,71 @@ PLANS = (
     Plan("bus", Hardware(seed=35), (faults.NMI, faults.CORRECTED, faults.NONFATAL, faults.FLAP, faults.USB_GONE, faults.SD_GONE,
                                     faults.NVME_GONE, faults.CORRECTABLE)),
     Plan("oops", Hardware(seed=37), (faults.NULL, faults.PROTECTION, faults.OPCODE)),
-    Plan("lockup", Hardware(seed=38), (faults.LOCKUP,), words=("rcupdate.rcu_cpu_stall_timeout=8", "watchdog_thresh=3")),
-    Plan("panic", Hardware(seed=39), (faults.PANIC,)),
-    Plan("mce-fatal", Hardware(seed=40), (faults.FATAL,)),
+    Plan("soft-lockup", Hardware(seed=38), (faults.LOCKUP,), words=("rcupdate.rcu_cpu_stall_timeout=8", "watchdog_thresh=3")),
+    Plan("panic", Hardware(seed=39, erst=True), (faults.PANIC,)),
+    Plan("mce-fatal", Hardware(seed=40, erst=True), (faults.FATAL,)),
+    Plan("hung-task", Hardware(seed=41), (faults.FROZEN,)),
+    Plan("xfs-shutdown", Hardware(seed=42), (faults.XFS,), work=(on_mapper("xfs"),)),
+    Plan("btrfs-shutdown", Hardware(seed=43), (faults.BTRFS,), work=(on_mapper("btrfs"),)),
+    Plan("hard-lockup", Hardware(seed=44), (faults.HARD,), words=("rcupdate.rcu_cpu_stall_timeout=40", "watchdog_thresh=3")),
+    Plan("forged", Hardware(seed=45), FORGED, console=True),
+    Plan("forged-612", Hardware(seed=46), FORGED, series="6.12.", console=True),
 )
 
 
 def record(plan: Plan, target: Path) -> None:
-    """Writes NAME.kmsg.gz (records as /dev/kmsg gave them), NAME.yaml, and, of a machine that dies, NAME.console.gz."""
+    """Writes NAME.kmsg.gz (records as /dev/kmsg gave them), NAME.yaml, of a machine that dies NAME.console.gz, and, where its firmware
+    stores what it said last (`erst`), NAME.pstore.gz."""
     release = releases(plan.series)[plan.build]
     made = images(release)
-    with tempfile.TemporaryDirectory() as folder, machine(Path(folder), made, plan.hardware, *plan.words) as up:
-        for command in WORK:
-            up.run(command)
-        about: dict[str, object] = {
-            "kernel": release, "version": up.run("uname -v").strip(), "command_line": up.run("cat /proc/cmdline").strip(),
-            "boot_seconds": round(up.boot_seconds, 1), "hardware": {**asdict(plan.hardware), "bad": list(plan.hardware.bad)},
-            "devices": [line.partition("qemu")[0].strip() for line in up.run("cd /sys/bus/pci/devices; for one in *; do "
-                        "echo $one $(cat $one/vendor $one/device $one/class); done").splitlines()]}
-        up.settle()
-        done, dead = [], False
-        for fault in plan.faults:
-            done.append(_suffered(up, fault))
-            dead = dead or fault.dies
-        records = (up.folder / "kmsg").read_bytes() if dead else up.records()
+    with tempfile.TemporaryDirectory() as folder:
+        with machine(Path(folder), made, plan.hardware, *plan.words) as up:
+            for command in (*WORK, *plan.work):
+                up.run(command)
+            about: dict[str, object] = {
+                "kernel": release, "version": up.run("uname -v").strip(), "command_line": up.run("cat /proc/cmdline").strip(),
+                "boot_seconds": round(up.boot_seconds, 1), "hardware": {**asdict(plan.hardware), "bad": list(plan.hardware.bad)},
+                "devices": [line.partition("qemu")[0].strip() for line in up.run("cd /sys/bus/pci/devices; for one in *; do "
+                            "echo $one $(cat $one/vendor $one/device $one/class); done").splitlines()]}
+            up.settle()
+            done, dead = [], False
+            for fault in plan.faults:
+                done.append(_suffered(up, fault))
+                dead = dead or fault.dies
+            records = (up.folder / "kmsg").read_bytes() if dead else up.records()
+            console = (up.folder / "console").read_bytes()
         records = records[:records.rfind(b"\n") + 1]
         found = numbers(records)
         about |= {"records": len(found), "first": found[0], "last": found[-1], "faults": done}
         target.mkdir(parents=True, exist_ok=True)
         _write(target / f"{plan.name}.kmsg.gz", gzip.compress(records, mtime=0))
-        if dead:
-            _write(target / f"{plan.name}.console.gz", gzip.compress((up.folder / "console").read_bytes(), mtime=0))
+        if dead or plan.console:
+            _write(target / f"{plan.name}.console.gz", gzip.compress(console, mtime=0))
+        if plan.hardware.erst:
+            _write(target / f"{plan.name}.pstore.gz", gzip.compress(_stored(Path(folder), made, plan), mtime=0))
+            about["pstore"] = "the text that systemd-pstore found in /sys/fs/pstore at the next boot, and dmesg.txt that it made of it, each under a line ==> NAME <=="
         _write(target / f"{plan.name}.yaml", yaml.safe_dump(about, sort_keys=False, width=200).encode())
 
 
+def _stored(folder: Path, made: Images, plan: Plan) -> bytes:
+    """What the next boot of the machine finds of the last."""
+    again = folder / "again"
+    again.mkdir()
+    (folder / "erst").rename(again / "erst")
+    with machine(again, made, plan.hardware, *plan.words) as up:
+        return up.run("cd /var/lib/systemd/pstore; tail --verbose --lines=+1 $(find . -name 'dmesg*' | sort)").encode()
+
+
 def _suffered(up: Machine, fault: Fault) -> dict[str, object]:
-    """Makes the fault; returns what is written of it: the sequence numbers of all that was said from then on until it was quiet."""
+    """Makes the fault; returns what is written of it: the sequence numbers of all that was said from then on until it was quiet,
+    of a machine that dies those that it still sent."""
     before = up.newest()
     faults.sick(up, fault)
-    if fault.dies:
-        return {"name": fault.name, "how": fault.how, "console": True, "says": list(fault.says), "lines": []}
     up.settle()
-    lines = [number for number in numbers(up.records()) if number > before]
+    records = (up.folder / "kmsg").read_bytes() if fault.dies else up.records()
+    lines = [number for number in numbers(records) if number > before]
+    if fault.dies:
+        return {"name": fault.name, "how": fault.how, "console": True, "says": list(fault.says), "lines": lines}
     return {"name": fault.name, "how": fault.how, "planted": list(fault.planted), "says": list(fault.says), "lines": lines}
 
 
