@@ -10,13 +10,13 @@ import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from healthcheck.checks.base import PREVIOUS, Check, NotJudged, NotMeasured
 from healthcheck.facts.values import Fact, Unmeasured
 from healthcheck.guard import MOST_SUBJECTS, Guards, NotSupported, Subject, Subjects, original, whole
-from healthcheck.outcome import Finding, Note, Origin, Owner, Repair, Result, Status
+from healthcheck.outcome import Finding, LogEvidence, Note, Origin, Owner, Repair, Result, Status
 from healthcheck.rule import Rule, Unsupported
 from healthcheck.sku import Sku
 from inventory.text import clean
@@ -304,8 +304,17 @@ def sound(finding: Finding) -> Finding:
         raise ValueError(f"{finding.repair!r} is no repair")
     return Finding(
         clean(finding.subject), _shown(finding.observed), _shown(finding.expected), clean(finding.remedy, 1000), finding.owner,
-        finding.repair, tuple(clean(line, _LONGEST_LINE) for line in finding.lines[:_MOST_LINES]),
+        finding.repair, tuple(clean(line, _LONGEST_LINE) for line in finding.lines[:_MOST_LINES]), _sound_log(finding.log),
     )
+
+
+def _sound_log(log: LogEvidence | None) -> LogEvidence | None:
+    """The same, with clean words."""
+    if log is None:
+        return None
+    if not isinstance(log, LogEvidence):
+        raise ValueError(f"{log!r} is no evidence of a log")
+    return replace(log, emitter=clean(log.emitter, 80), ends=clean(log.ends, 20))
 
 
 def _shown(value: object) -> object:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 
 from healthcheck.baseline.forms.boots import logs
+from healthcheck.baseline.forms.feeds import rejoined
 from healthcheck.baseline.forms.found import Found
 from healthcheck.baseline.forms.journal import EXPORT, read_dmesg_json, read_export, read_json, read_verbose
 from healthcheck.baseline.forms.kmsg import RECORD, read_kmsg, to_kmsg
@@ -48,6 +49,8 @@ def read(data: bytes, name: str) -> tuple[Log, ...]:
         changed.append("the last line has no end, and may be cut")
     rows = text.split("\n")
     found = _read(rows, data, console=data.count(b"\r\n") * 2 > len(rows))
+    if not found.wall and not found.numbered:
+        rejoined(found)
     # An export counts its bytes, and holds any.
     found.caveats[:0] = caveats if found.form == EXPORT else caveats + changed
     return logs(found)

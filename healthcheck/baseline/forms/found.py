@@ -10,7 +10,7 @@ from healthcheck.kernellog.quoting import blanked, goes_on, messages
 NAMES_ITSELF = "Linux version "     # how the kernel's own line at a boot's start begins
 
 
-_LINE_FEED = "\\x0a"      # as the kernel writes it
+LINE_FEED = "\\x0a"      # as the kernel writes it
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Found:
         parts = [line.text]
         if "\n" in line.text:
             own = [part for part in line.text.split("\n") if part]
-            parts = own if messages(line.text) == own else [line.text.replace("\n", _LINE_FEED)]
+            parts = own if messages(line.text) == own else [line.text.replace("\n", LINE_FEED)]
         for part in parts:
             self.lines.append(line if part is line.text else replace(line, text=part))
             self.raw.append(raw)
@@ -54,4 +54,4 @@ class Found:
         if blanked(last.text) == last.text and goes_on(last.text, text):
             self.add(replace(last, text=text, sequence=sequence), raw)
         else:
-            self.lines[-1] = replace(last, text=f"{last.text}{_LINE_FEED}{text}"[:LONGEST_LINE])
+            self.lines[-1] = replace(last, text=f"{last.text}{LINE_FEED}{text}"[:LONGEST_LINE])
