@@ -15,7 +15,11 @@ from tests.command import muster
     (["xid", "64"], ["volta       inspect: an ECC page retirement"]), (["xid", "13"], ["same-tpc", "owner       user"]),
     (["xid", "119"], ["once reset  over, where the driver asked for the reset (Xid 154)", "muster: GPU 0000:3b:00.0 was reset"]),
     (["sxid", "20034"], ["once reset  over, when root writes to /dev/kmsg: muster: all GPUs were reset", "SXid 20034", "reset, by kernel-sxid", "potentially fatal", "sxid.yaml:"]),
-    (["kernel-xid"], ["check       kernel.xid", "hours: 24"]),
+    (["xid", "48"], ["ends        reset, proven by a new boot; or by the driver wants no recovery any more", "muster: GPU ... was reset", "muster repaired NODE"]),
+    (["xid", "63"], ["monitor, by kernel-xid-watch", "ends        reset, proven by"]), (["xid", "54"], ["ends        repair, proven by muster repaired NODE\n"]),
+    (["xid", "13"], ["ends        quiet 24h, proven by so many hours without another report"]), (["xid", "79"], ["ends        boot, proven by a new boot; or by"]),
+    (["sxid", "20009"], ["ends        quiet 24h"]),
+    (["kernel-xid"], ["check       kernel.xid", "with        nothing"]),
 ])
 def test_a_number_and_a_rule_are_explained(words: list[str], said: list[str], tmp_path: Path) -> None:
     told = muster("explain", *words, home=tmp_path)
@@ -26,6 +30,18 @@ def test_a_sites_own_table_is_named_with_what_it_overrides(tmp_path: Path) -> No
     (tmp_path / "xid.yaml").write_text("xids:\n- {xid: 63, action: reset}\n")
     told = muster("explain", "xid", "63", "--rules", str(tmp_path), home=tmp_path)
     assert "reset, by kernel-xid" in told.stdout and "xid.yaml:2, which overrides " in told.stdout
+
+
+def test_an_end_goes_with_its_action_and_a_site_may_set_another(tmp_path: Path) -> None:
+    def ends(number: int, entry: str) -> str:
+        (tmp_path / "xid.yaml").write_text(f"xids:\n- {{xid: {number}, {entry}}}\n")
+        return str(json.loads(muster("explain", "xid", str(number), "--rules", str(tmp_path), "--format", "json", home=tmp_path).stdout)["ends"])
+
+    assert ends(63, "why: ours") == "reset" and ends(63, "ends: quiet 7d") == "quiet 168h"
+    assert ends(63, "action: app") == "quiet 24h"       # its own was that of a remapping
+    assert ends(63, "action: app, ends: boot") == "boot" and ends(13, "action: inspect") == "repair"
+    (tmp_path / "xid.yaml").write_text("endings: {app: quiet 2h}\nxids:\n- {xid: 777, meaning: ours, action: app}\n")
+    assert "ends        quiet 2h" in muster("explain", "xid", "777", "--rules", str(tmp_path), home=tmp_path).stdout
 
 
 def test_a_sites_own_repeat_rule_is_named_with_what_it_overrides(tmp_path: Path) -> None:
@@ -43,6 +59,7 @@ def test_without_a_number_all_are_listed_as_text_and_as_json(tmp_path: Path) -> 
     listed = json.loads(muster("explain", "sxid", "--format", "json", home=tmp_path).stdout)
     assert len(listed) == 48 and {"sxid", "kind", "meaning", "action", "owner", "rule", "file", "dated"} <= set(listed[0])
     one = json.loads(muster("explain", "xid", "48", "--format", "json", home=tmp_path).stdout)
+    assert one["ends"] == "reset" and "a new boot" in one["proofs"] and len(one["proofs"]) == 4
     assert one["architectures"]["blackwell"]["action"] == "reset" and one["nvidia"] == ["WORKFLOW_XID_48", "WORKFLOW_XID_48"]
 
 

@@ -10,12 +10,13 @@ from healthcheck.baseline.flags import flagged
 from healthcheck.baseline.learn import learn
 from healthcheck.baseline.masking import template
 from healthcheck.baseline.model import Baseline, Digest, Entry, Kind, Line, Phase, Scope, Told
+from healthcheck.kernellog.emitter import KERNEL
 from healthcheck.outcome import Owner, Severity
 
 XID = "NVRM: Xid (PCI:0000:17:00): 79, pid=4711, name=python, GPU has fallen off the bus."
 CATALOGUE = Catalogue((Entry(
-    "gpu-lost", "Xid .*: 79,", Severity.CRITICAL, "The GPU does not answer any more.", "Reboot.", Owner.VENDOR, "NVIDIA's Xid catalogue",
-    (XID,), needs=("xid",),
+    "gpu-lost", "NVRM: Xid .*: 79,", Severity.CRITICAL, "The GPU does not answer any more.", "Reboot.", Owner.VENDOR, "NVIDIA's Xid catalogue",
+    (XID,), needs=(("xid",),), emitters=(KERNEL,),
 ),))
 H100 = Scope("dgx-h100", "6.5.0-1007-nvidia")
 DAY, NEXT = "2026-11-01", "2026-11-21"

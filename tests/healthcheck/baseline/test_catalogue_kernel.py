@@ -73,22 +73,45 @@ def test_what_was_corrected_is_kept_apart_from_what_was_not(line: str, severity:
 
 @pytest.mark.parametrize(("constraint", "severity", "owner"), [
     ("CONSTRAINT_MEMCG", Severity.INFO, Owner.USER), ("CONSTRAINT_NONE", Severity.WARNING, Owner.OPERATOR),
-    ("CONSTRAINT_CPUSET", Severity.WARNING, Owner.OPERATOR),
+    ("CONSTRAINT_CPUSET", Severity.INFO, Owner.USER), ("CONSTRAINT_MEMORY_POLICY", Severity.INFO, Owner.USER),
 ])
-def test_running_out_of_a_jobs_own_memory_is_its_users_and_out_of_the_nodes_the_operators(
+def test_running_out_of_memory_to_which_a_job_is_bound_is_its_users_and_out_of_the_nodes_the_operators(
         constraint: str, severity: Severity, owner: Owner) -> None:
     found = catalogue().find(f"oom-kill:constraint={constraint},nodemask=(null),cpuset=/,mems_allowed=0-1,task=python3,pid=1,uid=0")
     assert found is not None
     assert (found.severity, found.owner) == (severity, owner)
 
 
-def test_a_fault_of_a_jobs_process_is_its_users_and_of_a_service_the_operators() -> None:
-    told = "[2211]: segfault at 18 ip 00007f21c8a1b2c3 sp 00007ffd1a2b3c40 error 4 in libc.so.6[7f21c8900000+1e0000]"
-    job, service = catalogue().find("python3" + told), catalogue().find("slurmd" + told)
-    assert job is not None
-    assert service is not None
-    assert (job.severity, job.owner) == (Severity.INFO, Owner.USER)
-    assert (service.severity, service.owner) == (Severity.WARNING, Owner.OPERATOR)
+@pytest.mark.parametrize("name", ["python3", "slurmd", "systemd", "nvidia-persiste", "kubelet", "NVRM: Xid (PCI:", "mce: [Hardware ", "systemd[1]: a b", ""])
+@pytest.mark.parametrize("told", [
+    "{}[2211]: segfault at 18 ip 00007f21c8a1b2c3 sp 00007ffd1a2b3c40 error 4 in {}[7f21c8900000+1e0000]",
+    "traps: {}[2211] general protection fault ip:7f21c8a1b2c3 sp:7ffd1a2b3c40 error:0 in {}[7f21c8900000+195000]",
+])
+def test_a_crash_is_its_users_whatever_the_program_calls_itself(told: str, name: str) -> None:
+    for file in ("libc.so.6", "slurmd", "x: Kernel panic - not syncing: Fatal exception", "a\nNVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."):
+        found = catalogue().find(told.format(name, file))
+        assert found is not None
+        assert (found.severity, found.owner) == (Severity.INFO, Owner.USER)
+
+
+@pytest.mark.parametrize(("line", "severity", "owner"), [
+    ("systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV", Severity.WARNING, Owner.OPERATOR),
+    ("systemd[1]: user@1000.service: Main process exited, code=dumped, status=11/SEGV", Severity.INFO, Owner.USER),
+])
+def test_that_a_service_crashed_systemd_says_and_a_users_own_service_is_the_users(line: str, severity: Severity, owner: Owner) -> None:
+    found = catalogue().find(line)
+    assert found is not None
+    assert (found.severity, found.owner) == (severity, owner)
+
+
+@pytest.mark.parametrize("line", [
+    "systemd[4711]: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
+    "user space: systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
+    "systemd: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
+    "python3[1]: systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
+])
+def test_another_process_than_the_first_says_nothing_of_the_nodes_services(line: str) -> None:
+    assert catalogue().find(line) is None
 
 
 @pytest.mark.parametrize("line", [

@@ -15,13 +15,20 @@ from inventory.errors import RulesError
 
 ENTRY = """\
 - id: site-fault
-  match: 'frobnicator .{0,40} exploded'
+  match: '\\w{1,8} has exploded'
   severity: critical
   meaning: It exploded.
   remedy: Replace it.
   owner: vendor
   source: ours
-  examples: ['frobnicator 3 has exploded']
+  examples: ['frobnicator 3: it has exploded']
+  from: frobnicator
+  ends: repair
+"""
+EMITTER = """\
+- id: frobnicator
+  begins: 'frobnicator \\d: '
+  source: ours
 """
 
 
@@ -35,6 +42,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def site(tmp_path: Path) -> Path:
     (tmp_path / "site" / "kernel").mkdir(parents=True)
     (tmp_path / "site" / "kernel" / "ours.yaml").write_text(ENTRY)
+    (tmp_path / "site" / "emitter").mkdir()
+    (tmp_path / "site" / "emitter" / "ours.yaml").write_text(EMITTER)
     return tmp_path / "site"
 
 
@@ -53,6 +62,18 @@ def test_a_file_that_changed_is_read_again_and_a_mistake_in_it_is_told(cache: Pa
     assert changed is not None and changed.severity.value == "warning"
     (site / "kernel" / "ours.yaml").write_text(ENTRY.replace("exploded'\n", "(a+)+$ exploded'\n", 1))
     with pytest.raises(RulesError):
+        catalogue([packaged(), site])
+
+
+def test_an_emitter_that_changed_is_read_again_and_a_mistake_in_it_is_told(cache: Path, site: Path) -> None:
+    line = "frobnicator 3: it has exploded"
+    assert getattr(catalogue([packaged(), site]).find(line), "id", None) == "site-fault"
+    (site / "emitter" / "ours.yaml").write_text(EMITTER.replace(r"\d: ", r"\d: (?:it )?"))
+    changed = catalogue([packaged(), site])
+    assert changed.find(line) is None and getattr(changed.find("frobnicator 3: it all has exploded"), "id", None) == "site-fault"
+    assert catalogue([packaged(), site]) == changed == load_catalogue([packaged(), site])
+    (site / "emitter" / "ours.yaml").write_text(EMITTER.replace("frobnicator", "other"))
+    with pytest.raises(RulesError, match="there is no emitter 'frobnicator'"):
         catalogue([packaged(), site])
 
 

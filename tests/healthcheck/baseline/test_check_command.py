@@ -93,7 +93,8 @@ def test_a_baseline_that_was_learned_and_approved_finds_what_is_new(tmp_path: Pa
     (tmp_path / "new.log").write_text(BOOT + "[  700.000000] frobnicator 0000:0c:00.0: something nobody has seen\n")
     code, document = checked(tmp_path, "new.log", "--baseline", "b.yaml")
     (finding,) = findings(document)
-    assert (code, finding["rule"], finding["subject"]) == (1, "kernel-novel", "frobnicator <*>: something nobody has seen")
+    (rule,) = [result for result in document["nodes"][0]["results"] if result["rule"] == "kernel-novel"]
+    assert (code, rule["severity"], finding["rule"], finding["subject"]) == (0, "info", "kernel-novel", "frobnicator <*>: something nobody has seen")
     (tmp_path / "less.log").write_text(BOOT.replace("[    5.000000] mlx5_core 0000:0c:00.0: Port module event: module 0, Cable plugged\n", ""))
     assert [found["rule"] for found in findings(checked(tmp_path, "less.log", "--baseline", "b.yaml")[1])] == ["kernel-missing"]
 

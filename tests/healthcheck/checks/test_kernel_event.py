@@ -1,82 +1,62 @@
-"""Rules of the kernel's log: the catalogue first, then the baseline of healthy boots, and what neither can say."""
+"""Rules of the kernel log's known faults, by the catalogue: whose message it is, how bad, how it ends, and what no user can forge."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from healthcheck.assess import Assessment
-from healthcheck.baseline.book import KernelRules
 from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.baseline.fold import fold
-from healthcheck.baseline.model import MOST_DISTINCT, Baseline, Entry, Known, Line, Scope
-from healthcheck.outcome import NodeReport, NodeState, Origin, Owner, Repair, Result, Severity, Status
-from healthcheck.recording import FileCapture, Outcome, Recording
-from inventory.model import Node
+from healthcheck.baseline.model import MOST_DISTINCT, Entry
+from healthcheck.kernellog.ending import ending
+from healthcheck.outcome import LogEvidence, Owner, Repair, Severity, Status
+from healthcheck.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET
+from tests.healthcheck.checks.kernelboot import BOOT, CATALOGUE, CRASHED, DOWN, LOST, NVME, SLOW, baseline, judged, look, result
 
-DOWN = "nvme nvme3: frozen state error detected, reset controller 3"
-CATALOGUE = Catalogue((
-    Entry("nvme-down", "frozen state error", Severity.CRITICAL, "The drive stopped answering.", "Replace it.", Owner.VENDOR, "pci.c", (DOWN,),
-          "nvme", repair=Repair.REPLACE, needs=("frozen state error",)),
-    Entry("edac-ue", r"EDAC MC\d+: \d+ UE ", Severity.CRITICAL, "Memory was lost.", "Replace the DIMM.", Owner.VENDOR, "edac", (), "edac",
-          needs=("edac",)),
-    Entry("link-slow", "limited by", Severity.WARNING, "A slot is slow.", "Reseat it.", Owner.DATACENTRE, "pci.c", (), "pcie",
-          needs=("limited by",)),
-    Entry("job-crashed", "segfault", Severity.INFO, "A program crashed.", "Its user looks.", Owner.USER, "traps.c", (), "segfault",
-          needs=("segfault",)),
-))
-CABLES = [f"mlx5_core 0000:{bus:02x}:00.0: Port module event: module 0, Cable plugged" for bus in range(8)]
-BOOT = [
-    (0.0, "Linux version 6.5.0-1007-nvidia (b@h) (gcc 12) #7 SMP Tue Nov 7 01:45:42 UTC 2023"), (1.0, "Run /init as init process"),
-    (4.0, "systemd[1]: systemd 249.11-0ubuntu3.11 running in system mode (+PAM)"),
-    *[(5.0 + number, text) for number, text in enumerate(CABLES)], (30.0, "nfs: a share is mounted"), (400.0, "a quiet hour begins"),
-]
-SCOPE = Scope("hgx-h100", "6.5.0-1007-nvidia")
+HOUR = 3600.0
+KNOWN = ("kernel-fault", "kernel-hardware-error", "kernel-told", "kernel-trouble")
 
 
-def look(pairs: Sequence[tuple[float, str]], node: str = "gpu001") -> Recording:
-    text = "".join(f"6,{number},{int(seconds * 1e6)},-;{said}\n" for number, (seconds, said) in enumerate(pairs))
-    versions = machine.done(**{"/proc/sys/kernel/osrelease": "6.5.0-1007-nvidia\n"})
-    return machine.recording(node, kernel_log=machine.done(**{"/dev/kmsg": text}), host_versions=versions)
+def failing(line: str, catalogue: Catalogue = CATALOGUE) -> list[str]:
+    """The rules of known faults that a boot with this line fails."""
+    (report,) = judged(look([*BOOT, (500.0, line)]), catalogue=catalogue)
+    return [one.rule for one in report.results if one.rule in KNOWN and one.status is Status.FAIL]
 
 
-def baseline(pairs: Sequence[tuple[float, str]] = BOOT, boots: int = 5, scope: Scope = SCOPE) -> Baseline:
-    """What `pairs` hold is what each of so many healthy boots said."""
-    digest = fold([Line(said, seconds, 6, number) for number, (seconds, said) in enumerate(pairs)])
-    known = {told.template: Known(told.template, (told.phase,), boots, boots, told.count, told.count, told.head, "2026-11-01", "2026-11-20",
-                                  "ops", "acceptance", told.busiest) for told in digest.told}
-    return Baseline("ours", scope, boots, boots, known, {phase: (began, began + 2) for phase, began in digest.began.items()})
+def ending_by(words: str, severity: Severity = Severity.CRITICAL) -> Catalogue:
+    """A catalogue of one entry, that of DOWN, which ends so."""
+    return Catalogue((replace(CATALOGUE.entries[0], severity=severity, ending=ending(words)),))
 
 
-def judged(*looks: Recording, by: Sequence[Baseline] = ()) -> list[NodeReport]:
-    rules = replace(RULESET, kernel_from=lambda: KernelRules(CATALOGUE, tuple(by)))
-    nodes = [Node(name=one.node, sku="hgx-h100") for one in looks]
-    assessment = Assessment(nodes, rules)
-    for one in looks:
-        assessment.add(one)
-    return list(assessment.finish().reports)
-
-
-def result(rule: str, pairs: Sequence[tuple[float, str]], by: Sequence[Baseline] = ()) -> Result:
-    (report,) = judged(look(pairs), by=by)
-    return next(one for one in report.results if one.rule == rule)
-
-
-def test_what_the_catalogue_knows_is_found_by_name_with_its_words_owner_repair_and_lines() -> None:
+def test_what_the_catalogue_knows_is_found_by_name_with_its_words_owner_repair_lines_and_evidence() -> None:
     found = result("kernel-fault", [*BOOT, (500.0, DOWN)])
     (finding,) = found.findings
     assert (found.status, finding.subject, finding.owner, finding.repair) == (Status.FAIL, "nvme-down", Owner.VENDOR, Repair.REPLACE)
     assert finding.remedy == "The drive stopped answering. Replace it."
-    assert finding.observed == f"500 s after boot: {DOWN}" and finding.lines == (f"[  500.000000] {DOWN}",)
+    assert finding.observed == f"8 min after boot, 0 s ago: {DOWN}" and finding.lines == (f"[  500.000000] {DOWN}",)
+    assert finding.log == LogEvidence("nvme", "repair", 1, 500.0, 500.0)
+
+
+def test_the_evidence_counts_all_reports_and_names_the_first_and_the_last() -> None:
+    (finding,) = result("kernel-fault", [*BOOT, (500.0, DOWN), (7000.0, DOWN.replace("3", "4")), (9000.0, DOWN)]).findings
+    assert finding.log == LogEvidence("nvme", "repair", 3, 500.0, 9000.0)
+
+
+@pytest.mark.parametrize(("uptime", "words"), [
+    (machine.done(**{"/proc/uptime": f"{500 + 7 * HOUR:.2f} 99.0\n"}), "8 min after boot, 7 h ago"), (Capture(Outcome.MISSING), "8 min after boot"),
+    (machine.done(**{"/proc/uptime": f"{500 + 40 * 24 * HOUR:.2f} 99.0\n"}), "8 min after boot, 40 d ago"),
+])
+def test_a_finding_says_how_long_ago_it_was_where_the_uptime_is_known(uptime: Capture, words: str) -> None:
+    seen = look([*BOOT, (500.0, DOWN)])
+    (report,) = judged(replace(seen, captures={**seen.captures, "host.uptime": uptime}))
+    (finding,) = next(one for one in report.results if one.rule == "kernel-fault").findings
+    assert finding.observed == f"{words}: {DOWN}"
 
 
 @pytest.mark.parametrize(("line", "rule"), [
-    (DOWN, "kernel-fault"), ("EDAC MC0: 1 UE memory read error", "kernel-hardware-error"), ("31.5 Gb/s, limited by 8.0 GT/s x4", "kernel-trouble"),
-    ("python3[77]: segfault at 0", "kernel-told")])
+    (DOWN, "kernel-fault"), (LOST, "kernel-hardware-error"), (SLOW, "kernel-trouble"), (CRASHED, "kernel-told")])
 def test_each_entry_is_judged_by_one_rule_and_by_no_other(line: str, rule: str) -> None:
     (report,) = judged(look([*BOOT, (500.0, line)]), by=[baseline()])
     failed = [one.rule for one in report.results if one.rule.startswith("kernel-") and one.status is Status.FAIL]
@@ -91,94 +71,99 @@ def test_a_baseline_never_hides_a_known_fault_even_where_it_holds_it() -> None:
 def test_forty_thousand_lines_are_one_finding() -> None:
     pairs = [*BOOT, *[(500.0 + n / 100, f"nvme nvme{n % 64}: frozen state error detected, reset controller {n % 64}") for n in range(40_000)]]
     (finding,) = result("kernel-fault", pairs).findings
-    assert str(finding.observed).startswith("40000 times, the first 500 s after boot and the last 900 s after boot: nvme nvme0:")
+    assert str(finding.observed).startswith("40000 times, the first 8 min after boot and the last 15 min after boot, 0 s ago: nvme nvme0:")
     assert len(finding.lines) == len(set(finding.lines)) == MOST_DISTINCT
+    assert finding.log is not None and finding.log.count == 40_000
 
 
-def test_what_was_warned_of_long_ago_is_said_and_accused_only_where_it_is_of_the_boot() -> None:
-    slow = "pci 0000:0c:00.0: 126.0 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link"
-    later = (500.0 + 30 * 3600, "a quiet day ends")
-    aged = result("kernel-trouble", [*BOOT, (500.0, slow), later])
-    assert (aged.status, aged.reason) == (Status.PASS, "more than 24 h ago: link-slow")
-    assert result("kernel-trouble", [*BOOT[:4], (4.5, slow), *BOOT[4:], later]).status is Status.FAIL
-
-
-def test_a_line_that_no_healthy_node_says_is_a_warning_that_names_it_its_phase_and_the_nearest_known() -> None:
-    found = result("kernel-novel", [*BOOT, (500.0, "nfs: a share is gone")], [baseline()])
+@pytest.mark.parametrize("ends", ["boot", "reset", "repair"])
+@pytest.mark.parametrize(("severity", "rule"), [(Severity.CRITICAL, "kernel-fault"), (Severity.WARNING, "kernel-trouble"), (Severity.INFO, "kernel-told")])
+def test_time_does_not_end_what_a_boot_a_reset_or_a_repair_ends(ends: str, severity: Severity, rule: str) -> None:
+    found = result(rule, [*BOOT, (500.0, DOWN), (500.0 + 40 * 24 * HOUR, "a quiet month ends")], catalogue=ending_by(ends, severity))
     (finding,) = found.findings
-    assert (found.status, found.severity, finding.subject) == (Status.FAIL, Severity.WARNING, "nfs: a share is gone")
-    assert finding.observed == ("500 s after boot: nfs: a share is gone (while the node was running); "
-                                "nearest known: nfs: a share is mounted")
+    assert found.status is Status.FAIL and finding.log == LogEvidence("nvme", ends, 1, 500.0, 500.0)
 
 
-def test_what_was_approved_and_has_not_been_said_for_long_is_new_again_and_says_so() -> None:
-    held = baseline([*BOOT, (600.0, "nfs: a share is gone")])
-    old = {"nfs: a share is gone": held.known["nfs: a share is gone"]}
-    expired = replace(held, known={text: one for text, one in held.known.items() if text not in old}, expired=old)
-    (finding,) = result("kernel-novel", [*BOOT, (500.0, "nfs: a share is gone")], [expired]).findings
-    assert str(finding.observed).endswith("; approved once, and last seen 2026-11-20")
+@pytest.mark.parametrize(("severity", "rule"), [(Severity.CRITICAL, "kernel-fault"), (Severity.WARNING, "kernel-trouble"), (Severity.INFO, "kernel-told")])
+@pytest.mark.parametrize("said", [0.5, 4.5, 500.0], ids=["as the kernel started", "as services started", "as the node ran"])
+def test_what_ends_by_quiet_is_over_after_its_hours_and_said_whenever_in_the_boot_it_was_reported(
+    severity: Severity, rule: str, said: float,
+) -> None:
+    catalogue = ending_by("quiet 6h", severity)
+    for age, status in ((6 * HOUR, Status.FAIL), (6 * HOUR + 1, Status.PASS)):
+        found = result(rule, sorted([*BOOT, (said, DOWN), (said + age, "a quiet day ends")]), catalogue=catalogue)
+        assert found.status is status
+        assert status is Status.FAIL or found.reason == "over, having been quiet for as long as it takes: nvme-down"
 
 
-def test_another_order_of_devices_is_nothing_new() -> None:
-    turned = [(seconds, text.replace("0000:0", "0000:a")) for seconds, text in reversed(BOOT[3:11])]
-    assert result("kernel-novel", [*BOOT[:3], *turned, *BOOT[11:]], [baseline()]).status is Status.PASS
+def test_what_is_reported_again_within_its_hours_is_accused_with_all_its_reports() -> None:
+    pairs = [*BOOT, *[(500.0 + n * 20 * HOUR, SLOW) for n in range(4)], (500.0 + 70 * HOUR, "a quiet day ends")]
+    (finding,) = result("kernel-trouble", pairs).findings
+    assert finding.log == LogEvidence("pci", "quiet 24h", 4, 500.0, 500.0 + 60 * HOUR)
 
 
-def test_one_node_that_says_something_new_and_many_that_do_are_told_apart() -> None:
-    odd = [*BOOT, (500.0, "foo: something else")]
-    for saying, words in ((1, "no other node says it"), (4, "4 of 8 nodes say it at once; gpu000: 500 s after boot")):
-        reports = judged(*[look(odd if n < saying else BOOT, f"gpu{n:03d}") for n in range(8)], by=[baseline()])
-        found = [one.findings[0].observed for report in reports for one in report.results if one.rule == "kernel-novel" and one.findings]
-        assert len(found) == saying and all(words in str(one) for one in found) and len(set(found)) == 1
+FAULT = "EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x1a2b3c offset:0x0 grain:32 syndrome:0x0)"
+SHORT = FAULT[:15]      # what fits into the name of a process
+CRASH = "ip 0000000000401126 sp 00007ffd5e4e5a30 error 6 in"
+# What the kernel prints for an unprivileged user who chose a text well.
+FORGERIES = {
+    "a mount option": f"tmpfs: Unknown parameter '{FAULT}'",
+    "a mount option that begins a line of its own": f"tmpfs: Unknown parameter 'x\\x0a{FAULT}'",
+    "a mount option of ext4": f"EXT4-fs (loop0): Unrecognized mount option \"{FAULT}\" or missing value",
+    "the name of a process that crashed": f"{SHORT}[1234]: segfault at 0 {CRASH} a.out[401000+1000]",
+    "the name of a process, in a line of no form": f"{SHORT} did what no kernel of ours tells of",
+    "the name of a file that crashed": f"a.out[1234]: segfault at 0 {CRASH} {FAULT}[401000+1000]",
+    "the name of a file, after a line feed": f"a.out[1234]: segfault at 0 {CRASH} x\\x0a{FAULT}[401000+1000]",
+    "a process that writes to /dev/kmsg": f"python3[1234]: {FAULT}",
+}
 
 
-def test_without_a_baseline_the_catalogue_judges_and_that_novelty_is_not_judged_is_unknown_of_ours() -> None:
-    (report,) = judged(look([*BOOT, (500.0, "foo: something else")]), by=[baseline(scope=Scope("dgx-a100"))])
-    by_rule = {one.rule: one for one in report.results}
-    assert (by_rule["kernel-baseline"].status, by_rule["kernel-baseline"].origin) == (Status.UNKNOWN, Origin.MUSTER)
-    assert "dgx-a100" in by_rule["kernel-baseline"].reason and "muster baseline learn" in by_rule["kernel-baseline"].reason
-    assert by_rule["kernel-novel"].status is by_rule["kernel-missing"].status is Status.SKIPPED
-    assert by_rule["kernel-fault"].status is Status.PASS and report.state is NodeState.HEALTHY
+@pytest.mark.parametrize("text", FORGERIES.values(), ids=FORGERIES)
+def test_what_a_user_chose_in_a_line_of_the_kernels_is_no_fault(text: str) -> None:
+    assert RULESET.kernel is not None
+    for catalogue in (CATALOGUE, RULESET.kernel.catalogue):
+        assert failing(FAULT, catalogue) == ["kernel-hardware-error"]       # so it is, if the kernel itself says it
+        assert set(failing(text, catalogue)) <= {"kernel-told"}, failing(text, catalogue)
 
 
-def test_a_baseline_of_which_nothing_is_approved_is_a_fault_that_names_it() -> None:
-    found = result("kernel-baseline", BOOT, [replace(baseline(), known={})])
-    (finding,) = found.findings
-    assert (found.status, finding.subject, finding.observed) == (Status.FAIL, "baseline ours", "no template is approved")
+def test_what_a_process_wrote_to_the_log_is_no_fault_even_where_it_names_no_program() -> None:
+    seen = look(BOOT)
+    kmsg = seen.captures["kernel.log"].files["/dev/kmsg"].text
+    for priority, status in ((2, Status.FAIL), (8 + 2, Status.PASS), (24 + 2, Status.PASS)):      # facilities: kernel, user, daemon
+        log = machine.done(**{"/dev/kmsg": f"{kmsg}{priority},99,500000000,-;{DOWN}\n"})
+        (report,) = judged(replace(seen, captures={**seen.captures, "kernel.log": log}))
+        assert next(one.status for one in report.results if one.rule == "kernel-fault") is status
 
 
-def test_a_more_general_baseline_judges_and_says_what_it_is_not_exact_about() -> None:
-    found = result("kernel-novel", BOOT, [baseline(scope=Scope("hgx-h100", "6.5"))])
-    assert found.status is Status.PASS and "6.5.0-1007-nvidia" in found.reason
+@pytest.mark.parametrize("line", [
+    f"something: {DOWN}", f" {DOWN}", DOWN.replace("nvme nvme3", "scsi nvme3"), DOWN.removeprefix("nvme nvme3: "), DOWN.replace("nvme3", "nvmeX")])
+def test_the_words_of_an_entry_behind_any_other_beginning_than_its_emitters_are_none_of_its(line: str) -> None:
+    assert failing(DOWN) == ["kernel-fault"]
+    assert failing(line) == []
 
 
-def test_what_is_said_far_more_often_than_healthy_nodes_say_it_is_found() -> None:
-    often = [*BOOT, *[(500.0 + n, f"nfs: a share is mounted {n}") for n in range(300)]]
-    usual = baseline([*BOOT, (600.0, "nfs: a share is mounted 7")])
-    (finding,) = result("kernel-rate", often, [usual]).findings
-    assert "300 times in an hour" in str(finding.observed) and "at most 1 times" in str(finding.expected)
-    assert result("kernel-rate", [*BOOT, *often[-50:]], [usual]).status is Status.PASS
+@pytest.mark.parametrize(("match", "line", "known"), [
+    ("abc", "nvme nvme3: abc d", False), ("abc d", "nvme nvme3: abc de", True),      # 15 and 17 characters
+    ("abc", "nvme nvme3: abc", True), ("ab", "nvme nvme3: ab", True),                # the whole line
+])
+def test_what_fits_into_a_processs_name_is_enough_only_where_the_line_ends_with_it(match: str, line: str, known: bool) -> None:
+    entry = Entry("short", match, Severity.CRITICAL, "x", "y", Owner.VENDOR, "z", (), "nvme", emitters=(NVME,))
+    assert failing(line, Catalogue((entry,))) == ["kernel-fault"] * known
 
 
-def test_seven_of_eight_cables_are_missed() -> None:
-    one_less = [*BOOT[:3], *BOOT[4:]]
-    (finding,) = result("kernel-missing", one_less, [baseline()]).findings
-    assert finding.observed == "7 times" and str(finding.expected).startswith("8 times, as in each healthy boot")
-    assert result("kernel-missing", BOOT, [baseline()]).status is Status.PASS
+@pytest.mark.parametrize(("subsystem", "status"), [("", Status.FAIL), ("nvme", Status.FAIL), ("usb", Status.PASS), ("pci", Status.PASS)])
+def test_an_event_whose_record_is_of_another_subsystem_than_its_emitters_is_none(subsystem: str, status: Status) -> None:
+    properties = f"\n SUBSYSTEM={subsystem}\n DEVICE=+{subsystem}:1" if subsystem else ""
+    assert result("kernel-fault", [*BOOT, (500.0, DOWN + properties)]).status is status
 
 
-@pytest.mark.parametrize(("pairs", "boots", "words"), [
-    (BOOT[1:], 5, "does not hold the whole boot"), (BOOT[:6], 5, "not yet done booting"), (BOOT, 2, "takes 3")])
-def test_nothing_is_missed_where_it_cannot_be(pairs: list[tuple[float, str]], boots: int, words: str) -> None:
-    found = result("kernel-missing", pairs, [baseline(boots=boots)])
-    assert found.status is Status.SKIPPED and words in found.reason
+def test_a_subsystem_that_a_text_imitates_is_none() -> None:
+    (finding,) = result("kernel-fault", [*BOOT, (500.0, f"{DOWN}\\x0a SUBSYSTEM=usb")]).findings
+    assert finding.log is not None and finding.log.emitter == "nvme"
 
 
-def test_a_boot_that_hung_for_minutes_is_found() -> None:
-    late = [BOOT[0], BOOT[1], *[(seconds + 200, text) for seconds, text in BOOT[2:]]]
-    (finding,) = result("kernel-order", late, [baseline()]).findings
-    assert (finding.subject, finding.observed, finding.expected) == ("phase services", "204 s after boot", "at most 126 s")
-    assert result("kernel-order", BOOT, [baseline()]).status is Status.PASS
+def test_an_emitter_to_which_the_kernel_attaches_no_subsystem_may_have_any() -> None:
+    assert result("kernel-hardware-error", [*BOOT, (500.0, f"{LOST}\n SUBSYSTEM=edac")]).status is Status.FAIL
 
 
 def test_a_log_that_was_cut_is_not_passed_and_says_so() -> None:

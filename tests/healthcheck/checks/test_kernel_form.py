@@ -87,8 +87,31 @@ def test_lines_of_a_form_are_found_by_their_words_as_without_them(said: list[str
     quick = found.value if isinstance(found, Partial) else found
     assert isinstance(quick, KernelLog) and quick.words is not None
     for form in _ELSEWHERE:
-        plain = list(KernelLog("kernel log", text).matching(form))
-        assert plain == list(quick.matching(form)) == list(quick.matching(form.pattern))
+        found_in = [(line.text, match.span(), match.string) for line, match in quick.matching(form)]
+        assert found_in == [(line.text, match.span(), match.string) for line, match in KernelLog("kernel log", text).matching(form)]
+        # As if each record were asked, whatever words it holds; and whoever asks one is told the same.
+        assert found_in == [(text, match.span(), match.string) for text in quick.records().texts if (match := form.match(text))]
+
+
+@pytest.mark.parametrize(("form", "line"), [
+    (disk.IO_LINES, "I/O error, dev sda, sector 123"), (disk.FILESYSTEM_LINES, "XFS (sda): Corruption of in-memory data (0x8) detected"),
+    (disk.RESET_LINES, "nvme nvme0: I/O 12 QID 3 timeout, reset controller"), (disk.DEAD_LINES, "nvme nvme0: Removing after probe failure status: -19"),
+    (hca.MODULE_LINES, "mlx5_core 0000:18:00.0: Port module event: module 0, Cable unplugged"),
+    (memory.CORRECTED_LINES, "EDAC MC0: 1 CE memory read error"),
+])
+def test_a_form_holds_from_the_start_of_a_message_and_not_for_what_a_user_chose(form: Form, line: str) -> None:
+    assert form.match(line) is not None
+    crash = "ip 0000000000401126 sp 00007ffd5e4e5a30 error 6 in"
+    for text in (f"something: {line}", f"python[1]: {line}", f"tmpfs: Unknown parameter '{line}'", f"tmpfs: Unknown parameter 'x\n{line}'",
+                 f"a.out[1]: segfault at 0 {crash} {line}[401000+1000]", f"{line[:15]}[1]: segfault at 0 {crash} a.out[401000+1000]",
+                 f"user space: {line}", f"x\n{line}"):
+        assert form.match(text) is None, text
+
+
+def test_of_a_record_of_several_lines_a_driver_may_have_written_each() -> None:
+    record = "mlx5_core 0000:18:00.0: a line before\nmlx5_core 0000:18:00.0: Port module event: module 0, Cable unplugged"
+    found = hca.MODULE_LINES.match(record)
+    assert found is not None and found.string == record.partition("\n")[2]
 
 
 @settings(deadline=None)

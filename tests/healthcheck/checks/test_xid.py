@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from healthcheck.assess import Assessment
-from healthcheck.outcome import Owner, Result, Status
+from healthcheck.kernellog.ending import Ends
+from healthcheck.outcome import LogEvidence, Owner, Result, Status
 from healthcheck.probes import MIB
 from healthcheck.recording import Capture, FileCapture, Outcome
 from healthcheck.ruleset import load_ruleset
@@ -123,18 +124,66 @@ def wanting(**actions: str | None) -> Capture:
 
 # A driver that cannot be asked what it wants.
 SILENT = wanting(gpu0=None, gpu1=None)
-OLD = [
-    ("kernel-xid", xid(79)), ("kernel-xid-watch", xid(63)), ("kernel-xid-nvlink", link({2: 1 << 13})), ("kernel-sxid", "nvidia-nvswitch0: SXid "
-     "(PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"), ("kernel-sxid-watch", "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20009, Non-fatal, Link 3 x"),
-    ("kernel-xid-recovery", f"NVRM: Xid (PCI:{A}): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"),
+SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+NOISY = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20009, Non-fatal, Link 3 x"
+YEAR = 365 * 24 * HOUR
+# What is over once it was quiet for a day, and what time does not end, with how it ends.
+QUIET = [
+    ("kernel-xid-watch", xid(94), "Xid 94 at PCI 0000:18:00"), ("kernel-xid-watch", xid(92), "Xid 92 at PCI 0000:18:00"),
+    ("kernel-xid-job", xid(13), ""), ("kernel-xid-job", xid(31), ""), ("kernel-sxid-watch", NOISY, "SXid 20009 at PCI 0000:05:00"),
+]
+LASTING = [
+    ("kernel-xid", xid(48), "reset"), ("kernel-xid", xid(119), "reset"), ("kernel-xid", xid(79), "boot"), ("kernel-xid", xid(999), "boot"),
+    ("kernel-xid", xid(54), "repair"), ("kernel-xid-watch", xid(63), "reset"), ("kernel-xid-nvlink", link({2: 1 << 16}), "reset"),
+    ("kernel-sxid", SWITCH, "reset"), ("kernel-sxid", SWITCH.replace("20034", "55555"), "boot"),
+    ("kernel-xid-recovery", f"NVRM: Xid (PCI:{A}): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "reset"),
 ]
 
 
-@pytest.mark.parametrize(("rule", "line"), OLD)
-def test_a_report_within_the_window_is_accused_and_an_older_one_is_said(rule: str, line: str) -> None:
-    assert judged(kmsg((50, line), newest=50 + 24 * HOUR), gpu_nvml=SILENT)[rule].status is Status.FAIL
+@pytest.mark.parametrize(("rule", "line", "what"), QUIET)
+def test_what_ends_by_quiet_is_accused_for_its_hours_and_then_said_to_be_over(rule: str, line: str, what: str) -> None:
+    within = judged(kmsg((50, line), newest=50 + 24 * HOUR), gpu_nvml=SILENT)[rule]
+    (finding,) = within.findings
+    assert within.status is Status.FAIL and finding.log is not None and finding.log.ends == "quiet 24h"
     later = judged(kmsg((50, line), newest=51 + 24 * HOUR), gpu_nvml=SILENT)[rule]
-    assert later.status is Status.PASS and "older than 24 h and not judged: " in later.reason and "24 h ago" in later.reason
+    assert later.status is Status.PASS
+    assert not what or later.reason == f"over, having been quiet for as long as it takes: {what}, 24 h ago"
+    again = judged(kmsg((50, line), (20 * HOUR, line), newest=50 + 30 * HOUR), gpu_nvml=SILENT)[rule]
+    assert again.status is Status.FAIL
+
+
+@pytest.mark.parametrize(("rule", "line", "ends"), LASTING)
+def test_a_fault_that_a_boot_a_reset_or_a_repair_ends_is_not_ended_by_time(rule: str, line: str, ends: str) -> None:
+    found = judged(kmsg((50, line), newest=50 + YEAR), gpu_nvml=SILENT)[rule]
+    (finding,) = found.findings
+    assert found.status is Status.FAIL and not found.reason
+    emitter = "nvswitch" if "nvswitch" in line else "nvrm"
+    assert finding.log == LogEvidence(emitter, ends, 1, 50.0, 50.0)
+
+
+@pytest.mark.parametrize("number", [n for n in TABLE.xids if TABLE.xid(n, "hopper").action not in (Action.DECODE, Action.OBEY, Action.IGNORE)])
+def test_each_number_ends_as_the_table_says(number: int) -> None:
+    entry = TABLE.xid(number, "hopper")
+    ends = TABLE.ending(entry.action, entry.ends)
+    quiet = ends.ends is Ends.QUIET
+    # Hardware faults never end by time; what a job did always does.
+    assert (not quiet) if entry.action in SERIOUS else quiet or entry.action is not Action.APP
+    (result,) = failing(kmsg((50, xid(number))), gpu_nvml=SILENT).values()
+    assert [one.log.ends for one in result.findings if one.log is not None] == [str(ends)]
+    assert bool(failing(kmsg((50, xid(number)), newest=50 + YEAR), gpu_nvml=SILENT)) is not quiet
+
+
+def test_the_evidence_counts_all_reports_of_a_number_and_names_the_first_and_the_last() -> None:
+    (finding,) = failing(kmsg((50, xid(119)), (60, xid(119)), (7200, xid(119)), newest=50 + YEAR), gpu_nvml=SILENT)["kernel-xid"].findings
+    assert finding.log == LogEvidence("nvrm", "reset", 3, 50.0, 7200.0)
+
+
+def test_what_was_asked_for_everything_is_told_though_it_is_over() -> None:
+    rules = replace(RULES, rules=tuple(replace(rule, parameters={"everything": True}) if rule.id == "kernel-xid-watch" else rule for rule in RULES.rules))
+    assessment = Assessment((Node(name="gpu001", sku="hgx-h100"),), rules)
+    assessment.add(machine.recording(kernel_log=kmsg((50, xid(94)), newest=50 + YEAR)))
+    (found,) = [result for result in assessment.finish().reports[0].results if result.rule == "kernel-xid-watch"]
+    assert found.status is Status.FAIL
 
 
 # name, lines (seconds, text), whether kernel-xid-repeat fails, a word of what it says
@@ -241,12 +290,15 @@ def test_the_newest_word_for_each_gpu_counts_and_none_clears_it() -> None:
 ASKED = wants(1, "GPU Reset Required")
 WRITTEN = "muster: GPU 0000:18:00.0 was reset"
 LINK = link({2: 1 << 16})
-SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
 # lines, what NVML has the driver want of A now, and which rules fail
 RESETS: list[tuple[str, list[tuple[float, str]], str | None, set[str]]] = [
     ("a fault, nothing asked", [(50, xid(119))], "none", {"kernel-xid"}),
     ("asked, and not reset", [(50, xid(119)), (51, ASKED)], "gpu_reset", {"kernel-xid", "kernel-xid-recovery"}),
     ("asked, and nothing is wanted now", [(50, xid(119)), (51, ASKED)], "none", set()),
+    ("asked long ago, and still wanted", [(50, xid(119)), (51, ASKED), (YEAR, "a quiet year ends")], "gpu_reset", {"kernel-xid", "kernel-xid-recovery"}),
+    ("a remapping that waits for a reset", [(50, xid(63)), (YEAR, "a quiet year ends")], "none", {"kernel-xid-watch"}),
+    ("a remapping, and the GPU was reset", [(50, xid(63)), (51, WRITTEN)], "none", set()),
+    ("an error that was contained, which no reset ends", [(50, xid(94)), (51, WRITTEN)], "none", {"kernel-xid-watch"}),
     ("asked by a driver that cannot be asked", [(50, xid(119)), (51, ASKED)], None, {"kernel-xid", "kernel-xid-recovery"}),
     ("asked, and a fault after it", [(50, xid(119)), (51, ASKED), (52, xid(119))], "none", {"kernel-xid"}),
     ("drained and reset", [(50, xid(119)), (51, wants(4, "Drain and Reset"))], "none", set()),
@@ -277,7 +329,7 @@ RESETS: list[tuple[str, list[tuple[float, str]], str | None, set[str]]] = [
 
 @pytest.mark.parametrize(("lines", "wanted", "rules"), [case[1:] for case in RESETS], ids=[case[0] for case in RESETS])
 def test_a_reset_that_was_shown_ends_what_it_ends_and_no_more(lines: list[tuple[float, str]], wanted: str | None, rules: set[str]) -> None:
-    assert set(failing(kmsg(*lines, newest=600), gpu_nvml=wanting(gpu0=wanted, gpu1="none"))) == rules
+    assert set(failing(kmsg(*lines, newest=max(600, lines[-1][0])), gpu_nvml=wanting(gpu0=wanted, gpu1="none"))) == rules
 
 
 def test_what_a_reset_ended_is_said_beside_the_pass() -> None:
@@ -426,8 +478,15 @@ def test_four_mebibytes_of_reports_are_judged_in_bounded_time(line: str) -> None
 
 def test_what_a_quiet_node_logged_last_does_not_stay_its_newest_trouble_for_ever() -> None:
     two_days = machine.done(**{"/proc/uptime": f"{50 + 48 * HOUR}.00 99.0\n"})
-    found = judged(kmsg((50, xid(48))), host_uptime=two_days)["kernel-xid"]
-    assert found.status is Status.PASS and "older than 24 h and not judged: Xid 48 at PCI 0000:18:00, 48 h ago" in found.reason
-    assert judged(kmsg((50, xid(48))), host_uptime=Capture(Outcome.MISSING))["kernel-xid"].status is Status.FAIL
+    found = judged(kmsg((50, xid(94))), host_uptime=two_days)["kernel-xid-watch"]
+    assert found.status is Status.PASS and found.reason == "over, having been quiet for as long as it takes: Xid 94 at PCI 0000:18:00, 48 h ago"
+    assert judged(kmsg((50, xid(94))), host_uptime=Capture(Outcome.MISSING))["kernel-xid-watch"].status is Status.FAIL
     # A container's own uptime is shorter than the kernel's.
-    assert judged(kmsg((50, xid(48)), newest=50 + 48 * HOUR))["kernel-xid"].status is Status.PASS
+    assert judged(kmsg((50, xid(94)), newest=50 + 48 * HOUR))["kernel-xid-watch"].status is Status.PASS
+
+
+@pytest.mark.parametrize(("uptime", "words"), [
+    (machine.done(**{"/proc/uptime": f"{50 + 48 * HOUR}.00 99.0\n"}), "50 s after boot, 2 d ago: "), (Capture(Outcome.MISSING), "50 s after boot: ")])
+def test_a_finding_says_how_long_ago_it_was_where_the_uptime_is_known(uptime: Capture, words: str) -> None:
+    (finding,) = failing(kmsg((50, xid(48))), host_uptime=uptime)["kernel-xid"].findings
+    assert finding.observed == words + xid(48)

@@ -48,7 +48,7 @@ def _printed(found: re.Match[str]) -> str:
         return {"pV": "word", "pGg": "GFP_KERNEL", "pg": "sda1", "pbl": "0-1", "pI4": "192.0.2.1", "pM": "02:00:00:00:00:01", "ps": "do_it",
                 "pE": "word", "ptTd": "2026-11-23"}.get(kind, "00007f00a1b2c3d4")
     if kind[-1] in "xX":
-        return "0x7f00a1b2" if "#" in found["flags"] else "7f00a1b2"
+        return ("0x" if "#" in found["flags"] else "") + "7f00a1b2"[:int(found["width"] or 8)]
     return "word" if kind[-1] == "s" else "D" if kind[-1] == "c" else "12".rjust(int(found["width"] or 0))
 
 
