@@ -23,7 +23,7 @@ from healthcheck.baseline.model import Entry
 from healthcheck.baseline.pattern import Pattern, pieces
 from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.ending import Ending, Ends
-from healthcheck.kernellog.quoting import COMM, messages
+from healthcheck.kernellog.quoting import COMM, USER, messages
 from healthcheck.outcome import Severity
 from inventory.errors import RulesError
 from tests.command import muster
@@ -104,15 +104,20 @@ def test_each_entry_says_how_its_fault_ends_and_who_writes_its_lines() -> None:
     assert [entry.id for entry in packaged().entries if not entry.emitters or not entry.ending.proofs] == []
 
 
-@pytest.mark.parametrize("before", ["x ", "a: ", "python3[77]: ", "user space: ", "(udev-worker)[312]: ", "[   12.345678] ", "<6>", "\t"])
+@pytest.mark.parametrize("before", [
+    "x ", "\t", "<6>", "[   12.345678] ", "(udev-worker)[312]: ", "python3[77]: ", "it was told long ago: ", "NVRM: so it says: ", "0x18 ",
+])
 def test_an_entry_knows_no_line_in_which_its_message_stands_further_on(before: str) -> None:
-    assert [(entry.id, line) for entry, line in examples() if any(map(Known(entry).knows, messages(before + line)))] == []
+    """What comes before may be the name of a process, in lines that begin with one: nobody takes it for more than that."""
+    told = [(entry, line, message) for entry, line in examples() for message in messages(before + line) if Known(entry).knows(message)]
+    assert [(entry.id, line) for entry, line, message in told if not message.startswith(USER) and entry.severity is not Severity.INFO] == []
+    assert [(entry.id, line) for entry, line, _ in told if len(before) > COMM] == []
 
 
 def test_what_a_process_can_call_itself_is_no_fault_in_a_line_of_any_form() -> None:
     lines = {line.encode()[:COMM].decode(errors="ignore") for _, line in examples()}
     wrong = [(name, end, found.id) for name in lines for end in (" (77) does what nobody has heard of", "[77]: it is so: 5", ": 0x18, 4")
-             if (found := packaged().find(name + end)) is not None]
+             if (found := packaged().find(name + end)) is not None and found.severity is not Severity.INFO]
     assert wrong == []
 
 
@@ -471,7 +476,7 @@ def test_a_site_changes_an_entry_key_by_key_and_switches_one_off(tmp_path: Path)
     ("  owner", "  yields: nobody\n  owner", "6:11: entry my-fault: yields: expected a list of ids of entries, got 'nobody'"),
     (r"mydisk \d+ gone", r".*mydisk \d+ gone", "2:10: entry my-fault: match: begins with anything: say what stands first behind the emitter's prefix"),
     (r"mydisk \d+ gone", r"(?:.{1,9}|the) mydisk \d+ gone", "2:10: entry my-fault: match: begins with anything"),
-    (r"mydisk \d+ gone", r"[^:]+ mydisk \d+ gone", "2:10: entry my-fault: match: begins with anything"),
+    (r"mydisk \d+ gone", r"[^:]+: mydisk \d+ gone", "2:10: entry my-fault: match: begins with anything"),
     ("'mydisk 7 gone'", "'mydisk 7 gone[77]: so'", "8:13: entry my-fault: examples: match takes no more than 15 characters, which the name of a process may be, of"),
     ("'mydisk 7 gone'", "'the mydisk 7 gone'", "8:13: entry my-fault: examples: match does not match 'the mydisk 7 gone'"),
     ("- id", "id", "expected a list of entries, got a map"), ("examples: ['mydisk 7 gone']", "examples: mydisk", "expected a list of lines"),

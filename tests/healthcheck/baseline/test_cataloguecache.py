@@ -66,11 +66,11 @@ def test_a_file_that_changed_is_read_again_and_a_mistake_in_it_is_told(cache: Pa
 
 
 def test_an_emitter_that_changed_is_read_again_and_a_mistake_in_it_is_told(cache: Path, site: Path) -> None:
-    line = "frobnicator 3: it has exploded"
-    assert getattr(catalogue([packaged(), site]).find(line), "id", None) == "site-fault"
-    (site / "emitter" / "ours.yaml").write_text(EMITTER.replace(r"\d: ", r"\d: (?:it )?"))
+    lines = ("frobnicator 3: it has exploded", "frobnicator of 3: it has exploded")
+    assert [getattr(catalogue([packaged(), site]).find(line), "id", None) for line in lines] == ["site-fault", None]
+    (site / "emitter" / "ours.yaml").write_text(EMITTER.replace("frobnicator \\", "frobnicator (?:of )?\\"))
     changed = catalogue([packaged(), site])
-    assert changed.find(line) is None and getattr(changed.find("frobnicator 3: it all has exploded"), "id", None) == "site-fault"
+    assert [getattr(changed.find(line), "id", None) for line in lines] == ["site-fault", "site-fault"]
     assert catalogue([packaged(), site]) == changed == load_catalogue([packaged(), site])
     (site / "emitter" / "ours.yaml").write_text(EMITTER.replace("frobnicator", "other"))
     with pytest.raises(RulesError, match="there is no emitter 'frobnicator'"):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import lzma
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from hypothesis import strategies as st
 from healthcheck.baseline.forms import MOST_BYTES, read, to_kmsg
 from healthcheck.baseline.forms.boots import MOST_BOOTS
 from healthcheck.baseline.model import LONGEST_LINE, Line, Log
+from healthcheck.kernellog.provenance import USER_SPACE, marked
 from inventory.errors import UsageError
 
 RECORDED = Path(__file__).resolve().parents[2] / "recordings" / "kernel" / "forms"
@@ -182,7 +186,8 @@ def test_dmesgs_json_is_read(level: str) -> None:
         "      }\n   ]\n}\n"
     )
     log = one(text)
-    assert [(line.seconds, line.text) for line in log.lines] == [(0.0, "Linux version 6.8.0"), (3.345678, 'said "so"')]
+    first = "Linux version 6.8.0" if numbers else USER_SPACE + "Linux version 6.8.0"
+    assert [(line.seconds, line.text) for line in log.lines] == [(0.0, first), (3.345678, USER_SPACE + 'said "so"')]
     assert log.lines[1].caller == "T1"
     if numbers:
         assert [(line.priority, line.facility) for line in log.lines] == [(5, 0), (6, 3)]
@@ -202,8 +207,10 @@ KMSG = (
     "5,0,0,-;Linux version 6.8.0\n"
     "6,1,100,-,caller=T1;pci 0000:3b:00.0: [10de:2330] type 00\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n"
     "30,2,2000000,-;systemd[1]: said\\x09with a tab, a \\x5c and \\xc2\\xb5\n"
-    "4,3,2500000,c;first\\x0a[    0.000000] Linux version 1.0\\x0asecond\n"
+    "4,3,2500000,c;NVRM: first\\x0aNVRM: second\n"
     "2,4,2600000,-;\\x1b[31m4,5,0,-;no record\n"
+    "4,5,2700000,-;first\\x0a[    0.000000] Linux version 1.0\\x0asecond\n"
+    "12,6,2800000,-;NVRM: Xid (PCI:0000:3b:00): 79\\x0aNVRM: second\n"
 )
 
 
@@ -211,13 +218,21 @@ def test_kmsg_records_are_read_and_their_properties_are_not_said() -> None:
     log = one(KMSG)
     assert texts(log) == [
         "Linux version 6.8.0", "pci 0000:3b:00.0: [10de:2330] type 00", "systemd[1]: said\twith a tab, a \\ and µ",
-        "first", "[    0.000000] Linux version 1.0", "second", "\\x1b[31m4,5,0,-;no record",
+        "NVRM: first", "NVRM: second", "\\x1b[31m4,5,0,-;no record", "first\\x0a[    0.000000] Linux version 1.0\\x0asecond",
+        "user space: NVRM: Xid (PCI:0000:3b:00): 79", "user space: NVRM: second",
     ]
-    assert seconds(log) == [0.0, 0.0001, 2.0, 2.5, 2.5, 2.5, 2.6]
-    assert [line.sequence for line in log.lines] == [0, 1, 2, 3, 3, 3, 4]
+    assert seconds(log) == [0.0, 0.0001, 2.0, 2.5, 2.5, 2.6, 2.7, 2.8, 2.8]
+    assert [line.sequence for line in log.lines] == [0, 1, 2, 3, 3, 4, 5, 6, 6]
     assert [(line.priority, line.facility) for line in log.lines][:4] == [(5, 0), (6, 0), (6, 3), (4, 0)]
+    assert [line.facility for line in log.lines][-2:] == [1, 1]
     assert log.lines[1].caller == "T1"
+    assert [line.subsystem for line in log.lines] == ["", "pci", "", "", "", "", "", "", ""]
     assert log.caveats == ()
+
+
+def test_a_subsystem_is_that_of_the_record_above_it_and_no_text_imitates_it() -> None:
+    log = one("5,0,0,-;Linux version 6.8.0\n6,1,1,-;a SUBSYSTEM=pci\n6,2,2,-;b\\x0a SUBSYSTEM=pci\n6,3,3,-;c\n DEVICE=+usb:1-1\n SUBSYSTEM=usb\n6,4,4,-;d\n")
+    assert [line.subsystem for line in log.lines] == ["", "", "", "usb", ""]
 
 
 def test_overwritten_records_and_gaps_are_told() -> None:
@@ -232,13 +247,19 @@ LINES = st.builds(
     seconds=st.one_of(st.none(), st.integers(0, 10**12).map(lambda micros: micros / 1e6)),
     priority=st.one_of(st.none(), st.integers(0, 7)),
     sequence=st.integers(0, 10**6), facility=st.integers(0, 23), caller=st.sampled_from(["", "T1", "C12"]),
+    subsystem=st.sampled_from(["", "pci", "usb"]),
 )
 
 
 @given(st.lists(LINES, min_size=1, max_size=20))
-def test_any_line_written_as_kmsg_is_read_back_as_it_was(lines: list[Line]) -> None:
-    logs = read(to_kmsg(Log(tuple(lines), ("",) * len(lines), "any")).encode(), "x")
-    assert [line for log in logs for line in log.lines] == lines
+def test_any_line_written_as_kmsg_is_read_back_with_the_mark_of_who_wrote_it(lines: list[Line]) -> None:
+    told = [replace(line, text=marked(line.text, line.facility)) for line in lines]
+    assert all(line.text.startswith(USER_SPACE) or "]: " in line.text or not line.facility for line in told)
+    written = to_kmsg(Log(tuple(lines), ("",) * len(lines), "any"))
+    logs = read(written.encode(), "x")
+    assert [line for log in logs for line in log.lines] == told
+    again = to_kmsg(Log(tuple(told), ("",) * len(told), "any"))
+    assert [line for log in read(again.encode(), "x") for line in log.lines] == told
 
 
 def test_the_kernel_log_fact_reads_what_to_kmsg_writes() -> None:
@@ -248,6 +269,122 @@ def test_the_kernel_log_fact_reads_what_to_kmsg_writes() -> None:
     fact = KernelLog(name="kernel log", text=to_kmsg(log))
     assert fact.newest == 1.5
     assert "NVRM: Xid" in fact.text
+
+
+def test_the_kernel_log_fact_and_a_saved_log_of_the_same_records_give_the_same_lines() -> None:
+    from healthcheck.facts.kernel import KernelLog
+    from healthcheck.kernellog.provenance import marked_records
+
+    single = [line for line in KMSG.splitlines(keepends=True) if "\\x" not in line]
+    fact = KernelLog(name="kernel log", text=marked_records("".join([*single, "12,7,2900000,-;NVRM: Xid (PCI:0000:3b:00): 79\n SUBSYSTEM=pci\n"])))
+    assert list(fact.records()) == list(read(fact.text.encode(), "x")[0].lines)
+    assert [(line.text, line.subsystem) for line in fact.records()] == [
+        ("Linux version 6.8.0", ""), ("pci 0000:3b:00.0: [10de:2330] type 00", "pci"), ("user space: NVRM: Xid (PCI:0000:3b:00): 79", "pci")]
+
+
+# What a user wrote, or chose
+
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+HEAD, MAPPED = "Nov 12 03:04:05 gpu001 ", "[401000+1000]"
+
+
+def crash(name: str) -> str:
+    """What the kernel says of a crash in a file whose name holds a line feed."""
+    return f"{name}[4711]: segfault at 0 ip 0000000000401126 sp 00007ffd5e4e5a30 error 6 in x\n{XID}{MAPPED}"
+
+
+def dmesg_lines(text: str) -> str:
+    return f"[    0.000000] Linux version 6.8.0\n[    1.000000] {text}\n[    2.000000] b\n"
+
+
+def indented(text: str, by: int) -> str:
+    return text.replace("\n", "\n" + " " * by)
+
+
+def export(text: str) -> bytes:
+    return b"".join(b"__CURSOR=a\n_TRANSPORT=kernel\nMESSAGE\n" + len(one).to_bytes(8, "little") + one + b"\n\n"
+                    for one in (b"Linux version 6.8.0", text.encode(), b"b"))
+
+
+def journal_json(text: str) -> str:
+    return "".join(json.dumps({"MESSAGE": one, "_TRANSPORT": "kernel"}) + "\n" for one in ("Linux version 6.8.0", text, "b"))
+
+
+def dmesg_json(text: str) -> str:
+    each = [f'         "pri": 6,\n         "time":     {at}.000000,\n         "msg": {json.dumps(one)}\n'
+            for at, one in enumerate(("Linux version 6.8.0", text, "b"))]
+    return '{\n   "dmesg": [\n      {\n' + "      },{\n".join(each) + "      }\n   ]\n}\n"
+
+
+def verbose(text: str) -> str:
+    return "".join(f"Fri 2025-11-21 04:40:00.000000 UTC [s=a;i=1;b=1]\n    _TRANSPORT=kernel\n    MESSAGE={indented(one, 12)}\n"
+                   for one in ("Linux version 6.8.0", text, "b"))
+
+
+FORGED: dict[str, Callable[[str], str | bytes]] = {
+    "kmsg": lambda text: f"5,0,0,-;Linux version 6.8.0\n6,1,1000000,-;{text}\n6,2,2000000,-;b\n".replace(text, text.replace("\n", "\\x0a")),
+    "dmesg": dmesg_lines,
+    "dmesg, indented": lambda text: dmesg_lines(indented(text, 15)),
+    "dmesg of syslog(2), and a console's file": lambda text: dmesg_lines(text.replace("\n", "\n[    1.000000] ")),
+    "dmesg -x -t": lambda text: f"kern  :info  : Linux version 6.8.0\nkern  :info  : {text}\nkern  :info  : b\n",
+    "dmesg -x -t, indented": lambda text: f"kern  :info  : Linux version 6.8.0\nkern  :info  : {indented(text, 15)}\nkern  :info  : b\n",
+    "dmesg --json": dmesg_json,
+    "console": lambda text: dmesg_lines(text).replace("\n", "\r\n"),
+    "journal json": journal_json,
+    "journal export": export,
+    "journal verbose": verbose,
+    "journal short": lambda text: f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel: {indented(text, len(HEAD) + 8)}\n{HEAD}kernel: b\n",
+    "syslog, not indented": lambda text: f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel: {text}\n{HEAD}kernel: b\n",
+    "rsyslog": lambda text: f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel: {text}\n{HEAD}kernel: b\n".replace(text, text.replace("\n", "#012")),
+    "syslog with the kernel's time": lambda text: "".join(
+        f"{HEAD}kernel: [    {at}.000000] {indented(one, len(HEAD) + 8)}\n" for at, one in enumerate(("Linux version 6.8.0", text, "b"))),
+    "text": lambda text: f"Linux version 6.8.0\n{text}\nb\n",
+}
+
+
+@pytest.mark.parametrize("name", ["a", "NVRM: a"])
+@pytest.mark.parametrize("form", FORGED)
+def test_a_line_feed_in_the_name_of_a_file_that_crashed_begins_no_line_of_the_kernels(form: str, name: str) -> None:
+    data = FORGED[form](crash(name))
+    log = one(data)
+    assert texts(log)[0] == "Linux version 6.8.0"
+    assert texts(log)[-1] == "b"
+    assert [text for text in texts(log) if "NVRM: Xid" in text and not text.startswith(f"{name}[4711]: segfault")] == []
+
+
+@pytest.mark.parametrize("form", [form for form in FORGED if form not in ("console", "rsyslog", "syslog, not indented", "text")])
+def test_further_lines_of_a_drivers_own_record_are_lines_of_their_own(form: str) -> None:
+    log = one(FORGED[form]("NVRM: first\nNVRM: second\nNVRM: third"))
+    assert texts(log) == ["Linux version 6.8.0", "NVRM: first", "NVRM: second", "NVRM: third", "b"]
+
+
+def test_who_calls_himself_kernel_and_has_a_process_is_not_the_kernel() -> None:
+    log = one(f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel[123]: {XID}\n{HEAD}kernel: b\n")
+    assert texts(log) == ["Linux version 6.8.0", "b"]
+    assert log.notes == ("1 lines of other programs were left out",)
+
+
+def test_where_the_kernels_lines_bear_its_time_one_without_is_not_the_kernels() -> None:
+    log = one(f"{HEAD}kernel: [    0.000000] Linux version 6.8.0\n{HEAD}kernel: [    1.500000] b\n{HEAD}kernel: {XID}\n{HEAD}kernel: [    3.000000] c\n")
+    assert texts(log) == ["Linux version 6.8.0", "b", USER_SPACE + XID, "c"]
+    assert seconds(log) == [0.0, 1.5, None, 3.0]
+    without = one(f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel: {XID}\n")
+    assert texts(without) == ["Linux version 6.8.0", XID]
+
+
+@pytest.mark.parametrize("row", [
+    "12,1,1000000,-;{}", "<12>[    1.000000] {}", "user  :warn  : [    1.000000] {}", "daemon:err   : [    1.000000] {}",
+])
+def test_a_record_that_a_process_wrote_says_so_in_every_form_that_tells(row: str) -> None:
+    first = row.format("Linux version 1").replace("12,1,1000000", "5,0,0").replace("<12>", "<5>").replace("user  :warn", "kern  :info")
+    first = first.replace("daemon:err ", "kern  :info")
+    log = one(f"{first}\n{row.format(XID)}\n{row.format('systemd[1]: Started a.')}\n".replace("12,1,1000000,-;systemd", "12,2,1000000,-;systemd"))
+    assert texts(log) == ["Linux version 1", USER_SPACE + XID, "systemd[1]: Started a."]
+
+
+def test_what_a_process_wrote_to_the_log_begins_no_boot() -> None:
+    log = one("5,0,0,-;Linux version 6.8.0\n6,1,1,-;a\n13,2,9000000,-;Linux version 1.0\n6,3,9000001,-;b\n")
+    assert texts(log) == ["Linux version 6.8.0", "a", USER_SPACE + "Linux version 1.0", "b"]
 
 
 # syslog

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.outcome import Finding, LogEvidence, NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store import file, history, schema
 from healthcheck.store.file import NAME, Store, opened
+from healthcheck.store.sweeps import Sweep, record
 from inventory.errors import StoreError
 from tests.testbed.sshd import wait_until
 
@@ -176,6 +178,31 @@ def test_an_older_store_is_brought_up_to_date_and_keeps_what_it_held(tmp_path: P
         with opened(tmp_path) as store:
             assert [tuple(row) for row in store.rows("SELECT name, rack FROM node")] == [("n1", "")]
             assert count(store, "PRAGMA user_version") == len(schema.MIGRATIONS) + 1
+
+
+def test_a_store_from_before_logs_had_emitters_keeps_its_problems_and_takes_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (at,) = [number for number, step in enumerate(schema.MIGRATIONS) if any("ADD COLUMN emitter" in statement for statement in step)]
+    report = NodeReport("n1", NodeState.UNHEALTHY, "", (
+        Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (
+            Finding("GPU 3, Xid 48", 1, 0, log=LogEvidence("nvrm", "reset", 1, 50.0, 50.0)),)),))
+    with monkeypatch.context() as patch:
+        patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:at])
+        with opened(tmp_path, make=True) as old, old.writing() as db:
+            assert "emitter" not in [row[1] for row in old.rows("PRAGMA table_info(problem)")]
+            db.execute("INSERT INTO node (id, name) VALUES (1, 'n1')")
+            for rule, subject in (("kernel-xid", "GPU 3, Xid 48"), ("gpu-count", "node")):
+                db.execute("INSERT INTO problem (node, rule, subject, status, severity, observed, expected, reason, remedy, began, seen, sweeps) "
+                           "VALUES (1, ?, ?, 'fail', 'critical', '1', '0', '', '', 1, 1, 1)", (rule, subject))
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            held = history.problems(store, None, 0)
+            assert [(one.rule, one.subject, one.emitter, one.ends) for one in held] == [
+                ("gpu-count", "node", None, None), ("kernel-xid", "GPU 3, Xid 48", None, None)]
+            assert store.check() == []
+    with opened(tmp_path) as store:
+        record(store, Sweep(2.0, 2.0, False, "w", ""), [report])
+        (other, xid) = history.problems(store, None, 0)
+        assert (other.emitter, xid.emitter, xid.ends, xid.began, xid.sweeps) == (None, "nvrm", "reset", 1.0, 2)
 
 
 def test_a_step_that_fails_leaves_the_older_store_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

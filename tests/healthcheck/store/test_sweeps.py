@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from healthcheck.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
+from healthcheck.outcome import Finding, LogEvidence, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
 from healthcheck.store import history
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import Component, Reading, Readings
@@ -58,6 +58,24 @@ def test_a_fault_begins_goes_on_and_ends(store: Store) -> None:
     assert told(store) == [("gpu-ecc", "GPU 3", "fail", 1, 3, 2), ("gpu-ecc", "GPU 3", "fail", 4, None, 1)]
     (first, *_) = history.problems(store, ["n1"], 0)
     assert (first.observed, first.expected, first.remedy, first.owner, first.severity) == ("7", "at most 0", "replace it", "vendor", "critical")
+
+
+def test_a_fault_of_a_log_is_kept_with_its_emitter_and_how_it_ends_as_last_seen(store: Store) -> None:
+    def of_a_log(*findings: Finding) -> NodeReport:
+        return report(Result("kernel-fault", "kernel.fault", Status.FAIL, Severity.CRITICAL, findings))
+
+    lines = ("[   50.000000] x",)
+    swept(store, 0, of_a_log(Finding("ours", 1, 0, lines=lines, log=LogEvidence("nvme", "repair", 3, 1.0, 2.0)), Finding("line", 1, 0, lines=lines),
+                             Finding("nobody", 1, 0, lines=lines, log=LogEvidence("")), Finding("no log", 1, 0)))
+    kept = {one.subject: (one.emitter, one.ends) for one in history.problems(store, None, 0)}
+    # Lines whose emitter nobody named are nobody's: empty, and not as if no log had been read.
+    assert kept == {"ours": ("nvme", "repair"), "line": ("", None), "nobody": ("", ""), "no log": (None, None)}
+    swept(store, 1, of_a_log(Finding("ours", 1, 0, lines=lines, log=LogEvidence("nvme-driver", "boot"))))
+    (again,) = history.problems(store, None, 0, still=True)
+    assert (again.subject, again.emitter, again.ends, again.sweeps) == ("ours", "nvme-driver", "boot", 2)
+    swept(store, 2, report(DARK, node="n2"))
+    (unknown,) = history.problems(store, ["n2"], 0)
+    assert (unknown.emitter, unknown.ends) == (None, None)
 
 
 def test_what_was_not_measured_ends_no_fault(store: Store) -> None:

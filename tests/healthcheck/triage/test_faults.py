@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from healthcheck.outcome import Owner, Repair
-from healthcheck.triage.faults import faults, suspect_node
+from healthcheck.store.history import Problem
+from healthcheck.triage.faults import accuses, faults, isolates, suspect_node
 from healthcheck.triage.policy import FaultKind, Isolation
 from tests.healthcheck.triage.made import NOW, at, past, policy, problem, repaired
 
@@ -149,3 +150,40 @@ def test_a_kernel_line_that_is_merely_new_isolates_nobody_whatever_a_policy_says
     fault = only(past("n1", problem("kernel-novel", severity="warning", sweeps=9)), kinds=(kind,))
     assert (fault.kind.id, fault.isolation) == ("novel", Isolation.NONE)
     assert "merely new" in fault.because[0]
+
+
+@pytest.mark.parametrize("rule", ["kernel-novel", "kernel-suspect", "kernel-missing", "kernel-order", "kernel-rate"])
+def test_a_kernel_line_that_is_unusual_isolates_nobody_whatever_a_policy_says(rule: str) -> None:
+    kind = FaultKind("novel", "", (rule,), isolation=Isolation.EVICT, repair=Repair.REPLACE)
+    here = problem(rule, severity="warning", sweeps=9, emitter="nvme", ends="boot")
+    assert only(past("n1", here), kinds=(kind,)).isolation is Isolation.NONE
+    assert not isolates(here, policy(kinds=(kind,))) and not accuses(here, policy(kinds=(kind,)))
+
+
+@pytest.mark.parametrize(("emitter", "isolation"), [
+    ("", Isolation.NONE),                       # read from a log, and nobody can say whose words it is
+    ("nvrm", Isolation.NO_NEW_JOBS), ("kernel", Isolation.NO_NEW_JOBS),
+    (None, Isolation.NO_NEW_JOBS),              # read from no log
+])
+def test_what_a_log_says_isolates_a_node_only_where_its_emitter_is_known(emitter: str | None, isolation: Isolation) -> None:
+    here = problem("kernel-xid", sweeps=9, emitter=emitter, ends="reset" if emitter else None)
+    fault = only(past("n1", here))
+    assert fault.isolation is isolation
+    assert ("whose emitter is not known" in " ".join(fault.because)) is (isolation is Isolation.NONE)
+    assert isolates(here, policy()) is accuses(here, policy()) is (isolation is not Isolation.NONE)
+
+
+def test_a_line_without_an_emitter_does_not_excuse_one_of_the_same_fault_that_has_one() -> None:
+    forged = problem("kernel-xid", "GPU at PCI 0000:18:00.0, Xid 79", emitter="")
+    driver = problem("kernel-xid", "GPU at PCI 0000:18:00.0, Xid 48", emitter="nvrm", ends="reset")
+    fault = only(past("n1", forged, driver))
+    assert fault.isolation is Isolation.NO_NEW_JOBS and len(fault.problems) == 2
+
+
+def test_lines_without_an_emitter_make_no_repeat_offender() -> None:
+    def over(emitter: str | None) -> tuple[Problem, ...]:
+        return tuple(problem("kernel-xid", serial="A", began=hours, ended=hours + 1, emitter=emitter) for hours in (-100, -72, -48))
+
+    here = problem("kernel-xid", serial="A", emitter="nvrm", ends="reset")
+    assert only(past("n1", here, over=over("nvrm"))).repair is Repair.REPLACE
+    assert only(past("n1", here, over=over(""))).repair is Repair.RESET_GPU
