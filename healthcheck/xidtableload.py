@@ -284,7 +284,7 @@ def _entry(number: int, values: Mapping[str, Any]) -> Entry:
     plain = {key: value for key, value in values.items() if key != "architectures"}
     special = {
         # Another action wants another remedy than the one for all architectures.
-        name: _plain(number, {**plain, **({"remedy": ""} if "action" in changes else {}), **changes})
+        name: _plain(number, {**plain, **({"remedy": "", "ends": None} if "action" in changes else {}), **changes})
         for name, changes in values.get("architectures", {}).items()
     }
     return _plain(number, {**plain, "architectures": MappingProxyType(special)})

@@ -56,13 +56,10 @@ class KernelCatalogue(Fact):
         worst = min(entries.values(), key=_rank, default=None)
         return worst if worst is not None and (found is None or _rank(worst) < _rank(found)) else found
 
-    def emitter(self, entry: Entry, told: Told) -> str | None:
-        """The emitter in whose messages the entry knows this event; None where the record's SUBSYSTEM= is of another."""
-        for line in (told.lines[0] if told.kind is Kind.LINE else None, *told.lines):
-            emitter = self.catalogue.emitter(entry, line.text) if line is not None else None
-            if line is not None and emitter is not None:
-                return emitter.id if emitter.agrees(line.subsystem) else None
-        return None
+    def emitter(self, entry: Entry, told: Told) -> str:
+        """The emitter in whose messages the entry knows this event; empty where each record's SUBSYSTEM= is of another."""
+        found = ((line, self.catalogue.emitter(entry, line.text)) for line in told.lines)
+        return next((emitter.id for line, emitter in found if emitter is not None and emitter.agrees(line.subsystem)), "")
 
     def fault(self, told: Told) -> bool:
         """Whether it is known, and healthy machines do not say it: then no baseline has a say."""

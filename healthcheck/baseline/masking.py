@@ -3,9 +3,10 @@
 Masked: addresses (memory, PCI, MAC, IP, SCSI), numbers and lists of them, sizes, times, dates, hex, UUIDs, serials, versions, the numbers
 of devices, interfaces, CPUs, processes and jobs; and whole tails where builds differ in words (MASKS says which and why). What a user
 chose in a line that quotes it is blanked before (`healthcheck.kernellog.quoting`).
-Kept, as they are what the line means: Xid and SXid numbers; numbers after words of CODES; negative numbers of up to four digits (errno
-ends at -4095); a link's width (x8) and speed (GT/s, Gbps, Mbps); PCI ids ([10de:2330], they tell hardware apart); digits inside a name
-(mlx5_core, i40e) and after the words of NAMED; the number in an 'NMI ... reason 2d'; every word, so 'corrected', 'Fatal', 'down'.
+Kept, as they are what the line means: Xid and SXid numbers; systemd as process 1; numbers after words of CODES; negative numbers of up to
+four digits (errno ends at -4095); a link's width (x8) and speed (GT/s, Gbps, Mbps); PCI ids ([10de:2330], they tell hardware apart);
+digits inside a name (mlx5_core, i40e) and after the words of NAMED; the number in an 'NMI ... reason 2d'; every word, so 'corrected',
+'Fatal', 'down'.
 
 There is one placeholder, because a value's kind cannot be told from one sample: a serial can be all digits, and a hex number too. A list
 is one `<*>` however long, so 8 CPUs and 224 give one template. Texts that differ in more than what is masked never share a template: `*>`
@@ -101,6 +102,7 @@ _KEPT = (
     ("link rates", "bps", r"[0-9](?<![0-9A-Za-z.].)[0-9]{0,6}(?:\.[0-9]{1,3})?(?= ?[MG]bps)"),
     ("driver's codes", "failed! (0x", r"0x(?<=failed! \(0x)[0-9a-f]{1,4}(?=:)"),
     ("NMI reasons", "reason ", r"reason [0-9a-f]{2}(?![0-9A-Za-z])"),
+    ("process 1", "systemd[1]", r"systemd\[1\](?=: )"),
     ("Xids", "Xid (", r"Xid \([^)\n]{0,64}\): [0-9]{1,5}(?![0-9A-Za-z])"),
     ("codes", "", rf"[0-9](?<![0-9A-Za-z].){_after_code()}(?:[xX]{_HEX}{{1,8}}|{_HEX}{{0,7}})(?![0-9A-Za-z]|\.[0-9])"),
 )
@@ -140,7 +142,7 @@ _HIDDEN = {code: code - 0x20 for code in range(0x30, 0x3A)}
 _SHOWN = {code - 0x20: code for code in range(0x30, 0x3A)}
 
 # Digits are told from each other in these forms alone: no other pattern here asks which digit stands somewhere.
-_TOLD_APART = re.compile(r"Bank |failed! \(0x|0x\(____ptrval____\)|x00(?![0-9A-Za-z])")
+_TOLD_APART = re.compile(r"systemd\[0\]: |Bank |failed! \(0x|0x\(____ptrval____\)|x00(?![0-9A-Za-z])")
 _DIGIT = re.compile("[0-9]")
 _ZEROED = bytes(48 if 48 <= code < 58 else code for code in range(256))
 

@@ -79,8 +79,6 @@ def _known(
         if entry is None or not asked(entry) or (not everything and any(form.match(told.head) for form in _ELSEWHERE)):
             continue
         emitter = catalogue.emitter(entry, told)
-        if emitter is None:
-            continue
         if not everything and told.last is not None and entry.ending.over((events.newest - told.last) / 3600):
             over.append(entry.id)
             continue

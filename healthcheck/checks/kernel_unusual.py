@@ -19,7 +19,7 @@ from healthcheck.checks.kernel_event import LONGEST, evidence, lines_of, observe
 from healthcheck.facts.kernel import moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.seen import SeenBefore, fingerprint
-from healthcheck.outcome import Finding, Note
+from healthcheck.outcome import Finding, LogEvidence, Note
 
 Said = Iterator[Finding | Note]
 
@@ -27,7 +27,7 @@ _BOOTING = (Phase.KERNEL, Phase.INITRD, Phase.SERVICES)
 _MOST_NEAREST = 20      # novel templates whose nearest known one is looked for; it is a search through all of them
 _ENOUGH_BOOTS = 3
 _MANY_BOOTS = 10        # of which each said it: then that one does not is worth a person's time
-_EMITTER = "unknown"    # of what nobody has described
+_NOBODYS = LogEvidence("")      # evidence that isolates no node: nobody has described whose it is
 
 
 class _Unusual(NamedTuple):
@@ -125,8 +125,8 @@ def _novel(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline)
     for number, told in enumerate(novel):
         proposed = baseline.proposed.get(told.template)
         seen = f"{observed([told], events.now)} (while {_WHEN[told.phase]}){_known_as(told, baseline, proposed, number)}"
-        finding = Finding(told.template[:LONGEST], seen, "a line that the baseline knows", lines=tuple(lines_of([told])),
-                          log=evidence([told], _EMITTER))
+        finding = Finding(_subject(told.template), seen, "a line that the baseline knows", lines=tuple(lines_of([told])),
+                          log=evidence([told], ""))
         # What several healthy boots said when the baseline was learned waits for a person, but is no suspicion.
         yield _Unusual(finding, _says_trouble(told) if proposed is None or proposed.boots == 1 else "")
 
@@ -161,9 +161,9 @@ def _rate(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline, 
             continue
         usual = max(known.busiest, known.most if told.phase in _BOOTING else 1)
         if told.busiest > factor * usual:
-            finding = Finding(told.template[:LONGEST], f"{told.busiest} times in an hour; {observed([told], events.now)}",
+            finding = Finding(_subject(told.template), f"{told.busiest} times in an hour; {observed([told], events.now)}",
                               f"at most {usual} times, as in {baseline.boots} boots of healthy nodes", lines=tuple(lines_of([told])),
-                              log=evidence([told], _EMITTER))
+                              log=evidence([told], ""))
             yield _Unusual(finding, "what a device says so often is mostly its failing")
 
 
@@ -181,8 +181,8 @@ def _missing(events: KernelEvents, baseline: Baseline) -> Iterator[_Unusual]:
     for template, known in baseline.known.items():
         count = counts.get(template, 0)
         if known.boots == baseline.boots and set(known.phases) <= set(_BOOTING) and count < known.least:
-            finding = Finding(template[:LONGEST], f"{count} times",
-                              f"{_times(known)}, as in each healthy boot ({known.example[:LONGEST]})")
+            finding = Finding(_subject(template), f"{count} times",
+                              f"{_times(known)}, as in each healthy boot ({known.example[:LONGEST]})", log=_NOBODYS)
             sure = known.least == known.most and baseline.boots >= _MANY_BOOTS
             yield _Unusual(finding, f"each of {baseline.boots} healthy boots says it {known.least} times" if sure else "")
 
@@ -197,13 +197,20 @@ def _order(events: KernelEvents, baseline: Baseline, slack_seconds: float) -> It
             continue
         if phase not in began:
             if Phase.RUNNING in began:
-                yield _Unusual(Finding(f"phase {phase.value}", "not seen", f"{usual[0]:.0f} to {usual[1]:.0f} s after boot"), "")
+                yield _Unusual(Finding(f"phase {phase.value}", "not seen", f"{usual[0]:.0f} to {usual[1]:.0f} s after boot",
+                                       log=_NOBODYS), "")
         elif began[phase] > usual[1] + slack_seconds:
-            late = Finding(f"phase {phase.value}", moment(began[phase], 0.0), f"at most {usual[1] + slack_seconds:.0f} s after boot")
+            late = Finding(f"phase {phase.value}", moment(began[phase], 0.0), f"at most {usual[1] + slack_seconds:.0f} s after boot",
+                           log=_NOBODYS)
             yield _Unusual(late, "a boot that waits so long waits for something that is not there")
     came = [phase for phase in (Phase.INITRD, Phase.SERVICES) if phase in began]
     if len(came) == 2 and began[came[0]] > began[came[1]]:
-        yield _Unusual(Finding("order of the phases", "services before initrd", "initrd before services"), "")
+        yield _Unusual(Finding("order of the phases", "services before initrd", "initrd before services", log=_NOBODYS), "")
+
+
+def _subject(template: str) -> str:
+    """A template as findings name it: of a long one the beginning, and what tells it from others that begin so."""
+    return template if len(template) <= LONGEST else f"{template[:LONGEST - 20]} ({fingerprint(template)})"
 
 
 def _needed(baseline: KernelBaseline) -> Baseline:

@@ -3,7 +3,8 @@ that it belongs to.
 
 How long a report stays accused is the table's to say (`ends` of xid.yaml and sxid.yaml). What a job caused is over when it is quiet. What
 a reset ends is over once the GPU was reset: the driver asked for the reset after it (Xid 154) and asks for nothing now, which the mark in
-the GPU that makes it ask does not allow without one; or root wrote so to the log. The rest holds until the next boot.
+the GPU that makes it ask does not allow without one; or root wrote so to the log. The rest holds until the next boot, or until a person
+says that it was repaired.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
             continue
         owner = decoded.owner or OWNERS.get(decoded.action, Owner.OPERATOR)
         yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner, decoded.action,
-                       found.context(decoded.action))
+                       found.context(decoded.action, _entry(group[0], xid_table).ends))
     yield from found.over()
 
 
@@ -182,7 +183,7 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(Action.MONITOR)
         owner = entry.owner if entry else Owner.OPERATOR
         yield Finding(subject, _told(group, xids.now), "no such SXid", _sentences(meaning, remedy), owner, Repair.WATCH, _lines(group),
-                      found.context(Action.MONITOR, None, NVSWITCH).evidence(group))
+                      found.context(Action.MONITOR, entry.ends if entry else None, NVSWITCH).evidence(group))
     yield from found.over()
 
 
@@ -228,7 +229,7 @@ class _Events:
         beside = _Companions(self._xids) if groups else None
         for (pci, number, link), group in sorted(groups.items()):
             result = decode(number, group, self._table, alone=beside is None or not beside.any(pci, group))
-            ends = self._table.ending(result.action)
+            ends = self._table.ending(result.action, _entry(group[0], self._table).ends)
             if result.action in actions and (alive := [event for event in group if self._holds(event, ends)]):
                 yield _subject(group[0]) + (f", link {link}" if link >= 0 else ""), alive, result
 

@@ -26,7 +26,8 @@ _RECORD = re.compile(r"^(\d{1,6}),(\d{1,20}),(\d{1,20}),([^;\n]{0,200});(.*)$", 
 _HEAD = re.compile(r"^(\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200});", re.MULTILINE)
 _TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILINE)
 # The properties of its device, which the kernel writes below a record; no text can hold a line end, so that none can imitate them.
-_SUBSYSTEM = re.compile(r"^\d{1,6},(\d{1,20}),\d{1,20},[^;\n]{0,200};.*\n SUBSYSTEM=([\w-]{1,64})$", re.MULTILINE)
+_SUBSYSTEM = "\n SUBSYSTEM="
+_NUMBER = re.compile(r"\d{1,6},(\d{1,20}),")
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
 # Flags of ours, for the lines of a saved log that says neither: the kernel always knows both.
 NO_TIME = "muster-notime"
@@ -161,7 +162,14 @@ class Records(Sequence[Line]):
     @cached_property
     def _subsystems(self) -> dict[int, str]:
         """By its number of those records that have one."""
-        return {int(number): name for number, name in _SUBSYSTEM.findall(self._log)}
+        found, log = {}, self._log
+        at = log.find(_SUBSYSTEM)
+        while at >= 0:
+            start, value = log.rfind("\n", 0, at) + 1, at + len(_SUBSYSTEM)
+            if record := _NUMBER.match(log, start):
+                found[int(record[1])] = log[value:max(log.find("\n", value), value)][:64]
+            at = log.find(_SUBSYSTEM, value)
+        return found
 
     @cached_property
     def _heads(self) -> list[str]:

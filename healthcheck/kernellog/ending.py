@@ -42,7 +42,7 @@ PROOFS = {
     Ends.REPAIR: (Proof.PERSON,),
 }
 FORM = "boot, reset, repair, or quiet with hours or days, as in quiet 24h"
-_TEXT = re.compile(r"(boot|reset|repair)|quiet (\d{1,4})([hd])")
+_TEXT = re.compile(r"(boot|reset|repair)|quiet ([1-9][0-9]{0,3})([hd])")
 _HOURS = {"h": 1, "d": 24}
 
 
@@ -69,7 +69,7 @@ class Ending:
 def ending(text: str) -> Ending:
     """The ending that a rules file names; raises ValueError for one that there is not."""
     found = _TEXT.fullmatch(text)
-    if found is None or found[2] == "0":
+    if found is None:
         raise ValueError(f"expected {FORM}")
     return Ending(Ends(found[1])) if found[1] else Ending(Ends.QUIET, int(found[2]) * _HOURS[found[3]])
 

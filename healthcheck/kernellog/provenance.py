@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-USER_SPACE = "user space: "
+# No process has so long a name, and no driver's messages begin so: nothing that the kernel writes begins with it.
+USER_SPACE = "written by user space: "
 USER = 1            # the facility of what a process writes to /dev/kmsg and does not call otherwise
 # (udev-worker)[312]: is one of systemd's; of systemd itself only process 1 counts, the others are users'.
 _DAEMON = r"(?!systemd\[(?!1\]))\(?[A-Za-z][\w.@+-]{0,62}\)?\[\d{1,10}\]: "

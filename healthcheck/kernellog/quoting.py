@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quotingforms import FORMS, MARKS
 
+TYPE_CHECKING = False       # typing would cost a node some milliseconds
+if TYPE_CHECKING:
+    Form = tuple[str, str, str, str]        # as in FORMS
 USER = "<user>"
 COMM = 15           # bytes of a process's name: TASK_COMM_LEN of include/linux/sched.h, less the end
 
@@ -31,19 +35,26 @@ def _match(form: str, text: str) -> re.Match[str] | None:
     return pattern.match(text)
 
 
-def blanked(text: str) -> str:
-    """The text of a record, USER standing for each part that a user chose."""
-    return _blanked(text, FORMS)
+def blanked(text: str, forms: Sequence[Form] = FORMS) -> str:
+    """The text of a record, USER standing for each part that a user chose; `forms` are those that it may be of."""
+    return _blanked(text, forms)
+
+
+def forms_of(texts: Sequence[str]) -> Sequence[Form]:
+    """The forms that lines among these may be of: there are few, and it is found out once for all."""
+    block = "\n".join(texts)
+    return [form for form in FORMS if form[1] in block]
 
 
 def all_blanked(texts: Sequence[str]) -> Sequence[str]:
-    """The same for many: of most forms no line is among them, which is found out once for all."""
-    block = "\n".join(texts)
-    forms = [form for form in FORMS if form[1] in block]
+    """What `blanked` makes of each."""
+    forms = forms_of(texts)
     return [_blanked(text, forms) for text in texts] if forms else texts
 
 
-def _blanked(text: str, forms: Sequence[tuple[str, str, str, str]]) -> str:
+def _blanked(text: str, forms: Sequence[Form]) -> str:
+    if text.startswith(USER_SPACE):
+        return text     # all of it is a process's, and it begins like nothing of the kernel's
     for _, needle, form, _ in forms:
         if needle in text and (found := _match(form, text)):
             return _without_groups(found)
@@ -67,7 +78,7 @@ def _without_groups(found: re.Match[str]) -> str:
     text, kept, at = found.string, [], 0
     for number in range(1, (found.re.groups or 0) + 1):
         start, end = found.span(number)
-        if start >= at and end > start:
+        if start >= at:
             kept += [text[at:start], USER]
             at = end
     return "".join([*kept, text[at:]])

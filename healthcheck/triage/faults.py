@@ -37,7 +37,7 @@ def faults(past: Past, policy: Policy, now: float, excused: Collection[str] = ()
     found = [_fault(key, now_there[key].kind, now_there[key].problems, before.get(key), past, policy, now) for key in now_there]
     for key, group in before.items():
         if key not in now_there and group.kind.of is not Of.UNKNOWN:
-            own = [problem for problem in group.problems if problem.node == past.node]
+            own = [problem for problem in group.problems if problem.node == past.node and _convicts(problem)]
             if why := flapping(own, policy.flap, now):
                 held = _fault(key, group.kind, own[-1:], group, past, policy, now)
                 found.append(replace(held, isolation=group.kind.isolation, because=(*held.because, why)))
@@ -71,16 +71,18 @@ def _grouped(problems: Iterable[Problem], policy: Policy, excused: Collection[st
 def _fault(
     key: Key, kind: FaultKind, here: Sequence[Problem], before: _Group | None, past: Past, policy: Policy, now: float,
 ) -> Fault:
-    history = [*here, *(before.problems if before is not None else ())]
     because: list[str] = []
+    # What convicts nobody confirms nothing and asks for no repair, where other things do.
+    believed = [problem for problem in here if _convicts(problem)] or here
+    history = [*believed, *(problem for problem in (before.problems if before is not None else ()) if _convicts(problem))]
     isolation = kind.isolation
-    if isolation is not Isolation.NONE and not any(map(_convicts, here)):
+    if isolation is not Isolation.NONE and not any(map(_convicts, believed)):
         isolation = Isolation.NONE
         because.append("a line that is merely new, or whose emitter is not known, isolates no node")
-    if isolation is not Isolation.NONE and not _sure(kind, here, history, policy):
+    if isolation is not Isolation.NONE and not _sure(kind, believed, history, policy):
         isolation = Isolation.NONE
-        because.append(f"seen in {max(problem.sweeps for problem in here)} of the {kind.confirm} sweeps that it takes")
-    asked = [Repair(problem.repair) for problem in here if problem.repair is not None]
+        because.append(f"seen in {max(problem.sweeps for problem in believed)} of the {kind.confirm} sweeps that it takes")
+    asked = [Repair(problem.repair) for problem in believed if problem.repair is not None]
     repair = max(asked, key=_REPAIRS.index) if asked else kind.repair
     by_itself = repair
     if kind.isolation is not Isolation.NONE:

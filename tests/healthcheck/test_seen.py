@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.facts.seen import CHECKS, NOTHING_SEEN, SEEN, SeenBefore, fingerprint, kept, seen_before, unusual
+from healthcheck.facts.seen import CHECKS, NOTHING_SEEN, SEEN, SEEN_BEFORE, SeenBefore, fingerprint, kept, seen_before, unusual
 from healthcheck.outcome import Finding, Result, Severity, Status
 from healthcheck.recording import Capture, Outcome, Recording
 from tests.healthcheck import machine
+from tests.healthcheck.checks.judged import RULESET
 
 MOST = 1000
 
@@ -151,10 +152,8 @@ def test_only_what_fails_and_is_unusual_is_remembered_by_its_subject() -> None:
     assert len(unusual(results)) == len(CHECKS) + 1 and list(unusual(results)) == sorted(unusual(results))
 
 
-def test_the_checks_of_what_is_unusual_are_those_that_a_rule_may_use() -> None:
-    from healthcheck.checks.base import CHECKS as ALL
-
-    assert set(CHECKS) == {name for name, known in ALL.items() if "seen_before" in known.facts}
+def test_all_checks_that_ask_what_was_seen_before_are_remembered_themselves() -> None:
+    assert set(CHECKS) == {rule.checked.name for rule in RULESET.rules if SEEN_BEFORE in rule.checked.facts}
 
 
 def test_a_sweep_of_many_findings_is_remembered_within_a_bound() -> None:

@@ -49,7 +49,7 @@ def read(data: bytes, name: str) -> tuple[Log, ...]:
         changed.append("the last line has no end, and may be cut")
     rows = text.split("\n")
     found = _read(rows, data, console=data.count(b"\r\n") * 2 > len(rows))
-    if not found.wall and not found.numbered:
+    if not found.numbered:
         rejoined(found)
     # An export counts its bytes, and holds any.
     found.caveats[:0] = caveats if found.form == EXPORT else caveats + changed

@@ -20,7 +20,7 @@ class Found:
     `starts` gives the index of each line with which the log itself says that a boot begins, and that boot's id, if it names one. With
     `wall`, seconds are not since boot, and only their differences mean anything. `numbered` is true where `sequence` is the kernel's own
     number. `programs` counts lines of other programs, `others` those that are neither, `cut` those that were too long, and `blobs`
-    messages that the file does not show.
+    messages that the file does not show. `continued` are the indices of lines that go on with the record of the line before.
     """
 
     form: str
@@ -34,6 +34,7 @@ class Found:
     cut: int = 0
     blobs: int = 0
     caveats: list[str] = field(default_factory=list)
+    continued: set[int] = field(default_factory=set)
 
     def add(self, line: Line, raw: str) -> None:
         """A line that holds line feeds becomes as many lines: so consoles and syslog show such a record.
@@ -48,10 +49,13 @@ class Found:
             self.lines.append(line if part is line.text else replace(line, text=part))
             self.raw.append(raw)
 
-    def follow(self, text: str, raw: str, sequence: int) -> None:
-        """A further line of the record before: one of its own where it is of the same emitter, else a part of it."""
+    def follow(self, text: str, raw: str, sequence: int) -> bool:
+        """A further line of the record before: one of its own (true) where it is of the same emitter, else a part of it."""
         last = self.lines[-1]
-        if blanked(last.text) == last.text and goes_on(last.text, text):
-            self.add(replace(last, text=text, sequence=sequence), raw)
-        else:
-            self.lines[-1] = replace(last, text=f"{last.text}{LINE_FEED}{text}"[:LONGEST_LINE])
+        if blanked(last.text) == last.text and goes_on(last.text, text) and "\n" not in text:
+            self.continued.add(len(self.lines))
+            self.lines.append(replace(last, text=text, sequence=sequence))
+            self.raw.append(raw)
+            return True
+        self.lines[-1] = replace(last, text=f"{last.text}{LINE_FEED}{text}"[:LONGEST_LINE])
+        return False

@@ -155,8 +155,8 @@ def _read_syslog(form: Form, rows: list[str]) -> Found:
                 continue
             goes_on = raw[:margin or 1].isspace()
             if ours and goes_on:
-                found.follow(raw[margin:], raw, number)
-                inner.append(inner[-1])
+                if found.follow(raw[margin:], raw, number):
+                    inner.append(inner[-1])
             elif goes_on and found.programs:
                 found.programs += 1
             else:

@@ -106,7 +106,7 @@ def test_that_a_service_crashed_systemd_says_and_a_users_own_service_is_the_user
 
 @pytest.mark.parametrize("line", [
     "systemd[4711]: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
-    "user space: systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
+    "written by user space: systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
     "systemd: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
     "python3[1]: systemd[1]: slurmd.service: Main process exited, code=dumped, status=11/SEGV",
 ])

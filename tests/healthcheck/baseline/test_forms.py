@@ -219,7 +219,7 @@ def test_kmsg_records_are_read_and_their_properties_are_not_said() -> None:
     assert texts(log) == [
         "Linux version 6.8.0", "pci 0000:3b:00.0: [10de:2330] type 00", "systemd[1]: said\twith a tab, a \\ and µ",
         "NVRM: first", "NVRM: second", "\\x1b[31m4,5,0,-;no record", "first\\x0a[    0.000000] Linux version 1.0\\x0asecond",
-        "user space: NVRM: Xid (PCI:0000:3b:00): 79", "user space: NVRM: second",
+        "written by user space: NVRM: Xid (PCI:0000:3b:00): 79", "written by user space: NVRM: second",
     ]
     assert seconds(log) == [0.0, 0.0001, 2.0, 2.5, 2.5, 2.6, 2.7, 2.8, 2.8]
     assert [line.sequence for line in log.lines] == [0, 1, 2, 3, 3, 4, 5, 6, 6]
@@ -279,7 +279,7 @@ def test_the_kernel_log_fact_and_a_saved_log_of_the_same_records_give_the_same_l
     fact = KernelLog(name="kernel log", text=marked_records("".join([*single, "12,7,2900000,-;NVRM: Xid (PCI:0000:3b:00): 79\n SUBSYSTEM=pci\n"])))
     assert list(fact.records()) == list(read(fact.text.encode(), "x")[0].lines)
     assert [(line.text, line.subsystem) for line in fact.records()] == [
-        ("Linux version 6.8.0", ""), ("pci 0000:3b:00.0: [10de:2330] type 00", "pci"), ("user space: NVRM: Xid (PCI:0000:3b:00): 79", "pci")]
+        ("Linux version 6.8.0", ""), ("pci 0000:3b:00.0: [10de:2330] type 00", "pci"), ("written by user space: NVRM: Xid (PCI:0000:3b:00): 79", "pci")]
 
 
 # What a user wrote, or chose

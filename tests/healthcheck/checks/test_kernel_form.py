@@ -104,7 +104,7 @@ def test_a_form_holds_from_the_start_of_a_message_and_not_for_what_a_user_chose(
     crash = "ip 0000000000401126 sp 00007ffd5e4e5a30 error 6 in"
     for text in (f"something: {line}", f"python[1]: {line}", f"tmpfs: Unknown parameter '{line}'", f"tmpfs: Unknown parameter 'x\n{line}'",
                  f"a.out[1]: segfault at 0 {crash} {line}[401000+1000]", f"{line[:15]}[1]: segfault at 0 {crash} a.out[401000+1000]",
-                 f"user space: {line}", f"x\n{line}"):
+                 f"written by user space: {line}", f"x\n{line}"):
         assert form.match(text) is None, text
 
 
