@@ -61,7 +61,7 @@ def load(folders: Iterable[Path]) -> Ruleset:
         for path in sorted((folder / "profile").glob("*.yaml")):
             digest.update(path.read_bytes())
             overlay(profiles, entry_of(load_yaml(path, error=RulesError), profileload.KEYS, "profile", Mark(str(path), 1, 1)), "profile")
-        for path in sorted((*(folder / "kernel").glob("*.yaml"), *(folder / "baseline").glob("*.yaml"))):
+        for path in sorted(path for name in ("kernel", "emitter", "baseline") for path in (folder / name).glob("*.yaml")):
             digest.update(path.read_bytes())
     if not rules:
         raise UsageError("no rule was found in any rules folder")

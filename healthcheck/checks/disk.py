@@ -1,8 +1,8 @@
 """Checks of disks: NVMe drives as the kernel has them, and what the kernel log says of disks and of the file systems on them.
 
 Forms of the log: block/blk-core.c ("I/O error, dev sda, sector 1"), fs/buffer.c, drivers/nvme/host/pci.c and core.c, drivers/md, and the
-messages of ext4, XFS and Btrfs; gpud and node-problem-detector look for most of them. Only what is within `hours` of the log's newest
-record is accused; what is older is said beside the result.
+messages of ext4, XFS and Btrfs; gpud and node-problem-detector look for most of them. An error of a disk or of a file system stays accused
+in its boot; what passes by itself (a reset) for `hours` after the last, and what is older is said beside the result.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from fnmatch import fnmatchcase
 
 from healthcheck.checks.base import NotMeasured, check, increase
 from healthcheck.facts.disk import DiskHealth
-from healthcheck.facts.kernel import Form, KernelLine, KernelLog
+from healthcheck.facts.kernel import Form, KernelLine, KernelLog, moment
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
-from healthcheck.outcome import Finding, Note
+from healthcheck.kernellog.emitter import CORE
+from healthcheck.kernellog.ending import Ending, Ends
+from healthcheck.outcome import Finding, LogEvidence, Note
 
 _LONGEST = 200
+_EMITTERS = (
+    ("nvme nvme", "nvme"), ("nvme", "nvme-command"), ("block nvme", "nvme-multipath"), ("md/raid", "md"),
+    ("EXT", "ext4"), ("XFS", "xfs"), ("BTRFS", "btrfs"),
+)
 Said = Iterator[Finding | Note]
 
 # ---- NVMe drives as the kernel has them
@@ -74,9 +80,8 @@ IO_LINES = Form(
     r"|block (?P<c>nvme[\w-]{1,24}): no available path - failing I/O"
     r"|md/raid\S{0,40}: Disk failure on (?P<d>[\w!-]{1,32})"
     r"|(?P<e>nvme\d{1,4}n\d{1,4}): I/O Cmd\([^)\n]{0,40}\) @ LBA \d{1,20}, [^\n]{0,80}\b(?:Media Error|Unrecovered Read|Write Fault)"
-    r"|EXT[234]-fs \([\w!.-]{1,64}\): I/O error while writing superblock"
-    r"|(?:<user>: |\S{1,64}: )?attempt to access beyond end of device",
-    "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(", "beyond end of device",
+    r"|EXT[234]-fs \((?P<f>[\w!.-]{1,64})\): I/O error while writing superblock",
+    "I/O error", "error, dev ", "failing I/O", "Disk failure on ", "I/O Cmd(",
 )
 FILESYSTEM_LINES = Form(
     r"EXT[234]-fs error \(device (?P<a>[\w!.-]{1,64})\)|EXT[234]-fs \((?P<b>[\w!.-]{1,64})\): Remounting filesystem read-only"
@@ -99,48 +104,55 @@ DEAD_LINES = Form(
 
 
 @check("disk.log_io_errors")
-def disk_log_io_errors(kernel_log: KernelLog, *, hours: float, ignore: tuple[str, ...]) -> Said:
+def disk_log_io_errors(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Said:
     """The kernel reported no I/O error of a disk, an array or a path to one. `ignore` names devices, such as a BMC's virtual media."""
-    yield from _reported(kernel_log, IO_LINES, "no I/O error", hours, ignore)
+    yield from _reported(kernel_log, IO_LINES, "no I/O error", Ending(Ends.REPAIR), ignore)
 
 
 @check("disk.log_filesystem")
-def disk_log_filesystem(kernel_log: KernelLog, *, hours: float, ignore: tuple[str, ...]) -> Said:
+def disk_log_filesystem(kernel_log: KernelLog, *, ignore: tuple[str, ...]) -> Said:
     """No file system on a disk reported damage to itself, or was shut down or made read-only for it."""
-    yield from _reported(kernel_log, FILESYSTEM_LINES, "no such report", hours, ignore)
+    yield from _reported(kernel_log, FILESYSTEM_LINES, "no such report", Ending(Ends.BOOT), ignore)
 
 
 @check("disk.log_nvme_resets")
 def disk_log_nvme_resets(kernel_log: KernelLog, *, hours: float) -> Said:
     """No NVMe drive let a command time out, or had to be reset."""
-    yield from _reported(kernel_log, RESET_LINES, "no timeout and no reset", hours, ())
+    yield from _reported(kernel_log, RESET_LINES, "no timeout and no reset", Ending(Ends.QUIET, hours), ())
 
 
 @check("disk.log_nvme_dead")
-def disk_log_nvme_dead(kernel_log: KernelLog, *, hours: float) -> Said:
+def disk_log_nvme_dead(kernel_log: KernelLog) -> Said:
     """The kernel gave up no NVMe drive."""
-    yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", hours, ())
+    yield from _reported(kernel_log, DEAD_LINES, "a drive that comes back", Ending(Ends.BOOT), ())
 
 
-def _reported(log: KernelLog, form: Form, expected: str, hours: float, ignore: tuple[str, ...]) -> Said:
-    """One finding for each device, by the first line within the window, and a note on what is older."""
+def _emitter(line: str) -> str:
+    """Whose message a line of these forms is: the block layer's, which has no prefix, or a driver's."""
+    return next((emitter for prefix, emitter in _EMITTERS if line.startswith(prefix)), CORE)
+
+
+def _reported(log: KernelLog, form: Form, expected: str, ends: Ending, ignore: tuple[str, ...]) -> Said:
+    """One finding for each device, by the first line that is not over, and a note on what is."""
     recent: dict[str, list[KernelLine]] = {}
     older: dict[str, KernelLine] = {}
     for line, found in log.matching(form):
         device = next(filter(None, found.groups()), "")
         if device and any(fnmatchcase(device, name) for name in ignore):
             continue
-        if log.newest - line.seconds <= hours * 3600:
-            recent.setdefault(device, []).append(line)
-        else:
+        if ends.over((log.newest - line.seconds) / 3600):
             older[device] = line
+        else:
+            recent.setdefault(device, []).append(line)
     for device, lines in sorted(recent.items()):
         count = f"{len(lines)} lines, the first " if len(lines) > 1 else ""
-        yield Finding(device or "disks", f"{count}{lines[0].seconds:.0f} s after boot: {lines[0].text[:_LONGEST]}", expected)
+        at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
+        evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds, lines[-1].seconds)
+        yield Finding(device or "disks", f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, log=evidence)
     if older:
         said = [f"{device or 'disks'}, {(log.newest - line.seconds) / 3600:.0f} h ago" for device, line in sorted(older.items())]
         more = f" and {len(said) - 3} more" if len(said) > 3 else ""
-        yield Note(f"older than {hours:g} h and not judged: {', '.join(said[:3])}{more}")
+        yield Note(f"over, having been quiet for {ends.hours:g} h: {', '.join(said[:3])}{more}")
 
 
 # ---- what disks say of themselves

@@ -13,10 +13,11 @@ from healthcheck.checks.fleet import NoMajority, Said, Uncompared
 from healthcheck.checks.fleet import odd_ones as odd_in_fleet
 from healthcheck.checks.port import INFINIBAND, judged, odd_ones
 from healthcheck.facts.hca import AdapterBus, Hca
-from healthcheck.facts.kernel import Form, KernelLine, KernelLog
+from healthcheck.facts.kernel import Form, KernelLine, KernelLog, moment
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
-from healthcheck.outcome import Finding, Owner
+from healthcheck.kernellog.ending import Ending, Ends
+from healthcheck.outcome import Finding, LogEvidence, Owner
 
 
 def _ours(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> list[Hca]:
@@ -129,31 +130,34 @@ LOOK_LINES = _form(
 _OUT = "Cable unplugged"
 MODULE_LINES = _form((_UNPLUGGED, _PLUGGED), _OUT, "Cable plugged")
 _LONGEST = 160
+_EMITTER = "mlx5"
 
 
-def _lines(log: KernelLog, form: Form, hours: float) -> Iterator[tuple[str, int, KernelLine]]:
-    """The lines of a form in the last hours before the newest: the adapter's address, which of the form's parts it is, and the line."""
+def _lines(log: KernelLog, form: Form, ends: Ending) -> Iterator[tuple[str, int, KernelLine]]:
+    """The lines of a form that are not over: the adapter's address, which of the form's parts it is, and the line."""
     for line, found in log.matching(form):
-        if line.seconds >= log.newest - hours * 3600:
+        if not ends.over((log.newest - line.seconds) / 3600):
             kinds = [int(name[1:]) for name, text in found.groupdict().items() if name != "pci" and text]
             yield found["pci"].lower(), kinds[0] if kinds else 0, line
 
 
-def _told(log: KernelLog, form: Form, words: tuple[str, ...], hours: float) -> Iterator[tuple[str, str, str]]:
-    """Equal lines of one adapter once: its address, what they are called, and how many with the first."""
+def _told(log: KernelLog, form: Form, words: tuple[str, ...], ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
+    """Equal lines of one adapter once: its address, what they are called, how many with the first, and their raw values."""
     found: dict[tuple[str, str], list[KernelLine]] = {}
-    for pci, kind, line in _lines(log, form, hours):
+    for pci, kind, line in _lines(log, form, ends):
         found.setdefault((pci, words[kind]), []).append(line)
     for (pci, what), lines in found.items():
         count = "" if len(lines) == 1 else f"{len(lines)} lines, the first "
-        yield pci, what, f"{what}: {count}{lines[0].seconds:.0f} s after boot: {lines[0].text[:_LONGEST]}"
+        at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
+        evidence = LogEvidence(_EMITTER, str(ends), len(lines), lines[0].seconds, lines[-1].seconds)
+        yield pci, what, f"{what}: {count}{at}: {lines[0].text[:_LONGEST]}", evidence
 
 
 @check("hca.log_fatal")
-def hca_log_fatal(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
-    """In the last `hours` of the kernel log, mlx5's driver does not say that an adapter no longer answers or has failed."""
-    for pci, _, text in _told(kernel_log, LOST_LINES, tuple(_LOST), hours):
-        yield Finding(f"adapter at {pci}", text, "no such line")
+def hca_log_fatal(kernel_log: KernelLog) -> Iterator[Finding]:
+    """In this boot, mlx5's driver does not say that an adapter no longer answers or has failed."""
+    for pci, _, text, evidence in _told(kernel_log, LOST_LINES, tuple(_LOST), Ending(Ends.BOOT)):
+        yield Finding(f"adapter at {pci}", text, "no such line", log=evidence)
 
 
 @check("hca.log")
@@ -162,21 +166,24 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
 
     Nor is a cable out: one that was plugged in again is not, nor one whose last event is older than `hours`, or overwritten.
     """
-    for pci, what, text in _told(kernel_log, LOOK_LINES, tuple(_LOOK), hours):
-        yield Finding(f"adapter at {pci}", text, "no such line", _LOOK[what][1], _LOOK[what][2])
+    quiet = Ending(Ends.QUIET, hours)
+    for pci, what, text, evidence in _told(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
+        yield Finding(f"adapter at {pci}", text, "no such line", _LOOK[what][1], _LOOK[what][2], log=evidence)
     if not kernel_log.says(_OUT):       # as of nearly all, whose cables were plugged in as they booted
         return
-    last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, MODULE_LINES, hours)}
+    last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, MODULE_LINES, quiet)}
     for pci, (kind, line) in last.items():
         if kind == 0:
-            yield Finding(f"adapter at {pci}", f"cable unplugged {line.seconds:.0f} s after boot, and not plugged in since", "plugged in")
+            at = moment(line.seconds, kernel_log.newest if kernel_log.uptime else 0.0)
+            evidence = LogEvidence(_EMITTER, str(quiet), 1, line.seconds, line.seconds)
+            yield Finding(f"adapter at {pci}", f"cable unplugged {at}, and not plugged in since", "plugged in", log=evidence)
 
 
 @check("hca.log_refused")
 def hca_log_refused(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     """Reading counters fills the kernel log with no refusals: a function with restricted rights answers each reading with a line."""
     counts: dict[str, int] = {}
-    for pci, _, _ in _lines(kernel_log, REFUSED_LINES, hours):
+    for pci, _, _ in _lines(kernel_log, REFUSED_LINES, Ending(Ends.QUIET, hours)):
         counts[pci] = counts.get(pci, 0) + 1
     for pci, number in counts.items():
         yield Finding(f"adapter at {pci}", f"{number} lines say that ACCESS_REG failed", "no such line")

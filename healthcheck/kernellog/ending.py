@@ -51,7 +51,7 @@ class Ending:
     """One fault's end; `hours` are those of QUIET, and 0 for the others."""
 
     ends: Ends
-    hours: int = 0
+    hours: float = 0
 
     @property
     def proofs(self) -> tuple[Proof, ...]:
@@ -63,7 +63,7 @@ class Ending:
         return self.ends is Ends.QUIET and age_hours > self.hours
 
     def __str__(self) -> str:
-        return f"quiet {self.hours}h" if self.ends is Ends.QUIET else self.ends.value
+        return f"quiet {self.hours:g}h" if self.ends is Ends.QUIET else self.ends.value
 
 
 def ending(text: str) -> Ending:

@@ -38,7 +38,7 @@ EXPECTED: Mapping[str, Expected] = {
     "adapter-of-another-board": together(
         only("fleet-hca-psid", "mlx5_2 (", "DEL0000000036|as on 7 of 8 nodes", "asset list", "warning", "vendor"),
         only("hca-psid", "mlx5_2 (", "DEL0000000036|as 7 of the node's 8", "asset list", "warning", "vendor")),
-    "adapter-stopped-answering": only("hca-log-fatal", "adapter at 0000:c0:00.0", "s after boot", "drain|firmware dump|replace", owner="vendor"),
+    "adapter-stopped-answering": only("hca-log-fatal", "adapter at 0000:c0:00.0", "after boot", "drain|firmware dump|replace", owner="vendor"),
     "module-too-hot": only("hca-log", "adapter at 0000:40:00.0", "module too hot|High Temperature", "temperature|fans", "warning", "datacentre"),
     "slot-gives-too-little-power": only(
         "hca-log", "adapter at 0000:dc:00.0", "insufficient slot power|27W", "slot's power limit", "warning", "datacentre"),

@@ -149,7 +149,7 @@ HARMLESS = [
 @pytest.mark.parametrize(("line", "what"), LOST)
 def test_an_adapter_that_is_lost_is_named_by_its_address(line: str, what: str) -> None:
     result = of("hca-log-fatal", kernel(line))
-    assert said(result).startswith(f"adapter at 0000:d2:00.0: {what}: 100 s after boot: mlx5_core 0000:d2:00.0: {line[:20]}")
+    assert said(result).startswith(f"adapter at 0000:d2:00.0: {what}: 100 s after boot, 100 s ago: mlx5_core 0000:d2:00.0: {line[:20]}")
     assert of("hca-log", kernel(line)).status is Status.PASS
 
 
@@ -170,17 +170,21 @@ def test_what_a_healthy_driver_says_accuses_nobody(rule: str) -> None:
 
 def test_a_cable_is_out_until_it_is_plugged_in_again() -> None:
     out, back = "Port module event: module 0, Cable unplugged", "Port module event: module 0, Cable plugged"
-    expected = "adapter at 0000:d2:00.0: cable unplugged 101 s after boot, and not plugged in since, expected plugged in"
+    expected = "adapter at 0000:d2:00.0: cable unplugged 101 s after boot, 99 s ago, and not plugged in since, expected plugged in"
     assert said(of("hca-log", kernel(back, out))) == expected
     assert of("hca-log", kernel(out, back)).status is Status.PASS
 
 
 @pytest.mark.parametrize(("rule", "line"), [
-    ("hca-log-fatal", LOST[0][0]), ("hca-log", LOOK_AT[0][0]), ("hca-log-refused", "mlx5_cmd_out_err:838:(pid 2): ACCESS_REG(0x805) op_mod(0x1) failed"),
+    ("hca-log", LOOK_AT[0][0]), ("hca-log-refused", "mlx5_cmd_out_err:838:(pid 2): ACCESS_REG(0x805) op_mod(0x1) failed"),
 ])
 def test_what_is_older_than_a_day_is_not_accused(rule: str, line: str) -> None:
     assert of(rule, kernel(line, seconds=86400)).status is Status.FAIL
     assert of(rule, kernel(line, seconds=86401)).status is Status.PASS
+
+
+def test_an_adapter_that_was_lost_stays_accused_for_the_boot() -> None:
+    assert of("hca-log-fatal", kernel(LOST[0][0], seconds=90 * 86400)).status is Status.FAIL
 
 
 def test_refused_readings_are_counted() -> None:
