@@ -103,7 +103,7 @@ EXPECTED: Mapping[str, Expected] = {
     "driver-and-library-differ": _all(
         _only("driver-loads", "driver", "mismatch|535.161.08", "drain|unload and load the nvidia modules|reboot"),
         _only("driver-module-matches", "driver", "mismatch|one version", "drain|unload and load the nvidia modules|reboot"),
-        _only("kernel-fault", "nvidia-api-mismatch", "API mismatch", "reboot"), blind=True),
+        _only("kernel-trouble", "nvidia-api-mismatch", "API mismatch", "reboot", "warning"), blind=True),
     "driver-not-loaded": _all(_only("driver-loads", "driver", "Driver Not Loaded", "modprobe nvidia|kernel log"), blind=True),
     "reset-wanted": _all(
         _only("gpu-recovery-action", "GPU 1", "gpu_reset", "drain|nvidia-smi --gpu-reset -i 1"),

@@ -110,14 +110,14 @@ def gpu_missing(node: Machine) -> None:
 # ---- memory
 
 
-@_plant(_reset)
+@_plant(_reset_and_said)
 def uncorrectable_memory_error(node: Machine) -> None:
     """GPU 2 met an uncorrectable error (Xid 48), which its volatile counter holds."""
     _xid(node, 2, 48, "DBE (double bit error) has occurred on framebuffer at partition 7, subpartition 1.")
     node.scenario["gpu.2.ecc.volatile.uncorrected"] = "1"
 
 
-@_plant(_reset)
+@_plant(_reset_and_said)
 def row_remap_pending(node: Machine) -> None:
     """GPU 0 marked a row for remapping (Xid 63): done at the next reset."""
     _xid(node, 0, 63, "Row Remapper: New row (0x0000000002e3b1c7) marked for remapping, reset gpu to activate.")

@@ -27,8 +27,8 @@ def _mend(node: Machine) -> None:
     node.links, node.mounts = healthy.links, healthy.mounts
 
 
-def _new_drive(node: Machine) -> None:
-    """The drive is another one, and the node was booted for it."""
+def _mended_and_booted(node: Machine) -> None:
+    """The drive is another one, or its file system was repaired, and the node was booted."""
     _mend(node)
     reboot(node)
 
@@ -50,7 +50,7 @@ def _smart(node: Machine, index: int, passed: bool = True, **log: Any) -> None:
     node.files[path] = json.dumps(said) + "\n"
 
 
-@planted(_new_drive)
+@planted(_mended_and_booted)
 def nvme_given_up(node: Machine) -> None:
     """nvme4 did not come back from a reset: the kernel let go of it, and the array on it broke."""
     node.say("nvme nvme4: I/O tag 12 (a00c) opcode 0x2 (I/O Cmd) QID 3 timeout, reset controller", 4)
@@ -61,7 +61,7 @@ def nvme_given_up(node: Machine) -> None:
     node.files["/sys/block/md1/md/array_state"] = "broken\n"
 
 
-@planted(_new_drive)
+@planted(_mended_and_booted)
 def nvme_dead(node: Machine) -> None:
     """The controller of nvme2 is dead; the log is overwritten already."""
     _drive(node, 2, "state", "dead")
@@ -88,19 +88,19 @@ def nvme_resets(node: Machine) -> None:
     node.say("nvme nvme7: 128/0/0 default/read/poll queues")
 
 
-@planted(_new_drive)
+@planted(_mended_and_booted)
 def disk_fails(node: Machine) -> None:
     """nvme5 calls itself failing: its spare is used up."""
     _smart(node, 5, passed=False, critical_warning=1, available_spare=4, percentage_used=88)
 
 
-@planted(_new_drive)
+@planted(_mended_and_booted)
 def disk_worn(node: Machine) -> None:
     """nvme1 has used up its life and says nothing of it."""
     _smart(node, 1, percentage_used=93)
 
 
-@planted(_new_drive)
+@planted(_mended_and_booted)
 def disk_loses_data(node: Machine) -> None:
     """nvme8 could not read back what was written to it, since the earlier look."""
     _smart(node, 8, media_errors=7)
@@ -108,7 +108,7 @@ def disk_loses_data(node: Machine) -> None:
     node.say("Buffer I/O error on dev nvme8n1, logical block 10004352, async page read", 3)
 
 
-@planted(_day_later)
+@planted(_mended_and_booted)
 def filesystem_damaged(node: Machine) -> None:
     """XFS on the array found damage and shut itself down."""
     node.say("XFS (md1): Corruption of in-memory data (0x8) detected at xfs_defer_finish_noroll+0x4a0 (fs/xfs/libxfs/xfs_defer.c:591).  "
