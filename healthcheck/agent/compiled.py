@@ -78,7 +78,7 @@ def read_rules(document: Any) -> Ruleset:
             document["digest"], from_plain(Mapping[str, Profile], document["profiles"]),
             None if document["xids"] is None else from_plain(XidTable, document["xids"]),
             None if kernel is None else lambda: kernel)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         said = f"{type(error).__name__}: {str(error)[:200]}"
         raise UsageError(f"the compiled rules cannot be read ({said}); install the agent again") from error
 

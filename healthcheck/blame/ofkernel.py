@@ -17,6 +17,7 @@ from healthcheck.blame.evidence import Evidence, Weight
 from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
 from healthcheck.facts.kernel import KernelLog, kernel_log
 from healthcheck.facts.values import Partial
+from healthcheck.facts.xid import XID
 from healthcheck.joblog.model import LONGEST_LINE, Clock
 from healthcheck.kernellog.provenance import USER, marked
 from healthcheck.outcome import Owner, Severity
@@ -32,9 +33,9 @@ _TAGGED = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d ")    
 _SINCE_BOOT = re.compile(r"^(?:<\d{1,4}>)?\[ {0,6}\d{1,9}\.\d{6}\] ")
 _SYSLOG = re.compile(r"^(\w{3}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.\d{1,9})? ")
 _HOST = re.compile(r"^(?P<host>[A-Za-z0-9][\w.-]{0,252}) kernel: (?:\[ {0,6}\d{1,9}\.\d{1,9}\] ?)?")
+_CALLER = re.compile(r"\[ {0,12}[TC]\d{1,10}\] ?")      # printk.caller=1
 # A facility that is not the kernel's, as dmesg -x and -r show it.
 _OF_A_PROCESS = re.compile(r"^(?:<(?:[89]|\d{2,4})>|(?!kern\b)[a-z]{3,8} {0,4}:[a-z]{3,6} {0,4}: )")
-_XID = re.compile(r"^NVRM: Xid \(PCI:(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<number>\d{1,4})\b")
 # By the file of the catalogue that knows a line; the others are the host's.
 _WEIGHTS = {**dict.fromkeys(("aer", "cper", "edac", "mce", "memory", "nvidia", "nvswitch", "pcie"), Weight.DEVICE),
             **dict.fromkeys(("ethernet", "infiniband", "mlx5", "network"), Weight.NETWORK),
@@ -95,8 +96,17 @@ def _of_text(text: str, node: str, clock: Clock) -> Iterator[_Line]:
         if stamp is not None:
             time, said = stamp
             host = _HOST.match(said)
-            text = marked(said[host.end() if host else 0:], USER if _OF_A_PROCESS.match(row) else 0)
+            if host is None and _names_its_program(row):
+                continue        # another program's, whose name any user can choose
+            said = said[host.end() if host else 0:]
+            caller = _CALLER.match(said)
+            text = marked(said[caller.end() if caller else 0:], USER if _OF_A_PROCESS.match(row) else 0)
             yield number, time, node or (host["host"].partition(".")[0] if host is not None else ""), text
+
+
+def _names_its_program(row: str) -> bool:
+    """Whether a line is of a form that says which program it is of: syslog's and journalctl's, not dmesg's."""
+    return _SYSLOG.match(row) is not None or (_ISO.match(row) is not None and row[0] != "[" and _TAGGED.match(row) is None)
 
 
 def _judged(lines: Iterator[_Line], source: str, judges: Judges) -> Iterator[Evidence]:
@@ -139,7 +149,7 @@ class _Found:
 
 
 def _xid(said: str, judges: Judges) -> _Found | None:
-    match = _XID.match(said)
+    match = XID.match(said)
     if match is None:
         return None
     number, gpu = int(match["number"]), f"GPU at PCI {match['pci']}"

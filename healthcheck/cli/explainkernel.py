@@ -11,6 +11,7 @@ import click
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
+from healthcheck.baseline.forms import read
 from healthcheck.baseline.model import Entry
 from inventory.errors import UsageError
 from inventory.text import short
@@ -22,11 +23,17 @@ def explain_kernel(asked: str | None, folders: list[Path], form: str) -> None:
     if asked is None:
         _all(catalogue, form)
         return
-    entry = catalogue.find(asked) if " " in asked else catalogue.by_id(asked)
+    entry = _knowing(asked, catalogue) if " " in asked else catalogue.by_id(asked)
     if entry is None:
         raise UsageError(f"no entry of the catalogue knows the line {short(asked)}" if " " in asked else _unknown(asked, catalogue))
     document = _document(entry)
     click.echo(json.dumps(document, indent=1) if form == "json" else _text(document))
+
+
+def _knowing(asked: str, catalogue: Catalogue) -> Entry | None:
+    """The entry that knows a line, with or without the time and the names that a log has in front of it."""
+    said = [line.text for log in read(f"{asked}\n".encode(errors="surrogateescape"), "the line") for line in log.lines]
+    return next(filter(None, map(catalogue.find, said)), None)
 
 
 def _unknown(asked: str, catalogue: Catalogue) -> str:

@@ -41,7 +41,7 @@ _SAME_FALL_SECONDS = 60.0   # the line without a number stands beside the one wi
 _SAME_SXID_SECONDS = 1.0    # the lines `Severity ...` and `Data {...}` follow the one that says what happened
 
 # Under MIG the driver names the instances after the address. A process may be called anything that has no line end in it.
-_XID = re.compile(
+XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,16})(?P<instance>(?: [^)\n]{0,39})?)\)[^\n]{0,80}?: (?P<number>\d{1,5})\b"
     r"(?:, pid='?(?P<pid>\d{1,10})?[^,\n]{0,24})?(?:, name=(?P<process>[^,\n]{0,64}))?"
 )
@@ -215,7 +215,7 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
         known = architectures()
         for line, found in log.matching(_ANY_XID):
             said = found.string
-            if match := _XID.match(said):
+            if match := XID.match(said):
                 events.append(_xid(line, match, known))
             elif match := _SXID.match(said):
                 switches.append(_sxid(line, match))
@@ -233,7 +233,7 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
 
 def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xid:
     pci = _bare(match["pci"])
-    named = _XID.match(line.text)
+    named = XID.match(line.text)
     process = ((named["process"] if named else "") or "").strip().strip("'")
     return Xid(
         line.seconds, pci, int(match["number"]), line.text, match["pid"] or "", "" if process in ("<unknown>", "<n/a>") else process,

@@ -24,9 +24,15 @@ FORMS: tuple[tuple[str, str, str, str], ...] = (
      r"Task in @text@ killed as a result of limit of @text@$",
      "Linux mm/memcontrol.c (up to 4.20; RHEL 8)"),
     ("segfault", "]: segfault at ",
-     r"@comm@\[\d+\]: segfault at @hex@ ip @hex@ sp @hex@ error @hex@@mapped@(?: likely on CPU \d+ \(core \d+, socket \d+\))?"
-     r"$",
-     "Linux arch/x86/mm/fault.c show_signal_msg; mm/memory.c print_vma_addr"),
+     r"@comm@\[\d+\]: segfault at @hex@ ip @hex@ sp @hex@ error @hex@(?:@mapped@(?: likely on CPU \d+ \(core \d+, socket "
+     r"\d+\))?| in (.*)|.*)$",
+     "Linux arch/x86/mm/fault.c show_signal_msg; mm/memory.c print_vma_addr; the end may be cut off"),
+    ("trap-ppc64", " nip ",
+     r"@comm@\[\d+\]: [a-z ]{3,40} \(\d+\) at @hex@ nip @hex@ lr @hex@ code @hex@(?:@mapped@| in (.*)|.*)$",
+     "Linux arch/powerpc/kernel/traps.c show_signal_msg"),
+    ("unhandled-fault-arm64", "]: unhandled ",
+     r"@comm@\[\d+\]: unhandled [^\[]{3,60} \(\d+\) at 0x@hex@, esr 0x@hex@(?:,@mapped@|, in (.*)|.*)$",
+     "Linux arch/arm64/mm/fault.c __do_user_fault (4.19)"),
     ("unhandled-exception-arm64", "]: unhandled exception: ",
      r"@comm@\[\d+\]: unhandled exception: (?:[^\[]{0,120}?)@mapped@$",
      "Linux arch/arm64/kernel/traps.c arm64_show_signal"),

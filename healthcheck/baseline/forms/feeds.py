@@ -18,14 +18,15 @@ from healthcheck.kernellog.quoting import USER, blanked, forms_of
 if TYPE_CHECKING:
     from healthcheck.kernellog.quoting import Form
 
-_MOST = 8           # lines of one record
+_RECORD = 2048      # bytes of one record at most: PRINTK_MESSAGE_MAX, kernel/printk/internal.h
 
 
 def rejoined(found: Found) -> None:
     """Afterwards each record that quotes a user is one line, as far as what is saved shows which lines are of one record.
 
-    They bear one time of the kernel's own clock, which counts microseconds, or are known to go on with a record. Where lines have neither
-    time nor indentation, only what a form of quoting lines begins and ends with tells that it is one.
+    They bear one time of the kernel's own clock, which counts microseconds, or are known to go on with a record. Where lines have neither,
+    only what a form of quoting lines begins and ends with tells that it is one, and a quotation mark that is not closed: a user's text that
+    holds such an end is then taken for it.
     """
     texts = [line.text for line in found.lines]
     forms = forms_of(texts)
@@ -33,9 +34,10 @@ def rejoined(found: Found) -> None:
     timed = not found.wall and any(line.seconds is not None for line in found.lines)
     kept, raw, at = [], [], 0
     while at < len(texts):
-        end = _end(found, at, timed) if quoting[at] else at + 1
-        sure = timed or at + 1 in found.continued
-        count = _of_one_record(texts[at:end], forms, sure=sure) if end > at + 1 else 1
+        count = 1
+        if quoting[at]:
+            sure = timed or at + 1 in found.continued
+            count = _of_one_record(texts[at:_end(found, at, texts, sure=sure)], forms, sure=sure)
         line, own = found.lines[at], found.raw[at]
         if count > 1:
             line = replace(line, text=LINE_FEED.join(texts[at:at + count])[:LONGEST_LINE])
@@ -51,32 +53,48 @@ def _quoting(texts: Sequence[str], forms: Sequence[Form]) -> list[bool]:
     """Of each line whether it, or one of those that may be of its record, holds a needle of some form."""
     if not forms:
         return [False] * len(texts)
-    found, last = [False] * len(texts), len(texts) + _MOST
+    found, behind = [False] * len(texts), _RECORD
     for at in range(len(texts) - 1, -1, -1):
-        if any(form[1] in texts[at] for form in forms):
-            last = at
-        found[at] = last - at < _MOST
+        behind = 0 if any(form[1] in texts[at] for form in forms) else behind + len(texts[at]) + 1
+        found[at] = behind < _RECORD
     return found
 
 
-def _end(found: Found, at: int, timed: bool) -> int:
+def _end(found: Found, at: int, texts: Sequence[str], *, sure: bool) -> int:
     """Behind the last line that may be of one record with this one."""
-    end, most, seconds = at + 1, min(at + _MOST, len(found.lines)), found.lines[at].seconds
-    if not timed and not found.wall:
-        return most
-    while end < most and (end in found.continued or (timed and seconds and found.lines[end].seconds == seconds)):
+    end, size, seconds = at + 1, len(texts[at]), found.lines[at].seconds
+    while end < len(texts):
+        size += len(texts[end]) + 1
+        if size > _RECORD or (sure and end not in found.continued and not (seconds and found.lines[end].seconds == seconds)):
+            break
         end += 1
     return end
 
 
 def _of_one_record(texts: Sequence[str], forms: Sequence[Form], *, sure: bool) -> int:
-    """How many of these lines are one record that quotes a user; 1 where none is. `sure`: they are of one record in any case."""
+    """How many of these lines are one record that quotes a user; 1 where none is. `sure`: they are of one record in any case.
+
+    Then as many as fit a form are, for a user's text may look like its end. Else as few as do.
+    """
     alone = blanked(texts[0], forms)
-    if alone != texts[0]:
-        return len(texts) if sure and alone.endswith(USER) else 1     # what the user chose is not ended
-    for count in range(2, len(texts) + 1):
+    quotes = alone != texts[0]
+    open_ended = quotes and alone.endswith(USER)
+    if sure and open_ended:
+        return len(texts)
+    if quotes and not sure and not open_ended:
+        return 1
+    counts = range(2, len(texts) + 1)
+    for count in reversed(counts) if sure else counts:
         joined = "\n".join(texts[:count])
         made = blanked(joined, forms)
-        if made != joined and "\n" not in made:
+        if made != joined and "\n" not in made and not (open_ended and made.endswith(USER)):
             return count
+    return _to_the_quote(texts) if open_ended else 1
+
+
+def _to_the_quote(texts: Sequence[str]) -> int:
+    """How many lines there are up to that with the quotation mark which the first one opens and does not close; 1 where none is."""
+    for mark in ("'", '"'):
+        if texts[0].count(mark) % 2:
+            return next((count for count, text in enumerate(texts[1:], 2) if mark in text), 1)
     return 1

@@ -137,7 +137,7 @@ def test_the_bundle_is_small_and_holds_python_alone() -> None:
     names = zipfile.ZipFile(io.BytesIO(made.files[CODE])).namelist()
     assert {name.rpartition(".")[2] for name in names} == {"py", "txt", "bin"} and len(names) < 220
     assert not [name for name in names if name.startswith(("provisioning", "healthcheck/cli", "inventory/importers", "inventory/cli"))]
-    assert sum(len(zlib.compress(data)) for data in made.files.values()) < 500_000 and len(made.files[NODE]) < 1000
+    assert sum(len(zlib.compress(data)) for data in made.files.values()) < 600_000 and len(made.files[NODE]) < 1000
 
 
 BLOCKED = ("yaml", "click", "paramiko", "rich", "ClusterShell", "prometheus_client", "pynvml", "cryptography", "sqlite3", "pytest", "_yaml")

@@ -508,6 +508,13 @@ def test_the_entry_that_knows_a_line_is_explained(tmp_path: Path) -> None:
     assert json.loads(told.stdout)["id"] == "nvme-abort-status"
 
 
+@pytest.mark.parametrize("stamp", ["[  123.456789] ", "[  123.4] ", "<4>[  123.456789] ", "Nov 23 02:00:01 gpu001 kernel: ",
+                                   "[Mon Nov 23 02:00:01 2026] ", "4,123,456789,-;"])
+def test_a_line_is_known_as_a_person_copies_it_from_a_log(stamp: str, tmp_path: Path) -> None:
+    told = muster("explain", "kernel", f"{stamp}nvme nvme10: Abort status: 0x371", "--format", "json", home=tmp_path)
+    assert json.loads(told.stdout)["id"] == "nvme-abort-status"
+
+
 def test_all_entries_are_listed_with_those_switched_off(tmp_path: Path) -> None:
     folder(tmp_path, "- {id: nvme-down, enabled: false}\n")
     told = muster("explain", "kernel", "--rules", str(tmp_path), home=tmp_path).stdout

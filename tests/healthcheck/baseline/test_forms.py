@@ -352,6 +352,24 @@ def test_a_line_feed_in_the_name_of_a_file_that_crashed_begins_no_line_of_the_ke
     assert [text for text in texts(log) if "NVRM: Xid" in text and not text.startswith(f"{name}[4711]: segfault")] == []
 
 
+STAMPS = ("[    1.000000] ", "[Mon Nov 23 02:00:01 2026] ", f"{HEAD}kernel: ", f"{HEAD}kernel: [    1.000000] ", "<3>", "")
+
+
+@pytest.mark.parametrize("stamp", STAMPS)
+@pytest.mark.parametrize("quoting", ["tmpfs: Unknown parameter '%s'", "overlayfs: failed to resolve '%s': -2", "python3[7]: segfault at 0 ip 0 sp 0 error 4 in %s[0+1]"])
+@pytest.mark.parametrize("feeds", [1, 12, 200])
+def test_nor_does_one_where_each_line_of_a_record_bears_its_time(quoting: str, feeds: int, stamp: str) -> None:
+    text = quoting % ("a" + "\nx" * (feeds - 1) + f"\n{XID}\n")
+    log = one("".join(f"{stamp}{row}\n" for row in ("Linux version 6.8.0", *text.split("\n"))) + stamp.replace("1.0", "2.0") + "b\n")
+    assert [row for row in texts(log) if row.startswith("NVRM")] == [] and texts(log)[-1].endswith("b")
+
+
+@pytest.mark.parametrize("stamp", ["[    1.000000] ", f"{HEAD}kernel: [    1.000000] "])
+def test_a_users_text_that_looks_like_its_end_is_not_the_end_where_the_time_says_so(stamp: str) -> None:
+    rows = ("Linux version 6.8.0", "tmpfs: Unknown parameter 'a'", f"{XID}'")
+    assert [row for row in texts(one("".join(f"{stamp}{row}\n" for row in rows))) if row.startswith("NVRM")] == []
+
+
 @pytest.mark.parametrize("form", [form for form in FORGED if form not in ("console", "rsyslog", "syslog, not indented", "text")])
 def test_further_lines_of_a_drivers_own_record_are_lines_of_their_own(form: str) -> None:
     log = one(FORGED[form]("NVRM: first\nNVRM: second\nNVRM: third"))

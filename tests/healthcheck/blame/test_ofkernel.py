@@ -42,6 +42,22 @@ def test_each_form_with_a_time_of_day_gives_its_moment(line: str, node: str, mom
     assert (one.node, one.by, one.weight) == (node, moment, Weight.DEVICE)
 
 
+@pytest.mark.parametrize("stamp", ["Nov 18 09:00:00 gpu007 kernel: ", "2026-11-18T09:00:00+01:00 gpu007 kernel: [   1.23][T12] ",
+                                   "[Wed Nov 18 09:00:00 2026] ", "[Wed Nov 18 09:00:00 2026][   T12] "])
+@pytest.mark.parametrize("said", ["NVRM: Xid (PCI:0000:31:00 GPU-I:05 GPU-CI:00): 94, pid=7194, name=python3, Ch 00000008",
+                                  "NVRM: Xid (0000:31:00): 79, pid=1, GPU has fallen off the bus."])
+def test_an_xid_is_read_in_every_form_that_the_driver_gives_it(stamp: str, said: str) -> None:
+    [one] = found(stamp + said)
+    assert "GPU at PCI 0000:31:00" in one.what
+
+
+@pytest.mark.parametrize("stamp", ["Nov 18 09:00:00 gpu007 ", "2026-11-18T09:00:00+01:00 gpu007 ", "2026-11-18T09:00:00.5Z gpu007 "])
+@pytest.mark.parametrize("said", ["0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Receiver ID)",
+                                  "python3: Corrupted page table at address 7f21c8000000", "0000:00:01.0: AER: device recovery failed"])
+def test_what_a_program_writes_to_syslog_under_a_name_of_its_choice_is_no_evidence(stamp: str, said: str) -> None:
+    assert not found(stamp + said)
+
+
 def test_a_log_whose_times_count_from_the_boot_says_no_moment() -> None:
     text = f"[  123.456789] {XID}\n[  124.000000] usb 1-1: new device\n"
     assert timeless(text) and not looks_like(text)
