@@ -24,6 +24,7 @@ from healthcheck.baseline.forms.kmsg import RECORD, read_kmsg, to_kmsg
 from healthcheck.baseline.forms.rows import FORMS, MONOTONIC, PLAIN, Form, read_rows, read_text
 from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
 from healthcheck.baseline.model import LONGEST_LINE, Log
+from inventory.errors import UsageError
 
 __all__ = ["MIB", "MOST_BYTES", "read", "to_kmsg"]
 
@@ -32,6 +33,10 @@ _ENTRY = re.compile(r"(?P<json>(?:data: |\\x1e)?\{\"|\{$)|(?P<export>__(?:CURSOR
                     r"|(?P<verbose>\S{1,12} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6} .{0,20}\[s=[0-9a-f]{1,32};i=)")
 _DMESG_JSON = re.compile(r"\s{0,8}\"dmesg\": ?\[")
 _KERNEL = re.compile(r"\] (?:\S{1,255} )?kernel: ")
+# A node's name, and behind it the beginning of a form of dmesg's or of /dev/kmsg.
+_OF_A_NODE = re.compile(r"([A-Za-z0-9][\w.-]{0,252}:) ?(?=(?:<\d{1,4}>)?\[[ <]{0,12}\d{1,12}\.\d{1,9}[\] ]"
+                        r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]?\d \d\d:"
+                        r"|\d{1,4},\d{1,20},\d{1,20},)", re.ASCII)
 _NVIDIA = "Start of NVIDIA bug report log file"
 _SECTION = re.compile(r"^_{20,60}\n\n?(?:\S{0,40}/)?dmesg\b[^\n]{0,40}\n", re.MULTILINE)
 
@@ -47,13 +52,27 @@ def read(data: bytes, name: str) -> tuple[Log, ...]:
         text = _bug_report(text)
     if text and not text.endswith("\n"):
         changed.append("the last line has no end, and may be cut")
-    rows = text.split("\n")
+    rows = _of_one_node(text.split("\n"), name)
     found = _read(rows, data, console=data.count(b"\r\n") * 2 > len(rows))
     if not found.numbered:
         rejoined(found)
     # An export counts its bytes, and holds any.
     found.caveats[:0] = caveats if found.form == EXPORT else caveats + changed
     return logs(found)
+
+
+def _of_one_node(rows: list[str], name: str) -> list[str]:
+    """The lines without the node's name, which pdsh and clush write in front of each; UsageError where there are several nodes."""
+    first = _OF_A_NODE.match(next(filter(None, rows), ""))
+    if first is None:
+        return rows
+    prefix = first[1]
+    if all(row.startswith(prefix) for row in rows if row):
+        return [row[len(prefix):].removeprefix(" ") for row in rows]
+    others = {found[1] for row in rows if (found := _OF_A_NODE.match(row))}
+    if len(others) > 1:
+        raise UsageError(f"{name}: lines of {len(others)} nodes stand in one file; give a file of each (as dshbak -d FOLDER writes)")
+    return rows
 
 
 def _read(rows: list[str], data: bytes, *, console: bool) -> Found:

@@ -14,6 +14,7 @@ from healthcheck.baseline.forms.found import Found
 from healthcheck.baseline.forms.rows import BLOB, FACILITIES, LEVELS
 from healthcheck.baseline.forms.unpack import shown
 from healthcheck.baseline.model import LONGEST_LINE, Line
+from healthcheck.kernellog.provenance import USER
 
 EXPORT = "journalctl export"
 VERBOSE = "journalctl verbose"
@@ -53,8 +54,8 @@ def read_dmesg_json(rows: list[str]) -> Found:
             continue
         level, time, caller = entry.get("pri"), entry.get("time"), entry.get("caller")
         code = level if isinstance(level, int) and 0 <= level < 4096 else LEVELS.get(str(level))
-        if code is not None and entry.get("fac") in FACILITIES:
-            code |= FACILITIES[entry["fac"]] << 3
+        if code is not None and "fac" in entry:
+            code |= FACILITIES.get(str(entry["fac"]), USER) << 3     # one without a name (local0) is a process's, too
         seconds = float(time) if isinstance(time, (int, float)) and 0 <= time < 1e12 else None
         _add(found, text, text, Line("", seconds, None if code is None else code & 7, number, (code or 0) >> 3,
                                      str(caller)[:12] if re.fullmatch(r"[TC]\d{1,10}", str(caller)) else ""))

@@ -376,6 +376,21 @@ def test_further_lines_of_a_drivers_own_record_are_lines_of_their_own(form: str)
     assert texts(log) == ["Linux version 6.8.0", "NVRM: first", "NVRM: second", "NVRM: third", "b"]
 
 
+@pytest.mark.parametrize("stamp", ["[    1.000000] ", "<3>[    1.000000] ", "[Mon Nov 23 02:00:01 2026] ", "3,1,1000000,-;"])
+def test_the_name_of_a_node_that_a_parallel_shell_writes_before_each_line_is_no_part_of_it(stamp: str) -> None:
+    rows = [f"{stamp}Linux version 6.8.0", f"{stamp}{XID}", f"{stamp}b"]
+    assert texts(one("".join(f"gpu001: {row}\n" for row in rows))) == ["Linux version 6.8.0", XID, "b"]
+    with pytest.raises(UsageError, match="lines of 2 nodes stand in one file"):
+        one("".join(f"gpu00{n}: {row}\n" for n in (1, 2) for row in rows))
+
+
+@pytest.mark.parametrize(("facility", "theirs"), [("kern", False), ("user", True), ("local0", True), (20, True)])
+def test_a_facility_of_dmesg_json_says_whose_a_record_is(facility: object, theirs: bool) -> None:
+    log = one(json.dumps({"dmesg": [{"fac": "kern", "pri": "info", "time": 0.0, "msg": "Linux version 6.8.0"},
+                                    {"fac": facility, "pri": "crit", "time": 1.0, "msg": XID}]}, indent=3))
+    assert texts(log)[-1].startswith(USER_SPACE) is theirs
+
+
 def test_who_calls_himself_kernel_and_has_a_process_is_not_the_kernel() -> None:
     log = one(f"{HEAD}kernel: Linux version 6.8.0\n{HEAD}kernel[123]: {XID}\n{HEAD}kernel: b\n")
     assert texts(log) == ["Linux version 6.8.0", "b"]
