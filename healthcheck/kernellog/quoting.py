@@ -37,7 +37,12 @@ def _match(form: str, text: str) -> re.Match[str] | None:
 
 def blanked(text: str, forms: Sequence[Form] = FORMS) -> str:
     """The text of a record, USER standing for each part that a user chose; `forms` are those that it may be of."""
-    return _blanked(text, forms)
+    if text.startswith(USER_SPACE):
+        return text     # all of it is a process's, and it begins like nothing of the kernel's
+    for _, needle, form, _ in forms:
+        if needle in text and (found := _match(form, text)):
+            return _without_groups(found)
+    return text
 
 
 def forms_of(texts: Sequence[str]) -> Sequence[Form]:
@@ -49,16 +54,7 @@ def forms_of(texts: Sequence[str]) -> Sequence[Form]:
 def all_blanked(texts: Sequence[str]) -> Sequence[str]:
     """What `blanked` makes of each."""
     forms = forms_of(texts)
-    return [_blanked(text, forms) for text in texts] if forms else texts
-
-
-def _blanked(text: str, forms: Sequence[Form]) -> str:
-    if text.startswith(USER_SPACE):
-        return text     # all of it is a process's, and it begins like nothing of the kernel's
-    for _, needle, form, _ in forms:
-        if needle in text and (found := _match(form, text)):
-            return _without_groups(found)
-    return text
+    return [blanked(text, forms) for text in texts] if forms else texts
 
 
 def messages(text: str) -> list[str]:
@@ -76,7 +72,7 @@ def goes_on(before: str, text: str) -> bool:
 
 def _without_groups(found: re.Match[str]) -> str:
     text, kept, at = found.string, [], 0
-    for number in range(1, (found.re.groups or 0) + 1):
+    for number in range(1, found.re.groups + 1):
         start, end = found.span(number)
         if start >= at:
             kept += [text[at:start], USER]
