@@ -141,7 +141,7 @@ def _lines(log: KernelLog, form: Form, ends: Ending) -> Iterator[tuple[str, int,
             yield found["pci"].lower(), kinds[0] if kinds else 0, line
 
 
-def _told(log: KernelLog, form: Form, words: tuple[str, ...], ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
+def _by_adapter(log: KernelLog, form: Form, words: tuple[str, ...], ends: Ending) -> Iterator[tuple[str, str, str, LogEvidence]]:
     """Equal lines of one adapter once: its address, what they are called, how many with the first, and their raw values."""
     found: dict[tuple[str, str], list[KernelLine]] = {}
     for pci, kind, line in _lines(log, form, ends):
@@ -156,7 +156,7 @@ def _told(log: KernelLog, form: Form, words: tuple[str, ...], ends: Ending) -> I
 @check("hca.log_fatal")
 def hca_log_fatal(kernel_log: KernelLog) -> Iterator[Finding]:
     """In this boot, mlx5's driver does not say that an adapter no longer answers or has failed."""
-    for pci, _, text, evidence in _told(kernel_log, LOST_LINES, tuple(_LOST), Ending(Ends.BOOT)):
+    for pci, _, text, evidence in _by_adapter(kernel_log, LOST_LINES, tuple(_LOST), Ending(Ends.BOOT)):
         yield Finding(f"adapter at {pci}", text, "no such line", log=evidence)
 
 
@@ -167,7 +167,7 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     Nor is a cable out: one that was plugged in again is not, nor one whose last event is older than `hours`, or overwritten.
     """
     quiet = Ending(Ends.QUIET, hours)
-    for pci, what, text, evidence in _told(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
+    for pci, what, text, evidence in _by_adapter(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
         yield Finding(f"adapter at {pci}", text, "no such line", _LOOK[what][1], _LOOK[what][2], log=evidence)
     if not kernel_log.says(_OUT):       # as of nearly all, whose cables were plugged in as they booted
         return

@@ -63,16 +63,14 @@ def read(data: bytes, name: str) -> tuple[Log, ...]:
 
 def _of_one_node(rows: list[str], name: str) -> list[str]:
     """The lines without the node's name, which pdsh and clush write in front of each; UsageError where there are several nodes."""
-    first = _OF_A_NODE.match(next(filter(None, rows), ""))
-    if first is None:
+    sample = [row for row in rows[:_SAMPLE] if row]
+    if sum(_OF_A_NODE.match(row) is not None for row in sample) * 2 <= len(sample):
         return rows
-    prefix = first[1]
-    if all(row.startswith(prefix) for row in rows if row):
-        return [row[len(prefix):].removeprefix(" ") for row in rows]
-    others = {found[1] for row in rows if (found := _OF_A_NODE.match(row))}
-    if len(others) > 1:
-        raise UsageError(f"{name}: lines of {len(others)} nodes stand in one file; give a file of each (as dshbak -d FOLDER writes)")
-    return rows
+    nodes = {found[1] for row in rows if (found := _OF_A_NODE.match(row))}
+    if len(nodes) > 1:
+        raise UsageError(f"{name}: lines of {len(nodes)} nodes stand in one file; give a file of each (as dshbak -d FOLDER writes)")
+    (node,) = nodes
+    return [row.removeprefix(node).removeprefix(" ") if row.startswith(node) else row for row in rows]
 
 
 def _read(rows: list[str], data: bytes, *, console: bool) -> Found:

@@ -380,6 +380,8 @@ def test_further_lines_of_a_drivers_own_record_are_lines_of_their_own(form: str)
 def test_the_name_of_a_node_that_a_parallel_shell_writes_before_each_line_is_no_part_of_it(stamp: str) -> None:
     rows = [f"{stamp}Linux version 6.8.0", f"{stamp}{XID}", f"{stamp}b"]
     assert texts(one("".join(f"gpu001: {row}\n" for row in rows))) == ["Linux version 6.8.0", XID, "b"]
+    shells = "pdsh@admin: gpu001: ssh exited with exit code 1\n"
+    assert XID in texts(one(shells + "".join(f"gpu001: {row}\n" for row in rows)))
     with pytest.raises(UsageError, match="lines of 2 nodes stand in one file"):
         one("".join(f"gpu00{n}: {row}\n" for n in (1, 2) for row in rows))
 
