@@ -16,21 +16,26 @@ from healthcheck import sku as skus
 from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE, KernelBaseline, KernelCatalogue, judged_by
 from healthcheck.baseline.model import Scope
 from healthcheck.checks.base import PREVIOUS
+from healthcheck.checks.xid import resets as proven_resets
 from healthcheck.coverage import Coverage, coverage
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
+from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.seen import NOTHING_SEEN, SEEN_BEFORE, seen_before, unusual
 from healthcheck.facts.site import PORT_PLANS, PortPlans, plans_of
 from healthcheck.facts.values import Partial, Unmeasured
+from healthcheck.facts.xid import Xids
 from healthcheck.fleetjudge import judge_fleet
 from healthcheck.guard import Guards
 from healthcheck.judge import Facts, judge
 from healthcheck.judge import result as result_of
+from healthcheck.kernellog.carried import NOTHING
+from healthcheck.kernellog.judged import resting, without
 from healthcheck.lease import NEEDED
 from healthcheck.leftout import LeftOut, addresses, left_out, noted
 from healthcheck.nodereport import reason_of, unreached
-from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Status
-from healthcheck.recording import Recording
+from healthcheck.outcome import LogView, NodeReport, NodeState, Origin, Result, Status
+from healthcheck.recording import Host, Recording
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset
 from healthcheck.settled import Like
@@ -38,7 +43,7 @@ from healthcheck.shared import Shared
 from healthcheck.sku import Sku
 from healthcheck.told import Told
 from healthcheck.view import View
-from healthcheck.xidtable import XID_TABLE
+from healthcheck.xidtable import XID_TABLE, XidTable
 from inventory.model import Node
 from inventory.text import clean
 
@@ -66,6 +71,8 @@ class _Waiting:
     probes: Coverage | None = None
     left_out: LeftOut = field(default_factory=dict)
     like: Mapping[str, Like] = field(default_factory=dict)
+    log: LogView | None = None
+    rests: Mapping[str, Collection[int] | None] = field(default_factory=dict)
 
     def said(self, rule: str) -> Result | None:
         """What the rule of this id says, if it was judged."""
@@ -179,12 +186,35 @@ class Assessment:
             waiting.shows = skus.learn(facts)
             waiting.empty = skus.emptiness(facts)
         waiting.facts = {name: facts[name] for name in kept if name in facts}
+        waiting.log = self._read_log(waiting, facts, view, recording.host)
         self._waiting[node.name] = waiting
+
+    def _read_log(self, waiting: _Waiting, facts: Facts, view: View, host: Host | None) -> LogView | None:
+        """What the log's findings rest on, and what of the log was judged; what a person said was repaired is no finding any more."""
+        log, part = _of(facts.get("kernel_log"))
+        if not isinstance(log, KernelLog) or host is None:
+            return None
+        said = {rule.id: result for rule in view.of_log if (result := waiting.said(rule.id)) is not None}
+        if log.carried.words:
+            for rule in view.of_log:
+                if rule.id in said and said[rule.id].status is Status.FAIL:
+                    unread = part or any(_of(facts.get(name))[1] for name in rule.fact_names)
+                    waiting.results[rule.id] = said[rule.id] = without(said[rule.id], log.carried.words, unread=unread)
+        waiting.rests = resting(said.values(), log.carried.rests, whole=not part)
+        xids = _of(facts.get("xids"))[0]
+        resets = proven_resets(xids, self._xids) if isinstance(xids, Xids) and isinstance(self._xids, XidTable) else ()
+        since = log.carried.seconds if log.carried != NOTHING else log.oldest
+        return LogView(host.boot_id, log.first, log.carried.numbers, since, log.newest, resets, log.whole)
 
     def unusual(self, name: str) -> tuple[str, ...]:
         """Fingerprints of what this node's kernel log had that is unusual, for its next snapshot to be compared with."""
         waiting = self._waiting.get(name)
         return unusual({**waiting.settled, **waiting.results}) if waiting is not None else ()
+
+    def rests(self, name: str) -> Mapping[str, Collection[int] | None]:
+        """By rule the numbers of the kernel's records on which its findings of this node rest, as `healthcheck.looks` keeps them."""
+        waiting = self._waiting.get(name)
+        return waiting.rests if waiting is not None else {}
 
     def _with_left_out(self, settled: Mapping[str, Result], view: View, unasked: bool) -> Mapping[str, Result]:
         """The results that are settled, with those of rules that are judged for no node of this profile, or were not asked for."""
@@ -328,7 +358,13 @@ class Assessment:
         if waiting.left_out:
             results = tuple(noted(result, rule, waiting.left_out) for rule, result in zip(self._ruleset.rules, results, strict=True))
         named = waiting.sku.name if waiting.sku else None
-        return NodeReport(node.name, state, reason_of(state, results), results, node.in_service, probes=waiting.probes, sku=named)
+        return NodeReport(node.name, state, reason_of(state, results), results, node.in_service, probes=waiting.probes, sku=named,
+                          log=waiting.log)
+
+
+def _of(value: Any) -> tuple[Any, bool]:
+    """A fact, and whether a part of it was not read."""
+    return (value.value, True) if isinstance(value, Partial) else (value, False)
 
 
 def _named(waiting: _Waiting) -> Facts:

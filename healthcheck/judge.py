@@ -23,7 +23,7 @@ from inventory.text import clean
 
 MOST_FINDINGS = 200
 MOST_RUNS = 64
-_MOST_LINES, _LONGEST_LINE = 600, 8192      # of a log, in one finding
+_MOST_LINES, _LONGEST_LINE, _MOST_RECORDS = 600, 8192, 2000     # of a log, in one finding
 
 Facts = Mapping[str, Any]
 _NO_FACT = Unmeasured("not captured")
@@ -314,7 +314,8 @@ def _sound_log(log: LogEvidence | None) -> LogEvidence | None:
         return None
     if not isinstance(log, LogEvidence):
         raise ValueError(f"{log!r} is no evidence of a log")
-    return replace(log, emitter=clean(log.emitter, 80), ends=clean(log.ends, 20))
+    records = tuple(number for number in log.records[:_MOST_RECORDS] if type(number) is int)
+    return replace(log, emitter=clean(log.emitter, 80), ends=clean(log.ends, 20), records=records)
 
 
 def _shown(value: object) -> object:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from healthcheck.checks.base import CHECKS, PREVIOUS
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import KEPT
 from healthcheck.facts.boot import kept as boots
+from healthcheck.facts.earlier import HANDED_ON
+from healthcheck.facts.earlier import kept as handed_on
 from healthcheck.facts.seen import SEEN
 from healthcheck.facts.seen import kept as seen
 from healthcheck.files import make_folder, write_whole
@@ -18,9 +21,12 @@ from healthcheck.recording import Outcome, Recording, to_json
 from healthcheck.recordingread import read
 from inventory.model import LifecycleState
 
+_NO_RESTS: Mapping[str, None] = MappingProxyType({})
+
 
 class Looks:
-    """One file per node under STATE/looks. Only the captures that some check compares over time are kept: a kernel log is not."""
+    """One file per node under STATE/looks. Only the captures that some check compares over time are kept; of a kernel log, the records on
+    which findings rest."""
 
     def __init__(self, state: Path) -> None:
         self._folder = state / "looks"
@@ -39,11 +45,13 @@ class Looks:
 
     def write(
         self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE, unusual: Iterable[str] = (),
+        rests: Mapping[str, Collection[int] | None] = _NO_RESTS,
     ) -> None:
         """Keeps this look as the newest; of a probe that it did not bring, what the previous look of the same boot brought stays.
 
-        With it stands the node's lifecycle, when the boot before this one was last seen (`healthcheck.facts.boot`), and what was unusual
-        in its kernel log (`healthcheck.facts.seen`). A look at a node that was not reached changes nothing. Raises OSError.
+        With it stands the node's lifecycle, when the boot before this one was last seen (`healthcheck.facts.boot`), what was unusual
+        in its kernel log (`healthcheck.facts.seen`), and the records on which its findings rest (`healthcheck.facts.earlier`). A look at
+        a node that was not reached changes nothing. Raises OSError.
         """
         if recording.host is None:
             return
@@ -55,13 +63,14 @@ class Looks:
             captures = {**trimmed(previous).captures, **captures}
         captures[KEPT] = boots(recording, previous, state)
         captures[SEEN] = seen(recording, previous, unusual)
+        captures[HANDED_ON] = handed_on(recording, previous, rests)
         path = self._folder / f"{recording.node}.json"
         write_whole(path, encode(replace(kept, captures=captures)), durable=False)
 
 
 def trimmed(recording: Recording) -> Recording:
     """The recording with only the captures that a trend check may ask for."""
-    wanted = {KEPT, SEEN, *_trend_probes()}
+    wanted = {KEPT, SEEN, HANDED_ON, *_trend_probes()}
     return replace(recording, captures={name: value for name, value in recording.captures.items() if name in wanted})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
 
@@ -76,7 +76,8 @@ class LogEvidence:
 
     `emitter` is whose messages they are (`healthcheck.kernellog`), empty where nobody can say; then no node is isolated for them. `ends`
     says how what they report ends, as rules files write it: boot, reset, repair, quiet 24h. `first` and `last` are the seconds since boot
-    of the first and the last of `count` reports, None where the log gives no times.
+    of the first and the last of `count` reports, None where the log gives no times. `records` are the numbers of those records without
+    which it would not be found again, the most telling first.
     """
 
     emitter: str
@@ -84,6 +85,34 @@ class LogEvidence:
     count: int = 1
     first: float | None = None
     last: float | None = None
+    records: tuple[int, ...] = field(default=(), compare=False)
+
+    @property
+    def newest(self) -> int | None:
+        """The number of the newest of the records; None where the log gives no numbers."""
+        return max(self.records, default=None)
+
+
+@dataclass(frozen=True)
+class LogView:
+    """Of a node's kernel log, what a sweep saw and judged: the boot (empty where it was not read), the number of the first record that the
+    kernel held, and those of earlier ones that were judged in front of them.
+
+    At `now` seconds since boot no record was lost since `since` seconds. `resets` are those that the log proves: the GPU's PCI address
+    without its function (empty: all of them), and the number of the record. `whole`: nothing that the kernel held went unread.
+    """
+
+    boot: str
+    first: int
+    carried: frozenset[int] = frozenset()
+    since: float = 0.0
+    now: float = 0.0
+    resets: tuple[tuple[str, int], ...] = ()
+    whole: bool = True
+
+    def covers(self, sequence: int) -> bool:
+        """Whether the record of this number was among those that were judged."""
+        return sequence >= self.first or sequence in self.carried
 
 
 @dataclass(frozen=True)
@@ -140,7 +169,8 @@ class Result:
 class NodeReport:
     """All that one sweep says of one node, results in the order of their rule ids. `probes` is None where it was not reached.
 
-    `sku` is the one that the node is to be, or None where nobody named one and it was judged by what most show, if by anything.
+    `sku` is the one that the node is to be, or None where nobody named one and it was judged by what most show, if by anything. `log` is
+    None where no rule read the kernel's log, or it could not be read.
     """
 
     node: str
@@ -151,6 +181,7 @@ class NodeReport:
     stage: str | None = None
     probes: Coverage | None = None
     sku: str | None = None
+    log: LogView | None = None
 
 
 def state_of(results: Iterable[Result]) -> NodeState:

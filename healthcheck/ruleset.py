@@ -26,7 +26,8 @@ NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.y
 
 @dataclass(frozen=True)
 class Ruleset:
-    """All rules in the order of their ids, all SKUs and profiles by name, and a digest over the bytes of every file read.
+    """All rules in the order of their ids, all SKUs and profiles by name, and a digest over the bytes of every file read. `baselines` are
+    digests by file of what the kernel's log is held against.
 
     `kernel_from` gives what the kernel's log is judged by, which is read when it is asked for: most commands never do.
     """
@@ -37,6 +38,7 @@ class Ruleset:
     profiles: Mapping[str, Profile] = field(default_factory=lambda: MappingProxyType({}))
     xids: XidTable | None = None
     kernel_from: Callable[[], KernelRules] | None = None
+    baselines: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def kernel(self) -> KernelRules | None:

@@ -48,6 +48,7 @@ def load(folders: Iterable[Path]) -> Ruleset:
     rules: dict[str, Entry] = {}
     skus: dict[str, Entry] = {}
     profiles: dict[str, Entry] = {}
+    baselines: dict[str, str] = {}
     for folder in folders:
         for path in sorted(folder.glob("*.yaml")):
             digest.update(path.read_bytes())
@@ -62,14 +63,16 @@ def load(folders: Iterable[Path]) -> Ruleset:
             digest.update(path.read_bytes())
             overlay(profiles, entry_of(load_yaml(path, error=RulesError), profileload.KEYS, "profile", Mark(str(path), 1, 1)), "profile")
         for path in sorted(path for name in ("kernel", "emitter", "baseline") for path in (folder / name).glob("*.yaml")):
-            digest.update(path.read_bytes())
+            digest.update(read := path.read_bytes())
+            name = f"{path.parent.name}/{path.name}"
+            baselines[name] = hashlib.sha256(baselines.get(name, "").encode() + read).hexdigest()[:16]
     if not rules:
         raise UsageError("no rule was found in any rules folder")
     known_skus = {name: _sku(name, skus, ()) for name in skus}
     loaded = tuple(_rule(rules[name], known_skus, skus) for name in sorted(rules))
     _all_wanted(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
     return Ruleset(loaded, known_skus, digest.hexdigest(), {name: profileload.profile(made, loaded) for name, made in profiles.items()},
-                   load_xid_table(folders), functools.cache(lambda: _kernel(folders)))
+                   load_xid_table(folders), functools.cache(lambda: _kernel(folders)), MappingProxyType(baselines))
 
 
 def _kernel(folders: Iterable[Path]) -> KernelRules:

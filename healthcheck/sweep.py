@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from healthcheck import program, reply, saved
 from healthcheck.agent.fetch import Agents
 from healthcheck.assess import Assessed, Assessment
-from healthcheck.baseline.wholeboot import whole_boot
+from healthcheck.facts.earlier import with_earlier, with_words
+from healthcheck.kernellog.carried import Word
 from healthcheck.lease import Lease
 from healthcheck.looks import Looks
 from healthcheck.probes import Effect, Probe, ProbeSet
@@ -28,6 +30,7 @@ from inventory.transport.base import Limits, Transport
 
 # What the collector leaves for the way back, so that a node with a slow tool still answers before its deadline.
 _WAY_BACK_S = 5.0
+_NO_WORDS: Mapping[str, Sequence[Word]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,13 @@ def _probe_set(plan: Plan, seconds: float, lease: Lease | None) -> ProbeSet:
 def live(
     plan: Plan, transport: Transport, bounds: Limits, progress: Progress, *, looks: Looks | None = None, saver: saved.Saver | None = None,
     lease: Lease | None = None, told: Callable[[Recording], None] | None = None, agents: Agents | None = None,
+    words: Mapping[str, Sequence[Word]] = _NO_WORDS,
 ) -> Outcome:
     """Sweeps the nodes: one connection, one channel, one program each. Interrupted (Ctrl-C), it ends cleanly with what it has.
 
     Without a lease nothing disruptive is sent, nor to a node that the lease refuses; raises UsageError for one that says nothing of a
     node. `told` is given the recording of each node that was reached. With `agents` no node is looked at: what its agent recorded is taken.
+    `words` are by node what people said was repaired.
     """
     if lease is not None and (lacking := lease.lacks(node.name for node in plan.nodes)):
         raise UsageError(f"the lease of {short(lease.holder)} does not cover {short(', '.join(lacking))}")
@@ -118,9 +123,11 @@ def live(
             for answer in chain(others, replies):
                 recording = within(reply.decode(answer, limit=bounds.reply_bytes), asked.get(answer.node, sent))
                 previous = looks.read(recording.node) if looks and recording.host else None
-                recording = whole_boot(recording, previous)
-                if agents is not None:
+                if agents is not None:      # whose own snapshots hand on what they saw
                     recording, previous = agents.look(recording, probe_set)
+                else:
+                    recording = with_earlier(recording, previous)
+                recording = with_words(recording, words.get(recording.node, ()))
                 assessment.add(recording, previous)
                 if told is not None and recording.host is not None:
                     told(recording)
@@ -132,7 +139,8 @@ def live(
                     troubles["save"] = f"--save: {recording.node} could not be written, so nothing is saved: {error.strerror}"
                 try:
                     if looks is not None:
-                        looks.write(recording, previous, states[recording.node], assessment.unusual(recording.node))
+                        looks.write(recording, previous, states[recording.node], assessment.unusual(recording.node),
+                                    assessment.rests(recording.node))
                 except OSError as error:
                     troubles["looks"] = f"the newest look at {recording.node} could not be kept in the state folder: {error.strerror}"
                 progress.done(recording.node, recording.host is not None)

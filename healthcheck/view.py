@@ -11,12 +11,15 @@ from healthcheck.coverage import Asked
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.pci import PCI_BUS
+from healthcheck.facts.seen import CHECKS as UNUSUAL
 from healthcheck.facts.seen import SEEN_BEFORE
 from healthcheck.judge import result
 from healthcheck.lease import NEEDED
 from healthcheck.outcome import Result, Status
 from healthcheck.probes import Effect, Needs
 from healthcheck.rule import Rule
+
+LOG_FACTS = frozenset(("kernel_log", "kernel_events", "xids"))
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class View:
     unasked: Mapping[str, Result]   # what disruptive rules say where they were not
     facts: frozenset[str]
     undisturbed: frozenset[str]     # those of the facts that are left where no disruptive probe was captured
+    of_log: tuple[Rule, ...]        # those judged that know faults by the kernel's log
     fleet_facts: frozenset[str]     # those that rules which see all nodes take
     fleet_previous: frozenset[str]  # and of the earlier look
     fleet_named: tuple[str, ...]    # both as checks call them
@@ -50,12 +54,15 @@ class View:
         facts = passive | {name for rule in disruptive for name in rule.fact_names if name in FACTS}
         # What GPUs there are is asked of the bus as well, whose probe comes with them.
         facts, passive = (names | {PCI_BUS} if "gpus" in facts else names for names in (facts, passive))
+        # What of the log was judged is told beside what is found in it.
+        facts, passive = (names | {"kernel_log"} if LOG_FACTS & names else names for names in (facts, passive))
         previous = _of_earlier(judged)
         return cls(
             rules, judged, tuple(rule for rule in judged if not rule.disruptive and not rule.checked.fleet), disruptive,
             {rule.id: result(rule, Status.SKIPPED, reason=rule.left_out) for rule in rules if rule.left_out},
             {rule.id: result(rule, Status.SKIPPED, reason=NEEDED) for rule in disruptive},
             frozenset(facts), frozenset(passive),
+            tuple(rule for rule in judged if rule.checked.name not in UNUSUAL and not LOG_FACTS.isdisjoint(rule.fact_names)),
             frozenset(name for rule in judged if rule.checked.fleet for name in rule.fact_names),
             _of_earlier(rule for rule in judged if rule.checked.fleet),
             tuple({name: None for rule in judged if rule.checked.fleet for name in rule.checked.facts}),

@@ -15,13 +15,14 @@ def conditions(fleet: Fleet, plan: Plan, policy: Policy) -> dict[str, Condition]
     found = {}
     for past in fleet.nodes:
         if (verdict := verdicts.get(past.node)) is not None:
-            found[past.node] = Condition("False", _word(verdict.fault), verdict.why)
+            found[past.node] = Condition("False", _word(verdict.fault), verdict.why, past.seen)
         elif past.state in ("", NodeState.UNKNOWN.value) or fleet.now - past.seen > policy.fresh_hours * 3600:
-            found[past.node] = Condition("Unknown", "NotMeasured", f"no sweep of the last {policy.fresh_hours:g} h can say how it is")
+            said = f"no sweep of the last {policy.fresh_hours:g} h can say how it is"
+            found[past.node] = Condition("Unknown", "NotMeasured", said, past.seen)
         elif past.state == NodeState.UNHEALTHY.value:
-            found[past.node] = Condition("False", "Unhealthy", "a critical rule fails; triage has not decided on it yet")
+            found[past.node] = Condition("False", "Unhealthy", "a critical rule fails; triage has not decided on it yet", past.seen)
         else:
-            found[past.node] = Condition("True", _word(past.state), "muster found nothing that keeps jobs away")
+            found[past.node] = Condition("True", _word(past.state), "muster found nothing that keeps jobs away", past.seen)
     return found
 
 

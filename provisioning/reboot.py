@@ -14,9 +14,11 @@ from contextlib import suppress
 from healthcheck.store import ledger
 from healthcheck.store.cordons import Cordon, State, open_cordons
 from healthcheck.store.file import Store
+from healthcheck.store.marks import mark_of
 from inventory.errors import UsageError
-from provisioning.actions.base import ActionError, Backend, Boot, Held, Holder, Reboots, marked, number_of
+from provisioning.actions.base import ActionError, Backend, Boot, Held, Holder, Reboots, marked
 from provisioning.cordon import Clock, Done, settle_meant
+from provisioning.whose import Whose, instead, whose
 
 # slurmd tells for how long its machine is up, in whole seconds, and slurmctld takes that from its own clock: the same boot moves by a
 # second or two from one registration to the next. No machine starts twice within this.
@@ -88,7 +90,9 @@ def _left(node: str, held: Held, ours: Cordon | None, boot: Boot | None) -> Done
         return Done(node, "NOT rebooted: it is not known there", held=False, failed=True)
     if held.holder is Holder.OTHERS:
         return Done(node, f"NOT rebooted, others hold it: {held.reason}", held=True, failed=True)
-    if held.holder is Holder.NOBODY or ours is None or held.number != ours.id:
+    if ours is not None and whose(ours, held) is Whose.PERSON:
+        return Done(node, f"NOT rebooted, {instead(Whose.PERSON, ours, held)}", held=True, failed=True)
+    if held.holder is Holder.NOBODY or ours is None or held.mark != ours.mark:
         return Done(node, "NOT rebooted: there is no cordon of ours; cordon it first", held=held.holder is Holder.US, failed=True)
     if boot is not None and boot.under_way:
         return Done(node, "is to be rebooted already", held=True)
@@ -106,9 +110,9 @@ def _looked_at(
     shown = held.reason or held.holder.value
     if ours is not None:
         held = _kept(backend, ours, held)
-    kept = ours is not None and held.number == ours.id
+    kept = ours is not None and held.mark == ours.mark
     if boot is not None and boot.booted is not None and boot.booted > float(match[2]) + _JITTER_S:
-        said, failed = f"rebooted, and {f'held still as muster#{held.number}' if kept else f'no longer held by us: {shown}'}", not kept
+        said, failed = f"rebooted, and {f'held still as {held.mark}' if kept else f'no longer held by us: {shown}'}", not kept
     else:
         why = trouble or ("the node is not known there" if boot is None else f"no reboot is under way: {shown}")
         said, failed = f"NOT rebooted: {why}", True
@@ -120,8 +124,8 @@ def _looked_at(
 def _kept(backend: Backend, ours: Cordon, held: Held) -> Held:
     """Who holds a node after its reboot. Slurm makes one that does not come back in time DOWN, takes its drain away and leaves our mark;
     once it is there after all it may be given jobs, so it is cordoned again."""
-    if held.holder is not Holder.OTHERS or number_of(held.reason) != ours.id:
+    if held.holder is not Holder.OTHERS or mark_of(held.reason) != ours.mark:
         return held
     with suppress(ActionError):     # then it is as it is seen
-        backend.isolate(ours.node, marked(ours.id, ours.why))
+        backend.isolate(ours.node, marked(ours.mark, ours.why))
     return backend.held([ours.node])[ours.node]

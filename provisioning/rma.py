@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from healthcheck.store import rmas
+from healthcheck.store import repairs, rmas
 from healthcheck.store.file import Store
 from healthcheck.store.history import Seat
 from healthcheck.store.rmas import CHASSIS, Rma, State
@@ -128,7 +128,13 @@ def may_return(rma: Rma, *, same: bool, new: str) -> None:
 
 
 def returning(store: Store, rma: Rma, outcome: str, who: str, clock: Clock, write: Write) -> None:
-    """Afterwards it is back and the file says so."""
+    """Afterwards it is back and the file says so, and what kernel logs reported of it has ended by the word of who says so."""
+    found: dict[int, repairs.Logged] = {}
+    for name in {rma.slot, rma.serial} - {""} if rma.slot else {repairs.ALL}:
+        found |= {one.id: one for one in repairs.meant(store, rma.node, name)[0]}
+    if found and rma.returned is None:      # the second time, it was said already
+        with store.writing() as db:
+            repairs.say(db, rma.node, rma.slot or repairs.ALL, list(found.values()), f"RMA {rma.id} is back", who, clock())
     line = rmas.give_back(store, rma, outcome, who, clock())
     rmas.settle(store, line, f"returned ({outcome}); {write()}", clock())
 

@@ -13,8 +13,8 @@ from healthcheck.agent.places import LOOKS
 from healthcheck.agent.said import Said, nagios
 from healthcheck.agent.unjudged import failed, unknown
 from healthcheck.assess import Assessment
-from healthcheck.baseline.wholeboot import whole_boot
 from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
+from healthcheck.facts.earlier import with_earlier
 from healthcheck.looks import Looks
 from healthcheck.outcome import NodeReport, NodeState, Origin, Severity, Status, exit_code, unknowns
 from healthcheck.recording import to_json
@@ -50,7 +50,7 @@ def judged(found: Installed, look: Look, result: dict[str, Any], state: Folder, 
         return unknown(dict(result, recording=to_json(recording)), result, clean(error), Origin.MUSTER.value, began)
     profiles = (result["profile"],) if result["profile"] else ()
     previous = looks.read(own.name)
-    recording = whole_boot(recording, previous)
+    recording = with_earlier(recording, previous)
     assessment = Assessment([own], ruleset, found.node.get("default_sku"), (), profiles)
     assessment.add(recording, previous)
     (report,) = assessment.finish().reports
@@ -70,7 +70,7 @@ def judged(found: Installed, look: Look, result: dict[str, Any], state: Folder, 
                      bundle=result["bundle"], python=result["python"], version=result["version"]),
         f"{own.name}: {line} ({', '.join(f'{count} {name}' for name, count in counts.items())}; {took:.1f} s)",
         nagios(severe, line if own.in_service else f"{own.lifecycle.state.value}: {line}", counts, took),
-        lambda: looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name)))
+        lambda: looks.write(recording, previous, own.lifecycle.state, assessment.unusual(own.name), assessment.rests(own.name)))
 
 
 def _critical(report: NodeReport) -> bool:

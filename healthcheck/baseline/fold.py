@@ -175,7 +175,8 @@ def _told(template: str, kind: Kind, events: Sequence[Sequence[int]], heads: Seq
         last = lines[heads[-1]].seconds
         busiest = _busiest(heads, lines, first.seconds, last)
     return made(Told, {"template": template, "kind": kind, "count": len(heads), "lines": kept, "phase": starts.phase(heads[0]),
-                       "first": first.seconds, "last": last, "head": first.text, "busiest": busiest})
+                       "first": first.seconds, "last": last, "head": first.text, "busiest": busiest,
+                       "latest": tuple([lines[index].sequence for index in events[-1][:MOST_LINES]])})
 
 
 def _distinct(events: Sequence[Sequence[int]], texts: Sequence[str]) -> list[int]:

@@ -75,7 +75,7 @@ class Told:
     `template` is that of `head`, the line that names it. `lines` are those of the event, at most MOST_LINES; of several events all of the
     first, and of the others as many that differ as make MOST_DISTINCT. `first` and `last` are seconds since boot of the first and the
     last event, None where the log does not say. `busiest` is how many there were in the hour that had most of them; where no line has a
-    time, all of them.
+    time, all of them. `latest` are the numbers of the last event's records.
     """
 
     template: str
@@ -87,6 +87,7 @@ class Told:
     last: float | None
     head: str
     busiest: int = 1
+    latest: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,16 @@ class Weight(Enum):
 
 @dataclass(frozen=True)
 class Window:
-    """A job's time: `start` to `end` in epoch seconds, and its nodes."""
+    """A job's time: `start` to `end` in epoch seconds, and its nodes. `known`: somebody or something says when it was.
+
+    `whole`: these are all of its nodes, and not only those that its logs name.
+    """
 
     start: float
     end: float
     nodes: tuple[str, ...]
+    known: bool = True
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Evidence:
     It happened after `after` and not later than `by` (epoch seconds): both are the same where the time is exact, None where nothing is
     known. `what` says it in our words, `said` is what was said, foreign and not yet escaped. `source` says where from. `sure`: who says so
     saw it itself, and the words can mean nothing else. `group` names the kind, so that the same of several nodes is known as such.
+    `place`: which of what the job's logs say it is, the likeliest first (0: of something else).
     """
 
     node: str
@@ -54,6 +60,7 @@ class Evidence:
     sure: bool = True
     group: str = ""
     rank: int | None = None
+    place: int = 0
 
     @property
     def exact(self) -> bool:

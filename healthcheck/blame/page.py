@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from healthcheck.blame.evidence import Case, Evidence, Weight
-from healthcheck.blame.rank import LEAST, Suspect, culprit
+from healthcheck.blame.rank import LEAST, Suspect, culprit, early, worth
 from inventory.text import clean
 
 SCHEMA = "muster.blame/1"
@@ -33,17 +34,20 @@ def text(case: Case, ranked: Sequence[Suspect], fold: Fold) -> Iterator[str]:
     yield headline(case, first, fold)
     yield ""
     window = case.window
-    yield f"{clean(case.title, 120)} on {fold(window.nodes)} ({len(window.nodes)} node{'s' * (len(window.nodes) != 1)}), " \
-          f"{when(window.start)} to {when(window.end)}: {clean(case.ended, 200)}"
+    count = len(window.nodes)
+    on = f" on {fold(window.nodes)} ({count} node{'s' * (count != 1)})" if count else ", on nodes that no log names"
+    at = f"{when(window.start)} to {when(window.end)}" if window.known else "at a time that neither a scheduler, an option nor a log tells"
+    yield f"{clean(case.title, 120)}{on}, {at}: {clean(case.ended, 200)}"
     if first is not None:
         yield ""
         yield f"Evidence ({first.sure}):"
-        yield from _lines(first.evidence, case)
+        yield from _lines([one for one in first.evidence if not early(one, case)], case)
         advice = next((one.advice for one in first.evidence if one.advice), "")
         yield f"Owner: {first.owner.value}"
         if advice:
             yield f"Next: {clean(advice, 400)}"
-    others = _alike([suspect for suspect in ranked if suspect is not first])
+    others = _alike([replace(suspect, evidence=left) for suspect in ranked if suspect is not first
+                     and (left := tuple(one for one in suspect.evidence if not early(one, case)))])
     if others:
         yield ""
         yield "What others show:"
@@ -51,6 +55,12 @@ def text(case: Case, ranked: Sequence[Suspect], fold: Fold) -> Iterator[str]:
             yield from _lines(alike[0].evidence[:1], case, _names(alike, fold))
         if len(others) > _MOST_OTHERS:
             yield f"  and {len(others) - _MOST_OTHERS} more: --format json"
+    before = _before(case)
+    if before:
+        yield ""
+        yield "Before the job:" if window.known else "At times that may not be the job's:"
+        for node in list(dict.fromkeys(one.node for one in before))[:_MOST_OTHERS]:
+            yield from _lines([one for one in before if one.node == node], case)
     if case.looked:
         yield ""
         yield f"Looked at: {clean('; '.join(case.looked), 600)}"
@@ -64,6 +74,13 @@ def headline(case: Case, first: Suspect | None, fold: Fold) -> str:
     """The first line: who, what, when, how sure, whose."""
     if case.fine and first is None:
         return f"{clean(case.title, 120)} {clean(case.ended, 200)}: nothing to blame"
+    if first is None and (before := [one for one in _before(case) if worth(one) >= LEAST]):
+        one = before[0]
+        moment = _relative(one, case)
+        told = f"{clean(one.node, 80) or 'the job'}: {clean(one.what, 200)}{f', {moment}' if moment else ''}"
+        if not case.window.known:
+            return f"nothing found in the job's logs, and when it ran is not known; at some time: {told}"
+        return f"nothing found in the job's time; before the job: {told}"
     if first is None:
         if not case.unmeasured:
             return "nothing found, and all of it was measured"
@@ -122,6 +139,11 @@ def _lines(evidence: Sequence[Evidence], case: Case, name: str = "") -> Iterator
         yield f"  and {len(kinds) - _MOST_EVIDENCE} more: --format json"
 
 
+def _before(case: Case) -> list[Evidence]:
+    """What was over before the job began, the worst first."""
+    return sorted((one for one in case.evidence if early(one, case)), key=lambda one: (-worth(one), -(one.by or 0.0)))
+
+
 def _alike(suspects: Sequence[Suspect]) -> list[list[Suspect]]:
     """Nodes that show nothing but the same symptom stand together."""
     found: dict[tuple[str, ...], list[Suspect]] = {}
@@ -153,7 +175,7 @@ def _between(one: Evidence) -> str:
 
 def _relative(one: Evidence, case: Case) -> str:
     """How long before or after the job began to fail."""
-    if one.by is None:
+    if one.by is None or not case.window.known:
         return ""
     if not one.exact:
         if one.after is not None and one.after <= case.failed <= one.by:

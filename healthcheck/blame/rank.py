@@ -6,7 +6,8 @@
   shows whose other part failed: it is shown, and accuses nobody. The first rank that ended, or that did not come to a collective, is a
   lead: it says where, and an error of the same node says why.
 - When: within `NEAR` before the job began to fail is best (a collective waits 10 min by default before its watchdog speaks, PyTorch's older
-  default was 30). What was there before the job began, or came long before its end, it lived with. What came after, beyond `SKEW` of clocks
+  default was 30). What came long before its end, it lived with, and what was over before it began is never the cause: it is
+  listed apart. What came after, beyond `SKEW` of clocks
   that are not quite alike, is no cause. Where only looks bound the time, it may have been at any moment between two.
 - How wide: the same kind of fault on several nodes of one leaf, rack or power domain, or nodes of an incident that the store knows, is one
   cause there and not one of each node.
@@ -80,33 +81,42 @@ def suspects(case: Case) -> list[Suspect]:
     behind = {node for suspect in wide if suspect.shared is not None for node in suspect.shared.nodes}
     # Behind a shared cause a node is suspect for what is its own only.
     rest = [left for suspect in alone if (left := _without(suspect, wide, case) if suspect.node in behind else suspect) is not None]
-    return sorted([*wide, *rest], key=lambda suspect: (-suspect.score, suspect.main.by or 0.0, suspect.node))
+    return sorted([*wide, *rest], key=lambda suspect: (-suspect.score, suspect.main.place, suspect.main.by or 0.0, suspect.node))
+
+
+def worth(one: Evidence) -> float:
+    """What a piece of evidence is worth by what it is and by how sure, whenever it was."""
+    return _WORTH[one.weight] if one.sure else _WORTH[one.weight] * 0.75
 
 
 def score(one: Evidence, case: Case) -> float:
     """How well a piece of evidence explains the end, by itself."""
-    worth = _WORTH[one.weight] if one.sure else _WORTH[one.weight] * 0.75
-    return worth * _when(one, case)
+    return worth(one) * _when(one, case)
+
+
+def early(one: Evidence, case: Case) -> bool:
+    """Whether it was over before the job began, or, where nobody says when the job was, may have been at any time."""
+    if one.by is None or one.place:
+        return False        # the job's own log
+    return not case.window.known or one.by < case.window.start - SKEW
 
 
 def _when(one: Evidence, case: Case) -> float:
-    if one.by is None:
-        return 0.95         # a line without a time, in the job's own log
-    late, early = case.window.end + SKEW, case.window.start - SKEW
+    if one.by is None or one.place:
+        return 1.0          # the job's own log, whose lines have been ranked among themselves
+    late, soon = case.window.end + SKEW, case.window.start - SKEW
     after = one.after if one.after is not None else one.by
+    if early(one, case):
+        return 0.1
     if one.exact:
         if one.by > (late if one.weight in (Weight.ORDERED, Weight.STOPPED, Weight.USER, Weight.LEAD) else case.failed + SKEW):
             # A failure that is found minutes after the end may be what ended it; the first word of the end is not always the first end.
             return 0.45 if one.by <= late else 0.1
-        if one.by < early:
-            return 0.4
         return 1.0 if one.by >= case.failed - NEAR else 0.55
     if after > late:
         return 0.1
-    if one.by < early:
-        return 0.4
     # Between two looks: the longer they are apart, the less it says of this moment.
-    return 0.8 if after >= early or one.by - after <= 3600 else 0.65
+    return 0.8 if after >= soon or one.by - after <= 3600 else 0.65
 
 
 def _of_node(node: str, found: Sequence[Evidence], case: Case) -> Suspect:
@@ -114,9 +124,14 @@ def _of_node(node: str, found: Sequence[Evidence], case: Case) -> Suspect:
     best = score(ranked[0], case)
     if best >= LEAST and ranked[0].weight in _BACKED_BY:
         kinds = {one.weight for one in ranked[1:] if one.weight in _BACKED_BY and one.weight is not ranked[0].weight
-                 and score(one, case) >= LEAST and one.source != ranked[0].source}
+                 and score(one, case) >= LEAST and _file(one) != _file(ranked[0])}
         best += _BESIDE * len(kinds) if node else 0
     return Suspect(node, None, tuple(ranked), best)
+
+
+def _file(one: Evidence) -> str:
+    """Where it is from, without its line."""
+    return one.source.partition(", line ")[0]
 
 
 def _shared(alone: Sequence[Suspect], case: Case) -> list[Suspect]:
@@ -155,5 +170,5 @@ def _without(suspect: Suspect, wide: Sequence[Suspect], case: Case) -> Suspect |
 
 
 def culprit(ranked: Sequence[Suspect]) -> Suspect | None:
-    """The first, where it says enough."""
+    """The first, where it says enough; what was over before the job began never does."""
     return ranked[0] if ranked and ranked[0].score >= LEAST else None

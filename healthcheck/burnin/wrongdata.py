@@ -21,6 +21,8 @@ _ALONE = "gave a wrong result by itself"
 _SENT = "its own input was wrong before it was sent"
 _OWNED = "every rank found its elements wrong, and nobody else's"
 _RECEIVED = "it alone found wrong elements, and every other rank the right ones"
+# In the words of an accusation that another explanation is left for.
+ONCE = "; or once where its part was summed up"
 
 
 def wrong_data(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
@@ -81,7 +83,7 @@ def _strongest(blamed: dict[tuple[int, str], set[int]]) -> Iterator[tuple[tuple[
 
 def _gpu(task: Task, rank: int, why: str, iterations: set[int]) -> Accusation:
     # Once, it may have been the one that made the sum: the owner's turn to be tried again all the same.
-    doubt = "; or once where its part was summed up" if why == _OWNED and len(iterations) == 1 else ""
+    doubt = ONCE if why == _OWNED and len(iterations) == 1 else ""
     return Accusation(Object.GPU, str(task.seats[rank]), WRONG_DATA, f"{why}, in {_times(iterations)}{doubt}", tests_for=(task.id,))
 
 

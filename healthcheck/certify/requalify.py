@@ -62,10 +62,18 @@ class Due:
     why: str
 
 
-def stand(node: str, held: Certificate, manifest: Manifest, seen: Now | None, policy: CertificatePolicy, now: float) -> Stand:
-    """How a node's certificate stands at `now`. What nobody has looked at is no change; that it is not known is for the node's state."""
+def stand(
+    node: str, held: Certificate, manifest: Manifest, seen: Now | None, policy: CertificatePolicy, now: float, accused: str = "",
+) -> Stand:
+    """How a node's certificate stands at `now`. What nobody has looked at is no change; that it is not known is for the node's state.
+
+    `accused` is what a burn-in found wrong that no later one has passed, empty where there is nothing: until then no certificate stands,
+    whether or not it was signed away yet.
+    """
     if (revoked := manifest.revocation(node)) is not None:
         return Stand(Kind.REVOKED, why=f"{clean(revoked.why, 200)} ({clean(revoked.who, 60)}, {_day(revoked.at)})")
+    if accused:
+        return Stand(Kind.REVOKED, why=clean(accused, 200))
     if seen is not None:
         for keys, asks, what in ((_IDENTITY, policy.component, "another component"), (_SOFTWARE, policy.firmware, "other firmware")):
             found = differences(held.hardware, seen.hardware, keys, seen.whole)

@@ -14,6 +14,7 @@ from healthcheck.checks.base import NotMeasured, check, increase
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import Form, KernelLine, KernelLog, moment
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
+from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.emitter import CORE
 from healthcheck.kernellog.ending import Ending, Ends
 from healthcheck.outcome import Finding, LogEvidence, Note
@@ -140,17 +141,18 @@ def _reported(log: KernelLog, form: Form, expected: str, ends: Ending, ignore: t
         device = next(filter(None, found.groups()), "")
         if device and any(fnmatchcase(device, name) for name in ignore):
             continue
-        if ends.over((log.newest - line.seconds) / 3600):
+        if ends.over(log.age_hours(line.seconds)):
             older[device] = line
         else:
             recent.setdefault(device, []).append(line)
     for device, lines in sorted(recent.items()):
         count = f"{len(lines)} lines, the first " if len(lines) > 1 else ""
         at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
-        evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds, lines[-1].seconds)
+        evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds, lines[-1].seconds,
+                               telling([line.sequence for line in lines]))
         yield Finding(device or "disks", f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, log=evidence)
     if older:
-        said = [f"{device or 'disks'}, {(log.newest - line.seconds) / 3600:.0f} h ago" for device, line in sorted(older.items())]
+        said = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago" for device, line in sorted(older.items())]
         more = f" and {len(said) - 3} more" if len(said) > 3 else ""
         yield Note(f"over, having been quiet for {ends.hours:g} h: {', '.join(said[:3])}{more}")
 

@@ -16,6 +16,7 @@ from healthcheck.facts.hca import AdapterBus, Hca
 from healthcheck.facts.kernel import Form, KernelLine, KernelLog, moment
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
+from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.ending import Ending, Ends
 from healthcheck.outcome import Finding, LogEvidence, Owner
 
@@ -136,7 +137,7 @@ _EMITTER = "mlx5"
 def _lines(log: KernelLog, form: Form, ends: Ending) -> Iterator[tuple[str, int, KernelLine]]:
     """The lines of a form that are not over: the adapter's address, which of the form's parts it is, and the line."""
     for line, found in log.matching(form):
-        if not ends.over((log.newest - line.seconds) / 3600):
+        if not ends.over(log.age_hours(line.seconds)):
             kinds = [int(name[1:]) for name, text in found.groupdict().items() if name != "pci" and text]
             yield found["pci"].lower(), kinds[0] if kinds else 0, line
 
@@ -149,7 +150,8 @@ def _by_adapter(log: KernelLog, form: Form, words: tuple[str, ...], ends: Ending
     for (pci, what), lines in found.items():
         count = "" if len(lines) == 1 else f"{len(lines)} lines, the first "
         at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
-        evidence = LogEvidence(_EMITTER, str(ends), len(lines), lines[0].seconds, lines[-1].seconds)
+        evidence = LogEvidence(_EMITTER, str(ends), len(lines), lines[0].seconds, lines[-1].seconds,
+                               telling([line.sequence for line in lines]))
         yield pci, what, f"{what}: {count}{at}: {lines[0].text[:_LONGEST]}", evidence
 
 
@@ -175,7 +177,7 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     for pci, (kind, line) in last.items():
         if kind == 0:
             at = moment(line.seconds, kernel_log.newest if kernel_log.uptime else 0.0)
-            evidence = LogEvidence(_EMITTER, str(quiet), 1, line.seconds, line.seconds)
+            evidence = LogEvidence(_EMITTER, str(quiet), 1, line.seconds, line.seconds, (line.sequence,))
             yield Finding(f"adapter at {pci}", f"cable unplugged {at}, and not plugged in since", "plugged in", log=evidence)
 
 

@@ -5,9 +5,11 @@ How long a fault stays accused is its entry's to say (`healthcheck.kernellog.end
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from healthcheck.baseline.book import KernelCatalogue
+from healthcheck.baseline.fold import Folding
 from healthcheck.baseline.model import Entry, Told
 from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.base import check
@@ -68,18 +70,14 @@ def _known(
         return not (entry.xid or entry.severity is not severity or entry.group in but or (groups and entry.group not in groups)
                     or (entry.ordinary and not everything))
 
-    known = catalogue.entries(events.templates)
-    wanted = events.templates if known is None else {template for template, entry in known.items() if asked(entry)}
-    if events.alone and not wanted:
-        return
     by_entry: dict[str, tuple[Entry, str, list[Told]]] = {}
     over: list[str] = []
-    for told in events.digest.of(wanted):
+    for told in chain.from_iterable(_told(digest, catalogue, asked) for digest in (events.earlier, events.digest) if digest is not None):
         entry = catalogue.entry(told)
         if entry is None or not asked(entry) or (not everything and any(form.match(told.head) for form in _ELSEWHERE)):
             continue
         emitter = catalogue.emitter(entry, told)
-        if not everything and told.last is not None and entry.ending.over((events.newest - told.last) / 3600):
+        if not everything and told.last is not None and entry.ending.over(events.age_hours(told.last)):
             over.append(entry.id)
             continue
         by_entry.setdefault(entry.id, (entry, emitter, []))[2].append(told)
@@ -91,11 +89,20 @@ def _known(
         yield Note(f"over, having been quiet for as long as it takes: {_few(sorted(set(over)))}")
 
 
+def _told(digest: Folding, catalogue: KernelCatalogue, asked: Callable[[Entry], bool]) -> Iterable[Told]:
+    """What of a log may be of an entry that is asked for."""
+    known = catalogue.entries(digest.templates)
+    wanted = digest.templates if known is None else {template for template, entry in known.items() if asked(entry)}
+    return () if digest.alone and not wanted else digest.of(wanted)
+
+
 def evidence(alike: Sequence[Told], emitter: str, ends: str = "") -> LogEvidence:
     """The raw values of what was read."""
     first = [told.first for told in alike if told.first is not None]
     last = [told.last for told in alike if told.last is not None]
-    return LogEvidence(emitter, ends, sum(told.count for told in alike), min(first, default=None), max(last, default=None))
+    records = dict.fromkeys(number for told in alike for number in (
+        *(line.sequence for line in told.lines[:1]), *told.latest, *(line.sequence for line in told.lines)))
+    return LogEvidence(emitter, ends, sum(told.count for told in alike), min(first, default=None), max(last, default=None), tuple(records))
 
 
 def observed(alike: Sequence[Told], now: float) -> str:

@@ -15,6 +15,7 @@ from healthcheck.facts.gpu_process import GpuLoad
 from healthcheck.facts.kernel import Form, KernelLine, KernelLog, as_dmesg
 from healthcheck.facts.look import Look
 from healthcheck.facts.memory import MemoryUse
+from healthcheck.kernellog.carried import telling
 from healthcheck.outcome import Finding, LogEvidence
 
 _GIB = 2**30
@@ -106,10 +107,12 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
     lines = _recent(kernel_log, CORRECTED_LINES, hours)
     if len(lines) > most:
         told = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
-        evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds, lines[-1].seconds)
+        # Fewer than so many would not be found again.
+        newest = telling([line.sequence for line in lines[-(most + 1):]], most + 1)
+        evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds, lines[-1].seconds, newest)
         yield Finding("kernel log", f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}", lines=told,
                       log=evidence)
 
 
 def _recent(log: KernelLog, form: Form, hours: float) -> list[KernelLine]:
-    return [line for line, _ in log.matching(form) if line.seconds >= log.newest - hours * _HOUR_S]
+    return [line for line, _ in log.matching(form) if log.age_hours(line.seconds) <= hours]

@@ -18,6 +18,7 @@ from healthcheck.baseline.model import MOST_DISTINCT
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.xid import NVRM, NVSWITCH, SXid, Xid, Xids
+from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.ending import Ending, Ends
 from healthcheck.nvlinkdecode import Decoded, decode
 from healthcheck.outcome import Finding, LogEvidence, Note, Owner, Repair
@@ -61,9 +62,8 @@ def kernel_xid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fals
         entry = _entry(event, xid_table)
         yield _finding(_subject(event), group, entry.meaning, entry.remedy or xid_table.remedy(entry.action), entry.owner, entry.action,
                        found.context(entry.action, entry.ends))
-    for subject, group, decoded in found.decoded(WATCHED):
-        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), decoded.owner, decoded.action,
-                       found.context(decoded.action))
+    for subject, group, decoded, context in found.decoded(WATCHED):
+        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), decoded.owner, decoded.action, context)
     yield from found.over()
 
 
@@ -77,9 +77,8 @@ def kernel_xid_job(xids: Xids, xid_table: XidTable, *, everything: bool = False)
         if event.number == _TORN_DOWN and (cause := _cause(group[0], xids.events)) is not None:
             remedy = f"It follows Xid {cause} of this GPU: see there."
         yield _finding(_subject(event), group, entry.meaning, remedy, entry.owner, entry.action, found.context(entry.action, entry.ends))
-    for subject, group, decoded in found.decoded((Action.APP,)):
-        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), Owner.USER, decoded.action,
-                       found.context(decoded.action))
+    for subject, group, decoded, context in found.decoded((Action.APP,)):
+        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), Owner.USER, decoded.action, context)
     ignored = found.alive(xids.events, lambda event: _entry(event, xid_table).action is Action.IGNORE)
     counts = [f"{_subject(event)}" + (f" ({len(group)} times)" if len(group) > 1 else "") for event, group in _by_number(ignored)]
     if counts:
@@ -115,13 +114,12 @@ def kernel_xid_recovery(xids: Xids, xid_table: XidTable) -> Said:
 def kernel_xid_nvlink(xids: Xids, xid_table: XidTable, *, everything: bool = False) -> Said:
     """The GPU driver reported no NVLink error (Xid 74; 144 to 150 on NVLink 5) that its own words, decoded, do not excuse."""
     found = _Events(xids, xid_table, everything)
-    for subject, group, decoded in found.decoded((*SERIOUS, Action.IGNORE)):
+    for subject, group, decoded, context in found.decoded((*SERIOUS, Action.IGNORE)):
         if decoded.action is Action.IGNORE:
             yield Note(f"ignored, as the table says: {subject} ({decoded.meaning})")
             continue
         owner = decoded.owner or OWNERS.get(decoded.action, Owner.OPERATOR)
-        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner, decoded.action,
-                       found.context(decoded.action, _entry(group[0], xid_table).ends))
+        yield _finding(subject, group, decoded.meaning, xid_table.remedy(decoded.action), owner, decoded.action, context)
     yield from found.over()
 
 
@@ -137,7 +135,7 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
     if len(judged) < len(xid_table.repeats):
         yield Note(f"disabled in xid.yaml: {_few(sorted(xid_table.repeats.keys() - {repeat.id for repeat in judged}))}")
     for repeat in judged:
-        events = [event for event in xids.events if repeat.covers(event.number) and xids.newest - event.seconds <= repeat.hours * 3600]
+        events = [event for event in xids.events if repeat.covers(event.number) and xids.age_hours(event.seconds) <= repeat.hours]
         others = _Others(events)
         places: dict[tuple[str, tuple[int, int] | None], list[Xid]] = {}
         for event in events:
@@ -189,15 +187,18 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
 
 @dataclass(frozen=True)
 class _Context:
-    """What a finding is to be read with: whose messages, how they end, and the uptime of the snapshot."""
+    """What a finding is to be read with: whose messages, how they end, the uptime of the snapshot, and the numbers of the records without
+    which it would mean something else."""
 
     emitter: str
     ends: Ending
     now: float
+    beside: tuple[int, ...] = ()
 
     def evidence(self, group: Sequence[Xid] | Sequence[SXid]) -> LogEvidence:
         times = [event.seconds for event in group]
-        return LogEvidence(self.emitter, str(self.ends), len(times), min(times), max(times))
+        records = telling([number for event in group for number in event.records])
+        return LogEvidence(self.emitter, str(self.ends), len(times), min(times), max(times), (*records, *self.beside))
 
 
 class _Events:
@@ -217,7 +218,7 @@ class _Events:
         """The wanted events that are not over; `action` where it is not their entries' own."""
         return [event for event in events if wanted(event) and self._holds(event, self._ending(event, action))]
 
-    def decoded(self, actions: Collection[Action]) -> Iterator[tuple[str, list[Xid], Decoded]]:
+    def decoded(self, actions: Collection[Action]) -> Iterator[tuple[str, list[Xid], Decoded, _Context]]:
         """The NVLink errors by GPU, number and link, each with what they come to, where that is one of these and not over."""
         groups: dict[tuple[str, int, int], list[Xid]] = {}
         for event in self._xids.events:
@@ -228,17 +229,19 @@ class _Events:
                 groups.setdefault((event.pci, event.number, link), []).append(event)
         beside = _Companions(self._xids) if groups else None
         for (pci, number, link), group in sorted(groups.items()):
-            result = decode(number, group, self._table, alone=beside is None or not beside.any(pci, group))
+            companion = beside.records(pci, group) if beside is not None else ()
+            result = decode(number, group, self._table, alone=not companion)
             ends = self._table.ending(result.action, _entry(group[0], self._table).ends)
             if result.action in actions and (alive := [event for event in group if self._holds(event, ends)]):
-                yield _subject(group[0]) + (f", link {link}" if link >= 0 else ""), alive, result
+                yield (_subject(group[0]) + (f", link {link}" if link >= 0 else ""), alive, result,
+                       _Context(NVRM, ends, self._xids.now, companion))
 
     def over(self) -> Said:
         """What was left out, and why."""
         if self._reset:
             yield Note(f"over, for the GPU was reset since: {_few(list(dict.fromkeys(map(_named, self._reset))))}")
         if self._quiet:
-            ages = {_named(event): (self._xids.newest - event.seconds) / 3600 for event in self._quiet}
+            ages = {_named(event): self._xids.age_hours(event.seconds) for event in self._quiet}
             told = _few([f"{what}, {age:.0f} h ago" for what, age in ages.items()])
             yield Note(f"over, having been quiet for as long as it takes: {told}")
 
@@ -250,13 +253,18 @@ class _Events:
         return self._table.ending(action or _switch_action(switch), switch.ends if switch is not None else None)
 
     def _holds(self, event: Xid | SXid, ends: Ending) -> bool:
-        if not self._everything and ends.over((self._xids.newest - event.seconds) / 3600):
+        if not self._everything and ends.over(self._xids.age_hours(event.seconds)):
             self._quiet.append(event)
             return False
         if ends.ends is Ends.RESET and self._resets.after(event):
             self._reset.append(event)
             return False
         return True
+
+
+def resets(xids: Xids, table: XidTable) -> tuple[tuple[str, int], ...]:
+    """The resets that the log and the driver prove, as in LogView."""
+    return tuple(_Resets(xids, table).proven(xids))
 
 
 def _switch_action(entry: SwitchEntry | None) -> Action:
@@ -292,10 +300,23 @@ class _Resets:
         self._last: dict[str, float] = {}
         for reset in xids.resets:
             self._last[reset.pci] = max(reset.seconds, self._last.get(reset.pci, reset.seconds))
-        for pci, event in {event.pci: event for event in xids.events if _entry(event, table).action is Action.OBEY}.items():
-            known = table.recoveries.get(event.recovery[0]) if event.recovery is not None else None
-            if known is not None and known.code in _HELD_BY_THE_GPU and wanted.get(pci) == _NOTHING:
+        newest = {event.pci: event for event in xids.events if _entry(event, table).action is Action.OBEY}
+        self._asked = {pci: event for pci, event in newest.items()
+                       if event.recovery is not None and event.recovery[0] in table.recoveries and event.recovery[0] in _HELD_BY_THE_GPU}
+        for pci, event in self._asked.items():
+            if wanted.get(pci) == _NOTHING:
                 self._last[pci] = max(event.seconds, self._last.get(pci, event.seconds))
+
+    def proven(self, xids: Xids) -> Iterator[tuple[str, int]]:
+        """Of each GPU that was reset, its address and the number of the record that proves it; empty: of all, and so of the switches."""
+        met = [pci for pci, want in self._wanted.items() if want in (_NOTHING, "")]
+        for reset in xids.resets:
+            yield from ((pci, reset.sequence) for pci in met if reset.pci in (pci, ""))
+            if not reset.pci and met and len(met) == len(self._wanted):
+                yield "", reset.sequence
+        for pci, event in self._asked.items():
+            if self._wanted.get(pci) == _NOTHING:
+                yield pci, event.records[-1]
 
     def after(self, event: Xid | SXid) -> bool:
         """Where the driver still wants something, or cannot be asked, whatever was written did not help."""
@@ -307,20 +328,23 @@ class _Resets:
 
 
 class _Companions:
-    """Answers whether anything but the tearing down of jobs was reported beside NVLink errors, of this GPU or of an NVSwitch."""
+    """Finds what was reported beside NVLink errors but the tearing down of jobs, of this GPU or of an NVSwitch."""
 
     def __init__(self, xids: Xids) -> None:
-        self._switches = sorted(event.seconds for event in xids.switch_events)
-        self._gpus: dict[str, list[float]] = {}
+        self._switches = sorted((event.seconds, event.records) for event in xids.switch_events)
+        self._gpus: dict[str, list[tuple[float, tuple[int, ...]]]] = {}
         for event in sorted(xids.events, key=lambda event: event.seconds):
             if event.number not in _NO_COMPANIONS:
-                self._gpus.setdefault(event.pci, []).append(event.seconds)
+                self._gpus.setdefault(event.pci, []).append((event.seconds, event.records))
 
-    def any(self, pci: str, group: Sequence[Xid]) -> bool:
-        return any(
-            bisect_left(times, event.seconds - _BESIDE_SECONDS) < bisect_right(times, event.seconds + _BESIDE_SECONDS)
-            for times in (self._switches, self._gpus.get(pci, ())) for event in group
-        )
+    def records(self, pci: str, group: Sequence[Xid]) -> tuple[int, ...]:
+        """The numbers of the first of them; (0,) of one that has none, and nothing where there is none."""
+        for events in (self._switches, self._gpus.get(pci, [])):
+            for event in group:
+                at = bisect_left(events, (event.seconds - _BESIDE_SECONDS,))
+                if at < len(events) and events[at][0] <= event.seconds + _BESIDE_SECONDS:
+                    return events[at][1] or (0,)
+        return ()
 
 
 def _cause(event: Xid, events: Sequence[Xid]) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,9 @@ from inventory.text import short
 
 if TYPE_CHECKING:
     from healthcheck.blame.evidence import Case, Evidence, Shared, Window
+    from healthcheck.joblog.model import JobLog
     from inventory.jobs import Job
+    from inventory.model import Node
 
 _MOST_NODES = 20_000
 _LEADING = 3600.0       # where no scheduler says when it was: how long before --until
@@ -22,9 +25,11 @@ _LEADING = 3600.0       # where no scheduler says when it was: how long before -
 
 @click.command()
 @click.argument("job", required=False, metavar="JOBID")
-@click.option("--nodes", metavar="NODES", help="Without a scheduler: the nodes that the job ran on.")
-@click.option("--since", metavar="TIME", help="Without a scheduler: when it began (2026-11-21T10:00:00, local, or epoch seconds).")
-@click.option("--until", metavar="TIME", help="Without a scheduler: when it failed. Default: now.")
+@click.option("--nodes", metavar="NODES",
+              help="Without a scheduler: the nodes that the job ran on. Default: those that its logs name.")
+@click.option("--since", metavar="TIME", help="Without a scheduler: when it began (2026-11-21T10:00:00, local, or epoch seconds). "
+                                                   "Default: the times in its logs.")
+@click.option("--until", metavar="TIME", help="Without a scheduler: when it failed. Default: as for --since, or now.")
 @click.option("--log", "logs", metavar="[NODE=]FILE", multiple=True,
               help="What the job printed (NCCL, torchrun, Slurm), a flight recorder's dump, a node's kernel log with times, or a "
                    "recording of muster's; repeatable.")
@@ -37,10 +42,13 @@ def blame(job: str | None, nodes: str | None, since: str | None, until: str | No
     """Say which node killed a job: evidence with times, owner, what to do next; or that nothing was found, and what nobody measured.
 
     It joins what Slurm knows of the job with what stored sweeps saw of its nodes, boots, counters, deeds of muster, incidents, and logs.
+    Logs alone do, too; they are read as muster explain reads them. What was over before the job began is listed apart, and is never the
+    cause.
 
     \b
     muster blame 4711
     muster blame 4711 --log slurm-4711.out --log nccl_trace_rank_0 --log nccl_trace_rank_1
+    muster blame --log train.log
     muster blame --nodes 'gpu[001-016]' --since 2026-11-21T08:00 --until 2026-11-21T10:03 --log gpu007=dmesg-T.txt
 
     Exit: 0 nothing to blame, 1 found, 2 usage, 3 nothing found and something was not measured.
@@ -63,56 +71,90 @@ def _case(job: str | None, nodes: str | None, since: str | None, until: str | No
           rules: str | None, state: str | None) -> Case:
     from healthcheck.blame import ofjob
     from healthcheck.blame.evidence import Case
-    from healthcheck.blame.oflogs import evidence as evidence_of
+    from healthcheck.blame.oflogs import evidence as of_logs
     from healthcheck.blame.oflogs import failed
-    from healthcheck.cli.blamelogs import of_files
+    from healthcheck.blame.place import shared
+    from healthcheck.cli.blamelogs import of_files, of_kernel
 
-    record = _record(job, nodes, since, until)
-    window = _window(record, nodes, since, until)
+    record = _record(job, nodes, since, until, logs)
+    known = _inventory(inventory)
+    names = record.nodes if record is not None else _expanded(nodes) if nodes is not None else tuple(node.name for node in known)
+    ended_at = record.ended if record is not None else _time(until, "--until") if until is not None else None
+    near = ended_at if ended_at is not None else time.time()
+    given = of_files(logs, names, near, rules)
+    window = _window(record, nodes, since, until, given.job(), names)
     evidence: list[Evidence] = list(ofjob.evidence(record)) if record is not None else []
-    unmeasured: list[str] = [] if record is not None else ["the scheduler's record: a job's id was not given"]
-    looked: list[str] = [f"the record of {record.source}"] if record is not None else []
+    unmeasured = [] if record is not None else ["the scheduler's record: a job's id was not given"]
+    looked = [f"the record of {record.source}"] if record is not None else []
     stored, incidents = _stored(window, state, unmeasured, looked)
     evidence += stored
-    log = of_files(logs, window, rules, evidence, unmeasured, looked)
-    evidence += evidence_of(log, window, ordered=record is not None and record.state in ofjob.ORDERED)
+    log = given.job(window)
+    evidence += of_kernel(given, window, rules)
+    addresses = {address: node.name for node in known for address in (node.name, node.address) if address}
+    evidence += of_logs(log, window, addresses, ordered=record is not None and record.state in ofjob.ORDERED)
+    unmeasured += [caveat for caveat in (*given.unmeasured, *log.caveats) if caveat not in unmeasured]
     first = failed(log)
     began = min(first, window.end) if first is not None and first >= window.start else window.end
     fine = record is not None and record.state in ofjob.FINE
     title, ended = (f"job {record.id}", ofjob.ended(record)) if record is not None else ("what ran", "it failed")
-    return Case(title, window, ended, began, () if fine else tuple(evidence), (*incidents, *_places(inventory, window)),
-                tuple(unmeasured), tuple(looked), fine)
+    return Case(title, window, ended, began, () if fine else tuple(evidence), (*incidents, *shared(known, window.nodes)),
+                tuple(dict.fromkeys(unmeasured)), (*looked, *given.looked), fine)
 
 
-def _record(job: str | None, nodes: str | None, since: str | None, until: str | None) -> Job | None:
+def _record(job: str | None, nodes: str | None, since: str | None, until: str | None, logs: tuple[str, ...]) -> Job | None:
     from inventory.jobs import job as asked
 
-    if (job is None) == (nodes is None):
+    if (job is not None and nodes is not None) or (job is None and nodes is None and not logs):
         raise UsageError("which job: muster blame JOBID, or without a scheduler: muster blame --nodes N --since T --until T")
     if job is None:
         return None
     if since is not None or until is not None:
         raise UsageError("--since and --until go with --nodes: of a job the scheduler knows when it ran")
+    if Path(job).is_file() and not job.isdecimal():
+        raise UsageError(f"{short(job)} is a file: muster blame --log {short(job)}")
     return asked(job)
 
 
-def _window(record: Job | None, nodes: str | None, since: str | None, until: str | None) -> Window:
-    from healthcheck.blame.evidence import Window
+def _expanded(nodes: str) -> tuple[str, ...]:
     from inventory.nodeset import expand
+
+    names = expand(nodes)
+    if not 0 < len(names) <= _MOST_NODES:
+        raise UsageError(f"--nodes {short(nodes)} names {len(names)} nodes, expected 1 to {_MOST_NODES}")
+    return names
+
+
+def _window(record: Job | None, nodes: str | None, since: str | None, until: str | None, log: JobLog, names: tuple[str, ...]) -> Window:
+    """The job's time and nodes: as the scheduler has them, as they were typed, and else as its own logs have them."""
+    from healthcheck.blame.evidence import Window
+    from healthcheck.blame.rank import NEAR
 
     now = time.time()
     if record is not None:
         if not record.nodes or record.started is None:
             raise UsageError(f"job {record.id} is {record.state} and ran on no node")
         return Window(record.started, min(record.ended, now) if record.ended is not None else now, record.nodes)
-    names = expand(nodes or "")
-    if not 0 < len(names) <= _MOST_NODES:
-        raise UsageError(f"--nodes {short(nodes)} names {len(names)} nodes, expected 1 to {_MOST_NODES}")
+    if nodes is None:
+        names = _heard(log, names)
+    if since is None and until is None:
+        if log.span is None:
+            return Window(now, now, names, known=False, whole=nodes is not None)
+        # A log may have no time before the one of its failure, and a collective waits for long.
+        return Window(min(log.span[0], log.span[1] - NEAR), log.span[1], names, whole=nodes is not None)
     end = _time(until, "--until") if until is not None else now
     start = _time(since, "--since") if since is not None else end - _LEADING
     if start >= end:
         raise UsageError(f"--since {short(since)} is not before --until")
-    return Window(start, end, names)
+    return Window(start, end, names, whole=nodes is not None)
+
+
+def _heard(log: JobLog, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The nodes that the logs speak of, by the inventory's names where it has them."""
+    from healthcheck.joblog.names import Names
+
+    names = Names(log, known)
+    hosts = {*log.heard, *log.hosts.values(), *log.addresses.values(), *(event.node for event in log.events)}
+    return tuple(sorted({names.named(host) for host in hosts if host} - {""}))[:_MOST_NODES]
 
 
 def _time(text: str, option: str) -> float:
@@ -131,7 +173,12 @@ def _stored(window: Window, state: str | None, unmeasured: list[str], looked: li
     if not (folder / NAME).exists():
         if state is not None:
             raise StoreError(f"{folder / NAME}: there is no store there; `muster check --store` makes one")
-        unmeasured.append("how the nodes were: there is no store of sweeps; muster check --store keeps one")
+        unmeasured.append("how the nodes were: there is no store of sweeps; one (muster check --store) adds Xids, reboots, links and "
+                          "counters before and after the job, and what muster did")
+        return (), ()
+    if not window.known:
+        unmeasured.append("how the nodes were: when the job ran is not known, so no sweep can be tied to it; --since T --until T, or a log "
+                          "with times")
         return (), ()
     with opened(folder) as store:
         found = told(store, window)
@@ -140,10 +187,9 @@ def _stored(window: Window, state: str | None, unmeasured: list[str], looked: li
     return found.evidence, found.incidents
 
 
-def _places(inventory: str | None, window: Window) -> tuple[Shared, ...]:
-    from healthcheck.blame.place import shared
+def _inventory(inventory: str | None) -> tuple[Node, ...]:
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
 
     path = find_inventory(inventory)
-    return shared(load_inventory(path), window.nodes) if path is not None else ()
+    return tuple(load_inventory(path)) if path is not None else ()

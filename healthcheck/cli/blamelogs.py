@@ -2,76 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from healthcheck.baseline.forms.unpack import unpack
 from healthcheck.blame.evidence import Evidence, Window
 from healthcheck.blame.ofkernel import Judges, looks_like, recorded, timeless
 from healthcheck.blame.ofkernel import evidence as of_text
 from healthcheck.blame.oflogs import fitting
 from healthcheck.joblog.model import Clock, JobLog
-from healthcheck.joblog.read import MOST_BYTES, merged, read_one
+from healthcheck.joblog.read import MOST_BYTES, merged, of_node, read_one
+from healthcheck.joblog.sayingsload import load_sayings
 from healthcheck.recording import SCHEMA, Recording
 from healthcheck.recordingread import read
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import folders
 from inventory.errors import UsageError
+from inventory.nodeset import NAME
 from inventory.text import clean, short
 
 
-def of_files(names: Sequence[str], window: Window, rules: str | None, evidence: list[Evidence], unmeasured: list[str],
-             looked: list[str]) -> JobLog:
-    """Reads the files that were given: adds what kernel logs say, and gives the job's own as one."""
+@dataclass
+class Given:
+    """The files, read: kernel logs with their nodes, and the job's own by name."""
+
+    kernel: list[tuple[str, str, str | Recording]] = field(default_factory=list)
+    logs: list[tuple[str, JobLog]] = field(default_factory=list)
+    unmeasured: list[str] = field(default_factory=list)
+    looked: list[str] = field(default_factory=list)
+
+    def job(self, window: Window | None = None) -> JobLog:
+        """The job's own logs as one; with a window without the times of a log that is of another time."""
+        return merged(fitting(log, window) if window is not None else log for _, log in self.logs)
+
+
+def of_files(names: Sequence[str], nodes: Collection[str], near: float, rules: str | None) -> Given:
+    """Reads the files that were given. `nodes` are those of the job, as far as they are known; `near` (epoch seconds) tells the year of
+    times that have none. UsageError for a file that cannot be read."""
+    given = Given()
     if not names:
-        unmeasured.append("the job's own logs: none was given; --log FILE")
-        return JobLog()
-    clock = Clock(window.end)
-    kernel: list[tuple[str, str, str | Recording]] = []
-    logs: list[tuple[str, JobLog]] = []
-    for given in names:
-        node, file = _given(given, window)
-        data = _read(file)
-        text = data.decode("utf-8", "replace")
+        given.unmeasured.append("the job's own logs: none was given; --log FILE")
+        return given
+    sayings = load_sayings(folders(rules))
+    for word in names:
+        node, file = _named(word, nodes)
         name = clean(Path(file).name, 100)
+        data, caveats = _read(file)
+        given.unmeasured += [f"{name}: {caveat}" for caveat in caveats]
+        text = data[:MOST_BYTES].decode("utf-8", "replace")
         look = _recording(data, file)
         if look is not None or looks_like(text):
-            kernel.append((node, name, look if look is not None else text))
+            given.kernel.append((node, name, look if look is not None else text))
         elif timeless(text):
-            unmeasured.append(f"kernel log {name}: its times count from the boot; give dmesg -T, journalctl -k, or muster record")
+            given.unmeasured.append(f"kernel log {name}: its times count from the boot; give dmesg -T, journalctl -k, or muster record")
         else:
-            logs.append((name, fitting(read_one(name, data, clock), window)))
-    _of_kernel(kernel, clock, rules, evidence, unmeasured, looked)
-    for name, log in logs:
-        unmeasured += log.caveats
-        if log.forms:
-            looked.append(f"{name} ({', '.join(log.forms)})")
-    if not any(log.forms or log.events for _, log in logs):
-        unmeasured.append("the job's own logs: none that was given is one")
-    return merged(log for _, log in logs)
+            log = of_node(read_one(name, data, Clock(near), sayings, nodes), node)
+            given.logs.append((name, log))
+            given.unmeasured += log.caveats
+            if log.forms or log.events:
+                given.looked.append(f"{name} ({', '.join(log.forms) or 'job log'})")
+    if not given.looked:
+        given.unmeasured.append("the job's own logs: none that was given is one")
+    return given
 
 
-def _of_kernel(kernel: Sequence[tuple[str, str, str | Recording]], clock: Clock, rules: str | None, evidence: list[Evidence],
-               unmeasured: list[str], looked: list[str]) -> None:
-    if not kernel:
-        return
-    judges = _judges(rules)
-    for node, name, log in kernel:
-        if isinstance(log, str):
-            evidence += of_text(log, node, name, clock, judges)
-            looked.append(f"kernel log {name}")
-        else:
-            found, why = recorded(log, node, name, judges)
-            evidence += found
-            (unmeasured if why else looked).append(f"kernel log in {name}{f': {why}' if why else ''}")
+def of_kernel(given: Given, window: Window, rules: str | None) -> list[Evidence]:
+    """What the kernel logs say."""
+    found: list[Evidence] = []
+    judges = _judges(rules) if given.kernel else None
+    for node, name, log in given.kernel if judges is not None else ():
+        if judges is not None and isinstance(log, str):
+            found += of_text(log, node, name, Clock(window.end), judges)
+            given.looked.append(f"kernel log {name}")
+        elif judges is not None and not isinstance(log, str):
+            said, why = recorded(log, node, name, judges)
+            found += said
+            (given.unmeasured if why else given.looked).append(f"kernel log in {name}{f': {why}' if why else ''}")
+    return [replace(one, node=_known(one.node, window)) for one in found]
 
 
-def _given(text: str, window: Window) -> tuple[str, str]:
+def _known(node: str, window: Window) -> str:
+    return next((name for name in window.nodes if name.partition(".")[0] == node.partition(".")[0]), node)
+
+
+def _named(text: str, nodes: Collection[str]) -> tuple[str, str]:
     """NODE=FILE, or a file; one whose name begins with a node of the job is that node's."""
     node, equals, file = text.partition("=")
-    if equals and node in window.nodes:
+    if equals and (node in nodes or (not Path(text).exists() and NAME.fullmatch(node) is not None)):
         return node, file
     stem = Path(text).name.partition(".")[0]
-    return (stem if stem in window.nodes else ""), text
+    return (stem if stem in nodes else ""), text
 
 
 def _recording(data: bytes, file: str) -> Recording | None:
@@ -83,12 +104,17 @@ def _recording(data: bytes, file: str) -> Recording | None:
         raise UsageError(f"--log {short(file)} is no whole recording: {clean(error, 200)}") from None
 
 
-def _read(file: str) -> bytes:
+def _read(file: str) -> tuple[bytes, list[str]]:
+    """The file's bytes, unpacked; of one that is longer than is read, its beginning and its end."""
     try:
         with Path(file).open("rb") as opened:
-            return opened.read(MOST_BYTES + 1)
+            data = opened.read(MOST_BYTES + 1)
+            if len(data) > MOST_BYTES:
+                opened.seek(-(MOST_BYTES - MOST_BYTES // 4), 2)
+                data = data[:MOST_BYTES // 4 + 1] + opened.read(MOST_BYTES - MOST_BYTES // 4)
     except OSError as error:
         raise UsageError(f"--log {short(file)} cannot be read: {error.strerror}") from None
+    return unpack(data, Path(file).name, MOST_BYTES + 1)
 
 
 def _judges(rules: str | None) -> Judges:

@@ -220,15 +220,13 @@ def _standing(rules: str | None, state: str | None) -> tuple[Manifest, dict[str,
     from healthcheck.gate.entries import stands
     from healthcheck.rulesfolder import folders
     from healthcheck.store.file import opened
-    from healthcheck.store.hardware import newest_hardware
     from inventory.locate import state_dir
 
     folder = state_dir(state)
     policy = load_certificate_policy(folders(rules))
     manifest = load_manifest(folder)
     with opened(folder, make=True) as store:
-        known = newest_hardware(store)
-    return manifest, stands(manifest, known, policy, time.time())
+        return manifest, stands(store, manifest, policy, time.time())
 
 
 def _line(name: str, held: Certificate | None, stands: Stand | None) -> str:

@@ -255,7 +255,8 @@ class Live:
         self._leases = leases
         self._agents = agents
         self._looks = Looks(state_dir(state)) if agents is None else None   # an agent keeps its own
-        self._store = state_dir(state) if store else None
+        self._folder = state_dir(state)
+        self._store = self._folder if store else None
         self._transport: Transport
         if local:
             from inventory.transport.local import LocalTransport
@@ -285,12 +286,16 @@ class Live:
     def _sweep(self, plan: Plan, saver: Saver | None, told: Callable[[Recording], None] | None) -> Outcome:
         from healthcheck import sweep
         from healthcheck.report.progress import progress
+        from healthcheck.store.repairs import words_in
 
+        words = words_in(self._folder, {node.name for node in plan.nodes})
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
         if self._leases is None:
-            return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver, told=told, agents=self._agents)
+            return sweep.live(plan, self._transport, self._limits, bar, looks=self._looks, saver=saver, told=told, agents=self._agents,
+                              words=words)
         with self._leases(plan, self._transport) as granted:
-            return sweep.live(plan, granted.transport, granted.bounds, bar, looks=self._looks, saver=saver, told=told, lease=granted.lease)
+            return sweep.live(plan, granted.transport, granted.bounds, bar, looks=self._looks, saver=saver, told=told, lease=granted.lease,
+                              words=words)
 
     def close(self) -> None:
         """Ends the connections that were kept."""
@@ -301,12 +306,16 @@ class Live:
 
 def _stored(folder: Path, plan: Plan, outcome: Outcome, found: Mapping[str, Readings]) -> Outcome:
     """The outcome, now in the store; or with a line that says why it is not."""
+    from importlib.metadata import version
+
     from healthcheck.store.file import opened
     from healthcheck.store.sweeps import Sweep, record
+    from healthcheck.triage.judgedby import judged_by
+    from inventory.cli.chosen import who
 
     started, finished = (dt.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in (outcome.started, outcome.finished))
     told = Sweep(started, finished, outcome.partial, plan.source, plan.ruleset.digest, tuple(plan.profiles),
-                 bool(plan.only or plan.skip))
+                 bool(plan.only or plan.skip), judged_by(plan.ruleset, version("cluster-muster")), who())
     try:
         with opened(folder, make=True) as held:
             record(held, told, outcome.assessed.reports, found)

@@ -48,6 +48,7 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
     from healthcheck.cli.explainfile import explain_file, is_file
     from healthcheck.report.rule import document, text
     from healthcheck.ruleset import load_ruleset
+    from healthcheck.store.accused import RULES
 
     folders = rulesfolder.folders(rules)
     ruleset = load_ruleset(folders)
@@ -80,6 +81,11 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
         width = max(len(name) for name in by_id)
         for known in ruleset.rules:
             click.echo(f"{known.id:<{width}}  {known.severity.value:<8}  {known.checked.summary.splitlines()[0]}")
+        return 0
+    if rule in RULES:
+        click.echo(json.dumps({"id": rule, "summary": RULES[rule]}, indent=1) if form == "json" else
+                   f"{rule}\n{RULES[rule]}. No sweep judges it: muster burnin run does. It ends when a burn-in of the same length passes "
+                   "the same stages there, when another part is in its place, or by a person's word.")
         return 0
     if rule not in by_id:
         close = difflib.get_close_matches(rule, by_id, n=1)

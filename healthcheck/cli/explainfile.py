@@ -21,7 +21,7 @@ def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], form: str
     """Prints what the file says, and gives the exit code of DESIGN section 8; raises UsageError for what is no file that is known."""
     from healthcheck.explainfile.explain import explain, explain_folder
     from healthcheck.explainfile.recognise import open_file
-    from healthcheck.explainfile.sayingsload import load_sayings
+    from healthcheck.joblog.sayingsload import load_sayings
     from healthcheck.report.explained import document, page
 
     if Path(path).is_dir():

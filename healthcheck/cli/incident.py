@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from healthcheck.store.file import Store
+    from healthcheck.store.marks import Mark
     from healthcheck.triage.past import Known
 
 _STATE = click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
@@ -132,11 +133,13 @@ def _one(store: Store, number: int) -> Known:
     raise UsageError(f"there is no incident {number}; see: muster incident list --since 30d")
 
 
-def _held(store: Store) -> Mapping[int, Mapping[str, int]]:
+def _held(store: Store) -> Mapping[int, Mapping[str, Mark]]:
     """By incident and node, the cordons that are open in its name."""
-    found: dict[int, dict[str, int]] = {}
-    for incident, node, number in store.rows(
-            "SELECT verdict.incident, cordon.node, cordon.id FROM cordon JOIN verdict ON verdict.id = cordon.verdict "
+    from healthcheck.store.marks import Mark
+
+    found: dict[int, dict[str, Mark]] = {}
+    for incident, node, number, named in store.rows(
+            "SELECT verdict.incident, cordon.node, cordon.id, cordon.store FROM cordon JOIN verdict ON verdict.id = cordon.verdict "
             "WHERE cordon.ended IS NULL AND verdict.incident IS NOT NULL"):
-        found.setdefault(incident, {})[node] = number
+        found.setdefault(incident, {})[node] = Mark(named, number)
     return found

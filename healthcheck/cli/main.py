@@ -31,6 +31,7 @@ COMMANDS = {
     "reboot": ("provisioning.cli.reboot:reboot", "Restart nodes that we hold, when their jobs have ended."),
     "uncordon": ("provisioning.cli.cordon:uncordon", "Give nodes back to jobs."),
     "lease": ("provisioning.cli.lease:lease", "List leases of disruptive work, and give back what was left."),
+    "repaired": ("healthcheck.cli.repaired:repaired", "Say that something was repaired, so that the kernel log accuses it no more."),
     "silence": ("healthcheck.cli.silence:silence", "Have triage leave something alone for some time, and list what it does."),
     "unsilence": ("healthcheck.cli.silence:unsilence", "End a silence, or take nodes out of it."),
     "ticket": ("healthcheck.cli.ticket:ticket", "Print a ticket for whoever is to repair a node."),
@@ -48,7 +49,7 @@ COMMANDS = {
     "rules": ("healthcheck.cli.rules:rules", "List the rules, or show one for nodes of a SKU."),
     "agent": ("provisioning.cli.agent:agent", "Install on nodes what looks at them on a timer, and say how it is."),
     "bmc": ("provisioning.cli.bmc:bmc", "Ask the controllers that sit beside machines: power, hardware, firmware, event log."),
-    "privilege": ("healthcheck.cli.privilege:privilege", "Print the root-owned helper and its line for sudoers."),
+    "privilege": ("healthcheck.cli.privilege:privilege", "Print what lets looks see without root, and lets muster cordon in Kubernetes."),
     "inventory": ("inventory.cli.inventory:inventory", "Make, check and read the inventory; pin host keys; set lifecycles."),
     "demo": ("provisioning.cli.demo:demo", "Start a loopback fleet with planted faults, and find them."),
 }

@@ -54,9 +54,12 @@ def nodes(
     Exit: 0 printed, 2 usage.
     """
     from healthcheck.report import nodes as report
+    from healthcheck.report.strays import lines as strange
     from healthcheck.ruleset import load_ruleset
     from healthcheck.rulesfolder import folders
+    from healthcheck.store import runs
     from healthcheck.store.file import opened
+    from healthcheck.store.strays import strays
     from healthcheck.triage.policyload import load_policy
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
@@ -71,6 +74,8 @@ def nodes(
     with opened(state_dir(state)) as store:
         rows, strangers = _rows(store, there, nodes, policy, now, old)
         newest = store.rows("SELECT max(started) FROM sweep")[0][0]
+        beside = strays(store)
+        late = runs.overdue(store, now)
     rows = [row for row in rows if (not states or row.state in states) and (not isolation or row.isolation.value in isolation)
             and (not owner or row.owner in owner)]
     if form == "json":
@@ -78,8 +83,13 @@ def nodes(
         return
     for line in report.remarks(rows, newest, now, old, fold):
         click.echo(line, err=True)
+    if late:
+        click.echo(f"note: {late}", err=True)
     if strangers and nodes is None:
         click.echo(f"note: the store knows nodes that are not in {there.source if there is not None else ''}: {fold(strangers)}", err=True)
+    shown = {row.node for row in rows}
+    for line in strange([one for one in beside if one.node in shown or nodes is None], fold):
+        click.echo(line, err=True)
     for line in report.lines(rows, now, fold, _paint(), every=every):
         click.echo(line)
 

@@ -1,13 +1,21 @@
-"""`muster privilege`: prints what an administrator installs so that looks see what needs root without being root."""
+"""`muster privilege`: prints what an administrator installs so that looks see what needs root without being root, and muster may cordon."""
 
 from __future__ import annotations
 
 import click
 
+from inventory.cli.lazy import LazyGroup
 
-@click.group()
+_COMMANDS = {
+    "helper": ("healthcheck.cli.privilege:helper", "Print the root-owned helper."),
+    "sudoers": ("healthcheck.cli.privilege:sudoers", "Print the line for sudoers, and how to install both."),
+    "kubernetes": ("provisioning.cli.kuberights:kubernetes", "Print RBAC for Kubernetes, and what DaemonSets must tolerate."),
+}
+
+
+@click.group(cls=LazyGroup, places=_COMMANDS)
 def privilege() -> None:
-    """Let looks see what needs root (the kernel log, Docker) without giving them root.
+    """Let looks see what needs root (the kernel log, Docker) without giving them root; and let muster cordon in Kubernetes.
 
     \b
     unprivileged   the default; what needs root is shown as not seen, or left out by `profile: unprivileged`
@@ -18,10 +26,11 @@ def privilege() -> None:
     muster privilege helper > muster-probe
     muster privilege sudoers --user muster
     then, in the inventory:  defaults: {privilege: helper}
+    muster privilege kubernetes --user muster | kubectl apply -f -
     """
 
 
-@privilege.command(short_help="Print the root-owned helper.")
+@click.command()
 @click.option("--python", metavar="PATH", default="/usr/bin/python3", show_default=True, help="Python 3.8 or newer on the nodes.")
 def helper(python: str) -> None:
     """Print the helper, one file of Python. Read it, then install it on every node, owned by root.
@@ -35,7 +44,7 @@ def helper(python: str) -> None:
     click.echo(made.program(made.root_probes(), python), nl=False)
 
 
-@privilege.command(short_help="Print the line for sudoers, and how to install both.")
+@click.command()
 @click.option("--user", metavar="NAME", required=True, help="The user as whom looks log in.")
 @click.option("--path", metavar="PATH", help="Where the helper is on the nodes. Default: MUSTER_HELPER, /opt/muster/libexec/muster-probe.")
 def sudoers(user: str, path: str | None) -> None:

@@ -8,9 +8,10 @@ import os
 import pwd
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from healthcheck.scrub import Scrubbed
     from healthcheck.sweep import Plan
 
+_NO_RESTS: Mapping[str, None] = MappingProxyType({})
 _FIRST_PERSON = 1000    # the first user id that distributions give to people
 
 
@@ -123,6 +125,7 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
     from healthcheck.looks import Looks
     from healthcheck.report.progress import progress
     from healthcheck.saved import Saver
+    from healthcheck.store.repairs import words_in
     from inventory.locate import state_dir
     from inventory.model import LifecycleState
     from inventory.transport.base import Transport
@@ -135,7 +138,7 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
 
         def write(
             self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE,
-            unusual: Iterable[str] = (),
+            unusual: Iterable[str] = (), rests: Mapping[str, Collection[int] | None] = _NO_RESTS,
         ) -> None:
             pass
 
@@ -163,7 +166,7 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
         transport = RemoteTransport()
     kept = Kept()
     sweep.live(plan, transport, sweep.limits(timeout or 60.0, 1), progress(1, "record", quiet=True),
-               looks=Earlier(state_dir(state)), saver=kept)
+               looks=Earlier(state_dir(state)), saver=kept, words=words_in(state_dir(state)))
     if kept.manifest is None or not kept.looks or kept.manifest.partial:
         raise KeyboardInterrupt
     return *kept.looks[0], kept.manifest

@@ -132,8 +132,9 @@ def _known(rule: str, all_rules: bool, folder: str | None) -> None:
     from healthcheck import rulesfolder
     from healthcheck.entry import nearest
     from healthcheck.ruleset import load_ruleset
+    from healthcheck.store.accused import RULES
 
-    known = [each.id for each in load_ruleset(rulesfolder.folders(folder)).rules]
+    known = [*(each.id for each in load_ruleset(rulesfolder.folders(folder)).rules), *RULES]
     matched = [each for each in known if fnmatchcase(each, rule)]
     if not matched:
         raise UsageError(f"no rule matches {short(rule)}{nearest(rule, known)}; `muster explain` lists them")

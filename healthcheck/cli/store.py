@@ -22,6 +22,7 @@ def store() -> None:
     muster store show                    what it holds
     muster store check                   whether it is whole
     muster store backup /backup/muster.db
+    muster store restore /backup/muster.db   on another head, after this one is lost
     muster store prune --older 90d       forget what ended before that
     """
 
@@ -78,6 +79,40 @@ def backup(file: str, state: str | None) -> None:
         except OSError as error:
             raise UsageError(f"{file}: cannot be written: {error.strerror}") from None
         click.echo(f"{file}: {target.stat().st_size} bytes")
+
+
+@store.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--replace", is_flag=True, help="Where there is a store: keep it aside, and put the copy in its place.")
+@_STATE
+def restore(file: Path, replace: bool, state: str | None) -> None:
+    """Put the copy FILE of `muster store backup` back, on this head or on another one; it is checked before anything is touched.
+
+    The head that it is of must act no more. The store takes a new name: cordons from before the copy are known by their marks and are given
+    back when their nodes are well; marks that the lost head made after it are nobody's, and are left alone until a person settles them.
+    Keys, certificates and burn-ins are files beside the store, and are copied by other means.
+
+    
+    muster store restore /backup/muster.db
+    muster store restore /backup/muster.db --replace && muster triage
+
+    Exit: 0 restored, 2 not, and nothing was changed.
+    """
+    import datetime as dt
+
+    from healthcheck.store.restore import restore as put_back
+    from inventory.cli.chosen import who
+    from inventory.locate import state_dir
+
+    made = put_back(file, state_dir(state), who(), time.time(), replace=replace)
+    when = f"{dt.datetime.fromtimestamp(made.newest, dt.timezone.utc):%Y-%m-%dT%H:%MZ}" if made.newest is not None else ""
+    newest = f"its newest sweep is of {when}" if when else "no sweep"
+    many = f"{made.cordons} cordon{'s' * (made.cordons != 1)}"
+    click.echo(f"restored: {many}, {newest}; marks are muster:{made.name}#N from now on, and those of "
+               f"{', '.join(made.was)} are known")
+    if made.aside is not None:
+        click.echo(f"what was there is kept as {made.aside}")
+    click.echo("next: see that the head that this is a copy of acts no more; muster check --store; muster triage")
 
 
 @store.command()

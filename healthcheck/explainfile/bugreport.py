@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from healthcheck.baseline.forms import read
 from healthcheck.explainfile import kernel, smi, smitext
-from healthcheck.explainfile.model import MOST_QUOTES, Cause, Sure, Told
+from healthcheck.explainfile.model import MOST_QUOTES, Cause, Told
 from healthcheck.explainfile.recognise import Opened
-from healthcheck.explainfile.sayings import Saying, find
+from healthcheck.joblog.meaning import Sure
+from healthcheck.joblog.sayings import Saying, find
 from healthcheck.outcome import Owner, Severity
 from healthcheck.ruleset import Ruleset
 

@@ -9,9 +9,9 @@ from healthcheck.burnin.nccltests import forms as nccltests
 from healthcheck.explainfile import bugreport, joblogs, kernel, perfjudge, recording, smi
 from healthcheck.explainfile.model import Explained, Form, Told, ranked
 from healthcheck.explainfile.recognise import Opened, recognise
-from healthcheck.explainfile.sayings import Saying
 from healthcheck.joblog.model import Clock
 from healthcheck.joblog.read import read as read_job
+from healthcheck.joblog.sayings import Saying
 from healthcheck.ruleset import Ruleset
 
 _LOOKED_FOR = {
@@ -25,7 +25,7 @@ _LOOKED_FOR = {
 
 def explain(opened: Opened, ruleset: Ruleset, sayings: Sequence[Saying], now: float) -> Explained:
     """What the file says; `now` (epoch seconds) is the clock of this look. UsageError for a file of no known kind."""
-    form = recognise(opened)
+    form = recognise(opened, sayings)
     return _made(opened.name, form, _told(opened, form, ruleset, sayings, now), opened.caveats)
 
 
@@ -65,10 +65,10 @@ def _told(opened: Opened, form: Form, ruleset: Ruleset, sayings: Sequence[Saying
 
 
 def _of_job(opened: Opened, sayings: Sequence[Saying], now: float) -> Told:
-    log = read_job([(opened.name, opened.data)], Clock(now))
+    log = read_job([(opened.name, opened.data)], Clock(now), sayings)
     ranks = f", {log.world} ranks" if log.world else ""
     unread = [caveat for caveat in log.caveats if "holds nothing of" not in caveat]
-    return Told(joblogs.explain(log, opened.lines, sayings), unread, f"{', '.join(log.forms)}{ranks}")
+    return Told(joblogs.explain(log, opened.lines), unread, f"{', '.join(log.forms)}{ranks}")
 
 
 def _of_test(opened: Opened, sayings: Sequence[Saying], now: float) -> Told:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from healthcheck.assess import Assessment
-from healthcheck.explainfile.model import Cause, Quote, Sure
+from healthcheck.explainfile.model import Cause, Quote
+from healthcheck.joblog.meaning import Sure
 from healthcheck.outcome import Finding, NodeReport, Owner, Result, Severity, Status
 from healthcheck.recording import Capture, Host, Recording
 from healthcheck.rule import Rule

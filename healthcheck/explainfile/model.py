@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
+from healthcheck.joblog.meaning import Sure
 from healthcheck.outcome import Owner, Severity
 
 MOST_QUOTES = 3
@@ -24,14 +25,6 @@ class Form(Enum):
     DCGM = "dcgmi diag result"
     RECORDING = "muster recording"
     CHECK = "muster check result"
-
-
-class Sure(Enum):
-    """How sure a cause is; the order of the members is from most to least."""
-
-    CERTAIN = "certain"     # the device, the kernel or the scheduler itself says so
-    LIKELY = "likely"       # mostly so; other causes say the same now and then
-    GUESS = "a guess"       # one of several causes that look like this
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from healthcheck.burnin.nccltests import check
 from healthcheck.burnin.nccltests.model import Row, Run
-from healthcheck.explainfile.model import Cause, Quote, Sure
+from healthcheck.explainfile.model import Cause, Quote
 from healthcheck.explainfile.quoting import Lines
+from healthcheck.joblog.meaning import Sure
 from healthcheck.outcome import Owner, Severity
 from inventory.text import clean
 

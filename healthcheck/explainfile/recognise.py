@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from healthcheck.explainfile.model import Form
 from healthcheck.explainfile.quoting import Lines
 from healthcheck.facts.dcgm import ROOTS
 from healthcheck.joblog import flight
+from healthcheck.joblog.sayings import Saying, find
 from inventory.errors import UsageError
 from inventory.text import clean, short
 
@@ -33,7 +34,10 @@ _OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL.cpp:", "torch.distribu
             "torch.distributed.run", "torch/distributed/run.py", "torch/distributed/elastic/multiprocessing/", "ChildFailedError:",
             "Root Cause (first observed failure):\n", "srun: error: ", "slurmstepd: error: ", "Traceback (most recent call last):",
             "torch.cuda.OutOfMemoryError", "CUDA error: ", "CUDA out of memory", "ncclSystemError:", "ncclRemoteError:",
-            "ncclUnhandledCudaError:", "ncclInternalError:", "[rank0]:")
+            "ncclUnhandledCudaError:", "ncclInternalError:", "ncclInvalidUsage:", "[rank0]:", "MPI_ABORT was invoked on rank ",
+            " noticed that process rank ", "has lost communication with a remote daemon", "daemon has unexpectedly failed after launch",
+            "was unable to reliably start one or more daemons", "more processes exited with non-zero status",
+            "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", " UCX  ERROR ", "] ib_mlx5_log.c:")
 _BUG_REPORT = "Start of NVIDIA bug report log file"
 _QUERIED = "==============NVSMI LOG=============="
 # What is no text, whatever it holds: test, and what to say.
@@ -129,8 +133,11 @@ def opened_of(packed: bytes, name: str) -> Opened:
     return Opened(clean(name, 200), data, plain(data)[0], tuple(caveats))
 
 
-def recognise(opened: Opened) -> Form:
-    """What kind of file it is; UsageError for one that is not known, with the kinds that are and the nearest guess."""
+def recognise(opened: Opened, sayings: Sequence[Saying] = ()) -> Form:
+    """What kind of file it is, by its form or by a line that one of the sayings knows.
+
+    UsageError for one that is not known, with the kinds that are and the nearest guess.
+    """
     head = opened.text[:_HEAD]
     if any(test(opened.data) for test, _ in _BINARY):
         raise UsageError(_unknown(opened))
@@ -149,6 +156,8 @@ def recognise(opened: Opened) -> Form:
         return Form.NCCL_TESTS
     jobs = opened.job_lines()
     kernel = opened.kernel_lines() if not jobs or opened.may_hold_kernel_lines() else 0
+    if not jobs and not kernel and next(find(opened.text, sayings), None) is not None:
+        return Form.JOB
     if not jobs and not kernel:
         raise UsageError(_unknown(opened))
     return Form.JOB if jobs > kernel else Form.KERNEL

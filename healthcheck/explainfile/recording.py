@@ -9,8 +9,9 @@ from typing import Any
 
 from healthcheck.assess import Assessment
 from healthcheck.explainfile import judging
-from healthcheck.explainfile.model import Cause, Sure, Told
+from healthcheck.explainfile.model import Cause, Told
 from healthcheck.facts.dcgm import DIAGNOSTICS
+from healthcheck.joblog.meaning import Sure
 from healthcheck.outcome import NodeReport, Owner, Severity, Status
 from healthcheck.recording import Capture, Outcome, Recording, RecordingError, from_json
 from healthcheck.ruleset import Ruleset

@@ -8,12 +8,13 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from healthcheck.explainfile import judging, smitext
-from healthcheck.explainfile.model import Cause, Sure, Told
+from healthcheck.explainfile.model import Cause, Told
 from healthcheck.explainfile.quoting import Lines
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.values import Partial, Unmeasured
+from healthcheck.joblog.meaning import Sure
 from healthcheck.recording import Capture, Outcome
 from healthcheck.rule import Rule
 from healthcheck.ruleset import Ruleset

@@ -30,6 +30,8 @@ SWEEP_SECONDS = Family("muster_sweep_newest_seconds", GAUGE, "How long the newes
 SWEEP_NODES = Family("muster_sweep_newest_nodes", GAUGE, "Nodes in the newest stored sweep.")
 SWEEP_UNREACHED = Family("muster_sweep_newest_unreached_nodes", GAUGE, "Nodes that the newest stored sweep did not reach.")
 SWEEP_PARTIAL = Family("muster_sweep_newest_partial", GAUGE, "Whether the newest stored sweep was interrupted.")
+TRIAGE_ENDED = Family("muster_triage_last_run_timestamp_seconds", GAUGE, "When the newest muster triage --apply ended; 0 for none.")
+TRIAGE_SUCCESS = Family("muster_triage_last_run_success", GAUGE, "Whether that run came to its end, and no step of it failed.")
 STORE_BYTES = Family("muster_store_bytes", GAUGE, "The size of the store's file.")
 UP = Family("muster_source_up", GAUGE, "Whether what the exporter is told by could be read; while not, no node is known to be well.")
 INVENTORY = Family("muster_inventory_last_reload_successful", GAUGE, "Whether the inventory could be read as it is now.")
@@ -47,8 +49,8 @@ MEMORY = Family("process_resident_memory_bytes", GAUGE, "Resident memory size in
 STARTED = Family("process_start_time_seconds", GAUGE, "Start time of the process since unix epoch in seconds.")
 FILES = Family("process_open_fds", GAUGE, "Number of open file descriptors.")
 FAMILIES = (PROBES, PROBE_MEDIAN, PROBE_LONGEST, BREAKER, BREAKER_SINCE, VERDICTS, INCIDENTS, SILENCES, LEASES, RMAS, UNFINISHED, SWEEPS,
-            SWEEP_STARTED, SWEEP_SECONDS, SWEEP_NODES, SWEEP_UNREACHED, SWEEP_PARTIAL, STORE_BYTES, UP, INVENTORY, BUILD, STALE_AFTER,
-            READING, PAGES, SERIES, LEFT_OUT, REFUSED, SWEEPER, SWEEPER_STARTS, CPU, MEMORY, STARTED, FILES)
+            SWEEP_STARTED, SWEEP_SECONDS, SWEEP_NODES, SWEEP_UNREACHED, SWEEP_PARTIAL, TRIAGE_ENDED, TRIAGE_SUCCESS, STORE_BYTES, UP,
+            INVENTORY, BUILD, STALE_AFTER, READING, PAGES, SERIES, LEFT_OUT, REFUSED, SWEEPER, SWEEPER_STARTS, CPU, MEMORY, STARTED, FILES)
 
 # More probes there are not; a node that lies must not make series.
 _MOST_PROBES = 512
@@ -98,7 +100,7 @@ def head(known: Head) -> Iterator[Sample]:
         (SILENCES, known.silences), (LEASES, known.leases), (RMAS, known.rmas), (UNFINISHED, known.unfinished), (SWEEPS, known.sweeps),
         (SWEEP_STARTED, started or 0), (SWEEP_SECONDS, finished - started if started is not None and finished is not None else 0),
         (SWEEP_NODES, known.sweep_nodes), (SWEEP_UNREACHED, known.sweep_unreached), (SWEEP_PARTIAL, known.sweep_partial),
-        (STORE_BYTES, known.store_bytes),
+        (TRIAGE_ENDED, known.triage_ended or 0), (TRIAGE_SUCCESS, known.triage_success), (STORE_BYTES, known.store_bytes),
     ):
         yield family, family.sample(value)
 

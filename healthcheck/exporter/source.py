@@ -28,6 +28,7 @@ class Head:
     """What triage and sweeps did, where the source knows. Times are epoch seconds.
 
     `breaker` is when it opened, None while it is closed. `verdicts` counts open ones by (isolation, repair), `incidents` by (kind, owner).
+    `triage_ended` is when the newest `muster triage --apply` ended, None where none ever did; `triage_success` whether it did all of it.
     """
 
     breaker: float | None = None
@@ -44,6 +45,8 @@ class Head:
     sweep_unreached: int = 0
     sweep_partial: bool = False
     store_bytes: int = 0
+    triage_ended: float | None = None
+    triage_success: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from healthcheck.exporter.source import Fleet, Head, NodeNow
-from healthcheck.store import newest
+from healthcheck.store import newest, runs
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.newest import Packed
 from inventory.errors import MusterError
@@ -132,5 +132,6 @@ def _head(store: Store, now: float) -> Head:
     last = store.rows("SELECT started, finished, nodes, unreached, partial FROM sweep ORDER BY id DESC LIMIT 1")
     started, finished, nodes, unreached, partial = last[0] if last else (None, None, 0, 0, 0)
     opened_at, silences, leases, rmas, unfinished, sweeps = counts
+    run = runs.last(store)
     return Head(opened_at, verdicts, incidents, silences, leases, rmas, unfinished, sweeps, started, finished, nodes, unreached,
-                bool(partial), store.path.stat().st_size)
+                bool(partial), store.path.stat().st_size, run.finished if run is not None else None, run is not None and run.success)

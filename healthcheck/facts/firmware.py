@@ -3,6 +3,7 @@ the memory modules as dmidecode(8) prints them (SMBIOS, structure type 17)."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +16,12 @@ from inventory.text import clean
 
 _FOLDER = "/sys/class/dmi/id"
 _NAMES = ("bios_version", "bios_date", "product_name", "sys_vendor", "board_name", "product_serial")
-DMI = Probe("host.firmware", Kind.FILES, paths=tuple(f"{_FOLDER}/{name}" for name in _NAMES))
+_STRINGS = tuple(f"{_FOLDER}/{name}" for name in _NAMES)
+MACHINE_ID = "/etc/machine-id"
+DMI = Probe("host.firmware", Kind.FILES, paths=(*_STRINGS, MACHINE_ID))
 DIMMS = Probe("host.dimms", Kind.COMMAND, argv=("dmidecode", "-q", "-t", "17"), seconds=5.0, root=True)
 
+_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _UNITS = {"kB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 _SIZE = re.compile(r"(\d{1,9}) (kB|MB|GB|TB)")
 _SPEED = re.compile(r"(\d{1,6}) (?:MT/s|MHz)")
@@ -67,8 +71,20 @@ def _line(text: str) -> str:
 def firmware(captures: Captures) -> Firmware:
     """The DMI strings."""
     files = captures.files(DMI)
-    found: list[Any] = [files.optional(path, _line) for path in DMI.paths]
+    found: list[Any] = [files.optional(path, _line) for path in _STRINGS]
     return Firmware("firmware", bios=found[0], bios_date=found[1], product=found[2], maker=found[3], board=found[4], serial=found[5])
+
+
+def installation(captures: Captures) -> str:
+    """What tells this installation of an operating system from others: a hash of its machine-id, which is confidential (machine-id(5)).
+
+    Empty where the node does not say, or has none yet.
+    """
+    try:
+        text = captures.files(DMI).text(MACHINE_ID).strip()
+    except Unread:
+        return ""
+    return hashlib.sha256(f"muster {text}".encode()).hexdigest()[:16] if _ID.fullmatch(text) else ""
 
 
 def slots(text: str) -> tuple[tuple[Dimm, ...], tuple[str, ...]]:

@@ -14,6 +14,7 @@ from healthcheck.baseline.model import Line
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, uptime
 from healthcheck.facts.values import Fact, Partial, Unread, made
+from healthcheck.kernellog.carried import NOTHING, Carried, read
 from healthcheck.kernellog.provenance import marked_records
 from healthcheck.kernellog.quoting import messages
 from healthcheck.probes import MIB, Kind, Probe
@@ -29,6 +30,7 @@ _TEXT = re.compile(r"^\d{1,6},\d{1,20},\d{1,20},[^;\n]{0,200};(.*)$", re.MULTILI
 _SUBSYSTEM = "\n SUBSYSTEM="
 _NUMBER = re.compile(r"\d{1,6},(\d{1,20}),")
 _CALLER = re.compile(r"\bcaller=([TC]\d{1,10})")
+TORN = "overwritten"        # in the note of a capture: records were, while they were read
 # Flags of ours, for the lines of a saved log that says neither: the kernel always knows both.
 NO_TIME = "muster-notime"
 NO_PRIORITY = "muster-nopriority"
@@ -75,11 +77,13 @@ class Form:
 
 @dataclass(frozen=True)
 class KernelLine:
-    """One record: seconds since boot, priority (0 emergency to 7 debug), and the text as it was written, users' parts and all."""
+    """One record: seconds since boot, priority (0 emergency to 7 debug), and the text as it was written, users' parts and all; its number
+    in the log."""
 
     seconds: float
     priority: int
     text: str
+    sequence: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,10 @@ class KernelLog(Fact):
 
     `caveat` says how many records of this boot the kernel had overwritten already, which nobody can judge any more. `uptime` is in
     seconds, and 0 where it was not measured. `words` are those that somebody looks for and that stand in it (WORDS); None where nobody
-    looked.
+    looked. `first` is the number of its first record.
+
+    `carried` is what earlier snapshots of this boot handed on, of which `earlier` are the records: those that checks of known faults judge
+    in front of the others. No baseline knows of them. `whole`: all that the kernel holds was read.
     """
 
     name: str
@@ -96,6 +103,20 @@ class KernelLog(Fact):
     caveat: str = ""
     uptime: float = 0.0
     words: frozenset[str] | None = None
+    first: int = 0
+    carried: Carried = NOTHING
+    earlier: str = field(default="", repr=False)
+    whole: bool = True
+
+    @property
+    def oldest(self) -> float:
+        """Seconds since boot of the first record that the kernel held; 0 where none was gone."""
+        record = _RECORD.search(self.text) if self.first else None
+        return int(record[3]) / 1e6 if record is not None else 0.0
+
+    def age_hours(self, seconds: float) -> float:
+        """For how many hours a fault is known to be quiet that was reported at that time: none of them before records were lost."""
+        return (self.newest - max(seconds, self.carried.seconds)) / 3600
 
     @cached_property
     def newest(self) -> float:
@@ -127,24 +148,26 @@ class KernelLog(Fact):
         return self.words is None or not self.words.isdisjoint(words)
 
     def matching(self, form: Form) -> Iterator[tuple[KernelLine, re.Match[str]]]:
-        """The records that are of the form, oldest first, with what it found."""
+        """The records that are of the form, oldest first, with what it found: the earlier ones, and those that the log holds."""
         if not self.says(*form.words):
             return
-        for start in sorted({start for word in form.words for start in self._lines_with(word)}):
-            record = _RECORD.match(self.text, start)
-            if record is None:
-                continue
-            text = unescape(record[5][:_LONGEST])
-            if found := form.match(text):
-                yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, text), found
+        for log in (self.earlier, self.text) if self.earlier else (self.text,):
+            for start in sorted({start for word in form.words for start in _lines_with(log, word)}):
+                record = _RECORD.match(log, start)
+                if record is None:
+                    continue
+                text = unescape(record[5][:_LONGEST])
+                if found := form.match(text):
+                    yield KernelLine(int(record[3]) / 1e6, int(record[1]) & 7, text, int(record[2])), found
 
-    def _lines_with(self, word: str) -> Iterator[int]:
-        """Where lines that hold the word begin; each once, however often it holds it: a log may be one line of words."""
-        at = self.text.find(word)
-        while at >= 0:
-            yield self.text.rfind("\n", 0, at) + 1
-            end = self.text.find("\n", at)
-            at = self.text.find(word, end) if end >= 0 else -1
+
+def _lines_with(log: str, word: str) -> Iterator[int]:
+    """Where lines that hold the word begin; each once, however often it holds it: a log may be one line of words."""
+    at = log.find(word)
+    while at >= 0:
+        yield log.rfind("\n", 0, at) + 1
+        end = log.find("\n", at)
+        at = log.find(word, end) if end >= 0 else -1
 
 
 class Records(Sequence[Line]):
@@ -257,11 +280,15 @@ def kernel_log(captures: Captures) -> Any:
     lost = int(first[2])
     caveat = f"of this boot, the {lost} oldest records are gone from the kernel's buffer" if lost else ""
     records = Records(text)
-    log = KernelLog("kernel log", text, caveat, _uptime(captures), _words(records.raw))
-    vars(log)["_records"] = records         # as if somebody had asked for them: somebody will
-    if files.truncated(KMSG):
-        return Partial(log, f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped")
     capture = captures.capture(LOG)
-    if capture is not None and "overwritten" in capture.note:
-        return Partial(log, capture.note)
+    carried = read(capture.text) if capture is not None and capture.text else NOTHING
+    earlier = marked_records(carried.records)
+    words = _words(records.raw) if not earlier else _words([*records.raw, *Records(earlier).raw])
+    why = f"{KMSG} is longer than {LOG.limit // MIB} MiB; the older part was dropped" if files.truncated(KMSG) else ""
+    if not why and capture is not None and TORN in capture.note:
+        why = capture.note
+    log = KernelLog("kernel log", text, caveat, _uptime(captures), words, lost, carried, earlier, not why)
+    vars(log)["_records"] = records         # as if somebody had asked for them: somebody will
+    if why:
+        return Partial(log, why)
     return log if capture is None or not capture.note else replace(log, caveat="; ".join(filter(None, (log.caveat, capture.note))))

@@ -12,7 +12,7 @@ from healthcheck.baseline.fold import Folding
 from healthcheck.baseline.model import Scope
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, VERSIONS, versions
-from healthcheck.facts.kernel import LOG, KernelLog, kernel_log
+from healthcheck.facts.kernel import LOG, KernelLog, Records, kernel_log
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, made
 
 
@@ -25,6 +25,9 @@ class KernelEvents(Fact):
     `templates` are those of its lines. They are `alone` where no line is of a form that reports of many lines have: then each event is a
     line, and what is known of the templates is known of the events. Many nodes say the same, each at times and with numbers of its own:
     who reads `digest` only for a template that matters says the same of all of them.
+
+    `earlier` are the records that earlier snapshots of this boot handed on; None where there are none. Only known faults are looked for in
+    them, and a baseline never: they are few, and chosen. `whole_since` as of Xids.
     """
 
     name: str
@@ -35,6 +38,12 @@ class KernelEvents(Fact):
     alone: bool
     caveat: str = ""
     now: float = 0.0
+    earlier: Folding | None = field(default=None, repr=False)
+    whole_since: float = 0.0
+
+    def age_hours(self, seconds: float) -> float:
+        """As of a KernelLog."""
+        return (self.newest - max(seconds, self.whole_since)) / 3600
 
 
 @fact("kernel_events", LOG, besides=(UPTIME, VERSIONS))
@@ -48,9 +57,12 @@ def kernel_events(captures: Captures) -> Any:
     folding = Folding(records, records.texts)
     _place(folding, captures)
     whole = not log.caveat and not isinstance(found, Partial)
+    before = Records(log.earlier) if log.earlier else None
     events = made(KernelEvents, {"name": "kernel log", "digest": folding, "newest": log.newest, "whole": whole,
                                  "templates": folding.templates, "alone": folding.alone, "caveat": log.caveat,
-                                 "now": log.newest if log.uptime else 0.0})
+                                 "now": log.newest if log.uptime else 0.0,
+                                 "earlier": Folding(before, before.texts) if before is not None else None,
+                                 "whole_since": log.carried.seconds})
     return Partial(events, found.reason) if isinstance(found, Partial) else events
 
 

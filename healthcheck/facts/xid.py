@@ -96,7 +96,8 @@ class NvLinkWords:
 
 @dataclass(frozen=True)
 class Xid:
-    """One report of the GPU driver: seconds since boot, the GPU's PCI address without its function, and the text of the line.
+    """One report of the GPU driver: seconds since boot, the GPU's PCI address without its function, the text of the line, and the numbers
+    of its records in the log, of which the last is the line's.
 
     `pid` and `process` are empty where the line does not say; `instance` names an instance under MIG. What stands in the text is read
     when it is asked for, since most of it never is.
@@ -110,6 +111,7 @@ class Xid:
     process: str = ""
     instance: str = ""
     architecture: str = ""
+    records: tuple[int, ...] = ()
 
     @property
     def tpc(self) -> tuple[int, int] | None:
@@ -147,7 +149,7 @@ class Xid:
 
 @dataclass(frozen=True)
 class SXid:
-    """One report of the NVSwitch driver. `fatal` and `link` are None where the line does not say."""
+    """One report of the NVSwitch driver. `fatal` and `link` are None where the line does not say; `records` as of an Xid."""
 
     seconds: float
     pci: str
@@ -155,14 +157,16 @@ class SXid:
     text: str
     fatal: bool | None
     link: int | None
+    records: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reset:
-    """Root wrote to the log that this GPU (no address: that each of them) was reset."""
+    """Root wrote to the log that this GPU (no address: that each of them) was reset; `sequence` is the record's number."""
 
     seconds: float
     pci: str
+    sequence: int = 0
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,8 @@ class Xids(Fact):
     """All of them, oldest first. `newest` is the time of the look, against which 'within so many hours' is meant.
 
     `wanted` is the recovery action that NVML has the driver want of each GPU now, by PCI address: empty where the driver knows no such
-    thing. A GPU of which it was not measured is not among them. `now` is `newest` where the node's uptime was measured, else 0.
+    thing. A GPU of which it was not measured is not among them. `now` is `newest` where the node's uptime was measured, else 0. Before
+    `whole_since` seconds since boot records were lost between snapshots: no quiet hour is counted from before it.
     """
 
     name: str
@@ -181,6 +186,11 @@ class Xids(Fact):
     resets: tuple[Reset, ...] = ()
     wanted: tuple[tuple[str, str], ...] = ()
     now: float = 0.0
+    whole_since: float = 0.0
+
+    def age_hours(self, seconds: float) -> float:
+        """As of a KernelLog."""
+        return (self.newest - max(seconds, self.whole_since)) / 3600
 
 
 def architecture(device: int) -> str:
@@ -197,7 +207,7 @@ def xids(captures: Captures) -> Any:
         return found
     log: KernelLog = found.value if isinstance(found, Partial) else found
     value, unread = read_xids(log, lambda: captures.once(_architectures))
-    if value.events or value.switch_events:
+    if value.events or value.switch_events or value.resets:
         value = replace(value, wanted=_wanted(captures))
     reasons = [found.reason] if isinstance(found, Partial) else []
     if unread:
@@ -224,11 +234,10 @@ def read_xids(log: KernelLog, architectures: Callable[[], Mapping[str, str]] = d
     if log.says("fallen off the bus"):
         known = architectures() if known is None else known
         events = sorted([*events, *_falls(log, events, known)], key=lambda event: event.seconds)
-    resets: tuple[Reset, ...] = ()
-    if (events or switches) and log.says("muster: "):
-        resets = tuple(_resets(log))
+    resets = tuple(_resets(log)) if log.says("muster: ") else ()
     return made(Xids, {"name": "kernel log", "newest": log.newest, "events": tuple(events), "switch_events": tuple(_told(switches)),
-                       "caveat": log.caveat, "resets": resets, "wanted": (), "now": log.newest if log.uptime else 0.0}), unread
+                       "caveat": log.caveat, "resets": resets, "wanted": (), "now": log.newest if log.uptime else 0.0,
+                       "whole_since": log.carried.seconds}), unread
 
 
 def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xid:
@@ -237,7 +246,7 @@ def _xid(line: KernelLine, match: re.Match[str], known: Mapping[str, str]) -> Xi
     process = ((named["process"] if named else "") or "").strip().strip("'")
     return Xid(
         line.seconds, pci, int(match["number"]), line.text, match["pid"] or "", "" if process in ("<unknown>", "<n/a>") else process,
-        match["instance"].strip(), known.get(pci, ""),
+        match["instance"].strip(), known.get(pci, ""), (line.sequence,),
     )
 
 
@@ -246,7 +255,7 @@ def _sxid(line: KernelLine, match: re.Match[str]) -> SXid:
     fatal, link = _FATAL.search(rest), _LINK.search(rest)
     return SXid(
         line.seconds, _bare(match["pci"]), int(match["number"]), line.text, None if fatal is None else not fatal["non"],
-        int(link[1]) if link else None,
+        int(link[1]) if link else None, (line.sequence,),
     )
 
 
@@ -278,20 +287,21 @@ def _falls(log: KernelLog, events: Iterable[Xid], known: Mapping[str, str]) -> l
     found = []
     for line, _ in log.matching(_FALLEN):
         at = bisect_right(times, line.seconds)
-        before = heads[at - 1].text if at and line.seconds - times[at - 1] <= 1 else ""
-        address = _BDF.search(line.text) or _BDF.search(before)
+        head = heads[at - 1] if at and line.seconds - times[at - 1] <= 1 else None
+        address = _BDF.search(line.text) or (_BDF.search(head.text) if head is not None else None)
         pci = _bare(address[0]) if address else "unknown"
         beside = near.setdefault(pci, []) if address else everywhere
         at = bisect_left(beside, line.seconds - _SAME_FALL_SECONDS)
         if at == len(beside) or beside[at] > line.seconds + _SAME_FALL_SECONDS:
             insort(beside, line.seconds)
-            found.append(Xid(line.seconds, pci, OFF_THE_BUS, line.text, architecture=known.get(pci, "")))
+            records = (line.sequence,) if head is None else (head.sequence, line.sequence)
+            found.append(Xid(line.seconds, pci, OFF_THE_BUS, line.text, architecture=known.get(pci, ""), records=records))
     return found
 
 
 def _resets(log: KernelLog) -> Iterator[Reset]:
     for line, match in log.matching(_RESET):
-        yield Reset(line.seconds, _bare(match["pci"] or ""))
+        yield Reset(line.seconds, _bare(match["pci"] or ""), line.sequence)
 
 
 def _wanted(captures: Captures) -> tuple[tuple[str, str], ...]:

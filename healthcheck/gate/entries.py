@@ -9,10 +9,12 @@ from typing import Any
 
 from healthcheck.certify.certificate import Manifest, digest
 from healthcheck.certify.policy import CertificatePolicy
-from healthcheck.certify.requalify import Now, Stand, stand
+from healthcheck.certify.requalify import Stand, stand
 from healthcheck.outcome import NodeState, Origin, Severity, Status
+from healthcheck.store.accused import accused_nodes
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
+from healthcheck.store.marks import Mark
 from healthcheck.triage.policy import Isolation
 from inventory.model import Inventory, LifecycleState, Node
 from inventory.text import clean
@@ -27,7 +29,6 @@ class Known:
     """What the store knows of all nodes at `now`, read once; raises StoreError."""
 
     def __init__(self, store: Store, now: float) -> None:
-        self.hardware: Mapping[str, tuple[float, Now]] = newest_hardware(store)
         self._now = now
         self._spells = {row[0]: tuple(row)[1:] for row in store.rows(
             "SELECT name, state, reason, stage, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")}
@@ -44,8 +45,8 @@ class Known:
         self._verdicts = {row[0]: (row[1], row[2]) for row in store.rows(
             "SELECT name, isolation, why FROM verdict JOIN node ON node.id = verdict.node WHERE ended IS NULL")}
         # One that triage holds is told by its verdict.
-        self._cordons = {row[0]: f"{row[2]}: {row[1]} (muster#{row[3]})" for row in store.rows(
-            "SELECT cordon.node, why, who, cordon.id FROM cordon WHERE ended IS NULL AND verdict IS NULL ORDER BY cordon.id")}
+        self._cordons = {row[0]: f"{row[2]}: {row[1]} ({Mark(row[4], row[3])})" for row in store.rows(
+            "SELECT cordon.node, why, who, cordon.id, store FROM cordon WHERE ended IS NULL AND verdict IS NULL ORDER BY cordon.id")}
         self._away = {row[0]: row[1] for row in store.rows("SELECT node, id FROM rma WHERE returned IS NULL")}
         self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]} for row in store.rows(
             "SELECT name, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node")}
@@ -81,16 +82,17 @@ class Known:
         return (Origin.MUSTER if mine else Origin.NODE).value, sorted({rule for rule, _ in found})[:_MOST_RULES]
 
 
-def stands(manifest: Manifest, known: Mapping[str, tuple[float, Now]], policy: CertificatePolicy, now: float) -> dict[str, Stand]:
-    """How each certificate stands."""
-    return {name: stand(name, held, manifest, known[name][1] if name in known else None, policy, now)
+def stands(store: Store, manifest: Manifest, policy: CertificatePolicy, now: float) -> dict[str, Stand]:
+    """How each certificate stands, by what the store knows of its node; raises StoreError."""
+    known, accused = newest_hardware(store), accused_nodes(store)
+    return {name: stand(name, held, manifest, known[name][1] if name in known else None, policy, now, accused.get(name, ""))
             for name, held in manifest.nodes.items()}
 
 
 def entries(store: Store, inventory: Inventory, manifest: Manifest, policy: CertificatePolicy, now: float) -> dict[str, dict[str, Any]]:
     """The entries of all nodes of the inventory; raises StoreError."""
     known = Known(store, now)
-    standing = stands(manifest, known.hardware, policy, now)
+    standing = stands(store, manifest, policy, now)
     groups: dict[str, list[str]] = defaultdict(list)
     for group, names in sorted(inventory.groups.items()):
         for name in names:

@@ -1,1 +1,1 @@
-"""Reads what a job left behind: NCCL's, torchrun's and Slurm's lines and PyTorch's flight recorder, as events by rank and node."""
+"""Reads what a job left behind, and says whom it accuses: `read.read` makes one JobLog of its files, `charges.charges` what that means."""

@@ -1,47 +1,53 @@
-"""Who did not come: of the ranks of a process group, those that others waited for in a collective that ran out of time.
+"""Who did not come: of the ranks of a process group, those that others waited for until their time was up.
 
-A rank that waited is no culprit, however loud it is. Absent is one that had begun fewer collectives than the others waited in, or that
-was there and then said nothing. The first is what PyTorch's own analyser goes by (torch/distributed/flight_recorder); PyTorch counts a
-collective as begun only when NCCL's call has returned, so a rank that is stuck within it looks absent, too.
+A rank that waited is no culprit, however loud it is. Absent is one that the others name; else one that had begun fewer collectives than
+the others waited in, or that was there and then said nothing; else one that had finished fewer than all others. The second is what
+PyTorch's own analyser goes by (torch/distributed/flight_recorder); PyTorch counts a collective as begun only when NCCL's call has
+returned, so a rank that is stuck within it looks absent, too.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from healthcheck.joblog.model import JobEvent, JobLog, Kind
+from healthcheck.joblog.prefix import short
 
 _SHARE = 3          # a rank is silent only where at least so many wait for each that is; else it is its log that is not here
 _MOST_RANKS = 200_000
+# Between two ranks: their numbers run apart in each, so that fewer of them tell nothing.
+_PAIRS = ("SEND", "RECV", "RECVANYSOURCE", "UNKNOWN", "COALESCED")
 
 
 @dataclass(frozen=True)
 class Absent:
-    """One rank that did not come; `node` is empty where no line tells it. `waited` is how many did, `time` when the first said so."""
+    """One rank that did not come, or one node (`rank` None) that never said anything; `node` is empty where no line tells it.
 
-    rank: int
+    `waited` is how many did, `time` when the first said so, `why` says it in words. It is not `sure` where its log may merely
+    not have been given.
+    """
+
+    rank: int | None
     node: str
-    group: str
-    work: int
-    op: str
-    last: int | None
     waited: int
     time: float | None
-
-    @property
-    def why(self) -> str:
-        """In words."""
-        what = f"{self.op or 'collective'} {self.work}"
-        if self.last is None:
-            return f"rank {self.rank} said nothing while {self.waited} ranks waited in {what}"
-        return f"rank {self.rank} had begun {self.last} collectives while {self.waited} ranks waited in {what}"
+    why: str
+    group: str = ""
+    work: int | None = None
+    op: str = ""
+    last: int | None = None
+    sure: bool = True
 
 
-def absent(log: JobLog) -> list[Absent]:
-    """The ranks that did not come, the ones that were furthest behind first; empty where that cannot be told."""
+def absent(log: JobLog, nodes: Collection[str] = ()) -> list[Absent]:
+    """The ranks that did not come, the ones that were furthest behind first; empty where that cannot be told.
+
+    `nodes` are those that the job is known to have had: where some never joined, the one that nothing is heard of is it.
+    """
     waits: dict[str, dict[int, JobEvent]] = defaultdict(dict)
-    entered: dict[str, dict[int, int]] = defaultdict(dict)
+    entered: dict[str, dict[int, JobEvent]] = defaultdict(dict)
     spoke = set(log.hosts) | set(range(min(log.world or 0, _MOST_RANKS)))
     unnamed: dict[int, JobEvent] = {}
     for event in log.events:
@@ -49,37 +55,127 @@ def absent(log: JobLog) -> list[Absent]:
             continue
         if event.kind is Kind.ENTERED:
             of = entered[event.group]
-            of[event.rank] = max(event.work, of.get(event.rank, event.work))
+            if event.rank not in of or event.work > (of[event.rank].work or 0):
+                of[event.rank] = event
         elif event.kind is Kind.TIMEOUT and event.group:
             waits[event.group].setdefault(event.rank, event)
         elif event.kind is Kind.TIMEOUT:
             unnamed.setdefault(event.rank, event)
     _name(unnamed, waits, entered)
-    found: dict[int, Absent] = {}
+    found: dict[int, Absent] = {one.rank: one for one in _awaited(log) if one.rank is not None}
     for group, by_rank in waits.items():
         for one in _of_group(group, by_rank, entered[group], spoke if group in ("0", "default_pg") else set(), log):
-            found.setdefault(one.rank, one)
-    return sorted(found.values(), key=lambda one: (one.last is not None, one.last or 0, one.rank))
+            if one.rank is not None:
+                found.setdefault(one.rank, one)
+    ranked = sorted(found.values(), key=lambda one: (one.last is not None, one.last or 0, one.rank or 0))
+    return ranked or list(_never_joined(log, nodes)) or list(_silent(log)) or list(_quiet(log, waits, nodes))
 
 
-def _name(unnamed: dict[int, JobEvent], waits: dict[str, dict[int, JobEvent]], entered: dict[str, dict[int, int]]) -> None:
+def _name(unnamed: dict[int, JobEvent], waits: dict[str, dict[int, JobEvent]], entered: dict[str, dict[int, JobEvent]]) -> None:
     """Watchdogs before PyTorch 2.6 do not name the group in the line of the timeout; the same rank's next line does."""
     for rank, event in unnamed.items():
         groups = [group for group, of in entered.items() if rank in of]
         waits[groups[0] if len(groups) == 1 else "0"].setdefault(rank, event)
 
 
-def _of_group(group: str, waits: dict[int, JobEvent], entered: dict[int, int], spoke: set[int], log: JobLog) -> list[Absent]:
+def _of_group(group: str, waits: dict[int, JobEvent], entered: dict[int, JobEvent], spoke: set[int], log: JobLog) -> list[Absent]:
     works = Counter(event.work for event in waits.values() if event.work is not None)
     work = max(works, key=lambda number: (works[number], number))
     waiting = [rank for rank, event in waits.items() if event.work == work]
     op = next(event.op for event in waits.values() if event.work == work)
     time = min((event.time for event in waits.values() if event.time is not None), default=None)
-    behind = {rank: last for rank, last in entered.items() if last < work and rank not in waiting}
-    missing: dict[int, int | None] = dict(behind)
+    what = f"{len(waiting)} ranks waited in {op or 'collective'} {work}"
+    begun = {rank: event.work for rank, event in entered.items() if (event.work or 0) < work and rank not in waiting and op not in _PAIRS}
+    missing = {rank: f"had begun {last} collectives while {what}" for rank, last in begun.items()}
     silent = {rank for rank in spoke if rank not in waits and rank not in entered}
     if len(silent) * _SHARE <= len(waiting):
-        missing |= dict.fromkeys(silent)
+        missing |= dict.fromkeys(silent, f"said nothing while {what}")
+    if not missing and op not in _PAIRS:
+        missing = _fewest(waits, entered)
     if len(missing) > len(waiting):
         return []
-    return [Absent(rank, log.hosts.get(rank, ""), group, work, op, last, len(waiting), time) for rank, last in missing.items()]
+    return [Absent(rank, log.hosts.get(rank, ""), len(waiting), time, f"rank {rank} {why}", group, work, op, begun.get(rank))
+            for rank, why in missing.items()]
+
+
+def _fewest(waits: dict[int, JobEvent], entered: dict[int, JobEvent]) -> dict[int, str]:
+    """Where all had begun the same: the few that had finished fewer collectives than the others, all of which had finished as many."""
+    done = {rank: event.work - 1 for rank, event in waits.items() if event.work is not None}
+    done |= {rank: event.done for rank, event in entered.items() if event.done is not None}
+    if not done:
+        return {}
+    most, count = Counter(done.values()).most_common(1)[0]
+    behind = {rank: number for rank, number in done.items() if number < most}
+    if not behind or len(behind) + count < len(done) or len(behind) * _SHARE > count:
+        return {}
+    return {rank: f"had finished {number} collectives while {count} ranks had finished {most}" for rank, number in behind.items()}
+
+
+def _awaited(log: JobLog) -> Iterator[Absent]:
+    """Ranks that others name as those that they waited for, and that did not wait themselves."""
+    by: dict[int, list[JobEvent]] = defaultdict(list)
+    waited = {event.rank for event in log.events if event.kind is Kind.TIMEOUT}
+    for event in log.events:
+        for rank in event.awaited:
+            by[rank].append(event)
+    for rank, events in sorted(by.items()):
+        if rank not in waited:
+            ranks = {event.rank for event in events}
+            time = min((event.time for event in events if event.time is not None), default=None)
+            count = len(ranks)
+            yield Absent(rank, log.hosts.get(rank, ""), count, time,
+                         f"{count} rank{'s' * (count != 1)} waited for rank {rank}, which did not join")
+
+
+def _silent(log: JobLog) -> Iterator[Absent]:
+    """Of few of whom nothing is heard but their end, while all others waited or lost a peer, in collectives that have no number (gloo)."""
+    waited = {event.rank: event for event in log.events if event.kind is Kind.TIMEOUT and event.rank is not None}
+    if not waited or any(event.work is not None for event in waited.values()):
+        return
+    others = {event.rank for event in log.events if event.kind is not Kind.EXIT and event.rank is not None}
+    silent = sorted(set(log.hosts) - others)
+    if silent and len(silent) * _SHARE <= len(others):
+        time = min((event.time for event in waited.values() if event.time is not None), default=None)
+        for rank in silent:
+            why = f"rank {rank} said nothing while {len(others)} ranks waited or lost a peer"
+            yield Absent(rank, log.hosts.get(rank, ""), len(others), time, why)
+
+
+def _quiet(log: JobLog, waits: Mapping[str, Mapping[int, JobEvent]], nodes: Collection[str]) -> Iterator[Absent]:
+    """The few nodes of which no rank waited, where those of all others did; less sure of one of which there is no line at all."""
+    group, by_rank = max(waits.items(), key=lambda item: len(item[1]), default=("", {}))
+    of = {rank: event.node or log.hosts.get(rank, "") for rank, event in by_rank.items()}
+    if not of or not all(of.values()):
+        return
+    waited = {short(node) for node in of.values()}
+    heard = {short(node): node for node in log.heard}
+    every = {**heard, **{short(node): node for node in nodes}}
+    still = sorted(name for name in every if name not in waited)
+    if not still or len(still) * _SHARE > len(of):
+        return
+    event = next(iter(by_rank.values()))
+    time = min((event.time for event in by_rank.values() if event.time is not None), default=None)
+    gaps = sorted(set(range(max(of))) - set(of)) if max(of) <= _MOST_RANKS else []
+    rank = gaps[0] if len(gaps) == len(still) == 1 else None
+    for name in still:
+        said = "said nothing of it" if name in heard else "has no line in the logs"
+        why = f"{every[name]} {said} while {len(of)} ranks waited in {event.op or 'collective'} {event.work}"
+        yield Absent(rank, every[name], len(of), time, why, group, event.work, event.op, sure=name in heard)
+
+
+def _never_joined(log: JobLog, nodes: Collection[str]) -> Iterator[Absent]:
+    """Of whom nothing is heard, where a line says that so many did not join."""
+    event = next((event for event in log.events if event.joined is not None and event.joined[0] < event.joined[1]), None)
+    if event is None or event.joined is None:
+        return
+    came, whole = event.joined
+    heard = {short(node) for node in log.heard}
+    still = sorted(node for node in nodes if short(node) not in heard)
+    ranks = {one.rank for one in log.events if one.rank is not None} | set(log.hosts)
+    if still and len(nodes) - len(still) >= len(still) and len(still) * max(1, whole // len(nodes)) == whole - came:
+        for node in still:
+            yield Absent(None, node, came, event.time, f"{came} of {whole} joined, and no line in the logs is of {node}")
+    elif len(ranks) == came and whole <= _MOST_RANKS and whole - came <= came:
+        for rank in sorted(set(range(whole)) - ranks):
+            why = f"{came} of {whole} ranks joined, and no line in the logs is of rank {rank}"
+            yield Absent(rank, log.hosts.get(rank, ""), came, event.time, why)

@@ -93,7 +93,8 @@ def _events(dump: Mapping[str, Any], rank: int | None) -> Iterator[JobEvent]:
         if (last := _number(one.get("last_completed_collective"))) is not None:
             ended[group] = last
     for group, last in sorted(entered.items()):
-        yield JobEvent(Kind.ENTERED, f"flight recorder: last collective begun in group {group}: {last}", rank=rank, group=group, work=last)
+        yield JobEvent(Kind.ENTERED, f"flight recorder: last collective begun in group {group}: {last}", rank=rank, group=group, work=last,
+                       done=ended.get(group))
     for group, waiting in sorted(open_.items()):
         work = _waits_in(waiting, ended.get(group))
         op, created = str(waiting[work].get("profiling_name", ""))[:80], waiting[work].get("time_created_ns")

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from healthcheck.joblog.meaning import Meaning
 
 LONGEST_LINE = 8192     # characters of one line that are looked at
 
@@ -33,6 +37,10 @@ class Kind(Enum):
     PREEMPTED = "preempted"
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
+    ABORT = "abort"                 # a process of an MPI job gave up by MPI_ABORT
+    DAEMON = "daemon"               # the launcher lost its daemon on a node
+    DAEMON_START = "daemon-start"   # the launcher could not start its daemons; it does not say where
+    SAID = "said"                   # what only a saying of rules/joblog knows
     STEP_CANCELLED = "step-cancelled"   # by a person, or by srun as one of its tasks failed: the line does not say
 
 
@@ -44,7 +52,9 @@ class JobEvent:
     it or that it was said of, empty where the line does not tell; `rank` is the rank in the whole job. `time` is in epoch seconds.
     `device` is the CUDA device of the process. `peer` is the host or address of the other end. `group` names the process group and `work`
     the collective in it (TIMEOUT: the one that did not end; ENTERED: the last one that was begun), `op` its type. `code` is the exit code
-    of an EXIT (negative: minus the signal). `first`: torchrun says that it saw this failure first.
+    of an EXIT (negative: minus the signal). `first`: the launcher says that it saw this failure first. `done` is the last collective that
+    had ended for the rank (ENTERED). `awaited` are the ranks that the line says did not come, `joined` how many of how many did. `part` is
+    the network adapter that it names. `saying` is what rules/joblog says of the line.
     """
 
     kind: Kind
@@ -61,18 +71,27 @@ class JobEvent:
     code: int | None = None
     first: bool = False
     file: str = ""
+    done: int | None = None
+    awaited: tuple[int, ...] = ()
+    joined: tuple[int, int] | None = None
+    part: str = ""
+    saying: Meaning | None = None
 
 
 @dataclass(frozen=True)
 class JobLog:
     """What the logs of one job say, together. `hosts` gives the node of a rank, as far as a line told; `world` how many ranks there are.
 
-    `forms` are what was recognised. `caveats` say what could not be read.
+    `addresses` gives the node of an IP address or of an RDMA GID, as far as lines tell. `heard` are the nodes of which there is a line.
+    `span` is the first and the last time in it, in epoch seconds. `forms` are what was recognised. `caveats` say what could not be read.
     """
 
     events: tuple[JobEvent, ...] = ()
     hosts: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
     world: int | None = None
+    addresses: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    heard: frozenset[str] = frozenset()
+    span: tuple[float, float] | None = None
     forms: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
 

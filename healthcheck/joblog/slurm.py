@@ -20,7 +20,7 @@ from inventory.errors import InventoryError
 from inventory.nodeset import expand
 
 _TASKS = re.compile(r"srun: error: (?P<nodes>[\w.\[\],-]{1,400}): tasks? (?P<tasks>[\d,-]{1,200}): (?P<text>[^\n]{1,200})")
-_OOM = re.compile(r"slurmstepd(?:-[\w.-]{1,100})?: error: [^\n]{0,80}?Detected (\d{1,9}) oom[_-]kill event")
+_OOM = re.compile(r"slurmstepd(?:-(?P<node>[\w.-]{1,100}))?: error: [^\n]{0,80}?Detected \d{1,9} oom[_-]kill event")
 _ENDED = re.compile(r"\*\*\* (?P<what>JOB|STEP) [\w.+]{1,40} ON (?P<node>[\w.-]{1,253}) "
                     r"(?:CANCELLED AT (?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)"
                     r"(?: DUE TO (?P<why>[A-Z ]{3,40}))?|FAILED \(|(?P<ume>UNCORRECTABLE MEMORY ERROR) AT (?P<at>\S{19}))")
@@ -56,8 +56,8 @@ class Slurm:
     def _said(self, line: str, number: int, clock: Clock) -> Iterator[JobEvent]:
         if (tasks := _TASKS.search(line)) is not None:
             yield from self._tasks(tasks, number)
-        elif _OOM.search(line) is not None:
-            yield JobEvent(Kind.OOM, line.strip(), number)
+        elif (oom := _OOM.search(line)) is not None:
+            yield JobEvent(Kind.OOM, line.strip(), number, oom["node"] or "")
         elif (ended := _ENDED.search(line)) is not None:
             time = clock.iso(ended["time"]) if ended["time"] else None
             if ended["ume"]:

@@ -23,6 +23,9 @@ from collections.abc import Iterator, Sequence
 from healthcheck.joblog import cuda
 from healthcheck.joblog.model import Clock, JobEvent, Kind
 
+# One of these stands in every line that says something.
+_WORDS = ("atchdog", "ast enqueued", "CUDA", "Cuda", " by peer", "remote peer", "imed out", "imeout", "oined", "Barrier", "ncclUniqueId",
+          "Error", "Exception", "Interrupt")
 _TABLE = re.compile(r"(?:^|\s)(Failures:|Root Cause \(first observed failure\):)\s*$")
 _FIELD = re.compile(r"(?:^|\s)(time|host|rank|exitcode|error_file|traceback)\s{1,12}: (\S[^\n]{0,2000})")
 _RANK = re.compile(r"^(\d{1,7})(?: \(local_rank: (\d{1,4})\))?")
@@ -33,13 +36,24 @@ _PLACE = re.compile(r"[Ll]ast enqueued (?:NCCL )?work: (-?\d{1,15}), last comple
 _GROUP = re.compile(r"\[PG (?:ID )?(\d{1,6})(?: PG GUID [^\]\s]{1,120})? Rank (\d{1,7})\]")
 _OF_RANK = re.compile(r"\[rank(\d{1,7})\]:|\[Rank (\d{1,7})\]")
 _STAMP = re.compile(r"\b[EWIF](\d{1,2})(\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,9})?)")
-_EXCEPTION = re.compile(r"^(?:\[(?:rank|default)(\d{1,7})\]:? ?)?"
+_EXCEPTION = re.compile(r"^(?:\[rank(\d{1,7})\]:? ?)?"
                         r"((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt)): ?(.*)")
-# What these say is that another rank, or a process of this one, failed.
-_SYMPTOMS = ("ChildFailedError", "DistBackendError", "DistNetworkError", "DistStoreError", "RendezvousConnectionError", "BrokenPipeError",
-             "ConnectionResetError", "SignalException", "KeyboardInterrupt", "CalledProcessError")
-_WAITED = re.compile(r"Timed out waiting \d{1,12}ms for|wait timeout after \d{1,12}ms|Timed out after \d{1,9} seconds waiting for")
+# What these say is that another rank, the network, or a process of this one failed.
+_ECHOES = ("ChildFailedError", "DistBackendError", "DistNetworkError", "DistStoreError", "DistError", "RendezvousConnectionError",
+           "RendezvousTimeoutError", "RendezvousClosedError", "RendezvousStateError", "BrokenPipeError", "ConnectionResetError",
+           "ConnectionRefusedError", "ConnectionAbortedError", "SignalException", "KeyboardInterrupt", "CalledProcessError",
+           "ActorDiedError", "ActorUnavailableError", "NodeDiedError", "WorkerCrashedError", "CUDAError", "AcceleratorError")
+_ECHO = re.compile(r"(?i:nccl)|ProcessGroup|\bc10d\b|\bgloo\b|process group|monitoredBarrier|store->|TCPStore|[Ss]ocket [Tt]imeout"
+                   r"|Broken pipe|[Cc]onnection (?:reset|closed|refused|aborted)|DataLoader worker|collective operation")
+_WAITED = re.compile(r"Timed out waiting \d{1,12}ms for|wait timeout after \d{1,12}ms|Timed out after \d{1,9} seconds waiting for"
+                     r"|failed to pass monitoredBarrier|retrieving ncclUniqueId from \[\d{1,7}\] via c10d [^\n]{0,200}(?i:time(?:d )?out)")
+# Of whom a rank that waited says that he did not come: gloo's key ends in a rank, NCCL's id comes from the group's first.
+_AWAITED = re.compile(r"\bRanks? (\d{1,7}(?:, ?\d{1,7}){0,2000}) failed to pass monitoredBarrier|keys: \S{0,200}//cpu//\d{1,7}/(\d{1,7})\b"
+                      r"|retrieving ncclUniqueId from \[(\d{1,7})\] via")
+_JOINED = re.compile(r"\b(\d{1,7})/(\d{1,7}) (?:clients|ranks|workers|nodes) (?:have )?joined"
+                     r"|\b(?:clients|ranks|workers|nodes) joined:? (\d{1,7})/(\d{1,7})")
 _PEER_GONE = re.compile(r"Connection (?:closed|reset) by (?:remote )?peer(?: \[([^\]\n]{1,80})\])?")
+_FAR = re.compile(r"remote=\[([^\]\n]{1,80})\]:\d{1,5}\)")
 
 
 class Torchrun:
@@ -82,6 +96,8 @@ class Torchrun:
         yield JobEvent(Kind.EXIT, text, line, host, int(rank[1]), time, int(rank[2]) if rank[2] else None, code=int(code[1]), first=first)
 
     def _said(self, line: str, number: int, clock: Clock) -> Iterator[JobEvent]:
+        if not any(word in line for word in _WORDS):
+            return
         named = _OF_RANK.search(line)
         rank = int(named[1] or named[2]) if named is not None else None
         stamp = _STAMP.search(line)
@@ -98,15 +114,30 @@ class Torchrun:
                            work=int(watchdog[1]), op=watchdog[2])
         if place is not None:
             self.seen = True
-            yield JobEvent(Kind.ENTERED, line.strip(), number, "", rank, time, group=name, work=int(place[1]))
+            yield JobEvent(Kind.ENTERED, line.strip(), number, "", rank, time, group=name, work=int(place[1]),
+                           done=done if 0 <= (done := int(place[2])) <= int(place[1]) else None)
         if watchdog is not None or place is not None or "NCCL WARN" in line:
             return
         found = cuda.said(line)
         if found is not None:
             yield JobEvent(found[0], found[1], number, "", rank, time)
+        elif (joined := _JOINED.search(line)) is not None or _WAITED.search(line) is not None:
+            counts = tuple(int(one) for one in joined.groups() if one is not None) if joined is not None else ()
+            yield JobEvent(Kind.TIMEOUT, line.strip(), number, "", rank, time, awaited=_awaited(line),
+                           joined=(counts[0], counts[1]) if counts else None)
         elif (gone := _PEER_GONE.search(line)) is not None:
-            yield JobEvent(Kind.PEER, line.strip(), number, "", rank, time, peer=gone[1] or "")
-        elif _WAITED.search(line) is not None:
-            yield JobEvent(Kind.TIMEOUT, line.strip(), number, "", rank, time)
-        elif (raised := _EXCEPTION.match(line.strip())) is not None and raised[2].rpartition(".")[2] not in _SYMPTOMS:
-            yield JobEvent(Kind.EXCEPTION, f"{raised[2]}: {raised[3]}", number, "", int(raised[1]) if raised[1] else rank, time)
+            far = gone[1] or (match[1] if (match := _FAR.search(line)) is not None else "")
+            yield JobEvent(Kind.PEER, line.strip(), number, "", rank, time, peer=far)
+        elif (raised := _EXCEPTION.match(line.strip())) is not None:
+            name = raised[2].rpartition(".")[2]
+            echo = _ECHO.search(raised[3]) is not None and "HTTP" not in raised[3]      # a web server is no rank
+            if name not in _ECHOES and not name.startswith("nccl") and not echo:
+                yield JobEvent(Kind.EXCEPTION, f"{raised[2]}: {raised[3]}", number, "", int(raised[1]) if raised[1] else rank, time)
+
+
+def _awaited(line: str) -> tuple[int, ...]:
+    match = _AWAITED.search(line)
+    if match is None:
+        return ()
+    named = next(filter(None, match.groups()))
+    return tuple(dict.fromkeys(int(one) for one in re.findall(r"\d+", named)))

@@ -31,7 +31,7 @@ class Proof(Enum):
     DRIVER = "the driver wants no recovery any more, after a reset"
     ROOT = "root's line in the kernel log: muster: GPU ... was reset"
     HOURS = "so many hours without another report, in a log that lost no record of them"
-    PERSON = "a person's word that it was repaired"
+    PERSON = "a person's word that it was repaired (muster repaired)"
 
 
 # In the order in which they are tried: the cheapest first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -45,6 +45,28 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Theirs:
+    """A node that people kept from jobs with muster; `agreed`: triage called it unfit meanwhile. `earlier` is by how many seconds triage
+    would have isolated it before them, None where it would not have."""
+
+    hold: Hold
+    agreed: bool
+    earlier: float | None = None
+
+
+@dataclass(frozen=True)
+class People:
+    """What people did, beside what triage would have: their isolations by time; how many of triage's nobody made; and the hours of nodes
+    that both would have kept out of service, triage alone, and people alone."""
+
+    theirs: tuple[Theirs, ...]
+    triage_alone: int
+    both_hours: float
+    triage_hours: float
+    people_hours: float
+
+
+@dataclass(frozen=True)
 class Compared:
     """Both sides, from `since` to `now`. `pairs` by time, differences first. `withheld` isolations the breaker would have held back."""
 
@@ -55,10 +77,11 @@ class Compared:
     was: Side
     withheld: int
     moments: int
+    people: People
 
 
 def compare(record: Record, imagined: Imagined, nodes: Iterable[str], since: float, now: float) -> Compared:
-    """Beside each other what triage would have done with these nodes, and what it did; what people cordoned is on neither side."""
+    """Beside each other what triage would have done with these nodes, what it did, and what people did with muster."""
     known = set(nodes)
     was = [Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now else None, deed.why,
                 "" if deed.ended is None else "triage returned it" if deed.back_by_triage else "a person ended it")
@@ -70,7 +93,37 @@ def compare(record: Record, imagined: Imagined, nodes: Iterable[str], since: flo
     opened = tuple((one.opened, one.why) for one in record.breaker if since < one.opened <= now)
     would = _side(imagined.holds, imagined.openings, since, now)
     return Compared(since, now, tuple(sorted(pairs, key=lambda pair: (pair.same, pair.began, pair.node))), would,
-                    _side(was, opened, since, now), imagined.withheld, imagined.moments)
+                    _side(was, opened, since, now), imagined.withheld, imagined.moments,
+                    _people(record, imagined, known, since, now, max(_LEAST, 2 * gap)))
+
+
+def _people(record: Record, imagined: Imagined, known: Collection[str], since: float, now: float, apart: float) -> People:
+    would: dict[str, list[Hold]] = defaultdict(list)
+    for hold in imagined.holds:
+        would[hold.node].append(hold)
+    made: dict[str, list[Hold]] = defaultdict(list)
+    theirs = []
+    for name, deeds in record.deeds.items():
+        for deed in deeds if name in known else ():
+            if deed.by_triage or deed.began > now or (deed.ended is not None and deed.ended <= since):
+                continue
+            hold = Hold(name, deed.began, deed.ended if deed.ended is not None and deed.ended <= now else None, deed.why)
+            made[name].append(hold)
+            first = next((one for one in would[name] if _overlap(one, hold, apart)), None)
+            agreed = first is not None or any(deed.began - apart <= time <= (deed.ended if deed.ended is not None else now)
+                                              for time in imagined.wanted.get(name, ()))
+            earlier = deed.began - first.began if first is not None and first.began < deed.began else None
+            theirs.append(Theirs(hold, agreed, earlier))
+    alone = sum(not any(_overlap(hold, one, apart) for one in made[hold.node]) for hold in imagined.holds)
+    both = triage = people = 0.0
+    for name in would.keys() | made.keys():
+        ours, others = ([(max(hold.began, since), hold.ended if hold.ended is not None else now) for hold in side[name]]
+                        for side in (would, made))
+        shared = sum(max(0.0, min(one[1], other[1]) - max(one[0], other[0])) for one in ours for other in others)
+        both += shared
+        triage += sum(end - began for began, end in ours) - shared
+        people += sum(end - began for began, end in others) - shared
+    return People(tuple(sorted(theirs, key=lambda one: (one.hold.began, one.hold.node))), alone, both / 3600, triage / 3600, people / 3600)
 
 
 def _side(holds: Sequence[Hold], openings: tuple[tuple[float, str], ...], since: float, now: float) -> Side:

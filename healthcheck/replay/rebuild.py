@@ -70,7 +70,8 @@ class Rebuilt:
             self._looks(name, now, cordons, quiet) if cordons else (), tuple(repaired),
             max((seat.began for seat in self._record.chassis.get(name, ()) if self._sits(seat, now)), default=0.0), cordons, verdict,
             overridden, "", self._leased(name, now), domains(node), away, left, was.state if was is not None else "",
-            self._seen(was.began, was.seen, now) if was is not None else 0.0, self._record.versions.get(name, _NO_VERSIONS), ports(node))
+            self._seen(was.began, was.seen, now) if was is not None else 0.0, self._record.versions.get(name, _NO_VERSIONS), ports(node),
+            sku=node.sku or "")
 
     def known(self, row: Row, now: float) -> Problem | None:
         """A problem as the sweeps until then had left it; None where it was not there yet, or is too long over."""
@@ -148,10 +149,10 @@ class Rebuilt:
         """
         began = min(cordon.began for cordon in cordons)
         found: dict[tuple[float, int], Look] = {}
-        for time, state, against in self._record.looks.get(node, ()):
+        for time, state, against, measured in self._record.looks.get(node, ()):
             if began <= time and self._sweeps.known(time) <= now:
                 hushed = against and len(against) < ALL_TOLD and all(quiet(named(node, *one)) for one in against)
-                found[time, 0] = Look(time, NodeState.HEALTHY.value if hushed else state)
+                found[time, 0] = Look(time, NodeState.HEALTHY.value if hushed else state, measured)
         wanted = self._policy.requalify.sweeps
         held = [deed for deed in self._record.deeds.get(node, ()) if deed.by_triage and deed.began <= now]
         for deed in held:

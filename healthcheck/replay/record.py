@@ -12,14 +12,17 @@ from healthcheck.store.cordons import State
 from healthcheck.store.file import Store
 from healthcheck.store.history import Problem
 from healthcheck.store.incidents import TRIAGE, incidents
+from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import CHASSIS, Rma, rmas
 from healthcheck.store.silences import Silence, everything
-from healthcheck.triage.past import Known, OpenVerdict, Repaired
+from healthcheck.store.versions import Held, history
+from healthcheck.triage.gather import where
+from healthcheck.triage.past import REPAIRED, Known, OpenVerdict, Repaired
 from healthcheck.triage.policy import Isolation
 
 # How the ledger names who acted where it was triage.
 _BY_TRIAGE = "triage"
-_REPAIRS = ("reboot", "reset-gpu", "restart-service", "repaired")
+_REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
 _DONE = ("done", "rebooted")
 
 
@@ -70,6 +73,7 @@ class Deed:
     verdict: int | None
     back_by_triage: bool
     incident: int = 0
+    place: tuple[str, str] = ("", "")
 
     @property
     def by_triage(self) -> bool:
@@ -131,7 +135,7 @@ class Record:
     seats: dict[str, list[Sat]] = field(default_factory=lambda: defaultdict(list))
     chassis: dict[str, list[Sat]] = field(default_factory=lambda: defaultdict(list))
     boots: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    looks: dict[str, list[tuple[float, str, list[list[str]]]]] = field(default_factory=lambda: defaultdict(list))
+    looks: dict[str, list[tuple[float, str, list[list[str]], frozenset[str]]]] = field(default_factory=lambda: defaultdict(list))
     states: dict[str, list[Was]] = field(default_factory=lambda: defaultdict(list))
     parts: list[Sat] = field(default_factory=list)
     repairs: dict[str, list[Repaired]] = field(default_factory=lambda: defaultdict(list))
@@ -143,6 +147,7 @@ class Record:
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
     breaker: list[Broke] = field(default_factory=list)
     incidents: list[Known] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
 
     @property
     def closings(self) -> list[Known]:
@@ -158,15 +163,18 @@ def read(store: Store, profile: str, since: float) -> Record:
     _seats(store, found, _problems(store, found, since), since)
     for name, began in store.rows("SELECT name, began FROM boot JOIN node ON node.id = boot.node ORDER BY name, began"):
         found.boots[name].append(began)
-    for name, time, state, against in store.rows(
-            "SELECT name, time, state, against FROM look JOIN node ON node.id = look.node WHERE profile = ? ORDER BY name, time", profile):
-        found.looks[name].append((time, state, json.loads(against)))
+    for name, time, state, against, measured in store.rows(
+            "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node WHERE profile = ? "
+            "ORDER BY name, time", profile):
+        found.looks[name].append((time, state, json.loads(against), frozenset(json.loads(measured))))
     for name, *values in store.rows(
             "SELECT name, state, began, seen, ended FROM spell JOIN node ON node.id = spell.node ORDER BY name, began"):
         found.states[name].append(Was(*values))
-    for name, action, finished, outcome in store.rows("SELECT node, action, finished, outcome FROM ledger WHERE finished >= ?", since):
+    for name, action, finished, outcome, evidence in store.rows(
+            "SELECT node, action, finished, outcome, evidence FROM ledger WHERE finished >= ?", since):
         if action in _REPAIRS and str(outcome).startswith(_DONE):
-            found.repairs[name].append(Repaired(finished, action))
+            of = word_of(store, name, evidence) if action == REPAIRED else frozenset()
+            found.repairs[name].append(Repaired(finished, action, of=of))
     for nodes, name, why, began, ended in store.rows("SELECT nodes, name, why, began, ended FROM lease ORDER BY id"):
         for node in json.loads(nodes):
             found.leases[node].append((began, ended, f"it is leased as {name}: {why}"))
@@ -185,6 +193,7 @@ def read(store: Store, profile: str, since: float) -> Record:
     found.breaker = [Broke(row[0], row[1], row[2], row[3] is not None) for row in store.rows(
         "SELECT opened, why, closed, who FROM breaker ORDER BY id")]
     found.incidents = incidents(store, since)
+    found.held = history(store, since)
     return found
 
 
@@ -225,9 +234,9 @@ def _deeds(store: Store, found: Record) -> None:
     """Cordons that were made, and who ended each: of several words in the ledger on one node the last before its end."""
     back = {(row[0], row[1]): str(row[2]).partition(" ")[0] == _BY_TRIAGE for row in store.rows(
         "SELECT node, finished, who FROM ledger WHERE action = 'uncordon' AND outcome = 'released'")}
-    for number, node, backend, why, began, ended, state, verdict, incident in store.rows(
-            "SELECT cordon.id, cordon.node, backend, cordon.why, began, ended, state, verdict, coalesce(incident, 0) FROM cordon "
+    for number, node, backend, why, began, ended, state, verdict, incident, place in store.rows(
+            "SELECT cordon.id, cordon.node, backend, cordon.why, began, ended, state, verdict, coalesce(incident, 0), place FROM cordon "
             "LEFT JOIN ledger ON ledger.id = line WHERE coalesce(outcome, '') NOT LIKE 'not done%' ORDER BY cordon.id"):
         # A ledger that does not tell is taken for triage's: what it made it gives back.
         released = state == State.RELEASED.value and back.get((node, ended), True)
-        found.deeds[node].append(Deed(number, node, backend, why, began, ended, verdict, released, incident))
+        found.deeds[node].append(Deed(number, node, backend, why, began, ended, verdict, released, incident, where(place)))

@@ -7,18 +7,20 @@ were in truth.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from healthcheck.replay.incidents import Incidents
 from healthcheck.replay.moments import Moments
 from healthcheck.replay.rebuild import Rebuilt, window
 from healthcheck.replay.record import Record
+from healthcheck.store.versions import OF_NODES
 from healthcheck.triage.correlate import domains as places
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.gather import domains, ports
-from healthcheck.triage.past import Fleet, Isolated, OpenCordon, OpenVerdict, Past, Quiet
+from healthcheck.triage.gather import change, domains, ports
+from healthcheck.triage.past import Change, Fleet, Isolated, OpenCordon, OpenVerdict, Past, Quiet
 from healthcheck.triage.plan import Act, Plan, make
 from healthcheck.triage.policy import Isolation, Policy
 from inventory.model import Node
@@ -41,12 +43,13 @@ class Hold:
 @dataclass(frozen=True)
 class Imagined:
     """What the policy would have done: isolations, when the breaker opened and why, how many isolations it then held back, and at how many
-    moments the policy was asked."""
+    moments the policy was asked. `wanted` are by node the moments at which it called the node unfit for jobs, whoever held it."""
 
     holds: tuple[Hold, ...]
     openings: tuple[tuple[float, str], ...]
     withheld: int
     moments: int
+    wanted: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def run(
@@ -82,6 +85,7 @@ class _Replay:
         self._holds: list[Hold] = []
         self._openings: list[tuple[float, str]] = []
         self._withheld: set[tuple[str, float]] = set()
+        self._wanted: dict[str, list[float]] = defaultdict(list)
         self._begin()
 
     def _begin(self) -> None:
@@ -90,7 +94,7 @@ class _Replay:
             for deed in deeds:
                 if not deed.by_triage or deed.began > self._since:
                     continue
-                self._isolated.append(Isolated(name, deed.began, deed.incident))
+                self._isolated.append(Isolated(name, deed.began, deed.incident, deed.place))
                 held = self._verdicts.get(name)
                 if held is not None and deed.verdict == held.id and not deed.holds(self._since) and not deed.back_by_triage:
                     self._overridden[name] = (held.id, f"{BY_HAND}, against muster#{deed.id}")
@@ -119,7 +123,8 @@ class _Replay:
             self._last = time
         left = [Hold(name, cordon.began, None, cordon.why) for name, cordon in self._ours.items()]
         holds = sorted([*self._holds, *left], key=lambda hold: (hold.began, hold.node))
-        return Imagined(tuple(holds), tuple(self._openings), len(self._withheld), moments.asked)
+        return Imagined(tuple(holds), tuple(self._openings), len(self._withheld), moments.asked,
+                        {name: tuple(times) for name, times in self._wanted.items()})
 
     def _people(self, now: float) -> None:
         """What people did since the last moment against what triage decided, or about the breaker and incidents."""
@@ -144,15 +149,21 @@ class _Replay:
     def _decide(self, now: float, due: set[str]) -> tuple[set[str], set[str]]:
         """Asks the policy about these nodes, and takes its word for done; gives those that it isolated, and those that its breaker held
         back."""
+        changes = [change(one, self._record.sweeps.broad[:self._record.sweeps.until(now)]) for one in self._record.held if one.holds(now)]
         due = (due | self._incidents.nodes() | {one.node for one in self._isolated}) & self._nodes.keys()
-        seen = {name: self._past(name, now) for name in due}
+        changed: dict[str, tuple[Change, ...]] = {}
+        for one in changes:
+            if one.kind in OF_NODES:
+                changed[one.name] = (*changed.get(one.name, ()), one)
+        seen = {name: replace(self._past(name, now), changed=changed.get(name, ())) for name in due}
         self._sick = {name for name, past in seen.items() if any(accuses(problem, self._policy) for problem in past.problems)}
         known, number = self._incidents.known(now, max(window(self._policy), self._policy.incidents.reopen_days * 86400))
-        self._isolated = [one for one in self._isolated if one.time > now - self._policy.breaker.hours * 3600]
+        self._isolated = [each for each in self._isolated if each.time > now - self._policy.breaker.hours * 3600]
         first = self._record.sweeps.first
         since, why = self._open or (None, "")
         fleet = Fleet(now, tuple(seen.values()), tuple(self._isolated), since, why,
-                      max(now - window(self._policy), first) if first is not None else now, known, number, self._quiet(due))
+                      max(now - window(self._policy), first) if first is not None else now, known, number, self._quiet(due),
+                      tuple(one for one in changes if one.kind not in OF_NODES))
         plan = make(fleet, self._policy)
         self._take(plan, due)
         return {step.node for step in plan.steps if step.act is Act.ISOLATE}, {one.node for one in plan.withheld if one.by_breaker}
@@ -177,6 +188,9 @@ class _Replay:
         """What the plan says is done at once, and remembered as the store would."""
         self._incidents.take(plan)
         said = {verdict.node: verdict for verdict in plan.verdicts}
+        for name, each in said.items():
+            if each.isolation is not Isolation.NONE:
+                self._wanted[name].append(plan.now)
         for name in due:
             held = self._verdicts.pop(name, None)
             if (verdict := said.get(name)) is None:
@@ -198,7 +212,7 @@ class _Replay:
             else:
                 self._ours[step.node] = OpenCordon(self._number, BACKEND, step.why, plan.now, self._verdicts[step.node].id)
                 self._number += 1
-                self._isolated.append(Isolated(step.node, plan.now, step.verdict.incident))
+                self._isolated.append(Isolated(step.node, plan.now, step.verdict.incident, step.place))
         self._withheld |= {(one.node, self._verdicts[one.node].began) for one in plan.withheld if one.by_breaker}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from healthcheck.report.plan import ago
+from healthcheck.store.marks import Mark
 from healthcheck.triage.correlate import named
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.past import Known
@@ -30,7 +31,7 @@ def lines(found: Sequence[Known], now: float, fold: Fold) -> Iterator[str]:
         yield "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
 
 
-def page(one: Known, held: Mapping[str, int]) -> Iterator[str]:
+def page(one: Known, held: Mapping[str, Mark]) -> Iterator[str]:
     """All that is known of one. `held` are by node the cordons that were made, or are held, in its name."""
     yield f"incident {one.id}: {clean(named(one.kind, one.place))}"
     yield ""
@@ -48,11 +49,15 @@ def page(one: Known, held: Mapping[str, int]) -> Iterator[str]:
     yield f"  {'NODE':<{width}}  FIRST              LAST               IN IT UNTIL        CORDON"
     for member in members:
         until = utc(member.ended) if member.ended is not None else "now"
-        mark = f"muster#{held[member.node]}" if member.node in held else "-"
+        mark = str(held.get(member.node, "-"))
         yield f"  {member.node:<{width}}  {utc(member.began)}  {utc(member.seen)}  {until:<17}  {mark}"
 
 
-def document(found: Sequence[Known], now: float, held: Mapping[int, Mapping[str, int]]) -> dict[str, Any]:
+def _number(mark: Mark | None) -> int | None:
+    return mark.number if mark is not None else None
+
+
+def document(found: Sequence[Known], now: float, held: Mapping[int, Mapping[str, Mark]]) -> dict[str, Any]:
     """All of it for programs; times are epoch seconds."""
     return {
         "schema": "muster.incidents/1", "time": dt.datetime.fromtimestamp(now, dt.timezone.utc).isoformat(timespec="seconds"),
@@ -61,6 +66,6 @@ def document(found: Sequence[Known], now: float, held: Mapping[int, Mapping[str,
             "likelihood": one.likelihood, "opened": one.began, "seen": one.seen, "closed": one.ended, "closed_by": one.by or None,
             "closed_why": one.closed or None,
             "nodes": [{"node": member.node, "first": member.began, "last": member.seen, "until": member.ended,
-                       "cordon": held.get(one.id, {}).get(member.node)} for member in one.members],
+                       "cordon": _number(held.get(one.id, {}).get(member.node))} for member in one.members],
         } for one in found],
     }

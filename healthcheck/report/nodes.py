@@ -76,7 +76,7 @@ def row(
         verdict.fault if verdict is not None else "",
         began,
         (verdict.why if verdict is not None else "") or (spell.reason if spell is not None else ""),
-        ",".join(f"muster#{cordon.id}" for cordon in past.cordons), past.silenced, rma, alarm, incidents)
+        ",".join(str(cordon.mark) for cordon in past.cordons), past.silenced, rma, alarm, incidents)
 
 
 def lines(rows: Sequence[Row], now: float, fold: Fold, paint: Paint, *, every: bool = False) -> Iterator[str]:

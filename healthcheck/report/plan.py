@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from healthcheck.store.verdicts import lines_of
-from healthcheck.triage.plan import Act, Plan
+from healthcheck.triage.correlate import minute
+from healthcheck.triage.plan import Act, Plan, Withheld
 from healthcheck.triage.policy import Isolation
 from healthcheck.triage.verdict import Verdict
 from inventory.text import clean
@@ -24,6 +25,9 @@ def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold,
         yield f"BREAKER OPEN: {why}; releases go on, and the worst faults have a reserve"
     if plan.closes:
         yield f"breaker closes: {plan.closes}"
+    for window in plan.windows:
+        but = f"but for {', '.join(sorted(window.but))}" if window.but else "at all"
+        yield f"change window until {minute(window.until)}: {clean(window.why, 200)}; nothing is isolated {but}; releases go on"
     age = "no sweep is stored" if newest is None else f"the newest sweep is {ago(plan.now - newest)} old"
     kept = sum(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts)
     quiet = f", {silenced} problem{'s' * (silenced != 1)} silenced" if silenced else ""
@@ -39,12 +43,7 @@ def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold,
         yield f"{step.act.value:<9} {step.node}: {clean(step.why, _WIDE)}{what}"
     if plan.unmeasured:
         yield f"unknown   {fold(plan.unmeasured)}: no fresh sweep says how they are; no step here means nothing for them: muster nodes"
-    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in plan.withheld:
-        alike[one.act.value, one.why.replace(one.node, "NODE")].append(one.node)
-    for (act, why), names in alike.items():
-        said = why.replace("NODE", names[0]) if len(names) == 1 else why
-        yield f"withheld  {act} {fold(names)}: {clean(said, 300)}"
+    yield from _withheld(plan, fold)
     acted = {step.node for step in plan.steps} | {one.node for one in plan.withheld}
     for verdict in plan.verdicts:
         if verdict.isolation is not Isolation.NONE and verdict.node not in acted:
@@ -56,6 +55,21 @@ def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold,
             watched[verdict.fault, verdict.owner.value if verdict.owner is not None else ""].append(verdict.node)
     for (fault, owner), names in watched.items():
         yield f"watch     {fold(names)}: {fault} ({owner})"
+
+
+def _withheld(plan: Plan, fold: Fold) -> Iterator[str]:
+    """What is not done, a line for each reason; of what the breaker has no room for, one for each incident and each fault of the rest."""
+    alike: dict[tuple[str, str], list[Withheld]] = defaultdict(list)
+    for one in plan.withheld:
+        why = one.why.replace(one.node, "NODE")
+        alike[one.act.value, why if not one.by_breaker else f"incident {one.incident}" if one.incident else one.fault].append(one)
+    for (act, what), each in alike.items():
+        names = [one.node for one in each]
+        why = each[0].why if len(each) == 1 else what
+        if each[0].by_breaker:
+            number = f"{len(names)} node{'s' * (len(names) != 1)}"
+            why = f"{what}, {number}: {'; '.join(dict.fromkeys(one.why for one in each))}"
+        yield f"withheld  {act} {fold(names)}: {clean(why, 300)}"
 
 
 def _asked(verdict: Verdict) -> str:
@@ -74,8 +88,9 @@ def ago(seconds: float) -> str:
 def document(plan: Plan) -> dict[str, Any]:
     """The plan as one JSON document."""
     return {
-        "schema": "muster.triage/1", "time": dt.datetime.fromtimestamp(plan.now, dt.timezone.utc).isoformat(timespec="seconds"),
+        "schema": "muster.triage/1", "time": _iso(plan.now),
         "breaker": {"open": plan.is_open, "opens": plan.opens, "closes": plan.closes},
+        "windows": [{"until": _iso(one.until), "why": one.why, "but": sorted(one.but)} for one in plan.windows],
         "incidents": [{"id": one.id, "kind": one.kind, "cause": one.cause, "nodes": list(one.nodes), "why": one.why,
                        "owner": one.owner.value, "symptoms": list(one.symptoms), "likelihood": one.likelihood, "isolates": one.isolates}
                       for one in plan.incidents],
@@ -83,7 +98,8 @@ def document(plan: Plan) -> dict[str, Any]:
         "unmeasured": list(plan.unmeasured),
         "steps": [{"act": step.act.value, "node": step.node, "why": step.why} | ({"backend": step.backend} if step.backend else {})
                   for step in plan.steps],
-        "withheld": [{"act": one.act.value, "node": one.node, "why": one.why, "by_breaker": one.by_breaker} for one in plan.withheld],
+        "withheld": [{"act": one.act.value, "node": one.node, "why": one.why, "by_breaker": one.by_breaker,
+                      "fault": one.fault, "incident": one.incident or None} for one in plan.withheld],
         "verdicts": [{
             "node": verdict.node, "isolation": verdict.isolation.value, "repair": verdict.repair.value,
             "owner": verdict.owner.value if verdict.owner is not None else None, "fault": verdict.fault, "why": verdict.why,
@@ -91,3 +107,7 @@ def document(plan: Plan) -> dict[str, Any]:
             "proven": verdict.proven, "unproven": verdict.unproven, "evidence": lines_of(verdict),
         } for verdict in plan.verdicts],
     }
+
+
+def _iso(seconds: float) -> str:
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="seconds")

@@ -9,30 +9,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from healthcheck.outcome import Severity
 from healthcheck.rule import Rule
 from healthcheck.rulesfolder import called
-from healthcheck.triage.correlate import KINDS
-from healthcheck.triage.policy import FaultKind, Isolation, Of, Policy
+from healthcheck.store.accused import RULES, SHARED
+from healthcheck.triage.correlate import minute
+from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, FaultKind, Isolation, Of, Policy
 from healthcheck.triage.policyload import Loaded
+from healthcheck.triage.windows import Weekly, Window
 from inventory.errors import Mark
 
 _SHARED = {"nvlink_domain": "an NVLink domain", "rack": "a rack", "leaf": "a leaf switch", "rail": "a rail", "power": "a power domain",
-           "driver": "a driver's version", "kernel": "a kernel's version", "firmware": "a firmware's version", "moment": "a moment"}
+           "driver": "a driver's version", "kernel": "a kernel's version", "firmware": "a firmware's version",
+           "batch": "a delivery batch", "moment": "a moment"}
 # What each number means, in the order in which they are shown.
 NUMBERS: Mapping[str, str] = {
     "wedged.sweeps": "sweeps after which what a node does not answer is a fault of the node",
     "fresh.hours": "hours after which what no sweep has seen again decides nothing",
-    "ours.percent": "per cent of the nodes in service: the same UNKNOWN on more of them is not theirs, and isolates nobody",
+    "ours.percent": "per cent of the nodes in service: the same UNKNOWN, or a rule that newly fails since it changed, on more of them is "
+                    "not theirs, and isolates nobody",
     "ours.nodes": "nodes that it must be on for that, at least",
     "incidents.at_least": "nodes with one symptom in one place that are one incident there, at least",
-    "incidents.share": "per cent of the place that must have it; of a version, a rail or a moment: of those who have it",
+    "incidents.share": "per cent of the place that must have it; of a version, a batch, a rail or a moment: of those who have it",
     "incidents.window_minutes": "minutes within which they began are one moment",
     "incidents.likelihood": "times of which chance may do the same in one, at most",
     "incidents.calm_hours": "hours for which all its nodes were well close it",
     "incidents.reopen_days": "days within which it is the same one again",
-    "incidents.as_one": "isolations in its name that count as one with the breaker",
+    "incidents.as_one": "isolations in the name of one rack, leaf, power or NVLink domain that do not count with the breaker",
     **{f"incidents.{kind}.{key}": said.format(f"{_SHARED[kind]}") for kind in KINDS for key, said in (
-        ("owner", "mends {}"), ("isolates", "whether nodes are isolated in the name of {}"))},
+        ("owner", "mends {}"), ("isolates", "whether nodes are isolated in the name of {}")) if key == "owner" or kind not in EXPLAINING},
     "climb.failures": "returns after as many reboots make a fault one of hardware",
     "climb.days": "days within which they count",
     "repeat.score": "score of a repeat offender; a failure counts 1",
@@ -48,16 +53,17 @@ NUMBERS: Mapping[str, str] = {
     "remediation.settle_seconds": "seconds that the check that failed may take to pass after a step",
     "remediation.back_minutes": "minutes that a node may take to answer after a reboot",
     "requalify.profile": "profile under which a node shows that it may be returned",
-    "requalify.sweeps": "looks under it, all after the repair, that had nothing against the node",
+    "requalify.sweeps": "looks under it, all after the repair, that measured what had failed and had nothing against the node",
+    "requalify.apart_minutes": "minutes that are between them at least",
     "breaker.number": "new isolations at most in the window",
     "breaker.percent": "per cent of the nodes in service at most",
-    "breaker.least": "are allowed always, however few the nodes are",
+    "breaker.least": "are allowed always, however few the nodes are, if the number is no less",
     "breaker.hours": "hours of that window",
     "breaker.domains.rack": "of them in one rack; null: no bound",
     "breaker.domains.leaf": "of them behind one leaf switch",
     "breaker.domains.power": "of them on one power domain",
     "breaker.domains.nvlink_domain": "of them in one NVLink domain",
-    "breaker.reserve": "isolations more, for faults with reserve alone",
+    "breaker.reserve": "of them kept for faults with reserve, though one is always for any",
     "breaker.close_hours": "hours of room after which the open breaker closes; null: a person closes it",
 }
 _JOBS = {Isolation.NONE: "jobs go on and start", Isolation.NO_NEW_JOBS: "what runs goes on, nothing new starts",
@@ -69,7 +75,8 @@ _MADE_OF = {Of.FAIL: "rules that failed", Of.UNKNOWN: "rules that could not be m
 
 def digest(policy: Policy) -> str:
     """A short name for what the policy says, wherever its files lie: policies that decide alike have the same one."""
-    said = {"faults": [{**_fault(kind, policy), "file": None} for kind in policy.kinds], "numbers": numbers(policy)}
+    said = {"faults": [{**_fault(kind, policy), "file": None} for kind in policy.kinds], "numbers": numbers(policy),
+            "places": [_cause(one) for one in policy.incidents.causes], "windows": [_window(one) for one in policy.windows]}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -79,10 +86,10 @@ def numbers(policy: Policy) -> dict[str, Any]:
     for section in ("ours", "incidents", "climb", "repeat", "flap", "requalify", "breaker"):
         found |= {f"{section}.{key}": value for key, value in vars(getattr(policy, section)).items()}
     found |= {f"breaker.domains.{kind}": most for kind, most in policy.breaker.domains.items()}
-    for place, kind in policy.incidents.kinds.items():
-        found |= {f"incidents.{place}.owner": kind.owner.value, f"incidents.{place}.isolates": kind.isolates}
+    for place, each in policy.incidents.kinds.items():
+        found |= {f"incidents.{place}.owner": each.owner.value, f"incidents.{place}.isolates": each.isolates}
     found |= {f"remediation.{key}": value for key, value in vars(policy.remediation).items() if key != "uses"}
-    return {name: found.get(name) for name in NUMBERS}
+    return {name: found.get(name) for name in NUMBERS if not name.startswith("incidents.batch") or name in found}
 
 
 def resolved(policy: Policy, rules: Iterable[Rule]) -> dict[str, list[str]]:
@@ -92,6 +99,11 @@ def resolved(policy: Policy, rules: Iterable[Rule]) -> dict[str, list[str]]:
         for of in (Of.FAIL, Of.UNKNOWN):
             if (kind := policy.kind(of, rule.id, rule.severity)) is not None:
                 found[kind.id].append(rule.id)
+    # What burn-ins find is of no rule that a sweep judges.
+    for name in RULES:
+        kind = policy.kind(Of.FAIL, name, Severity.WARNING if name == SHARED else Severity.CRITICAL)
+        if kind is not None:
+            found[kind.id].append(name)
     return found
 
 
@@ -102,6 +114,8 @@ def document(loaded: Loaded, rules: Iterable[Rule]) -> dict[str, Any]:
     return {
         "schema": "muster.policy/1", "digest": digest(policy), "files": list(policy.files), "faults": faults,
         "numbers": {name: {"value": value, "from": _places(loaded, name).get("")} for name, value in numbers(policy).items()},
+        "places": [{**_cause(one), "from": _places(loaded, f"places.{one.id}.")} for one in policy.incidents.causes],
+        "windows": [_window(one) for one in policy.windows],
         "out": {name: str(mark) for name, mark in loaded.out.items()},
     }
 
@@ -125,7 +139,8 @@ def rule_document(loaded: Loaded, rule: Rule) -> dict[str, Any]:
 
 
 def text(loaded: Loaded, rules: Iterable[Rule]) -> str:
-    """The faults in their order, the numbers with a sentence each, and the files."""
+    """The faults in their order, the numbers with a sentence each, what places can cause, change windows, and the files."""
+    rules = tuple(rules)
     policy, has = loaded.policy, resolved(loaded.policy, rules)
     rows = [("fault", "isolation", "repair", "confirm", "reserve", "rules", "why")]
     for kind in policy.kinds:
@@ -136,6 +151,17 @@ def text(loaded: Loaded, rules: Iterable[Rule]) -> str:
     lines += [f"{name} is taken out by {_near(mark)}" for name, mark in loaded.out.items()] + [""] * bool(loaded.out)
     lines += ["Numbers.", ""]
     lines += _columns([(name, _shown(value), NUMBERS[name] + _site(loaded, name)) for name, value in numbers(policy).items()])
+    if policy.incidents.causes:
+        lines += ["", "Places. Which kinds of place can cause what; the first that covers a problem decides.", ""]
+        lines += _columns([("what", "of", "rules", "kinds", "why"), *(
+            (one.id, one.of.value,
+             "-" if one.of is Of.UNREACHED else str(sum(policy.incidents.cause(one.of, rule.id) is one for rule in rules)),
+             ", ".join(kind for kind in KINDS if kind in one.kinds), one.why + _site(loaded, f"places.{one.id}."))
+            for one in policy.incidents.causes)])
+    if policy.windows:
+        lines += ["", f"Change windows{_site(loaded, 'windows')}. In one nothing is isolated but for the faults that it names.", ""]
+        lines += _columns([("from", "until", "but", "why"), *(
+            (said["from"], said["until"], ", ".join(said["but"]), said["why"]) for said in map(_window, policy.windows))])
     files = ", then ".join(_short(file) for file in policy.files)
     return "\n".join([*lines, "", f"From {files}. Digest {digest(policy)}."])
 
@@ -171,6 +197,12 @@ def rule_text(loaded: Loaded, rule: Rule) -> str:
         sweeps = _sweeps(kind, loaded.policy) if kind is not None else 0
         rows.append((label, "of no fault: triage leaves it alone" if kind is None else
                      f"{kind.id}: isolation {kind.isolation.value}, repair {kind.repair.value}, after {sweeps} sweep{'s' * (sweeps != 1)}"))
+    for of, label in ((Of.FAIL, "caused by"), (Of.UNKNOWN, "unread by")):
+        if loaded.policy.incidents.causes:
+            kinds = loaded.policy.incidents.may_cause(of, rule.id)
+            found = loaded.policy.incidents.cause(of, rule.id)
+            why = f" ({found.why})" if found is not None else " (no entry of places covers it)"
+            rows.append((label, f"perhaps {', '.join(each for each in KINDS if each in kinds)}{why}"))
     return "\n".join([f"{rule.id}  ({rule.severity.value})", "", *(f"  {key:<11}{value}" for key, value in rows)])
 
 
@@ -181,6 +213,19 @@ def _fault(kind: FaultKind, policy: Policy) -> dict[str, Any]:
         "isolation": kind.isolation.value, "repair": kind.repair.value, "confirm": _sweeps(kind, policy), "reserve": kind.reserve,
         "owner": kind.owner.value if kind.owner is not None else None, "lasting": kind.lasting, "decides": kind.decides, "file": kind.file,
     }
+
+
+def _cause(one: Causes) -> dict[str, Any]:
+    return {"id": one.id, "why": one.why, "of": one.of.value, "rules": list(one.rules),
+            "kinds": [kind for kind in KINDS if kind in one.kinds]}
+
+
+def _window(one: Window) -> dict[str, Any]:
+    return {"from": _time(one.begins), "until": _time(one.ends), "why": one.why, "but": sorted(one.but)}
+
+
+def _time(time: float | Weekly) -> str:
+    return str(time) if isinstance(time, Weekly) else minute(time)
 
 
 def _sweeps(kind: FaultKind, policy: Policy) -> int:

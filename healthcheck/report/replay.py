@@ -21,6 +21,11 @@ LIMITS = (
     "a breaker that only the replay opens is closed by nobody but the policy, or after --close-after",
     "lifecycles, racks and versions are as they are now; who else held a node is not remembered; a problem's severity is its last",
 )
+ON = (
+    "to switch it on, begin with a small bound:  muster triage --apply --at-most 2",
+    "then after every sweep, from cron (check exits with 1 where something is wrong, hence no &&):",
+    "  */5 * * * *  muster check --store >/dev/null; muster triage --apply",
+)
 
 
 def text(found: Compared, fold: Fold) -> Iterator[str]:
@@ -54,7 +59,30 @@ def text(found: Compared, fold: Fold) -> Iterator[str]:
         if len(same) > _MOST_SAME:
             yield f"  and {len(same) - _MOST_SAME} more: --format json"
     yield ""
+    yield from _people(found, fold)
+    yield ""
     yield from LIMITS
+    yield ""
+    yield from ON
+
+
+def _people(found: Compared, fold: Fold) -> Iterator[str]:
+    """What people did with muster in that time, and where triage would have agreed."""
+    people = found.people
+    agreed = [one for one in people.theirs if one.agreed]
+    earlier = sorted(one.earlier for one in people.theirs if one.earlier is not None)
+    yield (f"people cordoned {len(people.theirs)} time{'s' * (len(people.theirs) != 1)}: triage agrees with {len(agreed)}, of which it "
+           f"would have isolated {len(earlier)} earlier"
+           + (f", by {earlier[len(earlier) // 2] / 3600:.1f} h in the median" if earlier else ""))
+    yield f"  triage alone would have made {people.triage_alone} isolation{'s' * (people.triage_alone != 1)}"
+    yield (f"  node-hours out of service: {people.both_hours:.1f} by both, {people.triage_hours:.1f} by triage alone, "
+           f"{people.people_hours:.1f} by people alone")
+    alone: dict[str, list[str]] = {}
+    for one in people.theirs:
+        if not one.agreed:
+            alone.setdefault(clean(one.hold.why, _WHY), []).append(one.hold.node)
+    for why, names in alone.items():
+        yield f"  people alone  {fold(names)}: {why}"
 
 
 def _hold(hold: Hold | None) -> str:
@@ -71,7 +99,17 @@ def document(found: Compared) -> dict[str, Any]:
         "schema": "muster.replay/1", "since": _iso(found.since), "until": _iso(found.now), "moments": found.moments,
         "would": _side(found.would) | {"withheld_by_breaker": found.withheld}, "was": _side(found.was),
         "differences": [_pair(pair) for pair in found.pairs if not pair.same], "same": [_pair(pair) for pair in found.pairs if pair.same],
-        "limits": list(LIMITS),
+        "people": _people_document(found), "limits": list(LIMITS),
+    }
+
+
+def _people_document(found: Compared) -> dict[str, Any]:
+    people = found.people
+    return {
+        "isolations": len(people.theirs), "agreed": sum(one.agreed for one in people.theirs), "triage_alone": people.triage_alone,
+        "node_hours": {"both": people.both_hours, "triage_alone": people.triage_hours, "people_alone": people.people_hours},
+        "each": [{"node": one.hold.node, "agreed": one.agreed, "seconds_earlier": one.earlier} | (_told(one.hold) or {})
+                 for one in people.theirs],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from typing import TYPE_CHECKING
@@ -30,6 +31,39 @@ def write_hardware(db: sqlite3.Connection, node: int, time: float, seen: Now) ->
     parts = json.dumps(document, sort_keys=True, separators=(",", ":"))
     db.execute("INSERT INTO hardware (node, time, boot, parts) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                "time = excluded.time, boot = excluded.boot, parts = excluded.parts", (node, time, seen.boot, parts))
+
+
+def write_machine(db: sqlite3.Connection, node: int, time: float, machine: str) -> None:
+    """Puts the installation that this look met in the place of the one before, inside a transaction; another one is a new machine since."""
+    db.execute("UPDATE node SET machine_since = CASE WHEN machine = '' THEN machine_since ELSE ? END, machine = ? "
+               "WHERE id = ? AND machine != ?", (time, machine, node, machine))
+
+
+def machine_identity(store: Store, node: str) -> str:
+    """What tells this machine, as it is installed, from others: hashes of its chassis' serial number and of its machine-id, as
+    `chassis=1f0c machine=77ab`; what no look has read is left out. Compare with `same_machine`."""
+    found = store.rows("SELECT machine FROM node WHERE name = ?", node)
+    seat = store.rows("SELECT serial FROM seat JOIN node ON node.id = seat.node JOIN component ON component.id = component "
+                      "WHERE name = ? AND slot = 'chassis' AND ended IS NULL", node)
+    parts = {"chassis": hashlib.sha256(f"muster {seat[0][0]}".encode()).hexdigest()[:16] if seat else "",
+             "machine": found[0][0] if found else ""}
+    return " ".join(f"{name}={value}" for name, value in parts.items() if value)
+
+
+def same_machine(one: str, other: str) -> bool:
+    """Whether two identities may be of one machine: nothing that both of them know differs."""
+    first, second = (dict(part.partition("=")[::2] for part in identity.split()) for identity in (one, other))
+    return all(first[name] == second[name] for name in first.keys() & second.keys())
+
+
+def new_since(store: Store) -> dict[str, float]:
+    """By node when sweeps first met this machine, of those that met another one before: installed anew, or in another chassis."""
+    found: dict[str, float] = {}
+    for name, time in [*store.rows("SELECT name, machine_since FROM node WHERE machine_since IS NOT NULL"), *store.rows(
+            "SELECT name, seat.began FROM seat JOIN node ON node.id = seat.node WHERE slot = 'chassis' AND seat.ended IS NULL AND EXISTS "
+            "(SELECT 1 FROM seat AS old WHERE old.node = seat.node AND old.slot = 'chassis' AND old.ended IS NOT NULL)")]:
+        found[name] = max(time, found.get(name, 0.0))
+    return found
 
 
 def newest_hardware(store: Store) -> dict[str, tuple[float, Now]]:

@@ -159,10 +159,13 @@ def prune(store: Store, before: float) -> int:
     with store.writing() as db:
         gone = 0
         for table in ("spell", "problem", "seat"):
-            db.execute(f"UPDATE {table} SET ended = seen WHERE ended IS NULL AND seen < ?", (before,))  # noqa: S608  (our own names)
+            # What a burn-in found no sweep ever sees.
+            but = " AND evidence IS NULL" if table == "problem" else ""
+            db.execute(f"UPDATE {table} SET ended = seen WHERE ended IS NULL AND seen < ?{but}", (before,))  # noqa: S608  (our own names)
         gone += db.execute("DELETE FROM boot WHERE seen < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM newest WHERE time < ?", (before,)).rowcount
         gone += db.execute("DELETE FROM look WHERE time < ?", (before,)).rowcount
+        gone += db.execute("DELETE FROM triage_run WHERE finished < ? AND id < (SELECT max(id) FROM triage_run)", (before,)).rowcount
         for table in ("spell", "problem"):
             gone += db.execute(f"DELETE FROM {table} WHERE ended < ?", (before,)).rowcount  # noqa: S608
         gone += db.execute(

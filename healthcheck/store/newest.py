@@ -67,7 +67,12 @@ def write(db: sqlite3.Connection, node: int, now: float, rules: str, report: Nod
                (node, now, rules, look, kept))
     if seen is not None:        # what a node that is not reached ran when it was is known still
         db.execute("UPDATE newest SET driver = ?, kernel = ?, firmware = ? WHERE node = ?",
-                   (seen.driver, seen.kernel, ", ".join(sorted({gpu.vbios for gpu in seen.gpus if gpu.vbios}))[:80], node))
+                   (seen.driver, seen.kernel, firmware(seen), node))
+
+
+def firmware(seen: Shown) -> str:
+    """What its GPUs run, as one version of the node."""
+    return ", ".join(sorted({gpu.vbios for gpu in seen.gpus if gpu.vbios}))[:80]
 
 
 def packed(before: str | None, report: NodeReport, seen: Shown | None) -> tuple[bytes, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from healthcheck.certify.hardware import hardware_of
 from healthcheck.certify.requalify import Now
 from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
-from healthcheck.facts.firmware import Firmware, firmware
+from healthcheck.facts.firmware import Firmware, firmware, installation
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
@@ -53,8 +53,8 @@ class Reading:
 class Readings:
     """Of one look at one node. `kinds` are the kinds of component that were wholly read: what of them is not here is not there.
 
-    `boot` names the node's boot, empty where the node does not say. `shown` is what of the look is kept until the next one, and `hardware`
-    what certificates are held against.
+    `boot` names the node's boot, `machine` its installation, both empty where the node does not say. `shown` is what of the look is kept
+    until the next one, and `hardware` what certificates are held against.
     """
 
     components: tuple[Component, ...]
@@ -63,6 +63,7 @@ class Readings:
     boot: str = ""
     shown: Shown = NOTHING
     hardware: Now | None = None
+    machine: str = ""
 
 
 def readings(recording: Recording) -> Readings:
@@ -94,7 +95,7 @@ def readings(recording: Recording) -> Readings:
         whole.add("chassis")
     boot = recording.host.boot_id if recording.host is not None else ""
     return Readings(tuple(components), tuple(counters), frozenset(whole - {"port"}), clean(boot, 64),
-                    shown(recording, captures), hardware_of(recording, captures))
+                    shown(recording, captures), hardware_of(recording, captures), installation(captures))
 
 
 def _slot(text: str) -> str:

@@ -178,4 +178,55 @@ _EIGHTH = (
     "ALTER TABLE problem ADD COLUMN ends TEXT",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH)
+# What acting safely needs to remember.
+_NINTH = (
+    # The names that this store puts into its marks, the newest last. One that is restored from a copy takes a new name, so that marks which
+    # were made after the copy are not taken for its own.
+    "CREATE TABLE name (store TEXT NOT NULL UNIQUE, since REAL NOT NULL)",
+    "INSERT INTO name SELECT lower(hex(randomblob(2))), CAST(strftime('%s', 'now') AS REAL)",
+    # In whose marks the cordon's number is (empty: of the form without a name). What it was set on: the UID of a node in Kubernetes, else
+    # the machine's identity. As which user the back end shows that we set it. When a snapshot of the back end last showed its mark.
+    "ALTER TABLE cordon ADD COLUMN store TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE cordon ADD COLUMN identity TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE cordon ADD COLUMN user TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE cordon ADD COLUMN shown REAL",
+    # Whether the back end has been asked to make it: what was cut short before is certainly not done.
+    "ALTER TABLE cordon ADD COLUMN asked INTEGER NOT NULL DEFAULT 0",
+    # When it was set, by the clock of the back end.
+    "ALTER TABLE cordon ADD COLUMN stamp REAL",
+    # What the newest snapshot of a back end showed that no cordon of this store accounts for: marks of other stores or of cordons that are
+    # over, and words of a person beside a mark of ours.
+    """CREATE TABLE stray (
+        backend TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL, mark TEXT NOT NULL, words TEXT NOT NULL, seen REAL NOT NULL,
+        PRIMARY KEY (backend, node)
+    )""",
+    # The kind and the name of the place of the incident in whose name it was made, as they were then; empty where there was none.
+    "ALTER TABLE cordon ADD COLUMN place TEXT NOT NULL DEFAULT ''",
+    # Of a problem that was read from a kernel log: the boot, and of the newest report the record's sequence and seconds since boot.
+    "ALTER TABLE problem ADD COLUMN boot TEXT",
+    "ALTER TABLE problem ADD COLUMN sequence INTEGER",
+    "ALTER TABLE problem ADD COLUMN at REAL",
+    # A hash of the installation's machine-id, and when the newest sweep met another one than before; NULL where it never did.
+    "ALTER TABLE node ADD COLUMN machine TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE node ADD COLUMN machine_since REAL",
+    # Of the rules that have had a problem on the node, those that this snapshot measured, as JSON.
+    "ALTER TABLE look ADD COLUMN measured TEXT NOT NULL DEFAULT '[]'",
+    # Of a problem that a burn-in found, as JSON: its run and length, the stages that must pass, the tests for and against.
+    "ALTER TABLE problem ADD COLUMN evidence TEXT",
+    # Since when each thing that decides is as it is: rules, SKUs, files of the policy, muster itself; and, by node, drivers, kernels and
+    # firmwares that changed. The newest of each is what holds.
+    """CREATE TABLE version (
+        id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, who TEXT NOT NULL, began REAL NOT NULL,
+        seen REAL NOT NULL
+    )""",
+    "CREATE INDEX version_name ON version (kind, name, id)",
+    # Runs of triage --apply; `finished` is NULL while one is at work, or was killed. `holder` is its process, as JSON.
+    """CREATE TABLE triage_run (
+        id INTEGER PRIMARY KEY, began REAL NOT NULL, finished REAL, who TEXT NOT NULL, host TEXT NOT NULL, outcome TEXT NOT NULL,
+        holder TEXT NOT NULL
+    )""",
+    # The files that decided at the newest triage --apply: the policy's and the site's rules, and the packaged ones as one.
+    "CREATE TABLE policy_file (name TEXT PRIMARY KEY, digest TEXT NOT NULL, seen REAL NOT NULL) WITHOUT ROWID",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _NINTH)

@@ -1,6 +1,7 @@
 """Writes a sweep into the store, in one transaction: only what changed since the one before takes room.
 
-What one sweep cannot see it cannot end: a fault of a rule that was not judged this time, or could not be measured, stays as it was.
+What one sweep cannot see it cannot end: a fault of a rule that was not judged this time, or could not be measured, stays as it was. One
+that a kernel log reported stays until its end is proven (`healthcheck.store.logproof`), and keeps the node from being healthy until then.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status
-from healthcheck.store import newest
+from healthcheck.outcome import Finding, LogView, NodeReport, NodeState, Origin, Result, Severity, Status
+from healthcheck.store import newest, versions
+from healthcheck.store.accused import exchanged
 from healthcheck.store.file import Store
-from healthcheck.store.hardware import write_hardware
+from healthcheck.store.hardware import write_hardware, write_machine
+from healthcheck.store.logproof import Reported, number, proven
 from healthcheck.store.readings import Readings
+from healthcheck.store.versions import Version
+from inventory.text import clean
 from inventory.transport.base import NOT_ITS_FAULT
 
 # A problem of the node itself, in a sweep that could not judge it, has no rule.
@@ -25,14 +30,16 @@ _NOT_ASKED = "not asked"
 _NOT_ITS_FAULT = frozenset(stage.value for stage in NOT_ITS_FAULT)
 _LOOKS_KEPT = 4             # of a node under a profile: what requalification looks back on
 _AGAINST_KEPT = 50
-_NO_LOG = (None, None)      # emitter and ending of a problem that was read from no log
+_NO_LOG = (None, None, None, None)      # emitter, ending, record and time of a problem that was read from no log
+_WORST_FIRST = (NodeState.UNHEALTHY, NodeState.UNKNOWN, NodeState.DEGRADED, NodeState.HEALTHY)
 # How the reasons of rules begin that are not for this node, whatever it shows.
 _DROPPED = ("disabled in ", "the SKU ", "there are no ")
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is stored of a sweep as a whole. Times are epoch seconds. `selected`: not all rules were judged, by --only or --skip."""
+    """What is stored of a sweep as a whole. Times are epoch seconds. `selected`: not all rules were judged, by --only or --skip. `versions`
+    are what it was judged by, `who` ran it."""
 
     started: float
     finished: float
@@ -41,6 +48,8 @@ class Sweep:
     rules: str
     profiles: tuple[str, ...] = ()
     selected: bool = False
+    versions: tuple[Version, ...] = ()
+    who: str = ""
 
 
 def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: Mapping[str, Readings] = _NOTHING) -> int:
@@ -51,26 +60,45 @@ def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: 
     kept = [report for report in reports if report.results or report.stage is not None or not sweep.partial]
     with store.writing() as db:
         unreached = sum(report.stage is not None for report in kept)
-        number = db.execute(
+        sweep_id = db.execute(
             "INSERT INTO sweep (started, finished, partial, source, rules, profiles, nodes, unreached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules, " ".join(sweep.profiles), len(kept), unreached),
         ).lastrowid
         nodes = _numbers(db, [report.node for report in kept])
         writer = _Writer(db, sweep.started)
         alike = _alike(readings)
+        machines = Counter(seen.machine for seen in readings.values())      # several that are equal come with an image, and tell nothing
+        _versions(db, sweep, kept, readings)
         for report in kept:
             node = nodes[report.node]
             seats = writer.seats(node, readings[report.node], alike) if report.node in readings else {}
             if report.node in readings and (hardware := readings[report.node].hardware) is not None:
                 write_hardware(db, node, sweep.started, hardware)
+            if report.node in readings and (machine := readings[report.node].machine) and machines[machine] == 1:
+                write_machine(db, node, sweep.started, machine)
+            alive = writer.problems(node, report, seats)
             if not sweep.selected or not report.results:
-                writer.state(node, report)
-                writer.looks(node, report, sweep.profiles)
+                told = _with_alive(report, alive)
+                writer.state(node, told)
+                writer.looks(node, told, sweep.profiles, alive)
                 seen = readings[report.node].shown if report.node in readings else None
-                newest.write(db, node, sweep.started, sweep.rules, report, seen)
-            writer.problems(node, report, seats)
-    assert number is not None  # noqa: S101  (an INSERT always has one)
-    return number
+                newest.write(db, node, sweep.started, sweep.rules, told, seen)
+        exchanged(db, sweep.started)
+    assert sweep_id is not None  # noqa: S101  (an INSERT always has one)
+    return sweep_id
+
+
+def _versions(db: sqlite3.Connection, sweep: Sweep, kept: list[NodeReport], readings: Mapping[str, Readings]) -> None:
+    """What it was judged by, of rules those that it judged; and which nodes run another driver, kernel or firmware than before."""
+    if sweep.versions:
+        rules = {one.name for one in sweep.versions if one.kind == "rule"}
+        for report in kept:
+            for result in report.results:
+                if result.rule in rules and result.status is not Status.SKIPPED:
+                    rules.discard(result.rule)
+        versions.note(db, (one for one in sweep.versions if one.kind != "rule" or one.name not in rules), sweep.who, sweep.started)
+    versions.note_nodes(db, ((report.node, seen) for report in kept if report.node in readings
+                             and (seen := readings[report.node].shown) is not None), sweep.who, sweep.started)
 
 
 def _alike(readings: Mapping[str, Readings]) -> set[tuple[str, str]]:
@@ -91,7 +119,31 @@ class _Problem:
     rule: str
     subject: str
     status: str
-    told: tuple[str | None, ...]
+    told: tuple[str | int | float | None, ...]
+
+
+@dataclass(frozen=True)
+class _Alive:
+    """A problem that a kernel log reported, that this sweep did not see, and of which nothing proves the end."""
+
+    rule: str
+    subject: str
+    severity: Severity
+    ends: str
+
+
+def _with_alive(report: NodeReport, alive: Iterable[_Alive]) -> NodeReport:
+    """The report of a node that is no better than what has not ended there."""
+    worst = {Severity.CRITICAL: NodeState.UNHEALTHY, Severity.WARNING: NodeState.DEGRADED}
+    for one in alive:
+        state = worst.get(one.severity)
+        if state is None or _WORST_FIRST.index(state) > _WORST_FIRST.index(report.state):
+            continue
+        said = (f"{one.rule}: {one.subject}: reported before, and nothing shows that it ended (by {one.ends}); "
+                f"if somebody repaired it: muster repaired {report.node}")
+        reason = said if state is not report.state or not report.reason else f"{report.reason}; {said}"
+        report = replace(report, state=state, reason=clean(reason, 1000))
+    return report
 
 
 class _Writer:
@@ -114,25 +166,34 @@ class _Writer:
         self._db.execute("INSERT INTO spell (node, state, reason, stage, began, seen, sweeps) VALUES (?, ?, ?, ?, ?, ?, 1)",
                          (node, report.state.value, report.reason, report.stage, self._now, self._now))
 
-    def looks(self, node: int, report: NodeReport, profiles: Iterable[str]) -> None:
+    def looks(self, node: int, report: NodeReport, profiles: Iterable[str], alive: Iterable[_Alive] = ()) -> None:
         """What this look said under the sweep's profiles; of each, the newest are kept, and this one, and those while we held the node:
-        without them nobody could say later why it was returned.
+        without them nobody could say later why it was returned. `alive` stand against the node beside what the look found.
 
         What seems to be later is of a clock that was wrong, or this sweep is an older one: it proves nothing any more.
         """
         self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?", (NodeState.UNKNOWN.value, node, self._now))
-        against = json.dumps([(problem.rule, problem.subject, problem.status) for problem in _problems(report)
-                              if problem.told[0] != Severity.INFO.value][:_AGAINST_KEPT])
+        against = json.dumps([*((problem.rule, problem.subject, problem.status) for problem in _problems(report)
+                                if problem.told[0] != Severity.INFO.value),
+                              *((one.rule, one.subject, Status.FAIL.value) for one in alive
+                                if one.severity is not Severity.INFO)][:_AGAINST_KEPT])
+        measured = json.dumps(self._measured(node, report))
         for profile in profiles:
-            self._db.execute("INSERT INTO look (node, profile, time, state, against) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-                             "state = excluded.state, against = excluded.against",
-                             (node, profile, self._now, report.state.value, against))
+            self._db.execute("INSERT INTO look (node, profile, time, state, against, measured) VALUES (?, ?, ?, ?, ?, ?) "
+                             "ON CONFLICT DO UPDATE SET state = excluded.state, against = excluded.against, measured = excluded.measured",
+                             (node, profile, self._now, report.state.value, against, measured))
             old = self._db.execute("SELECT time FROM look WHERE node = ? AND profile = ? AND time != ? AND time NOT IN (SELECT time FROM "
                                    "look WHERE node = ? AND profile = ? ORDER BY time DESC LIMIT ?)",
                                    (node, profile, self._now, node, profile, _LOOKS_KEPT)).fetchall()
             holds = self._holds().get(node, ())
             self._db.executemany("DELETE FROM look WHERE node = ? AND profile = ? AND time = ?", [
                 (node, profile, time) for (time,) in old if not any(began <= time <= ended for began, ended in holds)])
+
+    def _measured(self, node: int, report: NodeReport) -> list[str]:
+        """The rules that have had a problem on the node and that this look measured; those that the site has done away with are, too."""
+        rules = {row[0] for row in self._db.execute("SELECT DISTINCT rule FROM problem WHERE node = ?", (node,))}
+        return sorted(result.rule for result in report.results if result.rule in rules and (
+            result.status in (Status.PASS, Status.FAIL) or _dropped(result)))
 
     def _holds(self) -> Mapping[int, list[tuple[float, float]]]:
         """By node from when to when we held it."""
@@ -143,30 +204,51 @@ class _Writer:
                 self._held[node].append((began, ended))
         return self._held
 
-    def problems(self, node: int, report: NodeReport, seats: Mapping[str, int]) -> None:
-        """Problems that go on, begin, and are seen to be gone."""
+    def problems(self, node: int, report: NodeReport, seats: Mapping[str, int]) -> list[_Alive]:
+        """Problems that go on, begin, and are seen to be gone; gives those of kernel logs that are not seen any more and have not ended."""
         found = {(problem.rule, problem.subject, problem.status): problem for problem in _problems(report)}
-        held = {(row[1], row[2], row[3]): row[0] for row in self._db.execute(
-            "SELECT id, rule, subject, status FROM problem WHERE node = ? AND ended IS NULL", (node,))}
-        gone = {result.rule: _over(result) for result in report.results}
+        held = {(row[1], row[2], row[3]): tuple(row) for row in self._db.execute(
+            "SELECT id, rule, subject, status, severity, coalesce(ends, ''), coalesce(boot, ''), sequence FROM problem "
+            "WHERE node = ? AND ended IS NULL", (node,))}
+        results = {result.rule: result for result in report.results}
+        gone = {rule: _over(result) for rule, result in results.items()}
         if report.results:
             gone[UNREACHED] = (True, True)
-        for key, number in held.items():
-            fault, unmeasured = gone.get(key[0], (False, False))
-            if key not in found and (fault if key[2] == Status.FAIL.value else unmeasured):
-                self._db.execute("UPDATE problem SET ended = ? WHERE id = ?", (self._now, number))
+        alive: list[_Alive] = []
+        for key, (problem_id, rule, subject, status, severity, ends, boot, sequence) in held.items():
+            if key in found:
+                continue
+            fault, unmeasured = gone.get(rule, (False, False))
+            if status != Status.FAIL.value:
+                over = unmeasured
+            elif ends:
+                over = rule in results and _log_over(results[rule], Reported(subject, ends, boot, sequence), report.log)
+            else:
+                over = fault
+            if over:
+                self._db.execute("UPDATE problem SET ended = ? WHERE id = ?", (self._now, problem_id))
+            elif ends and report.results:
+                alive.append(_Alive(rule, subject, Severity(severity), ends))
+                if not boot and report.log is not None and report.log.boot:
+                    # It was reported in this boot or before it: whatever boot comes next is another.
+                    self._db.execute("UPDATE problem SET boot = ? WHERE id = ?", (report.log.boot, problem_id))
+        in_boot = report.log.boot if report.log is not None else ""
         for key, problem in found.items():
             component = seats.get(problem.subject.partition(",")[0])
+            of_log = in_boot if problem.told[-3] else None
             if key in held:
                 self._db.execute(
                     "UPDATE problem SET severity = ?, origin = ?, owner = ?, observed = ?, expected = ?, reason = ?, remedy = ?, "
-                    "repair = ?, emitter = ?, ends = ?, seen = ?, sweeps = sweeps + 1, component = coalesce(?, component) WHERE id = ?",
-                    (*problem.told, self._now, component, held[key]))
+                    "repair = ?, emitter = ?, ends = ?, sequence = ?, at = ?, boot = ?, seen = ?, sweeps = sweeps + 1, "
+                    "component = coalesce(?, component) WHERE id = ?",
+                    (*problem.told, of_log, self._now, component, held[key][0]))
             else:
                 self._db.execute(
-                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, repair, emitter, ends, began, seen, "
-                    "sweeps, node, rule, subject, status, component) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
-                    (*problem.told, self._now, self._now, node, *key, component))
+                    "INSERT INTO problem (severity, origin, owner, observed, expected, reason, remedy, repair, emitter, ends, sequence, "
+                    "at, boot, began, seen, sweeps, node, rule, subject, status, component) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)",
+                    (*problem.told, of_log, self._now, self._now, node, *key, component))
+        return alive
 
     def seats(self, node: int, seen: Readings, alike: Collection[tuple[str, str]] = ()) -> dict[str, int]:
         """Where components sit now, and their counters; gives the components by the names that findings call them by.
@@ -224,7 +306,7 @@ def _problems(report: NodeReport) -> Iterable[_Problem]:
                 yield _Problem(result.rule, finding.subject, Status.FAIL.value, (
                     result.severity.value, None, whose, str(finding.observed), str(finding.expected), result.reason,
                     finding.remedy or result.remedy, finding.repair.value if finding.repair is not None else None,
-                    finding.emitter, finding.log.ends if finding.log is not None else None))
+                    finding.emitter, *_of_log(finding)))
         elif result.status is Status.UNKNOWN:
             origin = result.origin.value if result.origin is not None else None
             yield _Problem(result.rule, "", Status.UNKNOWN.value,
@@ -240,5 +322,21 @@ def _over(result: Result) -> tuple[bool, bool]:
         # What was not measured beside it may hold the faults that are not named.
         return not result.reason, True
     # A rule that the site has done away with accuses nobody any more; one that was merely not judged this time ends nothing.
-    dropped = result.status is Status.SKIPPED and result.reason.startswith(_DROPPED)
-    return dropped, dropped
+    return _dropped(result), _dropped(result)
+
+
+def _dropped(result: Result) -> bool:
+    return result.status is Status.SKIPPED and result.reason.startswith(_DROPPED)
+
+
+def _log_over(result: Result, reported: Reported, view: LogView | None) -> bool:
+    """Whether this result of its rule, which does not name it, ends what a kernel log reported."""
+    if _dropped(result):
+        return True
+    return result.status in (Status.PASS, Status.FAIL) and view is not None and proven(reported, view)
+
+
+def _of_log(finding: Finding) -> tuple[str | None, int | None, float | None]:
+    """Ending, record and time of the newest report."""
+    log = finding.log
+    return (log.ends, number(log.newest), log.last) if log is not None else (None, None, None)

@@ -21,8 +21,9 @@ UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FR
          "WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
 
 
-def write(store: Store, plan: Plan) -> dict[str, int]:
-    """Writes down what a plan decided, in one transaction; gives the number of each node's open verdict."""
+def write(store: Store, plan: Plan, *, opens: bool = True) -> dict[str, int]:
+    """Writes down what a plan decided, in one transaction; gives the number of each node's open verdict. `opens`: that the breaker opens
+    with it, too, which is to be so once the plan's steps were taken: an open one lets nobody finish them."""
     with store.writing() as db:
         names = {verdict.node for verdict in plan.verdicts}
         db.executemany("INSERT INTO node (name) VALUES (?) ON CONFLICT (name) DO NOTHING", [(name,) for name in sorted(names)])
@@ -30,9 +31,15 @@ def write(store: Store, plan: Plan) -> dict[str, int]:
         numbers = _verdicts(db, plan.verdicts, plan.now)
         if plan.closes:
             close_breaker(db, plan.now, None, plan.closes)
-        if plan.opens:
-            db.execute("INSERT INTO breaker (opened, why) VALUES (?, ?)", (plan.now, plan.opens))
+        if opens:
+            open_breaker(db, plan)
     return numbers
+
+
+def open_breaker(db: sqlite3.Connection, plan: Plan) -> None:
+    """Opens the breaker, inside a transaction, where the plan says so."""
+    if plan.opens:
+        db.execute("INSERT INTO breaker (opened, why) VALUES (?, ?)", (plan.now, plan.opens))
 
 
 def close_breaker(db: sqlite3.Connection, now: float, who: str | None, reason: str) -> bool:

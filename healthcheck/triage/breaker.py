@@ -1,71 +1,99 @@
-"""The breaker: bounds new isolations, so that a tool that is upset cannot take a cluster down. It never holds up a release."""
+"""The breaker: bounds new isolations in nodes, so that a tool that is upset cannot take a cluster down. It never holds up a release.
+
+In one window at most `limit` nodes are isolated, and beside them those of one physical domain, in the name of an incident there: at most
+`as_one`, and a quarter of the nodes in service. It is the domain with most of them; all others count, whatever explains them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from healthcheck.triage.correlate import named
 from healthcheck.triage.past import Fleet, Past
-from healthcheck.triage.policy import BreakerPolicy
+from healthcheck.triage.policy import PHYSICAL, BreakerPolicy
+
+Place = tuple[str, str]
+NOWHERE: Place = ("", "")
 
 
 class Breaker:
-    """The room that is left in one plan. `opens` says why it opened in it, empty where it did not.
+    """The room that is left in one plan. `opens` says why it opened in it, empty where it did not; `closes` likewise.
 
-    Up to `as_one` isolations in one incident's name, and a quarter of the nodes in service, are one failure, in all and in each domain.
+    What was isolated in an incident's name is counted by the place that the incident had then, not by its number: incidents that merge, or
+    go by another number, free no room.
     """
 
     def __init__(self, fleet: Fleet, policy: BreakerPolicy, as_one: int = 1) -> None:
         self._policy = policy
-        serving = fleet.quiet.serving + sum(past.in_service for past in fleet.nodes)
-        self.limit = min(policy.number, max(policy.least, int(policy.percent * serving / 100)))
+        self._serving = fleet.quiet.serving + sum(past.in_service for past in fleet.nodes)
+        self.limit = min(policy.number, max(policy.least, int(policy.percent * self._serving / 100)))
+        # A limit of one or two would be all reserve.
+        self._usual = max(1, self.limit - policy.reserve)
+        self._as_one = min(as_one, self._serving // 4)
+        self._at: Counter[Place] = Counter()
+        self._inside: dict[Place, Counter[Place]] = defaultdict(Counter)
+        self._total = 0
         since = fleet.now - policy.hours * 3600
-        self._as_one = min(as_one, max(1, serving // 4))
-        self._of: Counter[int] = Counter()
-        self._used = 0
-        self._domains: Counter[tuple[str, str]] = Counter()
         of = {past.node: past for past in fleet.nodes}
         for one in fleet.isolated:
             if one.time > since:
-                self._count(one.incident, _domains(of[one.node]) if one.node in of else ())
-        self._serving = serving
+                self._add(_physical(one.place), _domains(of[one.node]) if one.node in of else ())
         self.opens = ""
         self.closes = ""
         self.is_open = fleet.open_since is not None
         if fleet.open_since is not None and policy.close_hours is not None \
-                and fleet.now - fleet.open_since >= policy.close_hours * 3600 and self._used < self.limit:
+                and fleet.now - fleet.open_since >= policy.close_hours * 3600 and self._used() < self._usual:
             self.is_open = False
             self.closes = f"there was room for {policy.close_hours:g} h"
 
-    def take(self, past: Past, *, reserve: bool, incident: int = 0) -> str:
-        """Takes the room for one node's isolation; or says why there is none, and opens where that is so for all."""
-        window = f"in {self._policy.hours:g} h"
-        free = self._free(incident)
-        if not free and self._used >= self.limit + (self._policy.reserve if reserve else 0):
-            said = f"{self._used} new isolations {window}, and at most {self.limit} are allowed ({self._bound()})"
+    def take(self, past: Past, *, reserve: bool, place: Place = NOWHERE) -> str:
+        """Takes the room for one node's isolation, in the name of the incident at this place if any; or says why there is none, and opens
+        where that is so for all."""
+        place = _physical(place)
+        used, then = self._used(), self._used(place)
+        most = self.limit if reserve else self._usual
+        if then > used and then > most:
+            kept = f", {self.limit - self._usual} of them for the worst faults" if self.limit > self._usual else ""
+            window = f"in {self._policy.hours:g} h{self._beside()}"
+            said = f"{used} new isolations {window}, and at most {self.limit} are allowed{kept} ({self._bound()})"
             if not self.is_open:
                 self.is_open, self.opens = True, said
-            return f"the breaker is open: {said}" + (f", with its reserve {self.limit + self._policy.reserve}" if reserve else "")
+            return f"the breaker is open: {said}"
         if self.is_open and not reserve:
             return "the breaker is open; when the cause is known: muster triage --close-breaker --reason TEXT"
-        for kind, name in () if free else _domains(past):
-            most = self._policy.domains.get(kind)
-            if most is not None and self._domains[kind, name] >= most:
-                too = f" (incident {incident} is bounded by that, too)" if incident else ""
-                said = f"{self._domains[kind, name]} new isolations {window} in {kind} {name}, at most {most} are allowed"
-                return f"{said}: look at it first{too}"
-        self._count(incident, _domains(past))
+        for kind, name in _domains(past) if then > used else ():
+            bound = self._policy.domains.get(kind)
+            if bound is not None and (count := self._counted((kind, name), place)) > bound:
+                said = f"{count - 1} new isolations in {self._policy.hours:g} h in {kind} {name}, at most {bound} are allowed"
+                return f"{said}: look at it first"
+        self._add(place, _domains(past))
         return ""
 
-    def _free(self, incident: int) -> bool:
-        """Whether one more in this incident's name is part of a failure that counts already."""
-        return bool(incident) and 0 < self._of[incident] < self._as_one
+    def _used(self, more: Place | None = None) -> int:
+        """How many count, with one more at this place if one is given."""
+        at = self._at if more is None else self._at + Counter({more: 1})
+        beside = max((count for where, count in at.items() if where != NOWHERE), default=0)
+        return self._total + (more is not None) - min(self._as_one, beside)
 
-    def _count(self, incident: int, domains: Iterable[tuple[str, str]]) -> None:
-        if not self._free(incident):
-            self._used += 1
-            self._domains.update(domains)
-        self._of[incident] += bool(incident)
+    def _counted(self, domain: Place, more: Place) -> int:
+        """How many of those inside a domain count, with one more in it: not those of the one place that goes beside."""
+        at = self._at + Counter({more: 1})
+        beside = max((where for where in at if where != NOWHERE), key=lambda where: (at[where], where), default=NOWHERE)
+        inside = self._inside[domain] + Counter({more: 1})
+        return inside.total() - (min(self._as_one, inside[beside]) if beside != NOWHERE else 0)
+
+    def _beside(self) -> str:
+        """The one domain that goes beside, in words; empty where there is none."""
+        where, count = max(((where, count) for where, count in self._at.items() if where != NOWHERE), key=lambda one: (one[1], one[0]),
+                           default=(NOWHERE, 0))
+        return f" beside {min(count, self._as_one)} in {named(*where)}" if count and self._as_one else ""
+
+    def _add(self, place: Place, domains: Iterable[Place]) -> None:
+        self._total += 1
+        self._at[place] += 1
+        for domain in domains:
+            self._inside[domain][place] += 1
 
     def _bound(self) -> str:
         policy = self._policy
@@ -76,5 +104,9 @@ class Breaker:
         return f"breaker.percent {policy.percent:g} of {self._serving} nodes in service"
 
 
-def _domains(past: Past) -> Iterable[tuple[str, str]]:
+def _physical(place: Place) -> Place:
+    return place if place[0] in PHYSICAL else NOWHERE
+
+
+def _domains(past: Past) -> Iterable[Place]:
     return [(kind, name) for kind, names in past.domains.items() for name in names]

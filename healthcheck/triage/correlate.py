@@ -1,9 +1,10 @@
-"""Finds what several nodes with one symptom share: a leaf, a rail, a rack, an NVLink or power domain, a version, or a moment. Pure.
+"""Finds what several nodes with one symptom share: a leaf, a rail, a rack, an NVLink or power domain, a version, a batch, a moment. Pure.
 
-For each symptom, each place is held against chance: the tail of the hypergeometric distribution for places (k of their n nodes have it,
-K of the N in service), of the binomial one for rails (of K nodes k have it on this rail alone) and moments (k of K began within a window of
-the time that is remembered), all corrected for how many places were tried. The least likely place wins, which is the narrowest that
-explains most; what it leaves unexplained is looked at again, and a moment is looked for last. It proves no cause: it says where to look.
+For each symptom, each place of a kind that can cause it (the policy says which) is held against chance: the tail of the hypergeometric
+distribution for places (k of their n nodes have it, K of the N in service), of the binomial one for rails (of K nodes k have it on this
+rail alone) and moments (k of K began within a window of the time that is remembered), all corrected for how many places were tried. The
+least likely place wins, which is the narrowest that explains most; what it leaves unexplained is looked at again, and a moment is looked
+for last. It proves no cause: it says where to look.
 """
 
 from __future__ import annotations
@@ -15,22 +16,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from healthcheck.store.history import Problem
+from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import binomial, hypergeometric, odds
 from healthcheck.triage.past import Fleet, Past
-from healthcheck.triage.policy import IncidentPolicy
+from healthcheck.triage.policy import EXPLAINING, KINDS, MOMENT, PLACES, IncidentPolicy, Of
 from healthcheck.triage.symptom import symptom
 from inventory.nodeset import natural
 
-# The kinds of place, in the order in which one is named where several explain the same equally well.
-PLACES = ("nvlink_domain", "rack", "leaf", "rail", "power", "driver", "kernel", "firmware")
-MOMENT = "moment"
-KINDS = (*PLACES, MOMENT)
+__all__ = ["KINDS", "MOMENT", "PLACES", "Found", "Place", "correlate", "domains", "minute", "named"]
+
 # What has no place of its own: of those who have the symptom, most must share it; of a place, most must have the symptom.
-_WIDESPREAD = ("rail", "driver", "kernel", "firmware", MOMENT)
+_WIDESPREAD = ("rail", *EXPLAINING)
 _FIRST = (("port", "leaf"), ("hca", "leaf"), ("roce", "leaf"), ("fabric", "nvlink_domain"), ("nvlink", "nvlink_domain"),
           ("driver", "driver"), ("module", "driver"), ("gpu-power", "power"), ("bmc", "power"))
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-_SAID = {"nvlink_domain": "NVLink domain", "power": "power domain"}
+_SAID = {"nvlink_domain": "NVLink domain", "power": "power domain", "batch": "delivery batch"}
 _MOST_PLACES = 8        # of one symptom: a fleet with more has another trouble
 
 Place = tuple[str, str]
@@ -112,22 +112,33 @@ class _Index:
         for past in self._past.values():
             self._size.update(self._of[past.node])
             self._rails.update(rail for _, rail in past.ports.values() if rail)
-        self._tried = sum(size >= policy.at_least for size in self._size.values()) + len(self._rails)
+        self._tried: dict[frozenset[str], int] = {}
+
+    def _places(self, kinds: frozenset[str]) -> int:
+        """How many places of these kinds there are to be tried."""
+        if kinds not in self._tried:
+            self._tried[kinds] = sum(size >= self._policy.at_least and place[0] in kinds for place, size in self._size.items()) + \
+                len(self._rails) * ("rail" in kinds)
+        return self._tried[kinds]
 
     def explain(self, name: str, nodes: Mapping[str, tuple[Problem, ...]], symptoms: int) -> Iterable[Found]:
         """The places of one symptom, each for nodes that no earlier one explains."""
         where = {node: _of_ports(self._past[node], problems, self._of[node]) for node, problems in nodes.items()}
+        one = next(iter(nodes.values()))[0]     # all that have this name are of one rule
+        kinds = self._policy.may_cause(of(one) or Of.FAIL, one.rule)
         left = dict(nodes)
         for _ in range(_MOST_PLACES):
-            if len(left) < self._policy.at_least or (best := self._best(name, left, where, symptoms)) is None:
+            if len(left) < self._policy.at_least or (best := self._best(name, left, where, symptoms, kinds)) is None:
                 break
             yield best
             for node in best.nodes:
                 left.pop(node, None)
-        if len(left) >= self._policy.at_least and MOMENT in self._policy.kinds:
+        if len(left) >= self._policy.at_least and MOMENT in kinds:
             yield from self._moment(name, left, symptoms)
 
-    def _best(self, name: str, left: Collection[str], where: Mapping[str, set[Place]], symptoms: int) -> Found | None:
+    def _best(
+        self, name: str, left: Collection[str], where: Mapping[str, set[Place]], symptoms: int, kinds: frozenset[str],
+    ) -> Found | None:
         members: dict[Place, list[str]] = defaultdict(list)
         for node in left:
             for place in where[node]:
@@ -137,7 +148,7 @@ class _Index:
         ranked = []
         for place, inside in members.items():
             kind = place[0]
-            if kind not in self._policy.kinds or len(inside) < self._policy.at_least:
+            if kind not in kinds or len(inside) < self._policy.at_least:
                 continue
             if kind == "rail":
                 inside = [node for node in inside if sum(each[0] == "rail" for each in where[node]) == 1]
@@ -149,7 +160,7 @@ class _Index:
             else:
                 tail = hypergeometric(self._serving, len(left), self._size[place], len(inside))
             order = (round(tail, 6), -len(inside), self._size[place], kind != first, PLACES.index(kind), natural(place[1]))
-            ranked.append((order, place, inside, odds(tail, self._tried * symptoms)))
+            ranked.append((order, place, inside, odds(tail, self._places(kinds) * symptoms)))
         ranked.sort(key=lambda each: each[0])
         if not ranked or ranked[0][3] < self._policy.likelihood:
             return None

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from healthcheck.outcome import Owner, Repair
 from healthcheck.triage.faults import faults, suspect_node
-from healthcheck.triage.past import RMA, Past
+from healthcheck.triage.past import RMA, Past, Repaired
 from healthcheck.triage.policy import Isolation, Policy
 from healthcheck.triage.requalify import requalified
 from healthcheck.triage.symptom import symptom
@@ -26,16 +26,25 @@ def decide(
         return None
     found = faults(past, policy, now, excused)
     ours = [cordon for cordon in past.cordons if cordon.verdict is not None]
-    if not found and not ours and not past.away:
+    # A node that came anew before it was proven well is held again: what was seen of the one before it proves nothing.
+    anew = past.anew if not ours and past.anew is not None and past.anew.isolation is not Isolation.NONE else None
+    if not found and not ours and not past.away and anew is None:
         return None
     proven = unproven = ""
     before = past.verdict.incident if past.verdict is not None else 0
     isolation = max((fault.isolation for fault in found), key=_ISOLATIONS.index, default=Isolation.NONE)
-    if isolation is Isolation.NONE and ours and not past.away and before in incidents and incidents[before].isolates:
+    if isolation is Isolation.NONE and (ours or anew) and not past.away and before in incidents and incidents[before].isolates:
         return _of_incident(past, incidents[before], past.verdict.isolation if past.verdict is not None else isolation, found)
     if isolation is Isolation.NONE and ours:
         well, said = requalified(past, policy, now)
         proven, unproven = (said, "") if well else ("", said)
+    if isolation is Isolation.NONE and anew is not None and not past.away:
+        well, said = requalified(replace(past, repaired=(*past.repaired, Repaired(anew.time, "registered"))), policy, now)
+        if not well:
+            why = f"it registered or was installed anew before it had shown that it is well: {said}"
+            return Verdict(past.node, anew.isolation, Repair.WATCH, Owner.OPERATOR, anew.fault, why, tuple(found))
+        if not found:
+            return None
     if past.away:
         kept = max(isolation, Isolation.NO_NEW_JOBS, key=_ISOLATIONS.index)
         return Verdict(past.node, kept, Repair.REPLACE, Owner.VENDOR, RMA, past.away, tuple(found), unproven=unproven)

@@ -31,7 +31,8 @@ def of(problem: Problem) -> Of | None:
 
 def faults(past: Past, policy: Policy, now: float, excused: Collection[str] = ()) -> list[Fault]:
     """What is wrong with a node, from worst to least. `excused` are the rules whose UNKNOWN an incident answers for ("": unreached)."""
-    now_there = _grouped(past.problems, policy, excused, waiting=policy.wedged)
+    accusing = [problem for problem in past.problems if of(problem) is not Of.FAIL or problem.rule not in past.excused]
+    now_there = _grouped(accusing, policy, excused, waiting=policy.wedged)
     # Of what was an incident's nothing is held against the node.
     before = _grouped((problem for problem in (*past.over, *past.moved) if not past.in_incident(problem)), policy, ())
     found = [_fault(key, now_there[key].kind, now_there[key].problems, before.get(key), past, policy, now) for key in now_there]

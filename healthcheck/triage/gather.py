@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from healthcheck.outcome import NodeState
 from healthcheck.store.cordons import State
 from healthcheck.store.file import Store
+from healthcheck.store.hardware import new_since
 from healthcheck.store.history import Problem
 from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
+from healthcheck.store.marks import Mark
+from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import alarms, rmas
 from healthcheck.store.verdicts import UNDER
+from healthcheck.store.versions import OF_NODES, Held, history
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.past import RETURNED, RMA, Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
+from healthcheck.triage.past import (
+    REPAIRED,
+    RETURNED,
+    RMA,
+    Anew,
+    Change,
+    Fleet,
+    Isolated,
+    Look,
+    OpenCordon,
+    OpenVerdict,
+    Past,
+    Repaired,
+)
 from healthcheck.triage.policy import Isolation, Policy
 from inventory.model import Node
 
@@ -30,12 +48,18 @@ _SEATS = ("SELECT name, component FROM seat JOIN node ON node.id = seat.node WHE
           "(SELECT component FROM problem WHERE component IS NOT NULL AND (ended IS NULL OR ended >= ?))")
 _CHASSIS = "SELECT name, began FROM node CROSS JOIN seat ON seat.node = node.id AND slot = 'chassis' AND ended IS NULL"
 # Deeds of the ledger that are repairs, and how the outcome of one begins that came to a good end.
-_REPAIRS = ("reboot", "reset-gpu", "restart-service", "repaired")
+_REPAIRS = ("reboot", "reset-gpu", "restart-service", REPAIRED)
 _DONE = ("done", "rebooted")
+_NONE_MEASURED: frozenset[str] = frozenset()
 
 Silenced = Callable[[Problem], bool]
-Lost = Callable[[str, str, int], str]
+Lost = Callable[[str, str, Mark], str]
 Others = Callable[[str], str]
+Registered = Callable[[str], float]
+
+
+# What a `lost` says of a node that is no longer the one that our cordon was set on: no person gave it back.
+ANEW = "it registered or was installed anew"
 
 
 def _never(problem: Problem) -> bool:
@@ -46,22 +70,26 @@ def _nobody(node: str) -> str:
     return ""
 
 
-def _held(node: str, backend: str, number: int) -> str:
+def _always(node: str) -> float:
+    return 0.0
+
+
+def _held(node: str, backend: str, mark: Mark) -> str:
     return ""
 
 
 def gather(
     store: Store, nodes: Iterable[Node], policy: Policy, now: float, *, silenced: Silenced = _never, lost: Lost = _held,
-    others: Others = _nobody,
+    others: Others = _nobody, registered: Registered = _always,
 ) -> Fleet:
     """The fleet as the store knows it at `now`; raises StoreError.
 
-    `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, number)` says who holds the node instead where
+    `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, mark)` says who holds the node instead where
     the back end no longer shows our cordon, and nothing where it does; `others(node)` who else
-    keeps jobs away from it.
+    keeps jobs away from it; `registered(node)` since when it is registered where jobs come from (epoch seconds, 0 where that is not known).
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
-    there = _Memory(store, policy, now, now - window, silenced, lost)
+    there = _Memory(store, policy, now, now - window, silenced, lost, registered)
     # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, nobody has. Until then is by the
     # order of deeds: one that was closed by a clock that ran ahead would hide all isolations until that time has come.
     closed = store.rows("SELECT coalesce(max(seen), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
@@ -69,11 +97,18 @@ def gather(
     opened = store.rows("SELECT opened, why FROM breaker WHERE closed IS NULL")
     return Fleet(
         now, tuple(there.past(node, others(node.name)) for node in nodes),
-        tuple(Isolated(*row) for row in store.rows(
-            "SELECT cordon.node, began, coalesce(incident, 0) FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL "
+        tuple(Isolated(node, began, incident, where(place)) for node, began, incident, place in store.rows(
+            "SELECT cordon.node, began, coalesce(incident, 0), place FROM cordon JOIN ledger ON ledger.id = line WHERE verdict IS NOT NULL "
             "AND began > ? AND cordon.id > ? AND coalesce(outcome, '') NOT LIKE 'not done:%'", now - policy.breaker.hours * 3600, closed)),
         opened[0][0] if opened else None, opened[0][1] if opened else "", _remembered(store, now, now - window),
-        tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store))
+        tuple(incidents(store, now - max(window, policy.incidents.reopen_days * _DAY))), next_number(store),
+        changes=tuple(one for one in there.changes if one.kind not in OF_NODES))
+
+
+def where(said: str) -> tuple[str, str]:
+    """The kind and the name of a place as a cordon remembers it."""
+    kind, _, name = said.partition(" ")
+    return kind, name
 
 
 def _remembered(store: Store, now: float, since: float) -> float:
@@ -85,8 +120,12 @@ def _remembered(store: Store, now: float, since: float) -> float:
 class _Memory:
     """What the store holds of all nodes, by node."""
 
-    def __init__(self, store: Store, policy: Policy, now: float, since: float, silenced: Silenced, lost: Lost) -> None:
+    def __init__(
+        self, store: Store, policy: Policy, now: float, since: float, silenced: Silenced, lost: Lost, registered: Registered,
+    ) -> None:
         self._silences = silenced
+        self._registered = registered
+        self._new_since = new_since(store)
         self._problems: dict[str, list[Problem]] = defaultdict(list)
         self._over: dict[str, list[Problem]] = defaultdict(list)
         self._of: dict[int, list[Problem]] = defaultdict(list)
@@ -101,11 +140,17 @@ class _Memory:
         self._away = self._read_rmas(store, since)
         self._verdicts = self._read_verdicts(store)
         self._cordons, self._overridden = self._read_cordons(store, lost)
+        self._anew = {} if not self._verdicts else _anew(store, lost, now)
         self._states = {row[0]: (row[1], row[2]) for row in store.rows(
             "SELECT name, state, seen FROM spell JOIN node ON node.id = spell.node WHERE ended IS NULL")}
         self._versions = {row[0]: {"driver": row[1], "kernel": row[2], "firmware": row[3]} for row in store.rows(
             "SELECT name, driver, kernel, firmware FROM newest JOIN node ON node.id = newest.node "
             "WHERE driver || kernel || firmware != ''")}
+        self.changes = changes(store, since, now)
+        self._changed: dict[str, list[Change]] = defaultdict(list)
+        for one in self.changes:
+            if one.kind in OF_NODES:
+                self._changed[one.name].append(one)
         self._leased = {node: f"it is leased as {entry.name}: {entry.why}" for node, entry in leased_nodes(store).items()}
 
     def _read_problems(self, store: Store, policy: Policy, since: float) -> None:
@@ -129,11 +174,13 @@ class _Memory:
 
     def _read_looks(self, store: Store, profile: str) -> Mapping[str, list[Look]]:
         found: dict[str, list[Look]] = defaultdict(list)
-        for name, time, state, against in store.rows(
-                "SELECT name, time, state, against FROM look JOIN node ON node.id = look.node WHERE profile = ? ORDER BY time", profile):
+        for name, time, state, against, rules in store.rows(
+                "SELECT name, time, state, against, measured FROM look JOIN node ON node.id = look.node WHERE profile = ? "
+                "ORDER BY time", profile):
+            measured = frozenset(json.loads(rules)) if rules != "[]" else _NONE_MEASURED
             listed = json.loads(against) if against != "[]" else []
             quiet = listed and len(listed) < ALL_TOLD and all(self._silences(named(name, *one)) for one in listed)
-            found[name].append(Look(time, NodeState.HEALTHY.value if quiet else state))
+            found[name].append(Look(time, NodeState.HEALTHY.value if quiet else state, measured))
         return found
 
     def _read_rmas(self, store: Store, since: float) -> Mapping[str, str]:
@@ -164,20 +211,22 @@ class _Memory:
         """Our cordons that hold, and what people did against the verdict that holds."""
         cordons: dict[str, list[OpenCordon]] = defaultdict(list)
         overridden: dict[str, str] = {}
-        for number, node, backend, why, state, began, verdict, said in store.rows(
-                "SELECT cordon.id, cordon.node, backend, cordon.why, state, began, verdict, outcome FROM cordon "
+        for number, node, backend, why, state, began, verdict, named, said in store.rows(
+                "SELECT cordon.id, cordon.node, backend, cordon.why, state, began, verdict, cordon.store, outcome FROM cordon "
                 "LEFT JOIN ledger ON ledger.id = cordon.line WHERE ended IS NULL OR verdict IN "
                 "(SELECT id FROM verdict WHERE ended IS NULL) ORDER BY cordon.id"):
             holds = self._verdicts.get(node)
             instead = ""
             if state in (State.MEANT.value, State.HELD.value):
-                instead = lost(node, backend, number) if state == State.HELD.value else ""
+                instead = lost(node, backend, Mark(named, number)) if state == State.HELD.value else ""
                 if not instead:
-                    cordons[node].append(OpenCordon(number, backend, why, began, verdict))
+                    cordons[node].append(OpenCordon(number, backend, why, began, verdict, named))
                     continue
                 said = instead
+            if state == State.ANEW.value or instead == ANEW:
+                continue
             if verdict is not None and holds is not None and verdict == holds.id and not str(said or "").startswith("not done"):
-                overridden[node] = (f"{instead or 'it was given back by hand'}, against muster#{number}, whose verdict holds; "
+                overridden[node] = (f"{instead or 'it was given back by hand'}, against {Mark(named, number)}, whose verdict holds; "
                                     f"muster cordon {node} cordons it again")
         return cordons, overridden
 
@@ -192,7 +241,39 @@ class _Memory:
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
             self._verdicts.get(name), self._overridden.get(name, ""), others, self._leased.get(name, ""),
             domains(node), self._away.get(name, ""),
-            self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)), self._versions.get(name, _NO_VERSIONS), ports(node))
+            self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)), self._versions.get(name, _NO_VERSIONS), ports(node),
+            new_since=max(self._new_since.get(name, 0.0), self._registered(name)),
+            sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
+            anew=self._anew.get(name) if name in self._verdicts else None)
+
+
+def _anew(store: Store, lost: Lost, now: float) -> Mapping[str, Anew]:
+    """By node the last cordon, where it is one of triage's and over because the node is another one now."""
+    found = {}
+    for number, node, backend, named, state, ended, fault, isolation in store.rows(
+            "SELECT cordon.id, cordon.node, backend, store, state, cordon.ended, fault, isolation FROM cordon "
+            "JOIN verdict ON verdict.id = cordon.verdict WHERE state IN (?, ?) AND cordon.id IN (SELECT max(id) FROM cordon GROUP BY node)",
+            State.ANEW.value, State.HELD.value):
+        if state == State.ANEW.value or lost(node, backend, Mark(named, number)) == ANEW:
+            found[node] = Anew(now if ended is None else ended, fault, Isolation(isolation))
+    return found
+
+
+def changes(store: Store, since: float, now: float) -> list[Change]:
+    """What decides, or what nodes run, and is since then not what it was, as it was known at `now`."""
+    found = [one for one in history(store, since) if one.holds(now)]
+    if not found:
+        return []
+    # The sweeps that looked at most nodes: one node may be looked at with a new rule long before the others are.
+    broad = [row[0] for row in store.rows("SELECT started FROM sweep WHERE started >= ? AND started <= ? AND 2 * nodes >= "
+                                          "(SELECT max(nodes) FROM sweep) ORDER BY started", min(one.began for one in found), now)]
+    return [change(one, broad) for one in found]
+
+
+def change(one: Held, broad: Sequence[float]) -> Change:
+    """What held since then, as a change; `broad` are the sweeps of most nodes, of which the second with it may not have been yet."""
+    at = bisect_left(broad, one.began) + 1
+    return Change(one.kind, one.name, one.digest, one.began, one.before, broad[at] if at < len(broad) else float("inf"))
 
 
 _NO_VERSIONS: Mapping[str, str] = {}
@@ -212,11 +293,12 @@ def named(node: str, rule: str, subject: str, status: str) -> Problem:
 
 
 def _repaired(store: Store, since: float) -> dict[str, list[Repaired]]:
-    """What muster did to nodes."""
+    """What muster did to nodes, and what people said was repaired."""
     found: dict[str, list[Repaired]] = defaultdict(list)
-    for node, action, finished, outcome in store.rows("SELECT node, action, finished, outcome FROM ledger WHERE finished >= ?", since):
+    for node, action, finished, outcome, evidence in store.rows(
+            "SELECT node, action, finished, outcome, evidence FROM ledger WHERE finished >= ?", since):
         if action in _REPAIRS and str(outcome).startswith(_DONE):
-            found[node].append(Repaired(finished, action))
+            found[node].append(Repaired(finished, action, of=word_of(store, node, evidence) if action == REPAIRED else frozenset()))
     return found
 
 
@@ -226,9 +308,10 @@ def ports(node: Node) -> Mapping[str, tuple[str, str]]:
 
 
 def domains(node: Node) -> Mapping[str, tuple[str, ...]]:
-    """A node's failure domains, by kind."""
+    """A node's failure domains, by kind, and the batch in which it was delivered, where a label says so."""
     leaves = dict.fromkeys([*node.leaf, *(plan.leaf for plan in node.ports.values() if plan.leaf)])
     given: dict[str, Collection[str]] = {
         "rack": (node.rack,) if node.rack else (), "leaf": leaves, "power": (node.power,) if node.power else (),
-        "nvlink_domain": (node.nvlink_domain,) if node.nvlink_domain else ()}
+        "nvlink_domain": (node.nvlink_domain,) if node.nvlink_domain else (),
+        "batch": (batch,) if (batch := node.labels.get("batch")) else ()}
     return {kind: tuple(names) for kind, names in given.items() if names}

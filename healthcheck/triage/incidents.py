@@ -18,43 +18,50 @@ from healthcheck.triage.likelihood import words
 from healthcheck.triage.ours import UNREACHED, ours
 from healthcheck.triage.past import Fleet, Known, Member, Past, Shared
 from healthcheck.triage.policy import IncidentKind, Of, Policy
-from healthcheck.triage.symptom import NOT_REACHED, symptom
+from healthcheck.triage.suspect import suspected, suspects
+from healthcheck.triage.symptom import NOT_REACHED, about, symptom
 from healthcheck.triage.verdict import End, Incident
 
 _TRIAGE = "triage"
 _SHOWN = 3
+_NO_LONGER = "it is not so on most of its nodes any more, or what changed changed again; what goes on is each node's own"
 Showing = Mapping[str, Mapping[str, tuple[Problem, ...]]]
 
 
 @dataclass(frozen=True)
 class Life:
     """The incidents that are open now, those that end, and the rules whose UNKNOWN accuses nobody. `shared` are by node the incidents that
-    it is or was in; `of` are the open ones by number, and by the numbers of those that became part of one."""
+    it is or was in; `of` are the open ones by number, and by the numbers of those that became part of one; `waived` are by node the rules
+    whose failing accuses it of nothing."""
 
     incidents: tuple[Incident, ...]
     ends: tuple[End, ...]
     excused: frozenset[str]
     shared: Mapping[str, tuple[Shared, ...]]
     of: Mapping[int, Incident]
+    waived: Mapping[str, frozenset[str]]
 
 
 def live(fleet: Fleet, policy: Policy) -> Life:
     """What becomes of the incidents that the store knows, and which are new."""
     wide, excused = ours(fleet, policy)
+    newly, ours_to_explain = suspects(fleet, policy)
     showing = _showing(fleet, policy)
     waived = [(one.ended, frozenset(one.symptoms), {member.node for member in one.members}) for one in fleet.incidents
               if one.ended is not None and one.by != _TRIAGE]
     # What a person closed is each node's own, as long as it goes on.
-    fair = _without(showing, lambda name, node, problem: (of(problem) is not Of.FAIL and problem.rule in excused) or any(
+    fair = _without(showing, lambda name, node, problem: problem.rule in (
+        excused if of(problem) is not Of.FAIL else ours_to_explain.get(node, ())) or any(
         problem.began <= ended and name in symptoms and node in nodes for ended, symptoms, nodes in waived))
     found = correlate(fleet, fair, policy.incidents)
     numbers = _Numbers(fleet, policy)
-    opened, ends = _ours(fleet, showing, wide, numbers, policy)
+    opened, ends = _ours(fleet, showing, [*wide, *newly], numbers, policy)
     places, more = _places(fleet, fair, found, numbers, policy)
     opened, ends = [*opened, *places], [*ends, *more]
     by_number = {one.id: one for one in opened}
     by_number |= {end.id: by_number[end.into] for end in ends if end.into in by_number}
-    return Life(tuple(sorted(opened, key=lambda one: one.id)), tuple(ends), excused, _shared(fleet, opened, ends), by_number)
+    return Life(tuple(sorted(opened, key=lambda one: one.id)), tuple(ends), excused, _shared(fleet, opened, ends), by_number,
+                ours_to_explain)
 
 
 def _showing(fleet: Fleet, policy: Policy) -> dict[str, dict[str, tuple[Problem, ...]]]:
@@ -97,7 +104,7 @@ class _Numbers:
 
 def _ours(fleet: Fleet, showing: Showing, wide: Iterable[Incident], numbers: _Numbers, policy: Policy) -> tuple[list[Incident], list[End]]:
     """The incidents that are on muster, with their numbers and members; each is over as soon as it is not found any more."""
-    before = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None and one.kind not in KINDS}
+    before = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None and not _somewhere(one)}
     found = []
     for one in wide:
         known = before.pop((one.kind, one.cause), None)
@@ -113,7 +120,12 @@ def _ours(fleet: Fleet, showing: Showing, wide: Iterable[Incident], numbers: _Nu
             why += "".join(f"; {len(each.nodes)} of them are in {named(each.kind, each.place)} ({words(each.likelihood)}): look there first"
                            for each in there[:1])
         found.append(replace(one, id=number, members=members, began=began, why=why))
-    return found, [End(one.id, "it is over") for one in before.values()]
+    return found, [End(one.id, _NO_LONGER if suspected(one.kind, one.place) else "it is over") for one in before.values()]
+
+
+def _somewhere(one: Known) -> bool:
+    """Whether an incident is one of a place."""
+    return one.kind in KINDS and not suspected(one.kind, one.place)
 
 
 def _places(
@@ -121,13 +133,15 @@ def _places(
 ) -> tuple[list[Incident], list[End]]:
     """The incidents that are somewhere: what is found is one that is open already, or one that comes back, or new."""
     past_of = {past.node: past for past in fleet.nodes}
-    left = {one.id: replace(one, members=tuple(member for member in one.members if member.ended is None))
-            for one in fleet.incidents if one.ended is None and one.kind in KINDS}
+    were = [replace(one, members=tuple(member for member in one.members if member.ended is None), symptoms=_possible(one, policy))
+            for one in fleet.incidents if one.ended is None and _somewhere(one)]
+    left = {one.id: one for one in were if one.symptoms}
+    impossible = [End(one.id, f"by the policy such a place does not cause that: {one.kind}") for one in were if not one.symptoms]
     sick = {one.id: {member.node for member in one.members if _well_since(past_of.get(member.node), one.symptoms, member) is None}
             for one in left.values()}
     goes_on = _goes_on(found, left, sick)
     opened: list[Incident] = []
-    ends: list[End] = []
+    ends: list[End] = impossible
     taken: dict[str, set[str]] = defaultdict(set)
     for one in found:
         nodes = frozenset(one.nodes)
@@ -165,6 +179,11 @@ def _places(
         opened.append(_incident(known.id, known.kind, known.place, known.symptoms, now_there, members, known.began, known.likelihood,
                                 known.why, policy))
     return opened, ends
+
+
+def _possible(known: Known, policy: Policy) -> tuple[str, ...]:
+    """Of its symptoms those that its kind of place can cause, by the policy as it is now."""
+    return tuple(name for name in known.symptoms if not policy.incidents.kinds or known.kind in policy.incidents.may_cause(*about(name)))
 
 
 def _goes_on(
@@ -255,7 +274,7 @@ def _incident(
     likelihood: float, why: str, policy: Policy,
 ) -> Incident:
     said = policy.incidents.kinds.get(kind, IncidentKind(Owner.OPERATOR))
-    return Incident(kind, place, nodes, why, said.owner, number, symptoms, members, began, likelihood, said.isolates)
+    return Incident(kind, place, nodes, why, said.owner, number, symptoms, members, began, likelihood, policy.incidents.isolates(kind))
 
 
 def _said(found: Found, began: float) -> str:

@@ -7,18 +7,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from healthcheck.store.history import Problem
+from healthcheck.store.marks import Mark
 from healthcheck.triage.policy import Isolation
 from healthcheck.triage.symptom import symptom
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look under the profile of requalification; `state` is healthy where all that was against the node is silenced."""
+    """One look under the profile of requalification; `state` is healthy where all that was against the node is silenced.
+
+    `measured` are the rules that it measured of those that have had a problem on the node; None for one that stands in the place of looks
+    that are stored no more, and counts as they did.
+    """
 
     time: float
     state: str
+    measured: frozenset[str] | None = None
 
 
+REPAIRED = "repaired"       # by a person's word
 RETURNED = "returned from the vendor"
 # What stands for the fault in the verdict on a node of which something is at the vendor's.
 RMA = "rma"
@@ -26,11 +33,13 @@ RMA = "rma"
 
 @dataclass(frozen=True)
 class Repaired:
-    """Something that was done to a node, or to what sits in one slot of it, and was seen to be done."""
+    """Something that was done to a node, or to what sits in one slot of it, and was seen to be done. `of` are, of a person's word, the
+    subjects and serial numbers that it is of."""
 
     time: float
     what: str
     slot: str = ""
+    of: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,12 @@ class OpenCordon:
     why: str
     began: float
     verdict: int | None
+    store: str = ""
+
+    @property
+    def mark(self) -> Mark:
+        """What the back end shows of it."""
+        return Mark(self.store, self.id)
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,15 @@ class OpenVerdict:
     isolation: Isolation
     began: float
     incident: int = 0
+
+
+@dataclass(frozen=True)
+class Anew:
+    """A cordon of triage's that is over because its node registered or was installed anew: when that was seen, and what it was for."""
+
+    time: float
+    fault: str
+    isolation: Isolation
 
 
 @dataclass(frozen=True)
@@ -96,18 +120,36 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Something that decides, or that a node runs, is not what it was: a rule, a SKU, a baseline, muster itself; a driver, a kernel, a
+    firmware. `digest` is what it is now; `began` is the first sweep with it, `before` the last without (None: there was none of the name),
+    `until` the sweep after the first: what a change brings shows by then.
+    """
+
+    kind: str
+    name: str
+    digest: str
+    began: float
+    before: float | None = None
+    until: float = float("inf")
+
+
+@dataclass(frozen=True)
 class Past:
     """One node. Times are epoch seconds.
 
     `problems` are those that hold now, `over` those that ended within the longest window of the policy; neither holds what is silenced, of
     which `silenced` says how much there is. `moved` holds earlier failures, on whatever node, of components that sit here now; and of this
-    node's own earlier failures only those that are not of a component that has left; when the last of the latter was over is `left`.
+    node's own earlier failures only those that are not of a component that has left; when the last of the latter was over is `left`. Since
+    when it is this machine, installed as it is and registered where jobs come from, is `new_since`; 0 where nothing else is known.
     `boots` are the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the verdict that
     isolated it holds; `others` who else keeps jobs away from it; `leased` who tests it now. `domains` are its failure domains by kind
     (rack, leaf ...). `away` is an open RMA's words, empty where there is none. `state` is
     what the newest sweep that judged it called it, at `seen`; empty where none has. `versions` are those that its newest look showed
     (driver, kernel, firmware), `ports` its ports' leaf and rail by PCI address, empty where nobody said; `shared` are the incidents that
-    it is or was in.
+    it is or was in, `excused` the rules whose failing an incident answers for: they accuse it of nothing while it lasts. `sku` is
+    what the inventory calls its kind, `changed` what it runs since not long ago. `anew` is set where its last cordon ended so, and nothing
+    has been proven since.
     """
 
     node: str
@@ -134,6 +176,11 @@ class Past:
     versions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     ports: Mapping[str, tuple[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     shared: tuple[Shared, ...] = ()
+    new_since: float = 0.0
+    anew: Anew | None = None
+    excused: frozenset[str] = frozenset()
+    sku: str = ""
+    changed: tuple[Change, ...] = ()
 
     def in_incident(self, problem: Problem) -> bool:
         """Whether a problem was part of an incident, from its beginning to its end if it has one; what outlives it is the node's own."""
@@ -144,11 +191,13 @@ class Past:
 
 @dataclass(frozen=True)
 class Isolated:
-    """A new isolation that triage made, for the breaker's window; `incident` is that in whose name, 0 for none."""
+    """A new isolation that triage made, for the breaker's window; `incident` is that in whose name, 0 for none, and `place` the kind and
+    the name of its place as they were then."""
 
     node: str
     time: float
     incident: int = 0
+    place: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -164,7 +213,9 @@ class Quiet:
 class Fleet:
     """All nodes, at one time; `quiet` are those that are only counted. `isolated` are triage's new isolations within the breaker's window;
     `open_since` is when the breaker opened, None while it is closed. `since` is when what the store remembers of faults begins. `incidents`
-    are those that are open, and those that ended within the policy's windows; the next new one gets the number `next_incident`."""
+    are those that are open, and those that ended within the policy's windows; the next new one gets the number `next_incident`. `changes`
+    are those of what nodes are judged by.
+    """
 
     now: float
     nodes: tuple[Past, ...]
@@ -175,3 +226,4 @@ class Fleet:
     incidents: tuple[Known, ...] = ()
     next_incident: int = 1
     quiet: Quiet = Quiet()
+    changes: tuple[Change, ...] = ()

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from healthcheck.outcome import NodeState
-from healthcheck.triage.breaker import Breaker
+from healthcheck.store.accused import lasts
+from healthcheck.triage.breaker import NOWHERE, Breaker, Place
+from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
 from healthcheck.triage.past import Fleet, Past
@@ -24,7 +26,8 @@ class Act(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """One deed on one node. `backend` is set for a release: where our cordon `cordon` is held."""
+    """One deed on one node. `backend` is set for a release: where our cordon `cordon` is held. `place` is that of the incident in whose
+    name a node is isolated."""
 
     act: Act
     node: str
@@ -33,16 +36,29 @@ class Step:
     reserve: bool = False
     backend: str = ""
     cordon: int = 0
+    place: Place = NOWHERE
 
 
 @dataclass(frozen=True)
 class Withheld:
-    """A step that is not taken, and why. `by_breaker`: it would be taken if there were room."""
+    """A step that is not taken, and why. `by_breaker`: it would be taken if there were room. `fault` is what an isolation is for, and
+    `incident` the number of that in whose name, 0 for none."""
 
     act: Act
     node: str
     why: str
     by_breaker: bool = False
+    fault: str = ""
+    incident: int = 0
+
+
+@dataclass(frozen=True)
+class InWindow:
+    """A change window that there is now: until when, why, and which faults isolate all the same."""
+
+    until: float
+    why: str
+    but: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -64,12 +80,15 @@ class Plan:
     is_open: bool = False
     unmeasured: tuple[str, ...] = ()
     ends: tuple[End, ...] = ()
+    windows: tuple[InWindow, ...] = ()
 
 
-def make(fleet: Fleet, policy: Policy) -> Plan:
-    """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has room."""
+def make(fleet: Fleet, policy: Policy, at_most: int | None = None) -> Plan:
+    """The plan for the fleet as it is: releases first, then isolations by urgency as far as the breaker has room, and no more than
+    `at_most` of them; what that number alone withholds opens no breaker."""
     life = live(fleet, policy)
-    past_of = {past.node: replace(past, shared=life.shared[past.node]) if past.node in life.shared else past for past in fleet.nodes}
+    past_of = {past.node: replace(past, shared=life.shared.get(past.node, ()), excused=life.waived.get(past.node, frozenset()))
+               if past.node in life.shared or past.node in life.waived else past for past in fleet.nodes}
     verdicts = [verdict for past in past_of.values() if (verdict := decide(past, policy, fleet.now, life.excused, life.of)) is not None]
     steps: list[Step] = []
     withheld: list[Withheld] = []
@@ -83,19 +102,28 @@ def make(fleet: Fleet, policy: Policy) -> Plan:
                 why = verdict.unproven or past_of[verdict.node].leased
                 withheld.append(Withheld(Act.RELEASE, verdict.node, why))
     breaker = Breaker(fleet, policy.breaker, policy.incidents.as_one)
+    windows = tuple(InWindow(until, one.why, one.but) for one in policy.windows if (until := one.until(fleet.now)) is not None)
+    isolated = 0
     for verdict in _wanting(verdicts, past_of, policy):
         past = past_of[verdict.node]
-        if refused := past.leased or past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now):
-            withheld.append(Withheld(Act.ISOLATE, verdict.node, refused))
-            continue
+        incident = life.of.get(verdict.incident)
+        place = (incident.kind, incident.cause) if incident is not None else NOWHERE
+        by_breaker = False
         reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)
-        if refused := breaker.take(past, reserve=reserve, incident=verdict.incident):
-            withheld.append(Withheld(Act.ISOLATE, verdict.node, refused, by_breaker=True))
-        else:
-            why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
-            steps.append(Step(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve))
+        refused = past.leased or past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now) or _later(verdict, windows)
+        if not refused and at_most is not None and isolated >= at_most:
+            refused = f"--at-most {at_most}: this run isolates no more"
+        if not refused:
+            refused = breaker.take(past, reserve=reserve, place=place)
+            by_breaker = bool(refused)
+        if refused:
+            withheld.append(Withheld(Act.ISOLATE, verdict.node, refused, by_breaker, _first(verdict), verdict.incident))
+            continue
+        isolated += 1
+        why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
+        steps.append(Step(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve, place=place))
     return Plan(fleet.now, tuple(verdicts), life.incidents, tuple(steps), tuple(withheld), breaker.opens, breaker.closes, breaker.is_open,
-                tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)), life.ends)
+                tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)), life.ends, windows)
 
 
 def _measured(past: Past, policy: Policy, now: float) -> bool:
@@ -123,9 +151,19 @@ def _overridden(past: Past, verdict: Verdict) -> str:
         verdict.fault, verdict.isolation, verdict.incident) else ""
 
 
+def _later(verdict: Verdict, windows: Iterable[InWindow]) -> str:
+    """The change window that withholds it, of several the one that ends last; empty where none does."""
+    wanted = {fault.kind.id for fault in verdict.faults if fault.isolation is not Isolation.NONE}
+    found = max((one for one in windows if not wanted & one.but), key=lambda one: one.until, default=None)
+    return f"a change window until {minute(found.until)}: {found.why}" if found is not None else ""
+
+
 def _stale(verdict: Verdict, policy: Policy, now: float) -> str:
     """Why nothing is done anew: no sweep has seen it for long."""
-    seen = [problem.seen for fault in verdict.faults if fault.isolation is not Isolation.NONE for problem in fault.problems]
+    found = [problem for fault in verdict.faults if fault.isolation is not Isolation.NONE for problem in fault.problems]
+    if any(lasts(problem.rule) for problem in found):
+        return ""
+    seen = [problem.seen for problem in found]
     if not seen or now - max(seen) <= policy.fresh_hours * 3600:
         return ""
     return f"no sweep has looked for {(now - max(seen)) / 3600:.0f} h: muster check {verdict.node} --store"

@@ -11,6 +11,17 @@ from types import MappingProxyType
 
 from healthcheck.outcome import Owner, Repair, Severity
 from healthcheck.triage.remediation import Remediation
+from healthcheck.triage.windows import Window
+
+# The kinds of place, in the order in which one is named where several explain the same equally well.
+PHYSICAL = ("nvlink_domain", "rack", "leaf", "power")       # one can go there and mend it, and it fails as a whole
+VERSIONS = ("driver", "kernel", "firmware")
+PLACES = ("nvlink_domain", "rack", "leaf", "rail", "power", *VERSIONS, "batch")
+MOMENT = "moment"
+KINDS = (*PLACES, MOMENT)
+# In whose name nodes may be isolated. A version, a delivery batch and a moment explain, and isolate no node.
+ISOLATING = (*PHYSICAL, "rail")
+EXPLAINING = tuple(kind for kind in KINDS if kind not in ISOLATING)
 
 
 class Isolation(Enum):
@@ -88,10 +99,12 @@ class Flap:
 
 @dataclass(frozen=True)
 class Requalify:
-    """A node is returned when its newest `sweeps` looks under `profile`, all later than its repair, had nothing against it."""
+    """A node is returned when its newest looks under `profile`, all later than its repair, had nothing against it, and `sweeps` of them,
+    at least `apart_minutes` apart, have measured what had failed."""
 
     profile: str = "bringup"
     sweeps: int = 2
+    apart_minutes: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -104,10 +117,11 @@ class Ours:
 
 @dataclass(frozen=True)
 class BreakerPolicy:
-    """New isolations within `hours`: at most `number`, at most `percent` of the nodes in service (but `least` are allowed always),
-    and at most `domains[kind]` in one failure domain of that kind (rack, leaf, power, nvlink_domain).
+    """New isolations within `hours`, however they are explained: at most `number`, and at most `percent` of the nodes in service (but
+    `least` of these are allowed always); beside them one physical domain (see `IncidentPolicy.as_one`). At most `domains[kind]` of those
+    that count are in one failure domain of that kind (rack, leaf, power, nvlink_domain).
 
-    `reserve` more are kept for the worst kinds. Once it opened it closes when there was room for `close_hours`; None: by hand alone.
+    `reserve` of them are kept for the worst kinds. Once it opened it closes when there was room for `close_hours`; None: by hand alone.
     """
 
     number: int = 8
@@ -128,12 +142,29 @@ class IncidentKind:
 
 
 @dataclass(frozen=True)
+class Causes:
+    """Which kinds of place can cause what these rules find: `rules` are globs over rule ids, `of` says whether they failed, could not be
+    measured, or (without rules) the node was not reached."""
+
+    id: str
+    why: str
+    kinds: frozenset[str]
+    rules: tuple[str, ...] = ()
+    of: Of = Of.FAIL
+
+    def covers(self, of: Of, rule: str) -> bool:
+        """Whether this is about a problem of this rule."""
+        return of is self.of and (of is Of.UNREACHED or any(fnmatchcase(rule, glob) for glob in self.rules))
+
+
+@dataclass(frozen=True)
 class IncidentPolicy:
-    """`at_least` nodes in service with one symptom, and `share` per cent of the place (of those with the symptom, where it is a version, a
-    rail or a moment of `window_minutes`), which chance does less than once in `likelihood` times, are one incident.
+    """`at_least` nodes in service with one symptom, and `share` per cent of the place (of those with the symptom, where it is a version,
+    a batch, a rail or a moment of `window_minutes`), which chance does less than once in `likelihood` times, are one incident, where that
+    kind of place can cause such a symptom: the first of `causes` that covers it says so. Without any, all can.
 
     It closes when all its nodes were well for `calm_hours`, and is the same one if it comes back within `reopen_days`. As many as `as_one`
-    isolations in its name count as one with the breaker. No kinds: nodes are taken each for itself.
+    isolations in the name of one physical domain do not count with the breaker. No kinds: nodes are taken each for itself.
     """
 
     at_least: int = 3
@@ -144,12 +175,36 @@ class IncidentPolicy:
     reopen_days: float = 7.0
     as_one: int = 32
     kinds: Mapping[str, IncidentKind] = field(default_factory=lambda: MappingProxyType({}))
+    causes: tuple[Causes, ...] = ()
+
+    def cause(self, of: Of, rule: str) -> Causes | None:
+        """What is said of such a problem; None where nothing is."""
+        return next((one for one in self.causes if one.covers(of, rule)), None)
+
+    def may_cause(self, of: Of, rule: str) -> frozenset[str]:
+        """The kinds of place that can cause such a problem, of those that are looked for. What nobody has decided on has no place: a
+        version or a moment may explain it, and each node stands for itself."""
+        key = (of, rule)
+        if key not in self._found:
+            found = self.cause(of, rule)
+            kinds = frozenset(KINDS) if not self.causes else found.kinds if found is not None else frozenset(EXPLAINING)
+            self._found[key] = kinds.intersection(self.kinds)
+        return self._found[key]
+
+    def isolates(self, kind: str) -> bool:
+        """Whether nodes are isolated in the name of such a place."""
+        return kind in ISOLATING and kind in self.kinds and self.kinds[kind].isolates
+
+    @cached_property
+    def _found(self) -> dict[tuple[Of, str], frozenset[str]]:
+        """By what was asked."""
+        return {}
 
 
 @dataclass(frozen=True)
 class Policy:
     """All of it. `wedged` is the number of sweeps after which what a node does not answer is a fault of the node; nothing is decided
-    anew on what no sweep has seen for `fresh_hours`.
+    anew on what no sweep has seen for `fresh_hours`. In one of `windows` only the faults that it names isolate.
     """
 
     kinds: tuple[FaultKind, ...]
@@ -164,6 +219,7 @@ class Policy:
     files: tuple[str, ...] = ()
     incidents: IncidentPolicy = IncidentPolicy()
     remediation: Remediation = field(default_factory=Remediation)
+    windows: tuple[Window, ...] = ()
 
     def kind(self, of: Of, rule: str, severity: Severity) -> FaultKind | None:
         """The kind that such a problem is of; None where the policy has nothing to say of it."""

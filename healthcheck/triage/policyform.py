@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from healthcheck.entry import kind_of, nearest
+from healthcheck.triage.windows import Weekly, moment
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList
 from inventory.text import clean
@@ -92,6 +93,12 @@ def _glob(given: Any) -> str:
     return given
 
 
+def _moment(given: Any) -> float | Weekly:
+    if not isinstance(given, str):
+        raise ValueError
+    return moment(given)
+
+
 def _name(given: Any) -> str:
     if not isinstance(given, str) or not _NAME.fullmatch(given):
         raise ValueError
@@ -104,7 +111,15 @@ def _flag(given: Any) -> bool:
     return given
 
 
+def _never(given: Any) -> bool:
+    if given is not False:
+        raise ValueError
+    return False
+
+
 TEXT = Form(f"text of at most {_MOST_TEXT} characters", _text)
 GLOB = Form("a glob over the ids of rules, such as gpu-*", _glob)
 NAME = Form("a name of lower-case letters, digits and -, at most 60", _name)
 FLAG = Form("true or false", _flag)
+NEVER = Form("false: a version, a delivery batch and a moment explain, and isolate no node", _never)
+MOMENT = Form("a time such as 2026-11-28T22:00Z, or weekly such as Sat 22:00 Europe/Berlin", _moment)

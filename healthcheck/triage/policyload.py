@@ -17,8 +17,10 @@ from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, ove
 from healthcheck.outcome import Owner, Repair, Severity
 from healthcheck.ruleset import Ruleset
 from healthcheck.rulesfolder import packaged
-from healthcheck.triage.correlate import KINDS
+from healthcheck.store.accused import RULES
 from healthcheck.triage.policy import (
+    EXPLAINING,
+    KINDS,
     BreakerPolicy,
     Climb,
     FaultKind,
@@ -32,7 +34,8 @@ from healthcheck.triage.policy import (
     Repeat,
     Requalify,
 )
-from healthcheck.triage.policyform import FLAG, GLOB, NAME, TEXT, Form, real, several, value, whole, word, yet
+from healthcheck.triage.policyform import FLAG, GLOB, NAME, NEVER, TEXT, Form, real, several, value, whole, word, yet
+from healthcheck.triage.policylists import causes, items, lay_places, windows
 from healthcheck.triage.remediation import Remediation, Step, Use
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
@@ -54,7 +57,7 @@ _SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "climb": {"failures": _COUNT, "days": _DAYS},
     "repeat": {"score": real(1, 1000), "half_life_days": _DAYS, "days": _DAYS, "apart_hours": _HOURS},
     "flap": {"times": _COUNT, "hours": _HOURS, "calm_hours": _HOURS},
-    "requalify": {"profile": TEXT, "sweeps": _COUNT},
+    "requalify": {"profile": TEXT, "sweeps": _COUNT, "apart_minutes": real(0, 7 * 24 * 60)},
     "breaker": {
         "number": whole(1, 100_000), "percent": _PERCENT, "least": _COUNT, "hours": _HOURS, "reserve": whole(0, 100_000),
         "close_hours": yet(_HOURS),
@@ -63,14 +66,17 @@ _SECTIONS: Mapping[str, Mapping[str, Form]] = {
         "at_least": whole(2, 100_000), "share": _PERCENT, "window_minutes": real(1, 24 * 60), "likelihood": real(1, 1e12),
         "calm_hours": _HOURS, "reopen_days": _DAYS, "as_one": whole(1, 100_000),
     },
-    **{f"incidents.{kind}": {"owner": word(Owner), "isolates": FLAG} for kind in KINDS},
+    **{f"incidents.{kind}": {"owner": word(Owner), "isolates": NEVER if kind in EXPLAINING else FLAG} for kind in KINDS},
     "remediation": {"attempts": _COUNT, "days": _DAYS, "at_once": whole(1, 1024), "settle_seconds": real(1, 3600),
                     "back_minutes": real(0.1, 24 * 60)},
     **{f"remediation.{step.value}": {"faults": several("ids of faults", NAME), "rules": several("globs over the ids of rules", GLOB),
                                      "enabled": FLAG} for step in Step},
     "breaker.domains": {kind: yet(whole(1, 100_000)) for kind in DOMAINS},
 }
-_TOP = ("faults", *(name for name in _SECTIONS if "." not in name))
+_NAMES = tuple(name for name in _SECTIONS if "." not in name)
+_TOP = ("faults", *_NAMES, "places", "windows")
+# A policy that says nothing of delivery batches looks for none.
+_MAY_LACK = ("batch",)
 # What nobody may take away: each of these always is of some fault.
 _ALWAYS = (
     (Of.FAIL, "critical", "critical failures"),
@@ -96,6 +102,8 @@ class _Draft:
     faults: dict[str, Entry] = field(default_factory=dict)
     sections: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in _SECTIONS})
     marks: dict[str, Mark] = field(default_factory=dict)
+    places: dict[str, Entry] = field(default_factory=dict)
+    windows: LocatedMap | None = None
 
 
 def load_policy(folders: Sequence[Path], ruleset: Ruleset) -> Policy:
@@ -112,7 +120,7 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
     draft = _Draft()
     for folder in folders:
         if (path := folder if folder.is_file() else folder / FILE).is_file():
-            _read(draft, path, None if packaged() in path.parents else [rule.id for rule in ruleset.rules])
+            _read(draft, path, None if packaged() in path.parents else [*(rule.id for rule in ruleset.rules), *RULES])
     if not draft.files:
         raise RulesError(f"no rules folder holds a {FILE}: looked in {', '.join(map(str, folders))}")
     end = Mark(draft.files[-1], 1, 1)
@@ -122,7 +130,7 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
     for of, name, what in _ALWAYS:
         if not any(_covers_all(kind, of) for kind in kinds):
             raise _uncovered(of, what, draft.faults.get(name), end)
-    sections = {name: _section(draft, name, end) for name in _TOP[1:] if name != "remediation"}
+    sections = {name: _section(draft, name, end) for name in _NAMES if name != "remediation"}
     if (profile := sections["requalify"]["profile"]) not in ruleset.profiles:
         guess = nearest(profile, ruleset.profiles) or f"; there are {', '.join(sorted(ruleset.profiles)) or 'none'}"
         raise RulesError(f"requalify: profile: no such profile: {profile!r}{guess}", draft.marks["requalify.profile"])
@@ -131,11 +139,14 @@ def load_with_origins(folders: Sequence[Path], ruleset: Ruleset) -> Loaded:
         kinds, Climb(**sections["climb"]), Repeat(**sections["repeat"]), Flap(**sections["flap"]), Requalify(**sections["requalify"]),
         Ours(**sections["ours"]), BreakerPolicy(**sections["breaker"], domains=MappingProxyType(domains)), sections["wedged"]["sweeps"],
         sections["fresh"]["hours"], tuple(draft.files), IncidentPolicy(**sections["incidents"], kinds=MappingProxyType(
-            {kind: IncidentKind(**_section(draft, f"incidents.{kind}", end)) for kind in KINDS})),
+            {kind: IncidentKind(**_section(draft, f"incidents.{kind}", end)) for kind in KINDS
+             if kind not in _MAY_LACK or draft.sections[f"incidents.{kind}"]}), causes=causes(draft.places)),
         _remediation(draft, tuple(made), end),
+        windows(draft.windows, tuple(made), [kind.id for kind in kinds if kind.reserve]) if draft.windows is not None else (),
     )
-    faults = {f"faults.{name}.{key}": mark for name, entry in draft.faults.items() for key, mark in entry.marks.items()}
-    return Loaded(policy, MappingProxyType({**faults, **draft.marks}), MappingProxyType(out))
+    lists = {f"{what}.{name}.{key}": mark for what, entries in (("faults", draft.faults), ("places", draft.places))
+             for name, entry in entries.items() for key, mark in entry.marks.items()}
+    return Loaded(policy, MappingProxyType({**lists, **draft.marks}), MappingProxyType(out))
 
 
 def _read(draft: _Draft, path: Path, ids: Collection[str] | None) -> None:
@@ -146,7 +157,7 @@ def _read(draft: _Draft, path: Path, ids: Collection[str] | None) -> None:
     known_keys(top, _TOP, "")
     draft.files.append(str(path))
     new: dict[str, Entry] = {}
-    for item, mark in _items(top):
+    for item, mark in items(top, "faults", "faults"):
         entry = entry_of(item, ("id", *_FAULT), "id", mark)
         value("id", entry.name, entry.marks["id"], NAME)
         for key, form in _FAULT.items():
@@ -156,18 +167,13 @@ def _read(draft: _Draft, path: Path, ids: Collection[str] | None) -> None:
             _all_match(entry.name, item["rules"], ids)
         overlay(draft.faults if entry.name in draft.faults else new, entry, "id")
     draft.faults = {**new, **draft.faults}
-    for name in _TOP[1:]:
+    draft.places = lay_places(draft.places, top, ids)
+    if "windows" in top:
+        draft.windows = top
+        draft.marks["windows"] = top.value_marks["windows"]
+    for name in _NAMES:
         if name in top:
             _lay(draft, name, top[name], top.value_marks[name])
-
-
-def _items(top: LocatedMap) -> list[tuple[Any, Mark]]:
-    if "faults" not in top:
-        return []
-    found = top["faults"]
-    if not isinstance(found, LocatedList):
-        raise RulesError(f"faults: expected a list of faults, got {kind_of(found)}", top.value_marks["faults"])
-    return [(item, found.value_marks[at]) for at, item in enumerate(found)]
 
 
 def _lay(draft: _Draft, name: str, given: Any, mark: Mark) -> None:

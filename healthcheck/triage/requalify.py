@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 
 from healthcheck.outcome import NodeState, Severity, Status
+from healthcheck.store.accused import lasts
+from healthcheck.store.history import Problem
 from healthcheck.triage.faults import accuses, of
-from healthcheck.triage.past import RETURNED, Look, Past
+from healthcheck.triage.past import REPAIRED, RETURNED, Look, Past, Repaired
 from healthcheck.triage.policy import Policy
 
 _FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
@@ -15,8 +17,9 @@ _FIT = (NodeState.HEALTHY.value, NodeState.DEGRADED.value)
 def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
     """Whether the node has shown, since its repair, what the policy asks for; and in words what it showed, or what is missing.
 
-    The repair is the last of: a fault that may isolate was seen to be over, however few sweeps saw it, a reboot, a repair that we know of,
-    and our cordon itself. While such a fault is there nothing is proven. A look that is later than now is of a clock that was wrong.
+    The repair is the last of: a fault that may isolate was seen to be over, however few sweeps saw it, a reboot, a repair that we know of
+    or a person's word, our cordon itself, and that it became this machine. While such a fault is there nothing is proven. A look that is
+    later than now is of a clock that was wrong; one that did not measure what had failed proves nothing of it.
     """
     if past.away:
         return False, past.away
@@ -30,24 +33,33 @@ def requalified(past: Past, policy: Policy, now: float) -> tuple[bool, str]:
             return False, f"{f'{problem.rule} {what}' if problem.rule else 'it is not reached'} since {_when(problem.began)}"
     lapsed = [problem for problem in past.over if accuses(problem, policy)]
     over = [problem.ended or problem.seen for problem in lapsed]
-    since = max([*over, past.left, *past.boots[-1:], *(done.time for done in past.repaired), *(cordon.began for cordon in past.cordons)])
+    since = max([*over, past.left, past.new_since, *past.boots[-1:], *(done.time for done in past.repaired),
+                 *(cordon.began for cordon in past.cordons)])
     held = min((cordon.began for cordon in past.cordons if cordon.verdict is not None), default=0.0)
     own = any((problem.ended or problem.seen) >= held and not past.in_incident(problem) for problem in lapsed)
     if past.verdict is not None and past.verdict.incident and not own:
         return _after_incident(past, policy, now, since)
     wanted = policy.requalify
     by_hand = f"muster check {past.node} --profile {wanted.profile} --store"
-    newest = sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time)[-wanted.sweeps:]
-    clean = 0
-    for look in reversed(newest):
-        if look.time < since or not _clean(look):
+    # What a burn-in found a burn-in has measured again, or a person has: no sweep can.
+    failed = frozenset(problem.rule for problem in lapsed
+                       if problem.rule and not lasts(problem.rule) and (problem.ended or problem.seen) >= held)
+    clean: list[Look] = []
+    unmeasured: frozenset[str] = frozenset()
+    for look in sorted((look for look in past.looks if look.time <= now), key=lambda look: look.time, reverse=True):
+        if len(clean) == wanted.sweeps or look.time < since or look.state != NodeState.HEALTHY.value:
             break
-        clean += 1
-    if clean < wanted.sweeps:
-        return False, f"{clean} of {wanted.sweeps} clean looks since {_when(since)}: {by_hand}"
-    if now - newest[-1].time > policy.fresh_hours * 3600:
-        return False, f"its last clean look was at {_when(newest[-1].time)}, over {policy.fresh_hours:g} h ago: {by_hand}"
-    return True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since {_when(newest[0].time)}"
+        lacks = failed - look.measured if look.measured is not None else frozenset()
+        unmeasured |= lacks
+        if not lacks and (not clean or look.measured is None or clean[-1].time - look.time >= wanted.apart_minutes * 60):
+            clean.append(look)
+    if len(clean) < wanted.sweeps:
+        apart = f", {wanted.apart_minutes:g} min apart," if wanted.apart_minutes and wanted.sweeps > 1 else ""
+        not_seen = f"; not measured: {', '.join(sorted(unmeasured)[:3])}" if unmeasured else ""
+        return False, f"{len(clean)} of {wanted.sweeps} clean looks{apart}{_since(since)}{not_seen}: {by_hand}"
+    if now - clean[0].time > policy.fresh_hours * 3600:
+        return False, f"its last clean look was at {_when(clean[0].time)}, over {policy.fresh_hours:g} h ago: {by_hand}"
+    return True, f"clean in its last {wanted.sweeps} looks under profile {wanted.profile}, since {_when(clean[-1].time)}"
 
 
 def _after_incident(past: Past, policy: Policy, now: float, since: float) -> tuple[bool, str]:
@@ -55,7 +67,7 @@ def _after_incident(past: Past, policy: Policy, now: float, since: float) -> tup
     over = f"incident {past.verdict.incident if past.verdict is not None else 0} is over"
     if past.state in _FIT and since <= past.seen <= now and now - past.seen <= policy.fresh_hours * 3600:
         return True, f"{over}, and the sweep of {_when(past.seen)} found it fit"
-    return False, f"{over}, and no sweep has found it fit since {_when(since)}: muster check {past.node} --store"
+    return False, f"{over}, and no sweep has found it fit{_since(since)}: muster check {past.node} --store"
 
 
 def _still_there(past: Past, policy: Policy) -> str | None:
@@ -66,15 +78,22 @@ def _still_there(past: Past, policy: Policy) -> str | None:
         if kind is None or not kind.lasting or problem.node != past.node:
             continue
         ended = problem.ended if problem.ended is not None else problem.seen
-        back = any(done.time >= problem.began and done.what == RETURNED for done in past.repaired)
+        back = any(done.time >= problem.began and (done.what == RETURNED or (done.what == REPAIRED and _of(done, problem)))
+                   for done in past.repaired)
         if not back and any(cordon.began <= ended for cordon in past.cordons):
             return (f"{problem.rule} of {problem.subject} went away by itself, and the same board is there: muster rma open {past.node}, "
-                    f"or muster uncordon {past.node} if you know better")
+                    f"or muster repaired {past.node} if somebody repaired it")
     return None
 
 
-def _clean(look: Look) -> bool:
-    return look.state == NodeState.HEALTHY.value
+def _of(done: Repaired, problem: Problem) -> bool:
+    """Whether a person's word is of it; a word that names nothing is of all."""
+    return not done.of or problem.subject in done.of or (problem.serial is not None and problem.serial in done.of)
+
+
+def _since(time: float) -> str:
+    """Since when something is asked for; empty where nothing is known to have happened yet."""
+    return f" since {_when(time)}" if time else ""
 
 
 def _when(time: float) -> str:

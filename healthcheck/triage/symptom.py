@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from healthcheck.outcome import Severity, Status
 from healthcheck.store.history import Problem
+from healthcheck.triage.policy import Of
 
 NOT_REACHED = "not reached"
 _LONGEST = 120
@@ -28,6 +29,13 @@ def symptom(problem: Problem) -> str:
 def not_measured(rule: str) -> str:
     """The symptom of a rule that cannot be judged."""
     return f"{rule} not measured"
+
+
+def about(name: str) -> tuple[Of, str]:
+    """What a symptom is made of, and the rule that it is of; empty for nodes that are not reached."""
+    if name == NOT_REACHED:
+        return Of.UNREACHED, ""
+    return (Of.UNKNOWN if name == not_measured(rule := name.partition(" ")[0]) else Of.FAIL), rule
 
 
 @lru_cache(maxsize=20_000)

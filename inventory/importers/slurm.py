@@ -30,7 +30,8 @@ _TAKEN = re.compile(r"(?:^|\s)(NodeName|NodeAddr|NodeHostName|AvailableFeatures|
 _FREE = re.compile(r"(?:^|\s)(Reason|Comment|Extra|AdminComment)=")
 _AFTER_OS = re.compile(r"\sRealMemory=[0-9]+ AllocMem=")
 _SOCKETS = re.compile(r"\([^()]*\)")      # gpu:h100:8(S:0-1): which sockets, known only once the node has registered
-_BY = re.compile(r"\s*\[[^\s\[\]@]+@[0-9T:-]+\]")      # who gave the reason, and when
+# Who gave the reason, and when. It stands at the end of the reason's first line; what looks so within it is part of it.
+_BY = re.compile(r"\s*\[([^\s\[\]@]+)@([0-9T:-]+)\](?=\s*\Z|\s[A-Z][A-Za-z]*=|\s{8})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 _LAST = 0xFFFFFFFE      # NO_VAL of slurm.h: what it writes for a number that it does not know
 _NOTHING = frozenset({"", "(null)", "null", "n/a", "none"})
@@ -49,15 +50,19 @@ class _Node(NamedTuple):
     reason: str | None
     booted: float | None
     mark: Mark | None
+    user: str = ""
+    since: float | None = None
 
 
 class Seen(NamedTuple):
-    """What Slurm shows of a node now: its states in capitals ("IDLE", "DRAIN"), the reason that stands with them, without who gave it,
-    and since when the machine is up, in seconds since 1970."""
+    """What Slurm shows of a node now: its states in capitals ("IDLE", "DRAIN"), the reason that stands with them, since when the machine
+    is up, and who gave the reason, when; times in seconds since 1970 by Slurm's clock."""
 
     states: frozenset[str]
     reason: str | None
     booted: float | None
+    user: str = ""
+    since: float | None = None
 
 
 def live(run: Run | None = None) -> Imported:
@@ -81,8 +86,7 @@ def parse(data: bytes, source: str) -> Imported:
 
 def states_of(data: bytes, source: str) -> dict[str, Seen]:
     """What each node is doing, by its name; raises as `parse`."""
-    return {node.name: Seen(node.states, _BY.sub("", node.reason[:_MOST], count=1).strip() if node.reason else None, node.booted)
-            for node in _nodes(data, source)}
+    return {node.name: Seen(node.states, node.reason, node.booted, node.user, node.since) for node in _nodes(data, source)}
 
 
 def _nodes(data: bytes, source: str) -> Iterator[_Node]:
@@ -109,8 +113,7 @@ def _add(collected: Collected, node: _Node) -> None:
     if labels:
         values["labels"] = labels
     if node.reason is not None:
-        reason = _BY.sub("", node.reason[:_MOST], count=1).strip()
-        collected.note(f"a state with the reason {short(reason)} is not taken: Slurm keeps it (sinfo -R)", node.name)
+        collected.note(f"a state with the reason {short(node.reason)} is not taken: Slurm keeps it (sinfo -R)", node.name)
     collected.node(node.name, values, node.mark)
     for partition in node.partitions:
         collected.member(partition, node.name)
@@ -128,7 +131,8 @@ def _gres(text: object) -> str | None:
     return _given(_SOCKETS.sub("", given)) if given is not None else None
 
 
-def _date(text: str) -> float | None:
+def date_of(text: str) -> float | None:
+    """A date as Slurm writes it, in UTC, as seconds since 1970; None for what is none."""
     if _DATE.fullmatch(text) is None:
         return None
     try:
@@ -177,13 +181,13 @@ def _text(text: str, source: str) -> Iterator[_Node]:
 def _record(lines: list[str], mark: Mark) -> _Node:
     one_line = " State=" in lines[0]
     kept: list[str] = []
-    reason = None
+    reason, user, since = None, "", None
     for line in lines:
         free = _FREE.search(line)
         if free is not None:        # this and all that follows of a node
             kept.append(line[: free.start()])
             if free[1] == "Reason":
-                reason = _given(re.split(r"\s(?:Comment|Extra)=", line[free.end():])[0])
+                reason, user, since = _given_by(line[free.end():])
             break
         if not line.lstrip().startswith("OS="):
             kept.append(line)
@@ -206,9 +210,24 @@ def _record(lines: list[str], mark: Mark) -> _Node:
         states=frozenset(re.split(r"[+*~#!%$@^-]+", values["State"].upper())),
         partitions=_words(_given(values.get("Partitions"))),
         reason=reason,
-        booted=_date(values.get("BootTime", "")),
+        booted=date_of(values.get("BootTime", "")),
         mark=mark,
+        user=user,
+        since=since,
     )
+
+
+def _given_by(text: str) -> tuple[str | None, str, float | None]:
+    """A reason, who gave it, and when: "fan 3 [root@2026-11-23T04:32:50]", behind which a comment may stand."""
+    by = _BY.search(text)
+    if by is None:
+        return _bounded(_given(re.split(r"\s(?:Comment|Extra)=", text)[0])), "", None
+    more = text[by.end():] if text[by.end():].startswith(" " * 8) else ""       # its other lines
+    return _bounded(_given(text[: by.start()] + re.split(r"\s(?:Comment|Extra)=", more)[0])), clean(by[1], 100), date_of(by[2])
+
+
+def _bounded(reason: str | None) -> str | None:
+    return reason[:_MOST].strip() if reason is not None else None
 
 
 # JSON
@@ -231,9 +250,11 @@ def _json(document: Any, source: str) -> Iterator[_Node]:
             features=_given(",".join(_listed(node, "features", source))),
             states=frozenset(word.upper() for key in ("state", "state_flags") for word in _listed(node, key, source)),
             partitions=tuple(_listed(node, "partitions", source)),
-            reason=_given(node.get("reason")),
+            reason=_bounded(_given(node.get("reason"))),
             booted=_seconds(node.get("boot_time")),
             mark=None,
+            user=clean(_given(node.get("reason_set_by_user")) or "", 100),
+            since=_seconds(node.get("reason_changed_at")),
         )
 
 

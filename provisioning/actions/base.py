@@ -1,23 +1,26 @@
 """What every back end can do: say who holds a node, keep new jobs away from it in our name, and give it back.
 
-A cordon is owned. Its mark, "muster#12", stands at the beginning of the reason that the back end shows, where no cut can lose it; the
-number is that of the cordon in the store. A back end never touches what carries another mark or none: that is a person's.
+Each node is read again just before its change, inside the change where the back end can do that (a file's lock, a server's version), else
+by `Reads`: what somebody did in between stays theirs. The caller reads once more afterwards, and believes that.
+
+A cordon is owned. Its mark, "muster:7f3a#12", stands at the beginning of the reason that the back end shows, where no cut can lose it: it
+names the store and the number of the cordon there. A back end never touches what carries another mark or none: that is a person's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, runtime_checkable
 
+from healthcheck.store.marks import Mark, mark_of
 from inventory.errors import UsageError
 from inventory.text import clean
 
 # What Slurm shows of a reason in its widest tables; the mark and the first words must be in it.
 REASON_LENGTH = 200
-_MARK = re.compile(r"muster#([1-9][0-9]{0,11}):(?: |$)")
 
 
 class Holder(Enum):
@@ -31,15 +34,28 @@ class Holder(Enum):
 
 @dataclass(frozen=True)
 class Held:
-    """Who holds a node, and with what words. `number` is that of our cordon, which may hold it beside others where a back end keeps both.
+    """Who holds a node, and with what words. `mark` is that of a cordon, which may hold it beside others where a back end keeps both.
 
-    `busy` says that a job runs on it, where that is known.
+    `busy` says that a job runs on it, where that is known; `identity` which thing of that name it is (a node's UID in Kubernetes), and
+    `user` who gave the reason, both empty where the back end does not say; `since` is when that was by the back end's own clock.
+    `itself` says of what others hold that it is the scheduler, for now: the node does not respond, or has not registered since it started.
+    `lacks` is what somebody took away of our mark where the rest of it still holds: `Mends` puts that back.
     """
 
     holder: Holder
     reason: str = ""
-    number: int | None = None
+    mark: Mark | None = None
     busy: bool | None = None
+    identity: str = ""
+    user: str = ""
+    since: float | None = None
+    itself: bool = False
+    lacks: str = ""
+
+    @property
+    def number(self) -> int | None:
+        """That of the mark."""
+        return self.mark.number if self.mark is not None else None
 
 
 class ActionError(UsageError):
@@ -55,10 +71,54 @@ class Backend(Protocol):
         """Who holds each of these nodes now."""
 
     def isolate(self, node: str, reason: str) -> None:
-        """No new job starts on a node that nobody holds; what runs goes on. `reason` begins with the mark."""
+        """No new job starts on a node that nobody holds; what runs goes on. `reason` begins with the mark. Where the back end can see in
+        the same step that somebody holds it by now, nothing changes, and that is raised."""
 
-    def release(self, node: str) -> None:
-        """Gives back a node that we hold."""
+    def release(self, node: str, shown: str = "") -> None:
+        """Gives back a node that we hold with the words `shown`. Where the back end can see in the same step that it shows others by now,
+        nothing changes, and that is raised."""
+
+
+@runtime_checkable
+class Reads(Protocol):
+    """What a back end can do beside, which cannot compare and change in one step: read one node just before its change."""
+
+    def now(self, node: str) -> Held:
+        """Who holds it. Raises ActionError."""
+
+
+@runtime_checkable
+class Tracks(Protocol):
+    """What a back end can do beside, which cannot compare and change in one step: find that a change has taken a node from somebody."""
+
+    def taken_from(self, before: Held, after: Held) -> str:
+        """The words of whoever took the node over after `before` was read, and lost it to our release, after which `after` was read; empty
+        where that shows none."""
+
+
+@runtime_checkable
+class Rewrites(Protocol):
+    """What a back end can do beside: put other words in the place of those that hold a node, which is never free in between."""
+
+    def rewrite(self, node: str, shown: str, reason: str) -> None:
+        """It is held with `reason` in the place of `shown`, as for `release`."""
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """What a back end can do beside, whose controller may lose what it has acknowledged, when it is killed before it has saved that."""
+
+    def forgot(self, changes: Mapping[str, Change]) -> Mapping[str, str]:
+        """Of changes that are not there any more, by node, in words how we know that the controller lost it; those that a person may
+        have undone are left out. Raises ActionError."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change that the back end had acknowledged: of which mark, and when by its own clock."""
+
+    mark: Mark
+    time: float
 
 
 @dataclass(frozen=True)
@@ -89,24 +149,73 @@ class Runs(Protocol):
         """By node what runs on it; a node that is not in it has nothing. Raises ActionError."""
 
 
+@dataclass(frozen=True)
+class New:
+    """A node on probation: which thing of its name it is, and when it registered, in seconds since 1970, None where that is not known."""
+
+    identity: str
+    registered: float | None
+
+
 @runtime_checkable
 class Startup(Protocol):
     """What a back end can do beside, in which new nodes are kept from jobs from their first moment until they have proven themselves."""
 
-    def unproven(self, nodes: Collection[str]) -> frozenset[str]:
+    def unproven(self, nodes: Collection[str]) -> Mapping[str, New]:
         """Those of these nodes that are. Raises ActionError."""
 
-    def prove(self, node: str) -> None:
-        """Ends it; who holds the node otherwise still does. Raises ActionError."""
+    def prove(self, node: str, identity: str) -> None:
+        """Ends it for this very thing of that name; who holds the node otherwise still does. Raises ActionError, also where it is gone."""
+
+
+@runtime_checkable
+class Mends(Protocol):
+    """What a back end can do beside, whose marks have several parts: put back what somebody took away of one (`Held.lacks`)."""
+
+    def mend(self, node: str, reason: str) -> None:
+        """Afterwards the mark of `reason` is whole, where it still holds in part; else nothing changed. Raises ActionError."""
+
+
+@runtime_checkable
+class AtOnce(Protocol):
+    """What a back end can do beside, which is reached over a network: several calls at a time."""
+
+    def at_once(self, work: Mapping[str, Callable[[], None]], before: Callable[[str], None]) -> Mapping[str, str]:
+        """Does these calls to it, of which `each` says more."""
+
+
+def nothing(name: str) -> None:
+    """Where nothing is to be done before a call."""
+
+
+def each(
+    backend: object, work: Mapping[str, Callable[[], None]], before: Callable[[str], None] = nothing,
+) -> Mapping[str, str]:
+    """Does these calls to a back end, in its own way or one after another; by name why one was not done, for those that were not.
+
+    `before` is called with its name just before each, in the thread of the caller; a call is not made where it raises ActionError.
+    """
+    if isinstance(backend, AtOnce):
+        return backend.at_once(work, before)
+    troubles = {}
+    for name, call in work.items():
+        try:
+            before(name)
+            call()
+        except ActionError as error:
+            troubles[name] = str(error)
+    return troubles
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How a node is by muster: `status` True (fit for jobs), False or Unknown; why in a word, and in a line."""
+    """How a node is by muster: `status` True (fit for jobs), False or Unknown; why in a word, and in a line; `seen` is when the snapshot
+    began that says so, in seconds since 1970, None where none does."""
 
     status: str
     reason: str
     message: str
+    seen: float | None = None
 
 
 @runtime_checkable
@@ -117,12 +226,35 @@ class Tells(Protocol):
         """Has each node show its condition. Raises ActionError."""
 
 
-def marked(number: int, why: str) -> str:
+def marked(mark: Mark, why: str) -> str:
     """The reason of a cordon as back ends keep it: one line that begins with its mark."""
-    return clean(f"muster#{number}: {why}", REASON_LENGTH)
+    return clean(f"{mark}: {why}", REASON_LENGTH)
+
+
+# What Slurm appends to a reason by itself (set_node_reason in src/slurmctld of 22.05 and 24.11): none of it is a person's.
+_APPENDED = re.compile(
+    r"(?: : (?:reboot (?:requested|issued|complete|timed out|canceled|cancelled)|Not responding|ResumeTimeout reached"
+    r"|Low (?:socket\*core\*thread count|CPUs|TmpDisk|RealMemory \(reported:[^()]*\))))+\Z")
+
+
+def still(backend: object, node: str, shown: str) -> None:
+    """Raises ActionError where a back end that is to be asked just before a change shows another reason than `shown` by now; "" stands for
+    a node that nobody holds."""
+    now = backend.now(node) if isinstance(backend, Reads) else None
+    if now is None or (now.reason == shown if shown else now.holder is Holder.NOBODY):
+        return
+    if now.holder is Holder.NOBODY:
+        raise ActionError("somebody has given it back")
+    raise ActionError(f"others hold it now: {now.reason or now.holder.value}")
+
+
+def same_words(wrote: str, shown: str) -> bool:
+    """Whether a back end shows the words that we wrote, of which it may have cut the end, and to which it may have added its own."""
+    wrote, shown = (" ".join(text.split()) for text in (wrote, _APPENDED.sub("", shown)))
+    return wrote.startswith(shown.removesuffix("…").rstrip())
 
 
 def number_of(reason: str) -> int | None:
     """The number of the cordon that a reason is of, or None where it is none of ours."""
-    match = _MARK.match(reason.strip())
-    return int(match[1]) if match is not None else None
+    mark = mark_of(reason)
+    return mark.number if mark is not None else None

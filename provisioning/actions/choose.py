@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +26,13 @@ class Options:
     golden: str | None = None
 
 
-def backend(inventory: Inventory | None, options: Options = Options()) -> Backend:
-    """The one back end of a command. Raises UsageError where there is none, or where there would be two."""
+def _silent(line: str) -> None:
+    """For commands that report nothing meanwhile."""
+
+
+def backend(inventory: Inventory | None, options: Options = Options(), report: Callable[[str], None] = _silent) -> Backend:
+    """The one back end of a command; `report` gets a line now and then where its work takes long. Raises UsageError where there is none, or
+    where there would be two."""
     if options.hostfile is not None and options.golden is not None:
         raise UsageError("--hostfile and --golden are two ways to keep jobs away, and one is needed")
     if options.hostfile is not None:
@@ -38,7 +44,7 @@ def backend(inventory: Inventory | None, options: Options = Options()) -> Backen
         return Command(chosen.argv, chosen.seconds)
     if chosen is not None and chosen.kubernetes is not None:
         there = chosen.kubernetes
-        return Kubernetes(there, Api(there.config, there.context, chosen.seconds))
+        return Kubernetes(there, Api(there.config, there.context, chosen.seconds), report)
     if chosen is not None and chosen.path is not None:
         return HostFile(Path(chosen.path)) if chosen.by is By.HOSTFILE else GoldenSet(Path(chosen.path))
     if shutil.which("scontrol") is None:

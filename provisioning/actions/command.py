@@ -7,9 +7,13 @@
     {"schema": "muster.action/1", "action": "isolate", "nodes": ["gpu008"], "reason": "muster#13: slow link", "number": 13}
     {"schema": "muster.action/1", "done": true}
 
-Actions are held, isolate, release and reboot. A holder is nobody, us, others or absent; what we hold has a reason that begins with its
-mark. What a command does not say is not known: a node without a holder is an error, never free. Who has nodes rebooted says beside
-since when each is `booted`, in seconds since 1970, and whether it is `rebooting`. `{"done": false, "reason": "..."}` says why not.
+    {"schema": "muster.action/1", "action": "release", "nodes": ["gpu007"], "reason": "muster#12: fan", "number": 12}
+
+Actions are held, isolate, release and reboot. With release comes the reason that was shown just before: a command that can compare it
+in one step with the change does so, and says {"done": false} where it is another by then. A holder is nobody, us, others or absent; what
+we hold has a reason that begins with its mark. What a command does not say is not known: a node without a holder is an error, never free.
+Who has nodes rebooted says beside since when each is `booted`, in seconds since 1970, and whether it is `rebooting`. `{"done": false,
+"reason": "..."}` says why not.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from healthcheck.store.marks import mark_of
 from inventory.text import clean, short
 from provisioning.actions.base import REASON_LENGTH, ActionError, Boot, Held, Holder, number_of
 
@@ -48,13 +53,21 @@ class Command:
         said = self._nodes(nodes)
         return {node: self._held(node, said[node]) for node in nodes}
 
+    def now(self, node: str) -> Held:
+        """Who holds it, as the command says."""
+        return self.held([node])[node]
+
     def isolate(self, node: str, reason: str) -> None:
         """Has the command do it."""
         self._do("isolate", [node], reason)
 
-    def release(self, node: str) -> None:
-        """Has the command do it."""
-        self._do("release", [node])
+    def release(self, node: str, shown: str = "") -> None:
+        """Has the command do it, which hears what the node showed just before."""
+        self._do("release", [node], shown)
+
+    def rewrite(self, node: str, shown: str, reason: str) -> None:
+        """Has the command isolate it once more, with other words."""
+        self._do("isolate", [node], reason)
 
     def reboot(self, nodes: Collection[str], reason: str) -> None:
         """Has the command ask for it."""
@@ -90,10 +103,10 @@ class Command:
             raise self._wrong(f"the reason of {node} is {short(reason)}, expected text")
         if not (busy is None or isinstance(busy, bool)):
             raise self._wrong(f"busy of {node} is {short(busy)}, expected true, false or null")
-        number = number_of(reason) if holder is Holder.US else None
-        if holder is Holder.US and number is None:
+        mark = mark_of(reason) if holder is Holder.US else None
+        if holder is Holder.US and mark is None:
             raise self._wrong(f"we hold {node} with the reason {short(reason)}, expected one that begins with our mark: muster#12: ...")
-        return Held(holder, clean(reason, REASON_LENGTH), number, busy)
+        return Held(holder, clean(reason, REASON_LENGTH), mark, busy)
 
     def _do(self, action: str, nodes: list[str], reason: str = "") -> None:
         answer = self._ask(action, nodes, reason)

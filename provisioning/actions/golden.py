@@ -16,11 +16,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from healthcheck.store.marks import mark_of
 from inventory.nodeset import fold
-from provisioning.actions.base import ActionError, Held, Holder, number_of
+from provisioning.actions.base import ActionError, Held, Holder
 from provisioning.actions.lines import change_lines, names_of, read_lines
 
-_MARK = re.compile(r"# (muster#[1-9][0-9]{0,11}:(?: \S.*?)?)  (.+)", re.DOTALL)
+_MARK = re.compile(r"# (muster(?::[0-9a-f]{4,16})?#[1-9][0-9]{0,11}:(?: \S.*?)?)  (.+)", re.DOTALL)
 _PART = re.compile(r"(\S+) of (.*)", re.DOTALL)     # one node of a set that others of are still there
 _LINE = re.compile(r"([^#]*?)(\s*(?:#.*)?)", re.DOTALL)
 _TOKEN = re.compile(r"([\s,]*)((?:[^\s,\[\]]|\[[^\]]*\])+)")
@@ -47,22 +48,45 @@ class GoldenSet:
 
     def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
         """Nobody holds what is in the set. Of what is not, we hold what has a comment of ours, and others the rest."""
-        lines = read_lines(self.path, must=True)
+        return self._held(read_lines(self.path, must=True), nodes)
+
+    def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, Held]:
         inside = {name for line in lines for name in names_of(line, self.path)}
         ours = {out.node: out.reason for line in lines if (out := self._out(line)) is not None}
         return {node: Held(Holder.NOBODY) if node in inside
-                else Held(Holder.US, ours[node], number_of(ours[node])) if node in ours
+                else Held(Holder.US, ours[node], mark_of(ours[node])) if node in ours
                 else Held(Holder.OTHERS, f"it is not in {self.path.name}") for node in nodes}
 
     def isolate(self, node: str, reason: str) -> None:
         """Takes the node out of each line, and nothing else."""
-        # Two blanks end the reason.
-        kept = " ".join(reason.split())
-        change_lines(self.path, lambda lines: list(self._without(self._forget(lines, node), node, kept)), must=True)
+        def edit(lines: Sequence[str]) -> Sequence[str]:
+            if (now := self._held(lines, [node])[node]).holder is not Holder.NOBODY:
+                raise ActionError(f"others hold it now: {now.reason}")
+            return list(self._without(self._forget(lines, node), node, _one_blank(reason)))
 
-    def release(self, node: str) -> None:
+        change_lines(self.path, edit, must=True)
+
+    def release(self, node: str, shown: str = "") -> None:
         """Puts the node back to where we took it from; where a person has removed that line since, it stays out."""
-        change_lines(self.path, lambda lines: self._with(lines, node), must=True)
+        def edit(lines: Sequence[str]) -> Sequence[str]:
+            self._still(lines, node, shown)
+            return self._with(lines, node)
+
+        change_lines(self.path, edit, must=True)
+
+    def rewrite(self, node: str, shown: str, reason: str) -> None:
+        """Writes other words into our comment."""
+        def edit(lines: Sequence[str]) -> Sequence[str]:
+            self._still(lines, node, shown)
+            outs = [(line, self._out(line)) for line in lines]
+            return [line.replace(out.reason, _one_blank(reason), 1) if out is not None and out.node == node else line for line, out in outs]
+
+        change_lines(self.path, edit, must=True)
+
+    def _still(self, lines: Sequence[str], node: str, shown: str) -> None:
+        now = self._held(lines, [node])[node]
+        if shown and now.reason != shown:
+            raise ActionError("somebody has given it back" if now.holder is Holder.NOBODY else f"others hold it now: {now.reason}")
 
     def _forget(self, lines: Sequence[str], node: str) -> list[str]:
         """Without comments of ours of a node that somebody has put back in meanwhile."""
@@ -153,6 +177,11 @@ class GoldenSet:
             kept += f"{between}{left}" if kept and left else left
         # What a line begins with is kept with its names, and comes back with them.
         return f"{text[: len(text) - len(text.lstrip())]}{kept}" if kept else ""
+
+
+def _one_blank(reason: str) -> str:
+    """Two blanks end the reason in the file."""
+    return " ".join(reason.split())
 
 
 def _parts(line: str) -> tuple[str, str]:

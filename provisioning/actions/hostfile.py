@@ -8,11 +8,12 @@ Lines that carry no mark of ours are a person's and stay as they are, to the byt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from provisioning.actions.base import Held, Holder, number_of
+from healthcheck.store.marks import mark_of
+from provisioning.actions.base import ActionError, Held, Holder
 from provisioning.actions.lines import change_lines, names_of, read_lines
 
 
@@ -26,30 +27,52 @@ class HostFile:
 
     def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
         """Who wrote each node into the file; that nobody did is all that a file can say of the others."""
+        return self._held(read_lines(self.path, must=False), nodes)
+
+    def _held(self, lines: Sequence[str], nodes: Collection[str]) -> Mapping[str, Held]:
         found = {node: Held(Holder.NOBODY) for node in nodes}
-        for line in read_lines(self.path, must=False):
+        for line in lines:
             reason = _reason(line)
-            number = number_of(reason)
+            mark = mark_of(reason)
             for name in names_of(line, self.path):
                 before = found.get(name)
                 if before is None:
                     continue
-                if number is None:
-                    found[name] = Held(Holder.OTHERS, reason, before.number)
+                if mark is None:
+                    found[name] = Held(Holder.OTHERS, reason, before.mark)
                 else:
-                    found[name] = replace(before, number=number) if before.holder is Holder.OTHERS else Held(Holder.US, reason, number)
+                    found[name] = replace(before, mark=mark) if before.holder is Holder.OTHERS else Held(Holder.US, reason, mark)
         return found
 
     def isolate(self, node: str, reason: str) -> None:
-        """Adds a line."""
-        change_lines(self.path, lambda lines: [*lines, f"{node}  # {reason}"], must=False)
+        """Adds a line, unless by now one is there."""
+        def edit(lines: Sequence[str]) -> Sequence[str]:
+            if (now := self._held(lines, [node])[node]).holder is not Holder.NOBODY:
+                raise ActionError(f"others hold it now: {now.reason}")
+            return [*lines, f"{node}  # {reason}"]
 
-    def release(self, node: str) -> None:
+        change_lines(self.path, edit, must=False)
+
+    def release(self, node: str, shown: str = "") -> None:
         """Takes our lines of this node out."""
-        change_lines(self.path, lambda lines: [line for line in lines if not self._ours(line, node)], must=False)
+        change_lines(self.path, lambda lines: [line for line, ours in self._marked(lines, node, shown) if not ours], must=False)
+
+    def rewrite(self, node: str, shown: str, reason: str) -> None:
+        """Writes other words into our line."""
+        change_lines(self.path, lambda lines: [f"{node}  # {reason}" if ours else line for line, ours in self._marked(lines, node, shown)],
+                     must=False)
+
+    def _marked(self, lines: Sequence[str], node: str, shown: str) -> list[tuple[str, bool]]:
+        """Each line, and whether it is one of ours of this node; raises ActionError where ours do not show these words any more."""
+        found = [(line, self._ours(line, node)) for line in lines]
+        if shown and not any(ours for _, ours in found):
+            raise ActionError(f"{self.path}: no line of its own bears our mark; edit it by hand")
+        if shown and any(ours and _reason(line) != shown for line, ours in found):
+            raise ActionError("others hold it now: " + next(_reason(line) for line, ours in found if ours and _reason(line) != shown))
+        return found
 
     def _ours(self, line: str, node: str) -> bool:
-        return number_of(_reason(line)) is not None and names_of(line, self.path) == (node,)
+        return mark_of(_reason(line)) is not None and names_of(line, self.path) == (node,)
 
 
 def _reason(line: str) -> str:

@@ -5,7 +5,11 @@ kubeconfig with its contexts and plug-ins, or a pod's service account. Documents
 fields of one release, and whoever writes back what such a model has read takes from the node what a newer server has put there.
 
 https://kubernetes.io/docs/reference/using-api/api-concepts/ says how lists are paged (limit, continue; 410 where the snapshot of a list is
-over, and it must be begun anew) and that a replacement with an old resourceVersion is refused with 409.
+over, and it must be begun anew) and that a replacement with an old resourceVersion is refused with 409. Several threads may ask at a time.
+
+A server that hangs costs an operation over many nodes little more than one question: once it has left three changes in a row without an
+answer, and has done none meanwhile, others are refused here for a minute, without being sent. Reads are not: whoever cannot read stops at
+the first.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +27,7 @@ from urllib.parse import urlencode, urlsplit
 
 from inventory.text import clean
 from provisioning.actions.base import ActionError
+from provisioning.actions.kubenode import MANAGER
 
 Json = dict[str, Any]
 Query = Mapping[str, str]
@@ -37,18 +44,21 @@ _CHANGES = 8                        # so often one node may be changed by others
 _CONNECT_S = 10.0
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
 _PASSING = frozenset({429, 500, 502, 503, 504})
-_MANAGER = "muster"                 # as whom the server notes our changes (managedFields)
+_LOOK_S = 5.0                       # for the last look after a change that was not answered
+_DEAF = 3                           # so many changes in a row without an answer, and
+_DEAF_S = 60.0                      # so long none is sent
 
 
 class Refused(ActionError):
     """What came instead of an answer. `status` is that of HTTP, 0 where there was none; `passing`: it may be over soon; `wait`: how long
-    the server wants to be left alone."""
+    the server wants to be left alone; `silent`: it took the question and said nothing in time."""
 
-    def __init__(self, words: str, status: int = 0, *, passing: bool = False, wait: float = 0.0) -> None:
+    def __init__(self, words: str, status: int = 0, *, passing: bool = False, wait: float = 0.0, silent: bool = False) -> None:
         super().__init__(words)
         self.status = status
         self.passing = passing
         self.wait = wait
+        self.silent = silent
 
 
 class Api:
@@ -65,38 +75,85 @@ class Api:
         self._seconds = seconds
         self._pause = pause
         self._client: Any = None
+        self._lock = threading.RLock()
+        self._unanswered = 0
+        self._deaf_until = 0.0
+        self._done = 0.0        # when the last change was done
 
     def get(self, path: str, query: Query | None = None) -> Json:
         """What is there; asked again where the server is busy or the way to it broken. Raises Refused."""
         return self._again("GET", path, query or {}, time.monotonic() + self._seconds)
 
-    def change(self, path: str, edit: Callable[[Json], Json | None]) -> None:
-        """Has `edit` make a new object of what is there (None: it is right as it is), and replaces it if nobody was faster, else anew.
+    def change(self, path: str, edit: Callable[[Json], Json | None]) -> Json:
+        """Has `edit` make a new object of what is there (None: it is right as it is), and replaces it if nobody was faster, else anew;
+        gives the object as it then is.
 
         Replaced and not patched: a merge patch of a list such as spec.taints replaces the list, and so takes away what somebody else put
-        there meanwhile. An answer that never came is no answer: the next look says whether it was done. Raises Refused, and what `edit`
-        raises.
+        there meanwhile. An answer that never came is no answer: what is read after it says whether it was done. Raises Refused, and what
+        `edit` raises.
         """
+        return self._counted(lambda: self._changed(path, edit))
+
+    def _changed(self, path: str, edit: Callable[[Json], Json | None]) -> Json:
         deadline = time.monotonic() + self._seconds
         for tries in range(_CHANGES):
-            wanted = edit(self._again("GET", path, {}, deadline))
+            there = self._again("GET", path, {}, deadline)
+            wanted = edit(there)
             if wanted is None:
-                return
+                return there
             if not wanted.get("metadata", {}).get("resourceVersion"):
-                raise Refused(f"{self.where}: {path} came without a resourceVersion, so nobody can see who is faster; nothing was changed")
+                raise Refused(f"{self.where}: {path} came without a resourceVersion, so nobody can see who is faster; nothing changed")
             try:
-                self._once("PUT", path, {"fieldManager": _MANAGER}, deadline, wanted)
-                return
+                return self._once("PUT", path, {"fieldManager": MANAGER}, deadline, wanted)
             except Refused as error:
-                if error.status != 409:
+                if error.status == 409:
+                    if time.monotonic() < deadline:
+                        self._pause(_PAUSES[min(tries, len(_PAUSES) - 1)])
+                    continue
+                try:
                     self._wait_or_raise(error, tries, deadline)
-                elif time.monotonic() < deadline:
-                    self._pause(_PAUSES[min(tries, len(_PAUSES) - 1)])
+                except Refused:
+                    if error.passing and (done := self._landed(path, edit)) is not None:
+                        return done
+                    raise
         raise Refused(f"{self.where}: {path} was changed by others whenever it was to be changed; try again", 409)
+
+    def _landed(self, path: str, edit: Callable[[Json], Json | None]) -> Json | None:
+        """The object, where a change that nobody answered was done all the same; None where it was not, or nobody knows."""
+        try:
+            there = self._again("GET", path, {}, time.monotonic() + min(_LOOK_S, self._seconds))
+            return there if edit(there) is None else None
+        except ActionError:
+            return None
 
     def merge(self, path: str, patch: Json) -> None:
         """A strategic merge patch, for lists whose entries the server merges by their key (a node's conditions). Raises Refused."""
-        self._again("PATCH", path, {"fieldManager": _MANAGER}, time.monotonic() + self._seconds, patch, MERGE)
+        deadline = time.monotonic() + self._seconds
+        self._counted(lambda: self._again("PATCH", path, {"fieldManager": MANAGER}, deadline, patch, MERGE))
+
+    def try_once(self, method: str, path: str, body: Json, seconds: float) -> Json:
+        """One attempt at a change of little weight (POST, or PATCH by strategic merge), within so many seconds. Raises Refused."""
+        return self._once(method, path, {"fieldManager": MANAGER}, time.monotonic() + min(seconds, self._seconds), body,
+                          MERGE if method == "PATCH" else _JSON)
+
+    def _counted(self, change: Callable[[], Json]) -> Json:
+        """Does it, unless the server has left the last ones without an answer and has done none meanwhile."""
+        began = time.monotonic()
+        with self._lock:
+            if began < self._deaf_until:
+                raise Refused(f"{self.where}: not tried, for it did not answer the last {_DEAF} changes; try again later")
+        try:
+            done = change()
+        except Refused as error:
+            with self._lock:
+                self._unanswered = self._unanswered + 1 if error.silent and self._done < began else 0
+                if self._unanswered >= _DEAF:
+                    self._deaf_until = time.monotonic() + _DEAF_S
+                    self._unanswered = 0
+            raise
+        with self._lock:
+            self._unanswered, self._done = 0, time.monotonic()
+        return done
 
     def collect(self, path: str, query: Query, take: Callable[[Json], T | None]) -> list[T]:
         """What `take` makes of each item, page by page, None left out; no more than a page is ever held. Raises Refused."""
@@ -151,9 +208,11 @@ class Api:
     def _once(self, method: str, path: str, query: Query, deadline: float, body: Json | None = None, kind: str = _JSON) -> Json:
         client, web = self._open(), importlib.import_module("urllib3")
         left = max(deadline - time.monotonic(), 0.1)
-        headers = {"Accept": "application/json", "User-Agent": _MANAGER, **({"Content-Type": kind} if body is not None else {})}
+        headers = {"Accept": "application/json", "User-Agent": MANAGER, **({"Content-Type": kind} if body is not None else {})}
         try:
-            headers.update({one["key"]: one["value"] for one in client.configuration.auth_settings().values() if one.get("in") == "header"})
+            with self._lock:
+                known = client.configuration.auth_settings().values()
+            headers.update({one["key"]: one["value"] for one in known if one.get("in") == "header"})
         except Exception as error:  # noqa: BLE001  (a kubeconfig's plug-in renews the credentials here, and may fail in any way)
             why = f"its credentials could not be renewed ({type(error).__name__})"
             raise Refused(f"{self.where}: {why}; try: kubectl get nodes", 401) from None
@@ -171,7 +230,8 @@ class Api:
         except web.exceptions.NewConnectionError as error:      # which urllib3 counts among timeouts
             raise Refused(f"{self.where}: cannot be reached: {_last(error)}; try: kubectl get nodes", passing=True) from None
         except (web.exceptions.TimeoutError, TimeoutError):
-            raise Refused(f"{self.where}: did not answer within {self._seconds:g} s; try: kubectl get nodes", passing=True) from None
+            waited = f"{left:.0f}" if left >= 1 else f"{left:.1f}"
+            raise Refused(f"{self.where}: did not answer within {waited} s; try: kubectl get nodes", passing=True, silent=True) from None
         except (web.exceptions.SSLError, OSError) as error:
             raise Refused(f"{self.where}: {_last(error)}; see its kubeconfig, and try: kubectl get nodes") from None
         except web.exceptions.HTTPError as error:
@@ -205,13 +265,19 @@ class Api:
         except Refused:
             said = None
         words = clean(said, 200) if isinstance(said, str) and said else f"no more is said of {path}"
-        return Refused(f"{self.where}: {_MEANINGS.get(status, f'refused it ({status})')}: {words}{_NEXT.get(status, '')}", status,
-                       passing=status in _PASSING, wait=float(wait) if wait is not None and wait.isdecimal() and len(wait) < 6 else 0.0)
+        meaning, then = _MEANINGS.get(status, f"refused it ({status})"), _NEXT.get(status, "")
+        for form, by_whom, next_step in _ADMISSION:
+            if isinstance(said, str) and form.search(said):
+                meaning, then = f"{by_whom} ({status})", next_step
+                break
+        return Refused(f"{self.where}: {meaning}: {words}{then}", status, passing=status in _PASSING,
+                       wait=float(wait) if wait is not None and wait.isdecimal() and len(wait) < 6 else 0.0)
 
     def _open(self) -> Any:
-        if self._client is None:
-            self._client = _client(self._config, self._context)
-        return self._client
+        with self._lock:
+            if self._client is None:
+                self._client = _client(self._config, self._context)
+            return self._client
 
 
 _MEANINGS = {
@@ -221,8 +287,18 @@ _MEANINGS = {
     429: "has too much to do (429)", 500: "failed inside (500)", 503: "is not available (503)", 504: "took too long (504)",
 }
 _NEXT = {
-    401: "; try: kubectl get nodes", 403: "; muster needs get, list, update of nodes, list of pods and patch of nodes/status",
+    401: "; try: kubectl get nodes", 403: "; the rights that muster needs: muster privilege kubernetes",
 }
+# What stands between a right and its use: the words of kube-apiserver's admission chain, in whatever status a webhook chose.
+_HOOKS = "; see: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
+_ADMISSION = (
+    (re.compile(r"^admission webhook \".*\" denied the request"), "an admission webhook of the cluster refuses it", _HOOKS),
+    (re.compile(r"failed calling webhook \""), "an admission webhook of the cluster could not be asked", _HOOKS),
+    (re.compile(r"ValidatingAdmissionPolicy '.*' with binding "), "an admission policy of the cluster refuses it",
+     "; see: kubectl get validatingadmissionpolicies"),
+    # RBAC says: ... is forbidden: User "x" cannot update resource "nodes" ...
+    (re.compile(r" is forbidden: (?!.* cannot [a-z]+ )"), "an admission plug-in of the cluster refuses it", ""),
+)
 
 
 def _client(config: str | None, context: str | None) -> Any:

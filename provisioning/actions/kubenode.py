@@ -2,14 +2,26 @@
 
 What we put on a node is three things, and all go together:
 
-    metadata.annotations  muster.dev/cordoned: "muster#12: fan"     the mark and the reason, in full
-    spec.taints           muster.dev/cordoned=12:NoSchedule         ours alone
-    spec.unschedulable    true                                      as `kubectl cordon` does, which everybody sees
+    metadata.annotations  muster.dev/cordoned: "muster:7f3a#12: fan"    the mark and the reason, in full
+    spec.taints           muster.dev/cordoned=7f3a.12:NoSchedule        ours alone (a value may hold neither : nor #)
+    spec.unschedulable    true                                          as `kubectl cordon` does, which everybody sees
 
 One boolean is shared by all who cordon, and agents that restart nodes one by one (kured, upgrade controllers) set it and clear it for their
-own ends. The taint is why such a cycle does not give a sick node back: it stays until we, or a person by hand, take it away. In turn the
-server notes who set the boolean last (metadata.managedFields): where that was somebody else, it is theirs, and stays when we release.
-Of a node on which it notes nothing (one that was made without a label, or long ago), the boolean goes with our mark.
+own ends. The taint is why such a cycle does not give a sick node back. In turn the server notes who set the boolean last
+(metadata.managedFields): where that was somebody else, it is theirs, and stays when we release. Of a node on which it notes nothing (one
+that was made without a label, or long ago), the boolean goes with our mark.
+
+What taking away one of them means (`muster privilege kubernetes` prints this for people):
+
+    the boolean                 nothing: the taint holds; it is left as it is
+    the taint                   an accident: it is put back (`mend`)
+    the annotation              an accident: it is written again, with the reason that the store has
+    the boolean and the taint   the node was given back by hand
+    the taint and annotation    somebody took the node over: the boolean is theirs now
+    all three                   the node was given back by hand
+
+Other words in the annotation, a taint of our key with another value, and one with the effect NoExecute are a person's hold. Such a taint
+stays when we release: ours is that with our value and the effect NoSchedule alone.
 
 NoSchedule, never NoExecute: what runs goes on. Taints of others are kept as they are and never taken for a hold: most say for whom a node
 is, and those of the node controller (node.kubernetes.io/not-ready, unreachable, unschedulable) come and go by themselves.
@@ -20,39 +32,69 @@ https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-manageme
 from __future__ import annotations
 
 import copy
+import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from healthcheck.store.marks import Mark, mark_of
 from inventory.text import clean
-from provisioning.actions.base import REASON_LENGTH, Held, Holder, number_of
+from provisioning.actions.base import REASON_LENGTH, Held, Holder
 
 Json = dict[str, Any]
 
 KEY = "muster.dev/cordoned"
 STARTUP = "muster.dev/unproven"     # for the kubelet: --register-with-taints=muster.dev/unproven=:NoSchedule
-MANAGER = "muster"
-_NUMBER = re.compile(r"[1-9][0-9]{0,11}")
+MANAGER = "muster"                  # as whom the server notes our changes (managedFields)
+_TIME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.\d+)?Z", re.ASCII)      # which Python 3.10 reads without the Z alone
+_VALUE = re.compile(r"(?:([0-9a-f]{4,16})\.)?([1-9][0-9]{0,11})")
 
 
 def held_of(node: Json) -> Held:
-    """Who keeps jobs away from it."""
+    """Who keeps jobs away from it, and what of our mark is gone."""
     words = clean(_annotations(node).get(KEY) or "", REASON_LENGTH)
-    taints = [str(taint.get("value") or "") for taint in _taints(node) if taint.get("key") == KEY]
-    numbers = [int(value) for value in taints if _NUMBER.fullmatch(value)]
+    said = mark_of(words)
+    borne = next((mark for taint in _taints(node) if (mark := _borne(taint)) is not None), None)
     closed = _spec(node).get("unschedulable") is True
     setters = _setters(node)
-    number = number_of(words)
-    if number is not None:
+    note = words if said is None else ""
+    mark, lacks, theirs = said, "", ""
+    if said is not None and borne is None:
         # A mark that nothing goes with is what somebody left who gave the node back.
-        number = number if numbers or (closed and setters <= {MANAGER}) else None
-    elif numbers:
-        number, words = numbers[0], f"muster#{numbers[0]}:"
-    theirs = closed and (number is None or bool(setters - {MANAGER}))
-    if theirs or len(numbers) < len(taints):
-        said = words if words and number is None and number_of(words) is None else _by(setters - {MANAGER}) if theirs else f"taint {KEY}"
-        return Held(Holder.OTHERS, clean(said, REASON_LENGTH), number)
-    return Held(Holder.US, words, number) if number is not None else Held(Holder.NOBODY, words)
+        mark, lacks = (said, "its taint") if closed and setters <= {MANAGER} else (None, "")
+    elif borne is not None and not words:
+        mark, words, lacks = borne, f"{borne}:", "its annotation"
+    elif borne != said:
+        mark, theirs = None, note or f"its annotation says {said}, its taint {borne}"
+    if not theirs and closed and (mark is None or setters - {MANAGER}):
+        theirs = note or _by(setters - {MANAGER})
+    if not theirs and (foreign := next((taint for taint in _taints(node) if _foreign(taint)), None)) is not None:
+        theirs = note or _taint(foreign)
+    user = _writer(node)
+    if theirs:
+        return Held(Holder.OTHERS, clean(theirs, REASON_LENGTH), mark, identity=uid(node), user=user, lacks=lacks)
+    return Held(Holder.US if mark is not None else Holder.NOBODY, words, mark, identity=uid(node), user=user, lacks=lacks)
+
+
+def uid(node: Json) -> str:
+    """Which thing of its name it is: each registration has another."""
+    found = _map(node, "metadata").get("uid")
+    return clean(found, 100) if isinstance(found, str) else ""
+
+
+def registered(node: Json) -> float | None:
+    """When it registered, in seconds since 1970; None where that is not said."""
+    found = _map(node, "metadata").get("creationTimestamp")
+    return instant(found) if isinstance(found, str) else None
+
+
+def instant(text: str) -> float | None:
+    """A time as the server writes it, in seconds since 1970; None for anything else."""
+    match = _TIME.fullmatch(text)
+    try:
+        return dt.datetime.fromisoformat(f"{match[1]}+00:00").timestamp() if match is not None else None
+    except ValueError:
+        return None
 
 
 def cordoned(node: Json, reason: str) -> Json:
@@ -61,9 +103,20 @@ def cordoned(node: Json, reason: str) -> Json:
     spec = found.setdefault("spec", {})
     spec["unschedulable"] = True
     spec["taints"] = [*(taint for taint in _taints(found) if not _ours(taint)),
-                      {"key": KEY, "value": str(number_of(reason)), "effect": "NoSchedule"}]
+                      {"key": KEY, "value": _value(reason), "effect": "NoSchedule"}]
     about = found.setdefault("metadata", {})
     about["annotations"] = {**_annotations(found), KEY: reason}
+    return found
+
+
+def mended(node: Json, reason: str) -> Json:
+    """The node with what its cordon lacks, which is that of `reason`; what the annotation says stays, and so does unschedulable."""
+    found = copy.deepcopy(node)
+    spec = found.setdefault("spec", {})
+    if not _annotations(found).get(KEY):
+        found.setdefault("metadata", {})["annotations"] = {**_annotations(found), KEY: reason}
+    if not any(map(_ours, _taints(found))):
+        spec["taints"] = [*_taints(found), {"key": KEY, "value": _value(reason), "effect": "NoSchedule"}]
     return found
 
 
@@ -79,6 +132,16 @@ def released(node: Json) -> Json:
         del spec["taints"]
     if KEY in (annotations := _annotations(found)):
         found["metadata"]["annotations"] = {key: value for key, value in annotations.items() if key != KEY}
+    return found
+
+
+def handed_over(node: Json, words: str) -> Json:
+    """The node, which has a cordon of ours, as that of a person who holds it with these words."""
+    found = copy.deepcopy(node)
+    spec = found.setdefault("spec", {})
+    spec["unschedulable"] = True
+    spec["taints"] = [taint for taint in _taints(found) if not _ours(taint)]
+    found.setdefault("metadata", {})["annotations"] = {**_annotations(found), KEY: words}
     return found
 
 
@@ -118,7 +181,37 @@ def gpu_pod(pod: Json) -> str:
 
 
 def _ours(taint: Mapping[str, Any]) -> bool:
-    return taint.get("key") == KEY and _NUMBER.fullmatch(str(taint.get("value") or "")) is not None
+    return _borne(taint) is not None
+
+
+def _borne(taint: Mapping[str, Any]) -> Mark | None:
+    """The mark that a taint of ours bears; None for any other taint."""
+    if taint.get("key") != KEY or taint.get("effect") != "NoSchedule":
+        return None
+    return _mark(str(taint.get("value") or ""))
+
+
+def _foreign(taint: Mapping[str, Any]) -> bool:
+    """Whether it is somebody's hold under our key; PreferNoSchedule is a wish."""
+    return taint.get("key") == KEY and taint.get("effect") != "PreferNoSchedule" and not _ours(taint)
+
+
+def _taint(taint: Mapping[str, Any]) -> str:
+    value = clean(taint.get("value") or "", 63)
+    return f"taint {KEY}{f'={value}' if value else ''}:{clean(taint.get('effect'), 20)}"
+
+
+def _mark(value: str) -> Mark | None:
+    """The mark in a taint's value."""
+    match = _VALUE.fullmatch(value)
+    return Mark(match[1] or "", int(match[2])) if match is not None else None
+
+
+def _value(reason: str) -> str:
+    """A reason's mark as a taint's value."""
+    mark = mark_of(reason)
+    assert mark is not None  # noqa: S101  (the contract of `isolate`)
+    return f"{mark.store}.{mark.number}" if mark.store else str(mark.number)
 
 
 def _by(setters: set[str]) -> str:
@@ -130,6 +223,15 @@ def _setters(node: Json) -> set[str]:
     """Who set spec.unschedulable last; empty where the server does not say."""
     fields = _maps(_map(node, "metadata").get("managedFields"))
     return {clean(one.get("manager"), 60) for one in fields if "f:unschedulable" in _map(_map(one, "fieldsV1"), "f:spec")}
+
+
+def _writer(node: Json) -> str:
+    """Who wrote the annotation last; empty where there is none, or the server does not say."""
+    def wrote(one: Json) -> bool:
+        return f"f:{KEY}" in _map(_map(_map(one, "fieldsV1"), "f:metadata"), "f:annotations")
+
+    found = {clean(one.get("manager"), 60) for one in _maps(_map(node, "metadata").get("managedFields")) if wrote(one)}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _spec(node: Json) -> Json:

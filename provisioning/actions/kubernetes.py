@@ -1,28 +1,48 @@
 """Kubernetes: cordons as `kubenode` has them, read, changed and replaced through the API server; pods that use GPUs; new nodes; verdicts.
 
 A node of the inventory is found by its name there, which a template makes of its own ("{node}.example.org"), or by a label that carries it.
+Questions about several nodes are asked some at a time (`atonce`), and `report` gets a line every few seconds as long as the answers take.
 
-Rights, as a ClusterRole has them: nodes get, list, update; pods list (for leases); nodes/status patch (for `condition: true`).
+The rights that it needs, and what people can do with kubectl, are printed by `muster privilege kubernetes` (`provisioning.kuberights`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from healthcheck.store.marks import mark_of
 from inventory.model import InKubernetes
+from inventory.nodeset import fold
 from inventory.text import clean, short
-from provisioning.actions.base import ActionError, Condition, Held, Holder, number_of
+from provisioning.actions.atonce import at_once
+from provisioning.actions.base import REASON_LENGTH, ActionError, Condition, Held, Holder, New, nothing
 from provisioning.actions.kubeapi import Api, Json, Refused
-from provisioning.actions.kubenode import cordoned, gpu_pod, held_of, proven, released, unproven
+from provisioning.actions.kubeevents import Events
+from provisioning.actions.kubenode import (
+    cordoned,
+    gpu_pod,
+    handed_over,
+    held_of,
+    instant,
+    mended,
+    proven,
+    registered,
+    released,
+    uid,
+    unproven,
+)
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
 CONDITION = "MusterHealthy"
 # Up to so many nodes are asked for one by one; from there on the whole list costs less.
 _FEW = 8
+# No node's condition is written again sooner, unless it has changed; kubelets refresh theirs every 5 minutes.
+_HEARTBEAT_S = 60.0
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ and .../labels/
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -35,8 +55,15 @@ class _Seen:
     wanted: str
     name: str
     held: Held
+    identity: str
+    registered: float | None
     unproven: bool
     condition: tuple[str, ...]
+    beat: str
+
+
+def _silent(line: str) -> None:
+    """For those who want to hear nothing."""
 
 
 class Kubernetes:
@@ -44,9 +71,14 @@ class Kubernetes:
 
     name = "kubernetes"
 
-    def __init__(self, there: InKubernetes, api: Api) -> None:
+    def __init__(
+        self, there: InKubernetes, api: Api, report: Callable[[str], None] = _silent, clock: Callable[[], float] = time.time,
+    ) -> None:
         self._there = there
         self._api = api
+        self._report = report
+        self._clock = clock
+        self._events = Events(api, report)
 
     def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
         """Who holds each node; two nodes there that carry one name are nobody's that we would touch."""
@@ -55,21 +87,76 @@ class Kubernetes:
 
     def isolate(self, node: str, reason: str) -> None:
         """Unschedulable, our taint, our mark; where somebody was faster that is told, and theirs stays."""
-        number = number_of(reason)
+        mark = mark_of(reason)
 
         def edit(document: Json) -> Json | None:
             held = held_of(document)
-            if held.number == number:
+            if held.mark is not None and held.mark == mark:
                 return None
             if held.holder is not Holder.NOBODY:
                 raise ActionError(f"{node}: others hold it now: {held.reason}")
             return cordoned(document, reason)
 
+        self._tell_event(self._change(node, edit), "Warning", "MusterCordoned", reason)
+
+    def rewrite(self, node: str, shown: str, reason: str) -> None:
+        """The mark of `reason` stands in place of the one that the node has, if that still shows these words; where `reason` has none, the
+        node is a person's from then on: it stays unschedulable with these words, and without our taint."""
+        mark = mark_of(reason)
+
+        def edit(document: Json) -> Json | None:
+            held = held_of(document)
+            if held.reason == clean(reason, REASON_LENGTH) and held.mark == mark and not held.lacks:
+                return None
+            self._still(held, shown)
+            if held.mark is None:
+                raise ActionError(f"{node}: it bears no mark of a muster: {held.reason or held.holder.value}")
+            return cordoned(document, reason) if mark is not None else handed_over(document, reason)
+
+        document = self._change(node, edit)
+        if mark is not None:
+            self._tell_event(document, "Warning", "MusterCordoned", reason)
+
+    def release(self, node: str, shown: str = "") -> None:
+        """Takes away what is ours, and nothing else; with `shown` only if the node still shows these words."""
+        gone: list[str] = []
+
+        def edit(document: Json) -> Json | None:
+            held = held_of(document)
+            if held.mark is None:
+                return None
+            self._still(held, shown)
+            gone[:] = [held.reason if mark_of(held.reason) == held.mark else f"{held.mark}:"]
+            return released(document)
+
+        document = self._change(node, edit)
+        if gone:
+            self._tell_event(document, "Normal", "MusterReleased", gone[0])
+
+    def mend(self, node: str, reason: str) -> None:
+        """Puts back what our mark lacks; what it says stays."""
+        mark = mark_of(reason)
+
+        def edit(document: Json) -> Json | None:
+            held = held_of(document)
+            return mended(document, reason) if held.lacks and held.mark == mark else None
+
         self._change(node, edit)
 
-    def release(self, node: str) -> None:
-        """Takes away what is ours, and nothing else."""
-        self._change(node, lambda document: released(document) if held_of(document).number is not None else None)
+    def at_once(self, work: Mapping[str, Callable[[], None]], before: Callable[[str], None] = nothing) -> Mapping[str, str]:
+        """Does these calls some at a time; by name why one was not done."""
+        done = at_once(work, self._report, self._api.where, before)
+        return {name: str(error) for name, error in done.items() if error is not None}
+
+    @staticmethod
+    def _still(held: Held, shown: str) -> None:
+        """Raises ActionError where a node shows other words than those on which somebody decided."""
+        if shown and held.reason != shown:
+            raise ActionError("somebody has given it back" if held.holder is Holder.NOBODY else f"others hold it now: {held.reason}")
+
+    def _tell_event(self, document: Json, kind: str, word: str, reason: str) -> None:
+        mark, _, why = reason.partition(": ")
+        self._events.write(document, kind, word, why, mark.rstrip(":"), self._clock())
 
     def running(self, nodes: Collection[str]) -> Mapping[str, str]:
         """By node which pod may use a GPU of it; nodes without one are left out. Pods that wait for their node's kubelet count."""
@@ -88,29 +175,43 @@ class Kubernetes:
             self._api.collect(PODS, {"fieldSelector": f"{selector},{live}"}, take)
         return busy
 
-    def unproven(self, nodes: Collection[str]) -> frozenset[str]:
-        """Those that bear the startup taint."""
-        return frozenset(node for node, found in self._seen(nodes).items() if any(one.unproven for one in found))
+    def unproven(self, nodes: Collection[str]) -> Mapping[str, New]:
+        """Those that bear the startup taint; a name that several carry is on probation as the newest of them."""
+        found = {}
+        for node, all_of in self._seen(nodes).items():
+            if new := [one for one in all_of if one.unproven]:
+                newest = max(new, key=lambda one: one.registered if one.registered is not None else float("inf"))
+                found[node] = New(newest.identity, newest.registered)
+        return found
 
-    def prove(self, node: str) -> None:
-        """Takes the startup taint away."""
-        self._change(node, lambda document: proven(document) if unproven(document) else None)
+    def prove(self, node: str, identity: str) -> None:
+        """Takes the startup taint away from the node that has this UID."""
+        def edit(document: Json) -> Json | None:
+            if uid(document) != identity:
+                raise ActionError(f"{node}: another node of its name has registered meanwhile")
+            return proven(document) if unproven(document) else None
+
+        self._change(node, edit)
 
     def tell(self, conditions: Mapping[str, Condition]) -> None:
-        """Has each node show its condition, where the inventory asks for that; one that shows it already is left alone."""
+        """Has each node show its condition, and when that was last looked at, where the inventory asks for it; every node is tried.
+
+        A node that has registered since the snapshot that found it fit shows Unknown. One line names all those that were not written.
+        """
         if not self._there.condition:
             return
-        now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        for node, found in self._seen(conditions).items():
-            said = conditions[node]
-            told = (said.status, said.reason, clean(said.message, 1000))
-            for one in found:
-                if one.condition != told:
-                    since = {} if one.condition[:1] == told[:1] else {"lastTransitionTime": now}
-                    self._api.merge(f"{NODES}/{one.name}/status", {"status": {"conditions": [
-                        {"type": CONDITION, "status": told[0], "reason": told[1], "message": told[2], "lastHeartbeatTime": now, **since}]}})
+        now = self._clock()
+        work = {one.name: (lambda one=one, patch=patch: self._api.merge(f"{NODES}/{one.name}/status", patch))
+                for node, found in self._seen(conditions).items() for one in found
+                if (patch := _told(one, conditions[node], now)) is not None}
+        failed: dict[str, list[str]] = {}
+        for name, why in self.at_once(work).items():
+            failed.setdefault(why.replace(name, "NODE"), []).append(name)
+        if failed:
+            said = "; ".join(f"{fold(names)}: {why}" for why, names in list(failed.items())[:3])
+            raise ActionError(f"{sum(map(len, failed.values()))} of {len(work)} conditions were not written: {clean(said, 600)}")
 
-    def _change(self, node: str, edit: Callable[[Json], Json | None]) -> None:
+    def _change(self, node: str, edit: Callable[[Json], Json | None]) -> Json:
         label = self._there.label
         name = self._named(node)
         if label is not None:
@@ -118,9 +219,15 @@ class Kubernetes:
             if len(found) > 1:
                 raise ActionError(_one(found).reason)
             name = found[0].name if found else None
+        unknown = f"{node} is not known in kubernetes; see: kubectl get nodes{f' -L {label}' if label is not None else ''}"
         if name is None:
-            raise ActionError(f"{node} is not known in kubernetes; see: kubectl get nodes{f' -L {label}' if label is not None else ''}")
-        self._api.change(f"{NODES}/{name}", edit)
+            raise ActionError(unknown)
+        try:
+            return self._api.change(f"{NODES}/{name}", edit)
+        except Refused as error:
+            if error.status == 404:
+                raise ActionError(unknown) from None
+            raise
 
     def _named(self, node: str) -> str | None:
         """The name that the template makes of a node's; None where no node of Kubernetes can have it. A kubelet's are in lower case."""
@@ -140,14 +247,23 @@ class Kubernetes:
         names = {name: node for node in nodes if (name := self._named(node)) is not None}
         if len(names) > _FEW:
             return self._listed({}, lambda about: names.get(str(about.get("name"))))
+        asked = {name: (lambda name=name, node=node: self._read(name, node)) for name, node in names.items()}
         found = {}
-        for name, node in names.items():
-            try:
-                found[node] = [_kept(self._api.get(f"{NODES}/{name}"), node)]
-            except Refused as error:
-                if error.status != 404:
-                    raise
+        for name, given in at_once(asked, self._report, self._api.where).items():
+            if isinstance(given, ActionError):
+                raise given
+            if given is not None:
+                found[names[name]] = [given]
         return found
+
+    def _read(self, name: str, node: str) -> _Seen | None:
+        """The node of this name there; None where there is none."""
+        try:
+            return _kept(self._api.get(f"{NODES}/{name}"), node)
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
 
     def _listed(self, query: Mapping[str, str], wanted: Callable[[Json], str | None]) -> Mapping[str, list[_Seen]]:
         def take(document: Json) -> _Seen | None:
@@ -156,7 +272,10 @@ class Kubernetes:
             return _kept(document, node) if node is not None else None
 
         found: dict[str, list[_Seen]] = {}
-        for one in self._api.collect(NODES, query, take):
+        (given,) = at_once({"": lambda: self._api.collect(NODES, query, take)}, self._report, self._api.where).values()
+        if isinstance(given, ActionError):
+            raise given
+        for one in given:
             found.setdefault(one.wanted, []).append(one)
         return found
 
@@ -165,6 +284,20 @@ def _one(found: list[_Seen]) -> Held:
     if len(found) == 1:
         return found[0].held
     return Held(Holder.OTHERS, f"{len(found)} nodes of kubernetes carry its name: {clean(', '.join(one.name for one in found), 120)}")
+
+
+def _told(one: _Seen, condition: Condition, now: float) -> Json | None:
+    """The patch that has a node show this; None where it shows it already, and not long ago."""
+    if condition.status == "True" and condition.seen is not None and one.registered is not None and condition.seen < one.registered:
+        condition = Condition("Unknown", "Registered", "no snapshot was taken since it registered")
+    told = (condition.status, condition.reason, clean(condition.message, 1000))
+    beaten = instant(one.beat)
+    if one.condition == told and beaten is not None and abs(now - beaten) < _HEARTBEAT_S:
+        return None
+    when = dt.datetime.fromtimestamp(now, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = {} if one.condition[:1] == told[:1] else {"lastTransitionTime": when}
+    return {"status": {"conditions": [
+        {"type": CONDITION, "status": told[0], "reason": told[1], "message": told[2], "lastHeartbeatTime": when, **since}]}}
 
 
 def _label(about: Json, label: str) -> str:
@@ -181,4 +314,5 @@ def _kept(document: Json, node: str) -> _Seen:
     listed = status.get("conditions") if isinstance(status, dict) else None
     shown = next((one for one in listed if isinstance(one, dict) and one.get("type") == CONDITION), {}) if isinstance(listed, list) else {}
     said = tuple(str(shown.get(key)) for key in ("status", "reason", "message")) if shown else ()
-    return _Seen(node, name, held_of(document), unproven(document), said)
+    return _Seen(node, name, held_of(document), uid(document), registered(document), unproven(document), said,
+                 str(shown.get("lastHeartbeatTime") or ""))

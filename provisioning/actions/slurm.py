@@ -14,25 +14,41 @@ with neither, and with no reason of its own, which would replace our mark; Slurm
     DOWN                           Reason=muster#12: fan : reboot issued : reboot timed out       (or ResumeTimeout went by)
 
 ResumeTimeout is 60 s where slurm.conf does not say otherwise, and a GPU server takes minutes: sites set it to what theirs take.
+
+A node that is powered down (power saving), or on its way down or up, is nobody's: DRAIN and UNDRAIN keep that state, and no job wakes a
+drained one (22.05.8). A job that waits for such a node to come up is queued again by DRAIN.
+
+There is no compare-and-set: `scontrol show node NAME` is asked just before each change. A person who drains a node between these two
+calls is overwritten without a trace. One who takes a node over between them that we give back is found in 24.11.5, where UNDRAIN leaves
+the reason, and gets it back; 22.05.8 forgets the reason with the drain.
+
+slurmctld saves the state of nodes some seconds after a change. Killed before, it starts without what it had acknowledged.
 """
 
 from __future__ import annotations
 
+import datetime as dt
+import math
+import re
 from collections.abc import Collection, Mapping
 
+from healthcheck.store.marks import mark_of
 from inventory.discover import Run, output
 from inventory.errors import MusterError
-from inventory.importers.slurm import Seen, states_of
+from inventory.importers.slurm import Seen, date_of, states_of
 from inventory.nodeset import fold
 from inventory.text import short
-from provisioning.actions.base import ActionError, Boot, Held, Holder, number_of
+from provisioning.actions.base import ActionError, Boot, Change, Held, Holder
 
 # States in which Slurm starts no job on a node, and those in which one runs (slurm.h, node_states and its flags). A node that merely
 # does not respond ("idle*", for some seconds after each resume, too) is nobody's yet.
 _AWAY = frozenset({
-    "DRAIN", "DRAINED", "DRAINING", "DOWN", "FAIL", "FAILING", "MAINT", "FUTURE", "POWERED_DOWN", "REBOOT", "REBOOT_REQUESTED",
-    "REBOOT_ISSUED", "UNKNOWN", "ERROR", "MAINTENANCE", "POWERING_DOWN", "POWER_DRAIN", "INVALID_REG",
+    "DRAIN", "DRAINED", "DRAINING", "DOWN", "FAIL", "FAILING", "MAINT", "FUTURE", "REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED",
+    "UNKNOWN", "ERROR", "MAINTENANCE", "POWER_DRAIN", "INVALID_REG",
 })
+_DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
+# What slurmctld itself writes of a node that is not there (ping_nodes.c, node_mgr.c, power_save.c).
+_ITSELF = re.compile(r"(?:^|^muster.* : )(?:Not responding|ResumeTimeout reached|Node unexpectedly rebooted)\Z")
 _REBOOT = frozenset({"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
 _BUSY = frozenset({"ALLOCATED", "ALLOC", "MIXED", "MIX", "COMPLETING", "COMP", "DRAINING"})
 
@@ -54,9 +70,33 @@ class Slurm:
         """Drains it: jobs that run end as they would."""
         self._ask("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
-    def release(self, node: str) -> None:
+    def release(self, node: str, shown: str = "") -> None:
         """Takes the drain away, and that alone: RESUME would also bring back a node that went down meanwhile."""
         self._ask("scontrol", "update", f"NodeName={node}", "State=UNDRAIN")
+
+    def taken_from(self, before: Held, after: Held) -> str:
+        """24.11 leaves the reason where it takes the drain away: one that is not that of before was written in between."""
+        return after.reason if after.holder is Holder.NOBODY and after.reason != before.reason else ""
+
+    def rewrite(self, node: str, shown: str, reason: str) -> None:
+        """Drains it with other words; it stays drained all the while."""
+        self.isolate(node, reason)
+
+    def forgot(self, changes: Mapping[str, Change]) -> Mapping[str, str]:
+        """Changes that were made before slurmctld started, by BOOT_TIME of `scontrol show config`, and that nobody undid by the events of
+        slurmdbd, where it runs."""
+        told = self._ask("scontrol", "show", "config").decode("utf-8", "backslashreplace")
+        found = _STARTED.search(told)
+        started = date_of(found[1]) if found is not None else None
+        if started is None:
+            raise ActionError("scontrol show config has no BOOT_TIME, so that nobody knows since when slurmctld is up")
+        lost = {node: one for node, one in changes.items() if started >= math.floor(one.time)}
+        undone: Collection[str] = ()
+        if lost and _EVENTS.search(told):
+            undone = undone_by(self._ask("sacctmgr", "--noheader", "--parsable2", "show", "event", "where", f"nodes={fold(lost)}",
+                                         f"start={_utc(min(one.time for one in lost.values()))}",
+                                         "format=nodename,timestart,timeend,reason"), lost, started)
+        return {node: f"slurmctld was started at {_utc(started)}Z, after it, and had not saved it" for node in lost if node not in undone}
 
     def reboot(self, nodes: Collection[str], reason: str) -> None:
         """Asks for it in one call. `reason` is for the ledger: Slurm keeps one a node, and that carries our mark."""
@@ -71,6 +111,14 @@ class Slurm:
         # All of them: where one name is unknown, scontrol tells of none.
         return states_of(self._ask("scontrol", "--all", "--oneliner", "show", "node"), "scontrol show node")
 
+    def now(self, node: str) -> Held:
+        """Who holds one node, asked of it alone. Its name stands in no brackets, however slurm.conf wrote it."""
+        said = self._ask("scontrol", "--all", "--oneliner", "show", "node", node)
+        seen = states_of(said, f"scontrol show node {node}").get(node)
+        if seen is None:
+            raise ActionError(f"scontrol show node {node} says nothing of it")
+        return _held(seen)
+
     def _ask(self, *argv: str) -> bytes:
         try:
             return output(argv, self._run)
@@ -78,13 +126,43 @@ class Slurm:
             raise ActionError(str(error)) from None
 
 
+# When this slurmctld was started (`scontrol reconfigure` does so, too, since 23.11), and whether slurmdbd keeps events.
+_STARTED = re.compile(r"^BOOT_TIME\s*=\s*(\S+)", re.MULTILINE)
+_EVENTS = re.compile(r"^AccountingStorageType\s*=\s*accounting_storage/slurmdbd\s*$", re.MULTILINE)
+# A controller that starts reports each node anew, which ends the events of those that are free by its memory.
+_REPORTED_S = 10.0
+
+
+def undone_by(events: bytes, changes: Mapping[str, Change], started: float) -> frozenset[str]:
+    """Nodes of which the newest event with our mark was ended by somebody: not left open, and not ended by slurmctld as it started.
+
+    `events` is what `sacctmgr -nP show event` prints: node|start|end|reason a line, ends that are not yet "Unknown".
+    """
+    ends: dict[str, str] = {}
+    for line in events.decode("utf-8", "backslashreplace").split("\n"):
+        node, _, rest = line.partition("|")
+        _, _, rest = rest.partition("|")
+        end, _, reason = rest.partition("|")
+        if node in changes and mark_of(reason) == changes[node].mark:
+            ends[node] = end
+    found = {node: date_of(end) for node, end in ends.items()}
+    return frozenset(node for node, end in found.items() if end is not None and not 0 <= end - started <= _REPORTED_S)
+
+
+def _utc(time: float) -> str:
+    return dt.datetime.fromtimestamp(time, dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+
+
 def _held(seen: Seen) -> Held:
     states, said = seen.states, seen.reason or ""
-    number = number_of(said)
+    mark = mark_of(said)
     busy = bool(states & _BUSY)
     if not states & _AWAY:
         # A reason may outlive its drain: Slurm keeps it until the node is resumed with none.
         return Held(Holder.NOBODY, said, None, busy)
-    if number is not None and states & {"DRAIN", "DRAINED", "DRAINING"}:
-        return Held(Holder.US, said, number, busy)
-    return Held(Holder.OTHERS, said or f"{short('+'.join(sorted(states)))} without a reason", None, busy)
+    if mark is not None and states & _DRAINED:
+        return Held(Holder.US, said, mark, busy, user=seen.user, since=seen.since)
+    # A reason may have outlived its drain here, too (24.11 leaves it at UNDRAIN).
+    itself = not states & _DRAINED and (not said or states & _AWAY == {"UNKNOWN"} or _ITSELF.search(said) is not None)
+    return Held(Holder.OTHERS, said or f"{short('+'.join(sorted(states)))} without a reason", None, busy, user=seen.user, since=seen.since,
+                itself=itself)

@@ -10,12 +10,12 @@ from healthcheck.store import bringupnotes as notes
 from healthcheck.store import bringups
 from healthcheck.store.file import NAME, Store, opened
 from inventory.model import Node
+from provisioning.alone import alone
 from provisioning.bringup import ways as paths
 from provisioning.bringup.engine import Engine
 from provisioning.bringup.interrupts import asked
 from provisioning.bringup.model import Doer
 from provisioning.bringup.site import LOCK, Event, Outcome, Policy, Site, unfit
-from provisioning.triage import alone
 
 
 def run(

@@ -59,10 +59,14 @@ class Record:
         if self.clock() - self._written >= max(EVERY_S, _SHARE * self._took):
             self.keep(course)
 
-    def keep(self, course: Course, *, finished: bool = False) -> Burnin:
-        """Writes the document as it is now; what cannot be written is told in `trouble`, and stops no burn-in."""
+    def keep(self, course: Course, *, finished: bool = False, act: Callable[[Burnin], None] | None = None) -> Burnin:
+        """Writes the document as it is now; what cannot be written is told in `trouble`, and stops no burn-in. `act` is called before it is
+        written: a document that says that the burn-in was finished has had its consequences.
+        """
         begun = self.clock()
         burnin = self.made(course, finished=finished)
+        if act is not None:
+            act(burnin)
         try:
             document.write(self.folder, burnin)
             self.trouble = ""

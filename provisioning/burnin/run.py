@@ -33,6 +33,7 @@ READY_S = 240.0         # for an agent to be started, and PyTorch to be imported
 LOOK_S = 120.0
 
 Open = Callable[[], AbstractContextManager[Granted]]
+Act = Callable[[Burnin, Mapping[str, str]], None]
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,17 @@ def as_plan(asked: Asked) -> Plan:
     return Plan(asked.nodes, Ruleset((), asked.skus, ""), asked.default_sku)
 
 
-def run(asked: Asked, lease: Open, record: Record, telling: Callable[[int], Telling]) -> tuple[Burnin, bool]:
+def run(asked: Asked, lease: Open, record: Record, telling: Callable[[int], Telling], act: Act) -> tuple[Burnin, bool]:
     """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state folder.
 
-    Raises ActionError, StoreError, UsageError before anything is sent.
+    `act` is told of a burn-in that was finished, and of the nodes of which nothing is believed, before its document says so and before any
+    node is given back. Raises ActionError, StoreError, UsageError before anything is sent.
     """
     with lease() as granted:
-        return _leased(asked, granted, record, telling)
+        return _leased(asked, granted, record, telling, act)
 
 
-def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[int], Telling]) -> tuple[Burnin, bool]:
+def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[int], Telling], act: Act) -> tuple[Burnin, bool]:
     held = [node for node in asked.nodes if node.name in granted.lease.nodes]
     bounds = replace(Limits(fanout=asked.fanout), sweep_s=LOOK_S)
     interrupted = finished = False
@@ -117,7 +119,9 @@ def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[i
     except KeyboardInterrupt:
         interrupted = True
     record.withheld.update(granted.lease.stood() if held else {})
-    return record.keep(course, finished=finished and not interrupted), interrupted and not record.withheld
+    finished = finished and not interrupted
+    burnin = record.keep(course, finished=finished, act=(lambda burnin: act(burnin, record.withheld)) if finished else None)
+    return burnin, interrupted and not record.withheld
 
 
 def _course(asked: Asked, work: Work, places: tuple[Place, ...]) -> Course:

@@ -13,6 +13,7 @@ import click
 from healthcheck.store.bringupnotes import SO, TROUBLE
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
+from provisioning.alone import taken
 from provisioning.bringup.model import ORDER
 from provisioning.bringup.site import LOCK, LOGIN_STEP
 from provisioning.cli.bringupshow import painted, standing_of
@@ -97,7 +98,7 @@ def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str
 
     names = {node.name for node in nodes}
     if at_work(site.folder):
-        raise UsageError(f"another muster bringup run --apply is at work (see: fuser {site.folder / LOCK})")
+        raise UsageError(taken(site.folder / LOCK, "bringup run"))
     work = _prepared(site, nodes, policy, fanout, dry=False)
     _begun(site, nodes)
     owners = {name: step.owner for name, step in policy.steps.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -96,7 +96,8 @@ def plan(nodes: str, length: str, stages: str | None, max_kw: float | None, doma
 @_work
 @_pages
 @click.option("--launcher", type=click.Choice(("ssh", "slurm", "local")), default="ssh", show_default=True,
-              help="How the program comes to nodes: over SSH, by srun within the lease's reservation, or all on this machine, for a try.")
+              help="How the program comes to nodes: over SSH, by srun within the lease's reservation, or all on this machine, for a try, "
+                   "which has its consequences all the same.")
 @click.option("--engine", type=click.Choice(("torch", "nccl-tests")), default="torch", show_default=True,
               help="What runs all-reduces: ranks of PyTorch, which tell whose data is wrong, or all_reduce_perf, where nodes have it.")
 @click.option("--head", metavar="ADDRESS", multiple=True, help="Where nodes reach this machine; may be repeated.  [as sshd there sees it]")
@@ -117,6 +118,10 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     Needs PyTorch on the nodes: `burnin: {python: [/opt/torch/bin/python3]}` in the inventory says which Python has it, be it in a
     container (`[docker, exec, -i, torch, python3]`). Nodes with a job, and those that others hold, are refused and do not pass. Whoever is
     accused leaves the later stages. What was measured is kept as it comes: `muster burnin show`.
+
+    One that comes to its end has consequences: the next `muster triage --apply` isolates whoever is accused for certain and in service,
+    what is likely is a warning, and older certificates of the accused are revoked. That ends when a burn-in of this length or a longer
+    one passes the same stages there, when another part is in its place, or by a person's word (muster repaired).
 
     With --engine nccl-tests all_reduce_perf runs the all-reduces: within nodes, and with --launcher slurm between them (srun --mpi=pmix).
     `burnin: {nccl_tests: /opt/nccl-tests/build}` says where it is, else PATH does. Everything else is still PyTorch's.
@@ -139,6 +144,7 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     from provisioning.actions.choose import Options
     from provisioning.actions.choose import backend as backend_of
     from provisioning.burnin import run as running
+    from provisioning.burnin.consequences import carry_out
     from provisioning.burnin.engines import NCCL_TESTS, left_to_torch
     from provisioning.burnin.planpage import presumed
     from provisioning.burnin.record import Record
@@ -171,11 +177,16 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + 600.0
     transport = _transport(launcher, None)
     under = (lambda name: _transport(launcher, name)) if launcher == "slurm" else None
+
+    def act(burnin: Burnin, withheld: Mapping[str, str]) -> None:
+        for line in carry_out(folder, burnin, withheld, f"burn-in ({who()})", time.time()):
+            click.echo(f"muster: {line}", err=True)
+
     try:
         burnt, interrupted = running.run(
             asked, lambda: leased(running.as_plan(asked), transport, Limits(sweep_s=longest, node_s=longest, fanout=fanout), folder, made,
                                   why=f"muster burnin run --length {length}", under=under),
-            record, lambda steps: telling(steps, quiet=quiet))
+            record, lambda steps: telling(steps, quiet=quiet), act)
     finally:
         close = getattr(transport, "close", None)
         if close is not None:

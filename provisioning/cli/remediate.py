@@ -68,12 +68,12 @@ def remediate(
     from inventory.select import select
     from inventory.transport.remote import RemoteTransport
     from provisioning.actions.choose import Options, backend
+    from provisioning.alone import alone
     from provisioning.cordon import Done
     from provisioning.lease.check import lessor
     from provisioning.remediate.carry import Means, carry
     from provisioning.remediate.settle import settle
     from provisioning.remediate.verify import Site
-    from provisioning.triage import alone
 
     found = folders(rules)
     ruleset = load_ruleset(found)
@@ -127,9 +127,9 @@ def _chosen(
 
     now = time.time()
     silences = active(store, now)
-    seen = doing.shown(store, through, there.nodes)
+    seen = doing.view(store, through, doing.shown(store, through, there.nodes))
     fleet = gather(store, there, policy, now, silenced=lambda problem: whose(problem, silences, now) is not None,
-                   lost=doing.lost(seen, through.name), others=doing.others(seen))
+                   lost=seen.lost, others=seen.others)
     naming = {rule.id for rule in ruleset.rules if rule.checked.name in NAMING}
     return choose(fleet, make(fleet, policy).verdicts, policy, names, tries(store, policy.remediation, now), naming, only)
 

@@ -219,7 +219,7 @@ def _holds(store: Store, node: str, held_by: str | None) -> str:
 
     ours = [one for one in open_cordons(store, [node]) if one.state is State.HELD]
     if ours:
-        return f"muster#{ours[0].id} ({ours[0].backend}) keeps jobs away"
+        return f"{ours[0].mark} ({ours[0].backend}) keeps jobs away"
     if held_by is not None:
         return f"jobs are kept away by {_line(held_by, '--held-by')}"
     raise UsageError(f"no cordon of ours keeps jobs away from {node}, and nothing is taken out under a job: muster cordon {node} --reason "

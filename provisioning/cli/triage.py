@@ -15,19 +15,24 @@ from inventory.errors import UsageError
 
 if TYPE_CHECKING:
     from healthcheck.store.file import Store
+    from healthcheck.store.history import Problem
     from healthcheck.triage.past import Fleet
     from healthcheck.triage.plan import Plan
     from healthcheck.triage.policy import Policy
     from inventory.model import Inventory
     from provisioning.actions.base import Backend
     from provisioning.cordon import Done
+    from provisioning.triage import View
 
 
 @click.command()
 @click.option("--apply", "act", is_flag=True, help="Do what the plan says, and write the verdicts into the store.")
+@click.option("--at-most", metavar="N", type=click.IntRange(0, 100_000), help="Isolate no more nodes than that in this run; the rest is "
+              "listed.")
 @click.option("--close-breaker", is_flag=True, help="Close the breaker: new isolations are made again. Needs --reason.")
 @click.option("--reason", metavar="TEXT", help="Why the breaker may be closed, for the ledger.")
-@click.option("--replay", is_flag=True, help="What a policy would have done in the past, beside what was done; changes nothing.")
+@click.option("--take-over", metavar="HOST", help="A run on HOST never said that it ended, and you have made sure that it does not live.")
+@click.option("--replay", is_flag=True, help="A trial: what --apply would have done in the past, beside what was done; changes nothing.")
 @click.option("--since", metavar="SPAN", callback=span(3600, 3650 * 86400), help="With --replay: how far back.  [default: 30d]")
 @click.option("--policy", "policy_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
               help="With --replay: a policy laid over the one that holds.")
@@ -40,7 +45,8 @@ if TYPE_CHECKING:
 @click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
 @click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 def triage(
-    act: bool, close_breaker: bool, reason: str | None, replay: bool, since: float | None, policy_file: str | None,
+    act: bool, at_most: int | None, close_breaker: bool, reason: str | None, take_over: str | None, replay: bool, since: float | None,
+    policy_file: str | None,
     close_after: float | None, form: str, hostfile: str | None, golden: str | None, rules: str | None, inventory: str | None,
     state: str | None,
 ) -> int:
@@ -48,19 +54,25 @@ def triage(
 
     What is wrong comes from `muster check --store`. A fault keeps jobs away as the policy says (muster explain policy); a node comes back
     after it showed, since its repair, that it is well: two clean looks with --profile bringup. What people hold is theirs. The breaker
-    bounds new isolations; once open it stays so, loudly, until --close-breaker, and holds up no release. Nodes with one symptom that share
-    a leaf, a rack or the like are one incident, in whose name they are isolated and come back: muster incident list.
+    bounds new isolations in nodes, however they are explained: the policy's limit, and one rack, leaf, power or NVLink domain beside it;
+    once open it stays so, loudly, until --close-breaker, and holds up no release. Nodes with one symptom that share a leaf, a rack or the
+    like are one incident, in whose name they are isolated and come back: muster incident list. --replay is a trial: what --apply would
+    have done, beside what triage and people did.
 
     \b
     muster check --store && muster triage
+    muster triage --replay --since 7d
+    muster triage --apply --at-most 2
     muster triage --apply
     muster triage --close-breaker --reason 'PDU 3 is back' --apply
     muster triage --format json | jq '.steps[]'
     muster triage --replay --since 30d --policy draft.yaml
 
     Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3 some node in
-    service is not measured, 4 the breaker is open or a failure domain is full.
+    service is not measured or muster suspects itself, 4 the breaker is open or a failure domain is full.
     """
+    from healthcheck.rulesfolder import folders
+    from healthcheck.store import runs
     from healthcheck.store.file import opened
     from healthcheck.store.verdicts import write
     from inventory.errors import MusterError
@@ -71,9 +83,14 @@ def triage(
     from provisioning.actions.base import ActionError, Tells
     from provisioning.actions.choose import Options, backend
     from provisioning.conditions import conditions
+    from provisioning.mend import mend
+    from provisioning.onerun import one_run, outcome
+    from provisioning.policyfiles import policy_changes
 
-    if replay and (act or close_breaker):
-        raise UsageError("--replay only looks back: --apply and --close-breaker do not go with it")
+    if take_over is not None and not act:
+        raise UsageError("--take-over ends what another --apply began: it goes with --apply")
+    if replay and (act or close_breaker or at_most is not None):
+        raise UsageError("--replay only looks back: --apply, --at-most and --close-breaker do not go with it")
     if not replay and any(one is not None for one in (since, policy_file, close_after)):
         raise UsageError("--since, --policy and --close-after go with --replay; what triage does now is by the rules folders (--rules)")
     if close_breaker and not act:
@@ -94,42 +111,54 @@ def triage(
     trouble = ""
     through: Backend | None = None
     try:
-        through = backend(there, Options(hostfile, golden))
+        through = backend(there, Options(hostfile, golden), lambda line: click.echo(line, err=True))
     except UsageError:
         if act:
             raise
     if not act:
         with opened(folder) as store:
             try:
-                fleet, silenced = _fleet(store, there, policy, through)
+                fleet, silenced, seen = _fleet(store, there, policy, through)
             except MusterError as error:
                 trouble = str(error)
-                fleet, silenced = _fleet(store, there, policy, None)
-            plan = _print(store, fleet, policy, form, silenced, trouble)
+                fleet, silenced, seen = _fleet(store, there, policy, None)
+            plan = _print(store, fleet, policy, form, silenced, trouble, at_most)
             if through is not None and not trouble:
-                for one in newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True):
+                found = [*mend(store, through, "", time.time, dry=True),
+                         *newnodes.admit(store, through, fleet, plan, policy, "", time.time, dry=True)]
+                for one in found:
                     click.echo(f"{one.node}: {one.said}", err=form == "json")
+            _beside(seen, through)
+            if late := runs.overdue(store, time.time()):
+                click.echo(f"note: {late}", err=True)
         if form == "text" and plan.steps:
             click.echo("This is a plan: muster triage --apply does it.")
         return _code(plan, [])
     assert through is not None  # noqa: S101  (or it would have been raised)
     name = f"triage ({who()})"
-    with opened(folder) as store, doing.alone(folder):
+    with opened(folder) as store, one_run(store, folder, name, time.time, take_over) as run:
+        for line in policy_changes(store, folders(rules), name, time.time()):
+            click.echo(line, err=form == "json")
         if close_breaker:
             _close(store, name, str(reason).strip())
+        done: list[Done] = []
         try:
-            doing.settle(store, through, name, time.time)
-            fleet, silenced = _fleet(store, there, policy, through)
+            for one in [*doing.settle(store, through, name, time.time), *mend(store, through, name, time.time)]:
+                click.echo(f"{one.node}: {one.said}", err=form == "json")
+                done.append(one)
+            fleet, silenced, seen = _fleet(store, there, policy, through, keep=True)
         except ActionError as error:
-            fleet, silenced = _fleet(store, there, policy, None)
-            write(store, _print(store, fleet, policy, form, silenced, str(error)))
+            fleet, silenced, _ = _fleet(store, there, policy, None)
+            write(store, _print(store, fleet, policy, form, silenced, str(error), at_most), opens=False)
             raise ActionError(f"{error}; the verdicts are kept, and nothing was done: the next muster triage --apply does it") from None
-        plan = _print(store, fleet, policy, form, silenced, "")
-        done = doing.apply(store, through, plan, name, time.time, lambda one: click.echo(f"{one.node}: {one.said}", err=form == "json"))
+        plan = _print(store, fleet, policy, form, silenced, "", at_most)
+        _beside(seen, through)
+        done += doing.apply(store, through, plan, name, time.time, lambda one: click.echo(f"{one.node}: {one.said}", err=form == "json"))
         new = newnodes.admit(store, through, fleet, plan, policy, name, time.time)
         for one in new:
             click.echo(f"{one.node}: {one.said}", err=form == "json")
         done += new
+        run.outcome = outcome(plan, done)
         if isinstance(through, Tells):
             try:
                 through.tell(conditions(fleet, plan, policy))
@@ -147,8 +176,11 @@ def _policy(rules: str | None, file: str | None) -> Policy:
     return load_policy([*found, *([Path(file)] if file is not None else [])], load_ruleset(found))
 
 
-def _fleet(store: Store, there: Inventory, policy: Policy, through: Backend | None) -> tuple[Fleet, int]:
-    """What is known now, and how many problems are silenced."""
+def _fleet(
+    store: Store, there: Inventory, policy: Policy, through: Backend | None, *, keep: bool = False,
+) -> tuple[Fleet, int, View | None]:
+    """What is known now, how many problems are silenced, and what the back end shows; with `keep`, for `muster nodes` too."""
+    from healthcheck.store import strays
     from healthcheck.store.silences import active
     from healthcheck.store.silences import silenced as whose
     from healthcheck.triage.gather import gather
@@ -156,18 +188,40 @@ def _fleet(store: Store, there: Inventory, policy: Policy, through: Backend | No
 
     now = time.time()
     silences = active(store, now)
-    seen = doing.shown(store, through, there.nodes) if through is not None else {}
-    fleet = gather(store, there, policy, now, silenced=lambda problem: whose(problem, silences, now) is not None,
-                   lost=doing.lost(seen, through.name if through is not None else ""), others=doing.others(seen))
-    return fleet, sum(past.silenced for past in fleet.nodes)
+    def quiet(problem: Problem) -> bool:
+        return whose(problem, silences, now) is not None
+
+    if through is None:
+        fleet = gather(store, there, policy, now, silenced=quiet)
+        return fleet, sum(past.silenced for past in fleet.nodes), None
+    shown = doing.shown(store, through, there.nodes)
+    seen = doing.view(store, through, shown)
+    if keep:
+        strays.keep(store, through.name, shown, seen.strays, now)
+    fleet = gather(store, there, policy, now, silenced=quiet, lost=seen.lost, others=seen.others)
+    return fleet, sum(past.silenced for past in fleet.nodes), seen
 
 
-def _print(store: Store, fleet: Fleet, policy: Policy, form: str, silenced: int, trouble: str) -> Plan:
+def _beside(seen: View | None, through: Backend | None) -> None:
+    """What stands on nodes that no cordon of this store accounts for, and what the controller has lost: a line each, with its nodes."""
+    from healthcheck.report.strays import lines
+    from inventory.nodeset import fold
+
+    if seen is None or through is None:
+        return
+    for line in lines(seen.strays, fold):
+        click.echo(line, err=True)
+    for why in dict.fromkeys(seen.forgot.values()):
+        nodes = fold(node for node, said in seen.forgot.items() if said == why)
+        click.echo(f"note: {through.name} lost our cordon on {nodes}, as {why}: muster triage --apply makes it again", err=True)
+
+
+def _print(store: Store, fleet: Fleet, policy: Policy, form: str, silenced: int, trouble: str, at_most: int | None) -> Plan:
     from healthcheck.report import plan as report
     from healthcheck.triage.plan import make
     from inventory.nodeset import fold
 
-    plan = make(fleet, policy)
+    plan = make(fleet, policy, at_most)
     if form == "json":
         click.echo(json.dumps(report.document(plan), indent=1))
         return plan
@@ -194,9 +248,11 @@ def _close(store: Store, name: str, reason: str) -> None:
 def _code(plan: Plan, done: list[Done]) -> int:
     from healthcheck.triage.ours import OURS
     from healthcheck.triage.policy import Isolation
+    from healthcheck.triage.suspect import suspected
 
     if plan.is_open or any(one.by_breaker for one in plan.withheld):
         return 4
     if any(one.failed for one in done) or any(verdict.isolation is not Isolation.NONE for verdict in plan.verdicts):
         return 1
-    return 3 if plan.unmeasured or any(one.kind in OURS for one in plan.incidents) else 0
+    doubted = any(one.kind in OURS or suspected(one.kind, one.cause) for one in plan.incidents)
+    return 3 if plan.unmeasured or doubted else 0

@@ -66,4 +66,4 @@ def _made_for(entry: Entry, cordon: Cordon) -> bool:
 
 
 def _shown(entry: Entry, cordon: Cordon, held: Held) -> bool:
-    return held.number == cordon.id and (entry.name in held.reason or not _made_for(entry, cordon))
+    return held.mark == cordon.mark and (entry.name in held.reason or not _made_for(entry, cordon))

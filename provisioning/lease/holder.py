@@ -36,6 +36,14 @@ def life(holder: str) -> Life:
     return Life.ALIVE if start is not None and _start(pid) == start else Life.DEAD
 
 
+def pid_of(holder: str) -> int | None:
+    """The number of the process that `me` described; None where nobody can say."""
+    try:
+        return int(json.loads(holder)["pid"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
 def _boot() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -19,6 +19,7 @@ from provisioning.lease.base import Way
 from provisioning.lease.holder import Life, life, me
 from provisioning.lease.jobs import jobs
 from provisioning.lease.reservation import reserved
+from provisioning.whose import Whose, whose
 
 Clock = Callable[[], float]
 
@@ -103,13 +104,14 @@ def _hold(lessor: Lessor, entry: Entry) -> tuple[Entry, str, dict[str, str]]:
 def unfit(lessor: Lessor, nodes: Collection[str], until: float) -> dict[str, str]:
     """By node, why it is not ours to hold. A cordon that is ours by the store is no hindrance: such a node is what one wants to test."""
     held = lessor.way.base.held(nodes)
-    known = {one.node: one.id for one in open_cordons(lessor.store, nodes, lessor.way.base.name)}
+    known = {one.node: one for one in open_cordons(lessor.store, nodes, lessor.way.base.name)}
     found = {}
     for node in nodes:
         one = held[node]
         if one.holder is Holder.ABSENT:
             found[node] = f"{lessor.way.base.name} does not know it"
-        elif one.holder is Holder.OTHERS or (one.holder is Holder.US and one.number != known.get(node)):
+        elif one.holder is Holder.OTHERS or (one.holder is Holder.US and (
+                node not in known or whose(known[node], one) is not Whose.OURS)):
             found[node] = f"others hold it: {clean(one.reason, 200)}"
     if lessor.way.base.name == "slurm":
         found.update(reserved([node for node in nodes if node not in found], until, lessor.run))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,7 +17,10 @@ from healthcheck.report.progress import progress
 from healthcheck.ruleset import Ruleset
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Readings, readings
+from healthcheck.store.repairs import words_in
 from healthcheck.store.sweeps import Sweep, record
+from healthcheck.triage.judgedby import judged_by
+from inventory.cli.chosen import who
 from inventory.model import Node
 from inventory.transport.base import Transport
 
@@ -60,11 +64,12 @@ def look(site: Site, nodes: Sequence[Node]) -> dict[str, Seen]:
     plan = sweep.Plan(nodes, site.ruleset, source="muster remediate")
     began = time.time()
     outcome = sweep.live(plan, site.transport, sweep.limits(None, site.fanout), progress(len(nodes), "look", quiet=True),
-                         looks=Looks(site.folder), told=told)
+                         looks=Looks(site.folder), told=told, words=words_in(site.folder))
     if outcome.partial:
         raise KeyboardInterrupt
     with opened(site.folder, make=True) as store:
-        record(store, Sweep(began, time.time(), False, plan.source, site.ruleset.digest), outcome.assessed.reports, found)
+        record(store, Sweep(began, time.time(), False, plan.source, site.ruleset.digest, versions=judged_by(
+                plan.ruleset, version("cluster-muster")), who=who()), outcome.assessed.reports, found)
     return {report.node: _seen(report, boots.get(report.node, "")) for report in outcome.assessed.reports}
 
 

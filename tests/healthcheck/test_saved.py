@@ -17,6 +17,7 @@ from healthcheck import sweep
 from healthcheck.checks.base import PREVIOUS
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import KEPT
+from healthcheck.facts.earlier import HANDED_ON
 from healthcheck.facts.seen import SEEN
 from healthcheck.files import write_whole
 from healthcheck.looks import Looks, encode
@@ -37,7 +38,7 @@ from tests.healthcheck import machine
 RULES = load_ruleset([packaged()])
 # The captures that some rule compares with an earlier look, and what is kept of the node's boots and of what was unusual in its log.
 COMPARED = {probe.id for rule in RULES.rules for name in rule.checked.facts if name.startswith(PREVIOUS)
-            for probe in FACTS[name.removeprefix(PREVIOUS)].probes} | {KEPT, SEEN}
+            for probe in FACTS[name.removeprefix(PREVIOUS)].probes} | {KEPT, SEEN, HANDED_ON}
 NODES = (
     Node(name="gpu001", sku="hgx-h100"), Node(name="gpu002"), Node(name="gpu003", sku="hgx-h100", lifecycle=Lifecycle(LifecycleState.RMA)),
     Node(name="gpu004", sku="hgx-h100", ports={"0000:40:00.0": PortPlan(rail=0, leaf="leaf01")}, labels={"zone": "a"}),

@@ -11,11 +11,8 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import select
-import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -30,6 +27,7 @@ from healthcheck.checks.base import CHECKS, Check
 from healthcheck.judge import Verdict
 from healthcheck.outcome import Result
 from healthcheck.rule import Rule
+from tests.mutation.forks import Forks
 
 HERE = Path(__file__).parents[1]
 # The files whose tests say what checks do. What sweeps whole fleets, collects or renders is not asked.
@@ -41,7 +39,6 @@ ABOUT_CHECKS = (
 )
 # The passing runs of a check's tests take seconds; without the check they cannot take much longer.
 LONGEST_S = 120
-AT_ONCE = 2
 PASSING, FAILING, UNMEASURED, UNSUPPORTED = "passing", "failing", "unmeasured", "unsupported"
 
 
@@ -70,27 +67,19 @@ def _nothing(*facts: object, **values: object) -> Iterator[Any]:
     yield
 
 
-class Runs:
+class Runs(Forks):
     """The plug-in: replaces pytest's own loop over the tests by one fork for all, and one for each check."""
 
     def __init__(self, folder: Path, only: Sequence[str]) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.only = only
-        self.why = ""
         self.document: dict[str, Any] = {}
-
-    def pytest_configure(self) -> None:
-        # Imported no earlier: pytest rewrites the asserts of plug-ins as it finds them. Nobody reads the smallest example here.
-        from hypothesis import Phase, settings
-
-        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=30, deadline=None)
-        settings.load_profile("mutation")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         began = time.monotonic()
         checks = packaged_checks()
-        baseline = self._forked({"": lambda: self._watched(session.items, checks)}, limit=10 * LONGEST_S)[""]
+        baseline = self.forked({"": lambda: self._watched(session.items, checks)}, limit=10 * LONGEST_S)[""]
         if baseline is None or "checks" not in baseline:
             self.document = {"error": (baseline or {}).get("error", "the tests did not end in time"), "checks": {}}
             return True
@@ -103,80 +92,21 @@ class Runs:
             tests = sorted(seen[check.name]["tests"], key=lambda name: busy[name])
             return lambda: self._mutated(check, [items[name] for name in tests if name not in baseline["failed"]])
 
-        outcomes = self._forked({name: without(check) for name, check in checks.items() if not self.only or name in self.only}, limit=LONGEST_S)
+        outcomes = self.forked({name: without(check) for name, check in checks.items() if not self.only or name in self.only}, limit=LONGEST_S)
         for name, outcome in outcomes.items():
             seen[name]["noticed"] = (outcome or {}).get("noticed", "" if outcome else "(it took too long)")
         self.document = {"checks": seen, "failed": baseline["failed"], "seconds": round(time.monotonic() - began, 1)}
         return True
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self.why = str(report.longrepr)[-800:]
-
-    def _run(self, items: Sequence[pytest.Item], stop: bool) -> Iterator[str]:
-        """Runs the tests, in order, and yields the ids of those that fail."""
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            self.why = ""
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if self.why:
-                yield item.nodeid
-                if stop:
-                    return
-
     def _watched(self, items: Sequence[pytest.Item], checks: dict[str, Check]) -> dict[str, Any]:
         seen = {name: Seen() for name in checks}
         watch(checks, seen)
-        failed = dict.fromkeys(self._run(items, stop=False), self.why)
+        failed = dict.fromkeys(self.run(items, stop=False), self.why)
         return {"failed": failed, "checks": {name: {"cases": sorted(of.cases), "tests": sorted(set(of.tests))} for name, of in seen.items()}}
 
     def _mutated(self, check: Check, items: Sequence[pytest.Item]) -> dict[str, Any]:
         take_out(check)
-        return {"noticed": next(self._run(items, stop=True), "")}
-
-    def _forked(self, jobs: dict[str, Callable[[], dict[str, Any]]], limit: float) -> dict[str, dict[str, Any] | None]:
-        """Each job in a fork of its own, few at once; None for one that did not end in time."""
-        waiting, running, done = list(jobs), {}, {}
-        while waiting or running:
-            while waiting and len(running) < AT_ONCE:
-                name = waiting.pop(0)
-                pid = self._fork(name or "all", jobs[name])
-                running[os.pidfd_open(pid)] = (name, pid, time.monotonic() + limit)
-            soonest = min(end for _, _, end in running.values())
-            ended, _, _ = select.select(list(running), (), (), max(0.0, soonest - time.monotonic()))
-            for descriptor, (name, pid, end) in list(running.items()):
-                over = descriptor in ended
-                if not over and time.monotonic() < end:
-                    continue
-                if not over:
-                    os.killpg(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                os.close(descriptor)
-                del running[descriptor]
-                answer = self.folder / f"{name or 'all'}.json"
-                done[name] = json.loads(answer.read_text()) if over and answer.exists() else None
-        return done
-
-    def _fork(self, name: str, job: Callable[[], dict[str, Any]]) -> int:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        pid = os.fork()
-        if pid:
-            return pid
-        try:
-            os.setpgid(0, 0)
-            null = os.open(os.devnull, os.O_RDWR)
-            for descriptor in (1, 2):
-                os.dup2(null, descriptor)
-            root = self.folder / "tmp" / name
-            root.mkdir(parents=True)
-            os.environ["PYTEST_DEBUG_TEMPROOT"] = str(root)
-            try:
-                answer = job()
-            except BaseException:  # noqa: BLE001  (the parent must hear of it, whatever it is)
-                answer = {"error": traceback.format_exc()[-2000:]}
-            (self.folder / f"{name}.json").write_text(json.dumps(answer))
-        finally:
-            os._exit(0)
+        return {"noticed": next(self.run(items, stop=True), "")}
 
 
 def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:

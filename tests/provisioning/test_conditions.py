@@ -41,5 +41,5 @@ def test_a_look_that_is_old_says_nothing(state: str) -> None:
 @pytest.mark.parametrize("state", ["healthy", "unknown", ""])
 def test_what_jobs_must_keep_away_from_is_not_fit_whatever_the_newest_sweep_said(state: str) -> None:
     for isolation in (Isolation.NO_NEW_JOBS, Isolation.EVICT):
-        assert shown(state, hours=1e3, isolation=isolation) == Condition("False", "GpuFellOff", "7 of 8 GPUs")
+        assert shown(state, hours=1e3, isolation=isolation) == Condition("False", "GpuFellOff", "7 of 8 GPUs", NOW - 1e3 * 3600)
     assert shown("healthy", isolation=Isolation.NONE).status == "True"

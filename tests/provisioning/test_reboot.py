@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -11,11 +12,13 @@ import pytest
 
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
+from healthcheck.store.marks import Mark
 from inventory.errors import UsageError
 from provisioning.actions.base import ActionError, Boot, Held, Holder, marked
 from provisioning.cordon import cordon
 from provisioning.reboot import reboot, settle_reboots
 from tests.testbed.backends import CommandSite, Memory
+from tests.testbed.marks import nameless
 
 CLOCK = map(float, count(1)).__next__
 
@@ -36,7 +39,7 @@ class Rebooting(Memory):
 
     def _held(self, node: str) -> Held:
         held = super()._held(node)
-        return Held(held.holder, held.reason, held.number, self.busy)
+        return replace(held, busy=self.busy)
 
     def reboot(self, nodes: Collection[str], reason: str) -> None:
         if self.dies == "before":
@@ -58,7 +61,7 @@ class Rebooting(Memory):
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with opened(tmp_path, make=True) as opened_:
-        yield opened_
+        yield nameless(opened_)
 
 
 def ask(store: Store, site: Memory, *nodes: str) -> list[str]:
@@ -164,7 +167,7 @@ def test_a_node_that_lost_our_cordon_on_the_way_gets_it_again_and_a_persons_stay
     ask(store, site, "a", "b")
     site.boot("a", 5000)
     site.boot("b", 5000)
-    site.reasons |= {"a": f"{marked(1, 'fan')} : reboot timed out", "b": "reboot timed out"}
+    site.reasons |= {"a": f"{marked(Mark('', 1), 'fan')} : reboot timed out", "b": "reboot timed out"}
     assert found(store, site) == ["rebooted, and held still as muster#1", "rebooted, and no longer held by us: reboot timed out"]
     assert site.reasons["a"] == "muster#1: fan" and site.reasons["b"] == "reboot timed out"
 

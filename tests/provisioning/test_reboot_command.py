@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import muster
+from tests.testbed.marks import muster
 
 # A site's command: it keeps who holds the one node, and restarts it in no time.
 SITE = """#!{python}

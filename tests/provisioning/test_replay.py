@@ -154,6 +154,38 @@ def test_a_policy_that_waits_isolates_later_and_the_hours_say_so(tmp_path: Path)
         assert [pair.same for pair in same.pairs] == [True] and same.would.node_hours == pytest.approx(same.was.node_hours)
 
 
+def test_a_trial_lays_what_people_did_beside_what_triage_would_have_done(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        world = World(store)
+        nodes = [one.node for one in world.nodes.values()]
+
+        def sweep(*events: tuple[str, str]) -> None:
+            """Nobody has switched triage on."""
+            for what, node in events:
+                world.now += 1
+                world.happens(what, world.nodes[node])
+            world.now += EVERY
+            record(store, Sweep(world.now, world.now + 5, False, "test", "digest", ("bringup",)),
+                   [one.report(list(RULES)) for one in world.nodes.values()], {one.name: one.readings() for one in world.nodes.values()})
+            world.now += 5
+
+        sweep()
+        sweep(("kernel-xid", "n1"), ("is cordoned", "n3"))                      # n3: nothing that triage could see
+        sweep(("gpu-count", "n5"))
+        sweep(("is cordoned", "n1"))                                            # later than triage would have
+        sweep(("kernel-xid", "n7"), ("is cordoned", "n7"))                      # before any sweep could show it
+        for _ in range(3):
+            sweep()
+        found = compare(read(store, "bringup", 0), run(read(store, "bringup", 0), nodes, policy(), BEGIN, world.now), NODES, BEGIN, world.now)
+        assert {one.hold.node: one.agreed for one in found.people.theirs} == {"n1": True, "n3": False, "n7": True}
+        earlier = {one.hold.node: one.earlier for one in found.people.theirs}
+        assert (earlier["n3"], earlier["n7"]) == (None, None) and earlier["n1"] == pytest.approx(EVERY, rel=0.05)
+        assert found.people.triage_alone == 1 and found.was.isolations == 0 and found.would.isolations == 2
+        assert found.people.people_hours > 1 and found.people.triage_hours > 0.5 and found.people.both_hours > 0.5
+        total = sum((hold.ended or world.now) - hold.began for hold in run(read(store, "bringup", 0), nodes, policy(), BEGIN, world.now).holds)
+        assert found.people.both_hours + found.people.triage_hours == pytest.approx(total / HOUR)
+
+
 def test_it_is_printed_as_text_and_json_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text("version: 1\nnodes:\n  n[1-8]: {}\n")
     with opened(tmp_path / "state", make=True) as store:
@@ -170,6 +202,6 @@ def test_it_is_printed_as_text_and_json_and_writes_nothing(tmp_path: Path) -> No
         assert (told_["schema"], told_["would"]["isolations"], told_["was"]["isolations"]) == ("muster.replay/1", 0, 1)
         assert [(each["node"], each["would"]) for each in told_["differences"]] == [("n1", None)]
         assert list(store._connection.iterdump()) == before
-    for words in (("--replay", "--apply"), ("--since", "1d"), ("--policy", "draft.yaml")):
+    for words in (("--replay", "--apply"), ("--replay", "--at-most", "2"), ("--since", "1d"), ("--policy", "draft.yaml")):
         wrong = muster("triage", *words, home=tmp_path)
         assert wrong.returncode == 2 and "--replay" in wrong.stderr and "Traceback" not in wrong.stderr

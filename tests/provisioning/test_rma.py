@@ -30,7 +30,7 @@ from inventory.load import load_inventory
 from inventory.model import LifecycleState
 from provisioning.cli.rma import rma as command
 from provisioning.rma import Part, chosen, may_return, opening, part_at, returning, shipping
-from tests.command import muster
+from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 
 HOUR = 3600.0
@@ -77,7 +77,7 @@ def run(home: Path, *words: str, code: int = 0) -> str:
     assert done.exception is None or isinstance(done.exception, (MusterError, SystemExit)), done.exc_info
     error = f"muster: {done.exception}\n" if isinstance(done.exception, MusterError) else ""
     assert (done.exception.exit_code if isinstance(done.exception, MusterError) else done.exit_code) == code, done.output + error
-    return done.stdout + done.stderr + error
+    return plain(done.stdout + done.stderr + error)
 
 
 def lifecycle(home: Path, node: str = "gpu001") -> LifecycleState:
@@ -110,7 +110,7 @@ def test_a_gpu_goes_out_and_another_comes_back(home: Path) -> None:
     with opened(home / "state") as store:
         told = [(line.action, line.outcome) for line in lines(store, ["gpu001"]) if line.action != "cordon"]
     assert [action for action, _ in told] == ["rma open", "rma ship", "rma return"]
-    assert told[0][1] is not None and told[0][1].startswith("open, muster#1 (hostfile) keeps jobs away; lifecycle rma, owner vendor")
+    assert told[0][1] is not None and plain(told[0][1]).startswith("open, muster#1 (hostfile) keeps jobs away; lifecycle rma, owner vendor")
     assert told[2][1] == "returned (exchanged NEW); lifecycle bringup, written to muster.yaml"
 
 

@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.sweeps import Sweep, record
-from provisioning.actions.kubenode import KEY, STARTUP
+from provisioning.actions.kubenode import KEY, STARTUP, instant
 from tests.command import MUSTER, environment, muster
-from tests.testbed import apiserver
-from tests.testbed.kubernetes import Serving, serving
+from tests.testbed.kubernetes import Serving, relayed, serving
+from tests.testbed.marks import plain
+from tests.testbed.sshd import wait_until
 
 NODES = ["gpu1", "gpu2", "gpu3", "gpu4"]
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    if not apiserver.found():
-        pytest.skip(apiserver.WHY_NOT)
-    with apiserver.apiserver(tmp_path_factory.mktemp("apiserver")) as bed:
-        yield bed
-
-
-@pytest.fixture(params=["fake", pytest.param("real", marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
-def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serving]:
+@pytest.fixture
+def bed(cluster: Serving) -> Serving:
     """Four nodes, each registered with the startup taint."""
-    if request.param == "fake":
-        with serving(tmp_path) as fake:
-            yield _four(fake)
-        return
-    real: Serving = request.getfixturevalue("real")
-    apiserver.emptied(real)
-    yield _four(real)
+    return _four(cluster)
 
 
 def _four(bed: Serving) -> Serving:
@@ -48,32 +35,42 @@ def _four(bed: Serving) -> Serving:
     return bed
 
 
+def site(home: Path, bed: Serving) -> None:
+    """An inventory of the four nodes, and a policy with room."""
+    (home / "muster.yaml").write_text(
+        f"version: 1\ncordon: {{kubernetes: {{config: {bed.config}, condition: true}}}}\nnodes: {{'gpu[1-4]': }}\n")
+    (home / "rules").mkdir()
+    (home / "rules" / "policy.yaml").write_text("breaker: {number: 8, percent: 100}\n")
+
+
 @pytest.fixture
 def home(bed: Serving, tmp_path: Path) -> Path:
-    (tmp_path / "muster.yaml").write_text(
-        f"version: 1\ncordon: {{kubernetes: {{config: {bed.config}, condition: true}}}}\nnodes: {{'gpu[1-4]': }}\n")
-    (tmp_path / "rules").mkdir()
-    (tmp_path / "rules" / "policy.yaml").write_text("breaker: {number: 8, percent: 100}\n")
+    site(tmp_path, bed)
     return tmp_path
 
 
-def swept(home: Path, minutes: float, *bad: str, but: str = "", profile: str = "") -> None:
-    """What a sweep of all nodes but one found so many minutes ago."""
+def swept(home: Path, when: float, *bad: str, but: str = "", profile: str = "") -> None:
+    """What a sweep of all nodes but one found then; it waits until that is over."""
+    wait_until(lambda: time.time() > when, what="the time of a sweep")
     reports = []
     for name in NODES:
         if name != but:
             findings = (Finding("GPU 0", 7, 0),) if name in bad else ()
             found = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL, findings)
             reports.append(NodeReport(name, state_of([found]), "", (found,)))
-    when = time.time() - minutes * 60
     with opened(home / "state", make=True) as store:
-        record(store, Sweep(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
+        record(store, Sweep(when, when + 0.01, False, "test", "digest", (profile,) if profile else ()), reports)
+
+
+def there_since(bed: Serving, *nodes: str) -> float:
+    """When the last of these nodes registered, to the second, as the server keeps it."""
+    return max(instant(bed.node(node)["metadata"]["creationTimestamp"]) or 0 for node in nodes or NODES)
 
 
 def triage(home: Path, *words: str) -> str:
     done = muster("triage", "--rules", "rules", *words, home=home)
     assert done.returncode in (0, 1, 3) and done.stderr == "", done
-    return done.stdout
+    return plain(done.stdout)
 
 
 def keys(bed: Serving, node: str) -> set[str]:
@@ -86,13 +83,15 @@ def condition(bed: Serving, node: str) -> tuple[Any, ...]:
 
 
 def test_new_nodes_are_given_to_jobs_when_they_are_proven_and_sick_ones_are_cordoned(bed: Serving, home: Path) -> None:
-    swept(home, 60, profile="bringup", but="gpu4")
+    began = there_since(bed)
+    swept(home, began, profile="bringup", but="gpu4")
     said = triage(home)
+    assert "1970" not in said
     assert "gpu1: new, and kept from jobs: 1 of 2 clean looks since" in said and "gpu4: new, and kept from jobs: 0 of 2 clean looks" in said
-    swept(home, 30, profile="bringup", but="gpu4")
+    swept(home, began + 0.1, profile="bringup", but="gpu4")
     assert "gpu1: new, and would be given to jobs: clean in its last 2 looks under profile bringup" in triage(home)
     assert {node: keys(bed, node) for node in NODES} == {node: {STARTUP} for node in NODES}
-    swept(home, 10, "gpu2", but="gpu4")
+    swept(home, began + 0.2, "gpu2", but="gpu4")
     said = triage(home, "--apply")
     assert "gpu1: new, and given to jobs" in said and "gpu2: cordoned in kubernetes as muster#1" in said
     assert {node: keys(bed, node) for node in NODES} == {"gpu1": set(), "gpu2": {STARTUP, KEY}, "gpu3": set(), "gpu4": {STARTUP}}
@@ -105,16 +104,118 @@ def test_new_nodes_are_given_to_jobs_when_they_are_proven_and_sick_ones_are_cord
 
 
 def test_what_is_repaired_comes_back_and_is_no_longer_new(bed: Serving, home: Path) -> None:
-    swept(home, 300, "gpu2")
+    began = there_since(bed)
+    swept(home, began, "gpu2")
     triage(home, "--apply")
     assert keys(bed, "gpu2") == {STARTUP, KEY}
     with opened(home / "state") as store, store.writing() as db:      # as if the cordon were of then
-        db.execute("UPDATE cordon SET began = ?", (time.time() - 290 * 60,))
-    swept(home, 60, profile="bringup")
-    swept(home, 30, profile="bringup")
+        db.execute("UPDATE cordon SET began = ?", (began + 0.1,))
+    swept(home, began + 0.2, profile="bringup")
+    swept(home, began + 0.3, profile="bringup")
     said = triage(home, "--apply")
     assert "gpu2: muster#1 is released" in said and "gpu2: new, and given to jobs" in said
     assert keys(bed, "gpu2") == set() and condition(bed, "gpu2")[0] == "True"
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_sick_node_that_registers_again_is_cordoned_again_and_was_given_back_by_nobody(bed: Serving, home: Path, between: bool) -> None:
+    for node in NODES:
+        bed.untaint(node, STARTUP)
+    began = there_since(bed)
+    swept(home, began, "gpu2")
+    assert "gpu2: cordoned in kubernetes as muster#1" in triage(home, "--apply")
+    bed.delete("gpu2")
+    if between:         # a run that finds it gone
+        said = triage(home, "--apply")
+        assert "by hand" not in said and "given to jobs" not in said
+    bed.add("gpu2")
+    assert keys(bed, "gpu2") == set()
+    said = triage(home, "--apply")
+    assert "gpu2: cordoned in kubernetes as muster#2" in said and "by hand" not in said, said
+    assert keys(bed, "gpu2") == {KEY}
+    with opened(home / "state") as store:
+        (one,) = open_cordons(store)
+        assert one.identity == bed.node("gpu2")["metadata"]["uid"]
+    assert "gpu2" not in {line.partition(":")[0] for line in triage(home, "--apply").splitlines()}
+
+
+@pytest.mark.parametrize("judged", [False, True])
+def test_what_was_seen_before_a_cordoned_node_registered_again_releases_nothing(bed: Serving, home: Path, judged: bool) -> None:
+    for node in NODES:
+        bed.untaint(node, STARTUP)
+    began = there_since(bed)
+    swept(home, began, "gpu2")
+    triage(home, "--apply")
+    swept(home, began + 0.1, profile="bringup")
+    if judged:          # by when only the cordon holds it: its fault is over, and it is not proven well
+        triage(home, "--apply")
+    swept(home, began + 0.2, profile="bringup")
+    with opened(home / "state") as store, store.writing() as db:      # as if the cordon were of then
+        db.execute("UPDATE cordon SET began = ?", (began + 0.05,))
+    bed.delete("gpu2")
+    bed.add("gpu2")
+    planned = triage(home)
+    said = triage(home, "--apply")
+    assert "gpu2: cordoned in kubernetes as muster#2" in said and "registered or was installed anew before it had shown" in said, said
+    assert "registered or was installed anew before it had shown" in planned, planned
+    assert keys(bed, "gpu2") == {KEY} and "gpu2: muster#" not in triage(home, "--apply")
+    for _ in range(2):
+        swept(home, time.time(), profile="bringup")
+    assert "gpu2: muster#2 is released" in triage(home, "--apply") and keys(bed, "gpu2") == set()
+
+
+def test_snapshots_of_before_it_registered_give_no_node_to_jobs(bed: Serving, home: Path) -> None:
+    began = there_since(bed)
+    for after in (-3600.0, -1800.0, -60.0):
+        swept(home, began + after, profile="bringup")
+    said = triage(home, "--apply")
+    assert "gpu1: new, and kept from jobs: 0 of 2 clean looks since" in said and "1970" not in said
+    assert {node: keys(bed, node) for node in NODES} == {node: {STARTUP} for node in NODES}
+    swept(home, began + 0.1, profile="bringup")
+    swept(home, began + 0.2, profile="bringup")
+    bed.delete("gpu1")
+    wait_until(lambda: time.time() > began + 1.2, what="another second")
+    bed.add("gpu1", taints=[{"key": STARTUP, "effect": "NoSchedule"}])
+    said = triage(home, "--apply")
+    assert "gpu1: new, and kept from jobs: 0 of 2 clean looks since" in said and "gpu2: new, and given to jobs" in said
+    assert keys(bed, "gpu1") == {STARTUP} and keys(bed, "gpu2") == set()
+    assert condition(bed, "gpu1")[:2] == ("Unknown", "Registered") and condition(bed, "gpu2")[0] == "True"
+
+
+def test_a_node_that_stays_new_for_long_points_at_what_daemon_sets_must_tolerate(tmp_path: Path) -> None:
+    with serving(tmp_path) as bed:      # a real server sets the time of registration itself
+        _four(bed)
+        assert bed.cluster is not None
+        site(tmp_path, bed)
+        bed.cluster.nodes["gpu1"]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+        swept(tmp_path, there_since(bed, "gpu2"))
+        told = {line.partition(":")[0]: line for line in triage(tmp_path).splitlines()}
+    assert told["gpu1"].endswith("; new for days: do its DaemonSets tolerate the taint? See: muster privilege kubernetes")
+    assert "DaemonSets" not in told["gpu2"]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_new_node_that_is_deleted_before_it_is_proven_is_told_as_gone(bed: Serving, home: Path, anew: bool) -> None:
+    for after in (0, 0.1):
+        swept(home, there_since(bed) + after, profile="bringup")
+    over: list[str] = []
+
+    def hook(method: str, path: str, done: bool) -> None:
+        if method == "PUT" and "gpu1" in path and not done and not over:
+            over.append(path)
+            bed.delete("gpu1")
+            if anew:
+                bed.add("gpu1", taints=[{"key": STARTUP, "effect": "NoSchedule"}])
+
+    with relayed(bed, home / "way", hook) as config:
+        (home / "muster.yaml").write_text(f"version: 1\ncordon: {{kubernetes: {{config: {config}}}}}\nnodes: {{'gpu[1-4]': }}\n")
+        done = muster("triage", "--apply", "--rules", "rules", home=home)
+    words = "another node of its name has registered in kubernetes meanwhile" if anew else "it is not known in kubernetes any more"
+    assert f"gpu1: NOT given to jobs: {words}" in done.stdout and "gpu2: new, and given to jobs" in done.stdout, done
+    with opened(home / "state") as store:
+        assert [line.outcome for line in lines(store, ["gpu1"])] == [f"not done: {words}"]
+    if anew:
+        assert keys(bed, "gpu1") == {STARTUP}
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -122,14 +223,14 @@ def test_killed_while_it_gives_a_new_node_to_jobs_the_next_run_finds_out(tmp_pat
     with serving(tmp_path) as fake:
         _four(fake)
         (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: {{kubernetes: {{config: {fake.config}}}}}\nnodes: {{'gpu[1-4]': }}\n")
-        for minutes in (60, 30):
-            swept(tmp_path, minutes, profile="bringup")
+        for after_s in (0, 0.1):
+            swept(tmp_path, there_since(fake) + after_s, profile="bringup")
         cluster = fake.cluster
         assert cluster is not None
         running: list[subprocess.Popen[bytes]] = []
 
         def fault(method: str, path: str) -> object:
-            if method != "PUT":
+            if method != "PUT" or "gpu1" not in path:
                 return None
             cluster.faults = lambda method, path: None
             running[0].kill()

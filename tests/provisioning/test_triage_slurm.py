@@ -18,8 +18,9 @@ from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.sweeps import Sweep, record
-from provisioning.triage import LOCK
+from provisioning.onerun import LOCK
 from tests.command import MUSTER, environment
+from tests.testbed.marks import plain
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -71,7 +72,7 @@ def swept(home: Path, minutes: float, bad: dict[str, str], profile: str = "") ->
 def triage(bed: Slurm, home: Path, *words: str, **more: str) -> tuple[int, str, str]:
     done = subprocess.run([str(MUSTER), "triage", *words, "--rules", "rules"], env=environment(home, **{**bed.environment, **more}), cwd=home,
                           capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL)
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, plain(done.stdout), plain(done.stderr)
 
 
 def apply(bed: Slurm, home: Path) -> str:
@@ -87,7 +88,7 @@ def state(bed: Slurm, node: str) -> str:
 
 
 def reason(bed: Slurm, node: str) -> str:
-    return bed.ask("sinfo", "-h", "-n", node, "-o", "%E").strip()
+    return plain(bed.ask("sinfo", "-h", "-n", node, "-o", "%E").strip())
 
 
 def away(bed: Slurm) -> set[str]:
@@ -159,6 +160,61 @@ def test_a_node_comes_back_after_two_clean_looks_and_not_after_one(bed: Slurm, h
     with opened(home / "state") as store:
         assert [(line.action, line.node, line.outcome) for line in lines(store)] == [
             ("cordon", "gpu006", "cordoned"), ("uncordon", "gpu006", "released")]
+
+
+def test_a_node_that_a_person_noted_upon_is_not_released_whatever_it_proves_and_is_listed(bed: Slurm, home: Path) -> None:
+    swept(home, 5, {"gpu006": "kernel-xid"})
+    apply(bed, home)
+    mark = bed.ask("sinfo", "-h", "-n", "gpu006", "-o", "%E").split(": ")[0]
+    bed.ask("scontrol", "update", "nodename=gpu006", "state=drain", f"reason={mark}: KEEP DOWN - riser change until Friday")
+    for minutes in (2, 1, 0):
+        swept(home, minutes, {}, "bringup")
+    for words in (["--apply"], []):
+        code, said, beside = triage(bed, home, *words)
+        assert code == 0 and "is released" not in said and state(bed, "gpu006") == "drained"
+        assert beside == ("note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday; it is theirs until muster cordon "
+                          "adopt|forget gpu006 --reason TEXT\n")
+    done = subprocess.run([str(MUSTER), "nodes"], env=environment(home), cwd=home, capture_output=True, text=True, check=False)
+    assert "note: gpu006: beside our mark a person wrote: KEEP DOWN - riser change until Friday" in done.stderr
+    assert reason(bed, "gpu006") == "muster#1: KEEP DOWN - riser change until Friday"
+
+
+def test_a_cordon_that_a_killed_controller_had_not_saved_is_made_again_and_told(bed: Slurm, home: Path) -> None:
+    swept(home, 5, {"gpu005": "kernel-xid"})
+    file = bed.saved()
+    before = file.read_bytes()
+    apply(bed, home)
+    bed.kill()
+    file.write_bytes(before)
+    bed.start()
+    wait_until(lambda: state(bed, "gpu005") == "idle", what="the node in use")
+    code, _, beside = triage(bed, home)
+    assert code == 1 and "note: slurm lost our cordon on gpu005, as slurmctld was started at " in beside and state(bed, "gpu005") == "idle"
+    assert "gpu005: cordoned again as muster#1: slurm lost it, as slurmctld was started at " in apply(bed, home)
+    assert state(bed, "gpu005") == "drained" and "cordoned" not in apply(bed, home).replace("held", "")
+    bed.ask("scontrol", "update", "nodename=gpu005", "state=resume")        # a person, and a controller that starts afterwards
+    bed.saved()
+    bed.kill()
+    bed.start()
+    wait_until(lambda: state(bed, "gpu005") == "idle", what="the node in use")
+    assert "it was given back by hand, against muster#1, whose verdict holds" in apply(bed, home) and state(bed, "gpu005") == "idle"
+
+
+def test_marks_of_another_store_are_listed_with_what_settles_them_and_are_left_alone(bed: Slurm, home: Path) -> None:
+    for node in ("gpu003", "gpu004"):
+        bed.ask("scontrol", "update", f"nodename={node}", "state=drain", "reason=muster:beef#7: fan")
+    swept(home, 1, {"gpu003": "gpu-count"})
+    _, said, beside = triage(bed, home, "--apply")
+    assert beside == ("note: marks of a store that this one does not know stand on gpu[003-004] (muster#7): muster cordon adopt|forget "
+                      "gpu[003-004] --reason TEXT\n")
+    assert "withheld  isolate gpu003: muster#7 holds it, a mark of a store that this one does not know" in said
+    done = subprocess.run([str(MUSTER), "cordon", "forget", "gpu004", "--reason", "mended"], env=environment(home, **bed.environment), cwd=home,
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, plain(done.stdout)) == (0, "gpu004: muster#7 is taken away; it goes back to jobs\n"), done.stderr
+    done = subprocess.run([str(MUSTER), "cordon", "adopt", "gpu003", "--reason", "mine"], env=environment(home, **bed.environment), cwd=home,
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, plain(done.stdout)) == (0, "gpu003: adopted as muster#1; it was muster#7: fan\n"), done.stderr
+    assert state(bed, "gpu004") == "idle" and reason(bed, "gpu003") == "muster#1: mine" and triage(bed, home)[2] == ""
 
 
 def test_what_a_person_gave_back_stays_so_until_the_verdict_is_another(bed: Slurm, home: Path) -> None:

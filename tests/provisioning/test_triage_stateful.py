@@ -321,7 +321,7 @@ class Triage(RuleBasedStateMachine):
         recent = [node for node, time, order in self.isolated if time > self.now - HOURS * HOUR and order > self.closed]
         limit = min(NUMBER, max(policy().breaker.least, PERCENT * sum(each.serving for each in self.nodes.values()) // 100))
         reserved = bool((wrong | lately) & set(RESERVED))
-        assert len(recent) < limit + RESERVE * reserved, (recent, limit)
+        assert len(recent) < (limit if reserved else max(1, limit - RESERVE)), (recent, limit)
         assert reserved or not self.open, "the breaker is open"
         assert sum(RACKS[node] == RACKS[one.name] for node in recent) < IN_RACK, recent
         if not (one.failing & wrong or one.away or lately - wrong):

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from healthcheck.outcome import Finding, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
+from healthcheck.store.marks import mark_of
 from healthcheck.store.readings import Component, Readings
 from inventory.model import Lifecycle, LifecycleState, Node
-from provisioning.actions.base import ActionError, Held, Holder, number_of
+from provisioning.actions.base import ActionError, Held, Holder
 from provisioning.actions.hostfile import HostFile
 
 HOUR = 3600.0
@@ -39,7 +40,7 @@ class People(Protocol):
 
     def held(self, nodes: Collection[str]) -> Mapping[str, Held]: ...
     def isolate(self, node: str, reason: str) -> None: ...
-    def release(self, node: str) -> None: ...
+    def release(self, node: str, shown: str = "") -> None: ...
     def write(self, node: str, reason: str) -> None: ...
     def clear(self, node: str) -> None: ...
 
@@ -60,14 +61,14 @@ class Memory:
         reason = self.holds.get(node)
         if reason is None:
             return Held(Holder.NOBODY)
-        number = number_of(reason)
-        return Held(Holder.OTHERS if number is None else Holder.US, reason, number)
+        mark = mark_of(reason)
+        return Held(Holder.OTHERS if mark is None else Holder.US, reason, mark)
 
     def isolate(self, node: str, reason: str) -> None:
         """As back ends do."""
         self.holds[node] = reason
 
-    def release(self, node: str) -> None:
+    def release(self, node: str, shown: str = "") -> None:
         """As back ends do."""
         del self.holds[node]
 
@@ -120,10 +121,10 @@ class Flaky:
     def isolate(self, node: str, reason: str) -> None:
         """As back ends do; what somebody holds is never asked for."""
         assert self.inner.held([node])[node].holder is Holder.NOBODY, f"{node} is held: {self.inner.held([node])[node]}"
-        assert number_of(reason) is not None
+        assert mark_of(reason) is not None
         self._deed("isolate", node, reason, lambda: self.inner.isolate(node, reason))
 
-    def release(self, node: str) -> None:
+    def release(self, node: str, shown: str = "") -> None:
         """As back ends do; only what we hold is asked for."""
         held = self.inner.held([node])[node]
         assert held.number is not None, f"{node} is not ours: {held}"

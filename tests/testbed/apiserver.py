@@ -36,7 +36,7 @@ def apiserver(folder: Path) -> Iterator[Serving]:
             "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}", "--initial-cluster", f"default=http://127.0.0.1:{peer}"]
     server = [os.environ["MUSTER_KUBE_APISERVER"], f"--etcd-servers=http://127.0.0.1:{client}", "--bind-address=127.0.0.1",
               "--advertise-address=127.0.0.1", f"--secure-port={port}", f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}",
-              f"--token-auth-file={folder / 'tokens'}", "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
+              f"--token-auth-file={folder / 'tokens'}", "--authorization-mode=RBAC", "--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount",
               "--service-account-issuer=https://muster.test", f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
               "--service-cluster-ip-range=10.0.0.0/24", f"--cert-dir={folder}"]
     started: list[subprocess.Popen[bytes]] = []
@@ -60,11 +60,11 @@ def apiserver(folder: Path) -> Iterator[Serving]:
 
 
 def emptied(bed: Serving) -> None:
-    """Afterwards there is no node and no pod."""
-    for path in ("/api/v1/pods", "/api/v1/nodes"):
+    """Afterwards there is no node, no pod and no event."""
+    for path in ("/api/v1/pods", "/api/v1/nodes", "/api/v1/events"):
         for one in bed.ask("GET", path)[1]["items"]:
             about = one["metadata"]
-            where = f"/api/v1/namespaces/{about['namespace']}/pods" if "namespace" in about else path
+            where = path.replace("/v1/", f"/v1/namespaces/{about['namespace']}/") if "namespace" in about else path
             bed.ask("DELETE", f"{where}/{about['name']}", {"gracePeriodSeconds": 0})
 
 
@@ -73,3 +73,18 @@ def _ready(bed: Serving, started: list[subprocess.Popen[bytes]], folder: Path) -
     with contextlib.suppress(OSError, urllib.error.URLError, ValueError):
         return bed.ask("GET", "/api/v1/namespaces/default")[0] == 200
     return False
+
+
+def applied(bed: Serving, text: str) -> None:
+    """Has the server take every document of a YAML text, as `kubectl apply` does where there is none of them yet."""
+    import yaml
+
+    for document in yaml.safe_load_all(text):
+        group, kind, about = document["apiVersion"], document["kind"], document["metadata"]
+        at = "/api/v1" if group == "v1" else f"/apis/{group}"
+        inside = f"/namespaces/{about['namespace']}" if "namespace" in about else ""
+        status, found = bed.ask("POST", f"{at}{inside}/{kind.lower()}s", document)
+        assert status in (201, 409), found
+        if status == 409:
+            status, found = bed.ask("PUT", f"{at}{inside}/{kind.lower()}s/{about['name']}", document)
+            assert status == 200, found

@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from healthcheck.store.marks import mark_of
 from inventory.model import InKubernetes
-from provisioning.actions.base import ActionError, Backend, Held, Holder, number_of
+from provisioning.actions.base import ActionError, Backend, Held, Holder
 from provisioning.actions.command import Command
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
@@ -58,16 +59,22 @@ class Memory:
         reason = self.reasons[node]
         if reason is None:
             return Held(Holder.NOBODY)
-        number = number_of(reason)
-        return Held(Holder.OTHERS if number is None else Holder.US, reason, number)
+        mark = mark_of(reason)
+        return Held(Holder.OTHERS if mark is None else Holder.US, reason, mark)
 
     def isolate(self, node: str, reason: str) -> None:
         if self.reasons[node] is not None:
             raise ActionError(f"{node} is held already")
         self.reasons[node] = reason
 
-    def release(self, node: str) -> None:
+    def release(self, node: str, shown: str = "") -> None:
+        if shown and self.reasons[node] != shown:
+            raise ActionError(f"others hold it now: {self.reasons[node]}")
         self.reasons[node] = None
+
+    def rewrite(self, node: str, shown: str, reason: str) -> None:
+        self.release(node, shown)
+        self.reasons[node] = reason
 
     def hold(self, node: str, words: str) -> None:
         self.reasons[node] = words
@@ -123,7 +130,7 @@ class GoldenSite:
 
 
 _PROGRAM = """#!{python} -IS
-import json, sys
+import json, re, sys
 asked = json.load(sys.stdin)
 assert asked["schema"] == "muster.action/1"
 site = json.load(open({path!r}))
@@ -134,7 +141,7 @@ def held(node):
     reason = site[node]
     if reason is None:
         return {{"holder": "nobody", "busy": False}}
-    ours = reason.startswith("muster#") and ":" in reason and reason[7:reason.index(":")].isdigit() and reason[7] != "0"
+    ours = re.match("muster(:[0-9a-f]{{4,16}})?#[1-9][0-9]{{0,11}}:( |$)", reason)
     return {{"holder": "us" if ours else "others", "reason": reason}}
 
 answer = {{"schema": "muster.action/1", "done": True}}
@@ -186,10 +193,10 @@ class KubernetesSite:
 
     def hold(self, node: str, words: str) -> None:
         self.free(node)
-        number = number_of(words)
-        taints = [*self.bed.node(node)["spec"]["taints"], *([{"key": KEY, "value": str(number), "effect": "NoSchedule"}] if number else [])]
+        mark = mark_of(words)
+        taints = [*self.bed.node(node)["spec"]["taints"], *([{"key": KEY, "value": f"{mark.store}.{mark.number}".lstrip("."), "effect": "NoSchedule"}] if mark else [])]
         self.bed.patch(node, {"metadata": {"annotations": {KEY: words}}, "spec": {"unschedulable": True, "taints": taints}},
-                       "muster" if number else "kubectl-cordon")
+                       "muster" if mark else "kubectl-cordon")
 
     def free(self, node: str) -> None:
         taints = [taint for taint in self.bed.node(node)["spec"]["taints"] if taint["key"] != KEY]

@@ -1,8 +1,9 @@
-"""A Kubernetes API server for tests: nodes and pods over HTTPS, with what a real kube-apiserver (1.20.2) was seen to do.
+"""A Kubernetes API server for tests: nodes, pods and events over HTTPS, with what a real kube-apiserver (1.20.2) was seen to do.
 
-Real: a new node is tainted not-ready; an object is replaced whole, if its resourceVersion is the newest (409); what a main resource's PUT
-says of `status` is not taken; a merge patch replaces a list, a strategic one merges conditions by type and taints by key; a bad taint is
-422; managedFields name who set a field, once an object has any: one made without labels has none and gets none; lists come in pages, whose token is worth nothing (410) once it is old. Faults are injected.
+Real: a new node is tainted not-ready, and has a UID and a time of registration of its own; an object is replaced whole, if its
+resourceVersion is the newest (409); what a main resource's PUT says of `status` is not taken; a patch of either kind replaces spec.taints,
+a strategic one merges conditions by type; a bad taint is 422; managedFields name who set a field, once an object has any: one made without
+labels has none and gets none; lists come in pages, whose token is worth nothing (410) once it is old. Faults are injected.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import ssl
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -42,12 +44,13 @@ class Problem(Exception):
 class Cluster:
     """What the server holds, and what it is to do wrong.
 
-    `faults` is asked before each request with method and path: an int is that status, "drop" closes the connection, "drop after" does so
-    when all is done, and a function is called instead of an answer. `seen` is what was asked: (method, path with query).
+    `faults` is asked before each request with method and path: an int is that status, a Problem is answered, "drop" closes the connection,
+    "drop after" does so when all is done, and a function is called instead of an answer. `seen` is what was asked: (method, path with query).
     """
 
     nodes: dict[str, Json] = field(default_factory=dict)
     pods: dict[str, Json] = field(default_factory=dict)
+    events: dict[str, Json] = field(default_factory=dict)
     version: int = 100
     seen: list[tuple[str, str]] = field(default_factory=list)
     faults: Callable[[str, str], Any] = lambda method, path: None
@@ -56,21 +59,31 @@ class Cluster:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def made(self, kind: str, name: str, document: Json) -> Json:
-        """A new object, as the server completes it."""
+        """A new object, as the server completes it; raises Problem."""
+        if name in getattr(self, kind):
+            raise Problem(409, "AlreadyExists", f'{kind} "{name}" already exists')
         self.version += 1
         new = copy.deepcopy(document)
         about = new.setdefault("metadata", {})
-        about.update(name=name, resourceVersion=str(self.version), uid=f"uid-{self.version}", creationTimestamp="2026-01-01T00:00:00Z")
+        now = dt.datetime.fromtimestamp(time.time(), dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        about.update(name=name, resourceVersion=str(self.version), uid=str(uuid.uuid4()), creationTimestamp=now)
         if kind == "nodes":
             spec = new.setdefault("spec", {})
+            about["managedFields"] = _noted({}, new, "kubelet") if about.get("labels") else []
+            if not about["managedFields"]:
+                del about["managedFields"]
             spec["taints"] = [*spec.get("taints", []), {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
             new.setdefault("status", {})
-            if about.get("labels"):
-                about["managedFields"] = [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
-                                           "fieldsV1": {"f:metadata": {"f:labels": {}}}}]
         check(new, kind)
         getattr(self, kind)[name] = new
         return new
+
+    def noted(self, name: str, patch: Json) -> Json:
+        """An event after a patch."""
+        self.version += 1
+        self.events[name] = merged(self.events[name], patch, True)
+        self.events[name]["metadata"]["resourceVersion"] = str(self.version)
+        return self.events[name]
 
     def replaced(self, name: str, new: Json, manager: str, *, status: bool = False) -> Json:
         """A node after a PUT or a patch; raises Problem."""
@@ -94,10 +107,8 @@ class Cluster:
             if kept["spec"].get("unschedulable") is False:      # omitempty
                 del kept["spec"]["unschedulable"]
         check(kept, "nodes")
-        if old["metadata"].get("managedFields") and kept["spec"].get("unschedulable") != old["spec"].get("unschedulable"):
-            others = [one for one in old["metadata"].get("managedFields", []) if one["fieldsV1"] != _FIELDS]
-            mine = [{"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": _FIELDS}]
-            kept["metadata"]["managedFields"] = [*others, *(mine if kept["spec"].get("unschedulable") else [])]
+        if old["metadata"].get("managedFields"):
+            kept["metadata"]["managedFields"] = _noted(old, kept, manager)
         if kept != old:
             self.version += 1
             kept["metadata"]["resourceVersion"] = str(self.version)
@@ -105,7 +116,32 @@ class Cluster:
         return kept
 
 
-_FIELDS = {"f:spec": {"f:unschedulable": {}}}
+Path_ = tuple[str, ...]
+
+
+def _noted(old: Json, new: Json, manager: str) -> list[Json]:
+    """managedFields after a change of labels, annotations, taints or unschedulable: whoever changes a field has it."""
+    was = {path: one["manager"] for one in old.get("metadata", {}).get("managedFields", []) for path in _paths(one["fieldsV1"])}
+    before = _leaves(old)
+    trees: dict[str, Json] = {}
+    for path, value in _leaves(new).items():
+        owner = was.get(path) if before.get(path) == value else manager
+        if owner is not None:
+            tree = trees.setdefault(owner, {})
+            for word in path:
+                tree = tree.setdefault(word, {})
+    return [{"manager": owner, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": tree} for owner, tree in trees.items()]
+
+
+def _leaves(document: Json) -> dict[Path_, Any]:
+    about, spec = document.get("metadata", {}), document.get("spec", {})
+    found = {("f:metadata", f"f:{kind}", f"f:{key}"): value for kind in ("labels", "annotations") for key, value in (about.get(kind) or {}).items()}
+    return found | {("f:spec", f"f:{key}"): spec[key] for key in ("taints", "unschedulable") if spec.get(key)}
+
+
+def _paths(tree: Json, before: Path_ = ()) -> Iterator[Path_]:
+    for word, inner in tree.items():
+        yield from _paths(inner, (*before, word)) if inner else [(*before, word)]
 
 
 def check(document: Json, kind: str) -> None:
@@ -127,7 +163,7 @@ def check(document: Json, kind: str) -> None:
 
 def merged(old: Any, patch: Any, strategic: bool, key: str = "") -> Any:
     """RFC 7386; strategic: the lists of a node that are merged by a key."""
-    by = {"conditions": "type", "taints": "key"}.get(key)
+    by = {"conditions": "type"}.get(key)
     if strategic and by and isinstance(old, list) and isinstance(patch, list):
         left = {one[by]: one for one in old}
         for one in patch:
@@ -179,6 +215,8 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
                 scheme, _, token = (self.headers.get("Authorization") or "").partition(" ")
                 if (scheme.lower(), token) != ("bearer", TOKEN):
                     raise Problem(401, "Unauthorized", "Unauthorized")
+                if isinstance(fault, Problem):
+                    raise fault
                 if isinstance(fault, int):
                     raise Problem(fault, "Injected", "an injected \x1b[31m fault")
                 with cluster.lock:
@@ -208,7 +246,7 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
             parts = url.path.strip("/").split("/")
             if parts[:2] != ["api", "v1"]:
                 raise Problem(404, "NotFound", "the server could not find the requested resource")
-            kind = "pods" if "pods" in parts else "nodes"
+            kind = next((one for one in ("pods", "events") if one in parts), "nodes")
             rest = parts[parts.index(kind) + 1:] if kind in parts else []
             held: dict[str, Json] = getattr(cluster, kind)
             if not rest and self.command == "POST":
@@ -221,6 +259,8 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
                 return 200, held[rest[0]]
             if self.command == "DELETE":
                 return 200, held.pop(rest[0])
+            if kind == "events":
+                return 200, cluster.noted(rest[0], body)
             if self.command == "PATCH":
                 style = self.headers.get("Content-Type", "")
                 body = merged(held[rest[0]], body, "strategic" in style)
@@ -304,6 +344,21 @@ class Serving:
                                  manager="kubelet")
         assert status == 201, found
 
+    def delete(self, name: str) -> None:
+        """A node is deleted, as `kubectl delete node` or a cloud's controller does."""
+        status, found = self.ask("DELETE", f"/api/v1/nodes/{name}")
+        assert status == 200, found
+
+    def untaint(self, name: str, key: str) -> None:
+        """kubectl taint node NAME KEY-"""
+        self.patch(name, {"spec": {"taints": [taint for taint in self.node(name)["spec"].get("taints", []) if taint["key"] != key]}}, "kubectl-taint")
+
+    def events(self, name: str) -> list[Json]:
+        """Those of a node, as `kubectl describe node` asks for them."""
+        found = self.ask("GET", f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name},involvedObject.kind=Node")
+        assert found[0] == 200, found
+        return list(found[1]["items"])
+
     def pod(self, name: str, node: str, gpus: int = 0, phase: str = "Running", **spec: Any) -> None:
         """A pod that is bound to a node."""
         resources = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
@@ -325,9 +380,9 @@ def serving(folder: Path) -> Iterator[Serving]:
 
 
 @contextmanager
-def relayed(bed: Serving, folder: Path, hook: Callable[[str, bool], None]) -> Iterator[Path]:
-    """A kubeconfig of a way to the server on which `hook(method, after)` is called before and after each request is done; where it
-    raises OSError the connection ends there."""
+def relayed(bed: Serving, folder: Path, hook: Callable[[str, str, bool], None]) -> Iterator[Path]:
+    """A kubeconfig of a way to the server on which `hook(method, path, after)` is called before and after each request is done; where it
+    raises OSError the connection ends there, and where it hangs it does, too."""
     class Handler(BaseHTTPRequestHandler):
         """One connection."""
 
@@ -342,9 +397,9 @@ def relayed(bed: Serving, folder: Path, hook: Callable[[str, bool], None]) -> It
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else None
             try:
-                hook(self.command, False)
+                hook(self.command, self.path, False)
                 status, found = bed.ask(self.command, self.path, body, kind=self.headers.get("Content-Type") or "", manager="muster")
-                hook(self.command, True)
+                hook(self.command, self.path, True)
             except OSError:
                 self.close_connection = True
                 return
@@ -354,7 +409,7 @@ def relayed(bed: Serving, folder: Path, hook: Callable[[str, bool], None]) -> It
             self.end_headers()
             self.wfile.write(data)
 
-        do_PUT = do_PATCH = do_GET
+        do_PUT = do_PATCH = do_POST = do_GET
 
     folder.mkdir()
     with _listening(folder, Handler) as (url, certificate):
@@ -376,6 +431,46 @@ def _listening(folder: Path, answers: type[BaseHTTPRequestHandler]) -> Iterator[
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def webhook(bed: Serving, folder: Path, answer: Callable[[Json], Json | None]) -> Iterator[None]:
+    """An admission webhook of a real server, for changes of nodes: `answer` makes the response of a request, or None where it hangs."""
+    end = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        """One connection."""
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing."""
+
+        def do_POST(self) -> None:
+            """A review."""
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            response = answer(review["request"])
+            if response is None:
+                end.wait(60)
+                return
+            data = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                               "response": {"uid": review["request"]["uid"], **response}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(data)
+
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    folder.mkdir()
+    with _listening(folder, Handler) as (url, certificate):
+        status, found = bed.ask("POST", path, {"metadata": {"name": "guard"}, "webhooks": [{
+            "name": "guard.example.org", "clientConfig": {"url": f"{url}/", "caBundle": base64.b64encode(certificate.read_bytes()).decode()},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"]}],
+            "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 1, "failurePolicy": "Fail"}]})
+        assert status == 201, found
+        try:
+            yield
+        finally:
+            end.set()
+            assert bed.ask("DELETE", f"{path}/guard")[0] == 200
 
 
 def kubeconfig(path: Path, url: str, trust: Path, token: str = TOKEN, context: str = "train") -> Path:

@@ -49,6 +49,25 @@ class Slurm:
         for name in names:
             _start(self, name, "slurmd", "-b", "-D", "-f", str(self.conf), "-N", name, "-L", f"{self.folder}/{name}.log")
 
+    def kill(self) -> None:
+        """Kills the controller, as when its machine loses its power."""
+        self.processes["slurmctld"].kill()
+        self.processes["slurmctld"].wait()
+
+    def start(self) -> None:
+        """Starts the controller again, from what it had saved; it answers when this returns, and nodes may not have registered yet."""
+        _start(self, "slurmctld", "slurmctld", "-D", "-f", str(self.conf), "-L", f"{self.folder}/slurmctld.log")
+        wait_until(lambda: subprocess.run(["scontrol", "show", "node"], env=self.environment, check=False, capture_output=True).returncode == 0,
+                   30, "the controller")
+
+    def saved(self) -> Path:
+        """Where the controller saves the state of nodes, some seconds after a change; once it has saved all that was changed until now."""
+        file = self.folder / "state" / "node_state"
+        word = f"saved-{time.time_ns()}"
+        self.ask("scontrol", "update", f"nodename={min(self.processes.keys() - {'munged', 'slurmctld'})}", f"comment={word}")
+        wait_until(lambda: file.exists() and word.encode() in file.read_bytes(), 30, "the saved state")
+        return file
+
     def states(self) -> dict[str, str]:
         """The state of each node, as `sinfo` writes it."""
         lines = self.ask("sinfo", "-h", "-N", "-o", "%N %T").split("\n")
@@ -57,8 +76,9 @@ class Slurm:
 
 @contextlib.contextmanager
 def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | None = None, gres: str = "gpu:h100:8",
-          extra: str = "", cred_expire: int = 120) -> Iterator[Slurm]:
-    """A cluster whose `nodes` are idle when it is handed over; `extra` goes into slurm.conf, before the partitions.
+          extra: str = "", cred_expire: int = 120, programs: Path | None = None) -> Iterator[Slurm]:
+    """A cluster whose `nodes` are idle when it is handed over; `extra` goes into slurm.conf, before the partitions. `programs` is a folder of
+    Slurm's commands and daemons to be used instead of those of this machine.
 
     For `cred_expire` seconds, and one, a job that was requeued is not started again.
     """
@@ -89,7 +109,7 @@ def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | 
         *(f"PartitionName={name} Nodes={','.join(members)} State=UP"
           for name, members in (partitions or {"main": nodes}).items()),
     ]) + "\n")
-    path = "/usr/sbin:/sbin:" + os.environ.get("PATH", "")
+    path = (f"{programs}:" if programs is not None else "") + "/usr/sbin:/sbin:" + os.environ.get("PATH", "")
     bed = Slurm(folder, conf, {"PATH": path, "SLURM_CONF": str(conf), "LC_ALL": "C"})
     try:
         _start(bed, "munged", "munged", "--force", "--foreground", f"--key-file={key}", "-S", str(socket_),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand,
 from provisioning.bringup.steps.certificate import ENDED, RUN
 from provisioning.burnin import run as running
 from provisioning.burnin.asked import asked
+from provisioning.burnin.consequences import carry_out
 from provisioning.burnin.planpage import presumed
 from provisioning.burnin.record import Record
 from provisioning.burnin.stages import planned
@@ -59,13 +61,14 @@ class BurnIn:
     def make_together(self, machines: Sequence[Machine]) -> Mapping[str, Made]:
         """One burn-in of them all, under a lease. What it found is for the next look."""
         try:
-            burnt = self._burn([machine.node for machine in machines])
+            burnt, notes = self._burn([machine.node for machine in machines])
         except MusterError as error:
             # A scheduler may answer the next time, and a store be free; a wish that cannot be does not come true by waiting.
             passing = isinstance(error, (ActionError, StoreError))
             return {machine.name: Made(False, clean(("" if passing else _REFUSED) + str(error), 300)) for machine in machines}
         refused = {one.node: one.why[0] for one in burnt.judgement.outcomes if one.outcome is Outcome.UNKNOWN and one.why}
-        return {machine.name: Made(True, clean(refused.get(machine.name, f"burn-in {burnt.run}"), 300)) for machine in machines}
+        ran = "; ".join((f"burn-in {burnt.run}", *notes))
+        return {machine.name: Made(True, clean(refused.get(machine.name, ran), 300)) for machine in machines}
 
     def _none(self, machine: Machine) -> Seen:
         """There is none of it yet: one is to be made, unless the newest try says that it cannot be."""
@@ -113,7 +116,9 @@ class BurnIn:
                     found.setdefault(outcome.node, one)
         return found
 
-    def _burn(self, nodes: Sequence[Node]) -> Burnin:
+    def _burn(self, nodes: Sequence[Node]) -> tuple[Burnin, list[str]]:
+        """The burn-in, and what became of what it found."""
+        notes: list[str] = []
         means = self._means
         wish = asked(nodes, means.inventory, means.ruleset, means.rules, self._length, self._stages, means.default_sku)
         if means.inventory.burnin.head is not None:
@@ -127,10 +132,11 @@ class BurnIn:
         transport = means.transport()
         burnt, _ = running.run(
             wish, lambda: leased(running.as_plan(wish), transport, bounds, means.folder, made, why="muster bringup: burn-in"),
-            record, lambda steps: Telling())
+            record, lambda steps: Telling(), lambda burnin, withheld: notes.extend(
+                carry_out(means.folder, burnin, withheld, means.who, time.time())))
         if record.trouble:
             raise UsageError(f"the burn-in could not be kept: {record.trouble}")
-        return burnt
+        return burnt, notes
 
 
 def _trouble(machine: Machine, run: str, cause: Accusation) -> Trouble:

@@ -15,7 +15,6 @@ from healthcheck.certify.results import load_passed, seen_of
 from healthcheck.gate.entries import stands
 from healthcheck.outcome import Owner
 from healthcheck.store.file import opened
-from healthcheck.store.hardware import newest_hardware
 from inventory.errors import CertificateError, MusterError
 from inventory.text import clean
 from provisioning.bringup.means import Means
@@ -38,7 +37,7 @@ class Certify:
         try:
             manifest = load_manifest(means.folder)
             with opened(means.folder, make=True) as store:
-                found = stands(manifest, newest_hardware(store), load_certificate_policy(means.rules), time.time())
+                found = stands(store, manifest, load_certificate_policy(means.rules), time.time())
         except MusterError as error:
             for machine in machines:
                 yield machine.name, _trouble(str(error), "mend that, or make a key: muster certificate key new; then: muster bringup retry "

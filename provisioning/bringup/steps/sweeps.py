@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
 
 from healthcheck import sweep
 from healthcheck.looks import Looks
@@ -12,7 +13,10 @@ from healthcheck.recording import Recording
 from healthcheck.report.progress import progress
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Readings, readings
+from healthcheck.store.repairs import words_in
 from healthcheck.store.sweeps import Sweep, record
+from healthcheck.triage.judgedby import judged_by
+from inventory.cli.chosen import who
 from inventory.text import clean
 from provisioning.bringup.means import Means
 from provisioning.bringup.model import Machine, Seen, Stand, Trouble
@@ -34,9 +38,10 @@ def swept(
                       skip, profiles)
     began = time.time()
     outcome = sweep.live(plan, means.transport(), sweep.limits(None, means.fanout), progress(len(machines), "look", quiet=True),
-                         looks=Looks(means.folder), told=told)
+                         looks=Looks(means.folder), told=told, words=words_in(means.folder))
     with opened(means.folder, make=True) as store:
-        record(store, Sweep(began, time.time(), outcome.partial, plan.source, means.ruleset.digest, profiles, bool(only or skip)),
+        record(store, Sweep(began, time.time(), outcome.partial, plan.source, means.ruleset.digest, profiles, bool(only or skip),
+                            judged_by(plan.ruleset, version("cluster-muster")), who()),
                outcome.assessed.reports, found)
     return outcome.assessed.reports, found
 

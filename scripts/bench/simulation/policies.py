@@ -143,7 +143,7 @@ class Triage:
             else:
                 self._numbers += 1
                 self._cordons[node] = OpenCordon(self._numbers, "simulated", step.why, plan.now, self._verdicts[node].id)
-                self._isolated.append(Isolated(step.node, plan.now, step.verdict.incident))
+                self._isolated.append(Isolated(step.node, plan.now, step.verdict.incident, step.place))
                 isolate.append((node, step.verdict.isolation is Isolation.EVICT, step.verdict.incident))
         return Deeds(tuple(isolate), tuple(release), bool(plan.opens), any(one.by_breaker for one in plan.withheld))
 

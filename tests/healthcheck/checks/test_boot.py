@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from healthcheck.assess import Assessment
 from healthcheck.facts.boot import KEPT, EarlierBoot, earlier_boot, kept, utc
+from healthcheck.facts.earlier import HANDED_ON
 from healthcheck.facts.seen import SEEN
 from healthcheck.facts.values import Unmeasured
 from healthcheck.looks import Looks
@@ -131,7 +132,7 @@ def test_looks_for_other_rules_are_looks_too_and_leave_what_is_compared_its_own_
     assert fact == EarlierBoot("node", known=True, looked=NOON + 600, now=NOON + 900, out="")
     looks.write(look(900, "0ther", only=True), found)
     found = looks.read("gpu001")
-    assert found is not None and set(found.captures) == {KEPT, SEEN}
+    assert found is not None and set(found.captures) == {KEPT, SEEN, HANDED_ON}
     assert earlier_boot(look(1000, "0ther"), found, SERVICE).looked == NOON + 600
 
 

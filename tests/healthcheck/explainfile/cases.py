@@ -8,8 +8,8 @@ from pathlib import Path
 from healthcheck.explainfile.explain import explain
 from healthcheck.explainfile.model import Explained
 from healthcheck.explainfile.recognise import opened_of
-from healthcheck.explainfile.sayings import Saying
-from healthcheck.explainfile.sayingsload import load_sayings
+from healthcheck.joblog.sayings import Saying
+from healthcheck.joblog.sayingsload import load_sayings
 from healthcheck.report.explained import page
 from healthcheck.ruleset import Ruleset, load_ruleset
 from healthcheck.rulesfolder import packaged

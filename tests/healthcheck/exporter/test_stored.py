@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.exporter.fleet import head
 from healthcheck.exporter.source import Fleet
 from healthcheck.exporter.stored import Nodes, StoreSource
 from healthcheck.outcome import NodeReport, NodeState
-from healthcheck.store import cordons, ledger
+from healthcheck.store import cordons, ledger, runs
 from healthcheck.store.cordons import State
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.readings import Readings
@@ -131,6 +132,24 @@ def test_cordons_are_there_by_whose_word_and_deeds_without_an_end_are_counted(tm
     assert fleet is not None and [at.cordons for at in fleet.nodes] == [(("slurm", "person"),), ()]
     head = fleet.head
     assert head is not None and (head.unfinished, head.breaker, head.silences, head.incidents) == (2, 5.0, 1, {("leaf", "network"): 1})
+
+
+def test_the_newest_triage_that_said_how_it_ended_is_told(tmp_path: Path, inventory: Path) -> None:
+    def told(run: tuple[float, str, float] | None) -> tuple[float | None, bool, list[float]]:
+        if run is not None:
+            with opened(tmp_path, make=True) as store:
+                runs.finish(store, runs.begin(store, "a", "b", "{}", run[0]), run[1], run[2])
+        fleet = source.read(9e9)
+        assert fleet is not None and fleet.head is not None
+        lines = [line for family, line in head(fleet.head) if family.name.startswith("muster_triage_last_run")]
+        return fleet.head.triage_ended, fleet.head.triage_success, [float(line.rpartition(" ")[2]) for line in lines]
+
+    swept(tmp_path, "gpu001")
+    source = StoreSource(tmp_path, Nodes(inventory))
+    assert told(None) == (None, False, [0, 0])
+    assert told((2000.0, "done: isolated 1", 2010.0)) == (2010.0, True, [2010, 1])
+    assert told((3000.0, "ended without a word", 9000.0)) == (2010.0, True, [2010, 1])
+    assert told((4000.0, "failed: slurm does not answer", 4010.0)) == (4010.0, False, [4010, 0])
 
 
 def test_a_writer_keeps_no_reader(tmp_path: Path, inventory: Path) -> None:

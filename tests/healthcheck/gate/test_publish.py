@@ -20,7 +20,7 @@ from healthcheck.gate.publish import publish
 from healthcheck.gate.reading import snapshot_of
 from healthcheck.gate.snapshot import Refused, current
 from healthcheck.gate.standing import standing_of
-from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Severity, Status, state_of
+from healthcheck.outcome import Finding, LogEvidence, LogView, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
 from healthcheck.rulesfolder import packaged
 from healthcheck.store import rmas
 from healthcheck.store.cordons import mean
@@ -31,10 +31,10 @@ from inventory.errors import CertificateError
 from inventory.load import load_inventory
 from inventory.model import Inventory
 from inventory.transport.base import Stage
-from tests.command import muster
 from tests.healthcheck import machine
 from tests.healthcheck.burnin.made import burnin, places, sound
 from tests.healthcheck.certify.world import NOW, POLICY, Head, Place, dying, entry, head, place
+from tests.testbed.marks import muster, plain
 
 ASKED = load_certificate_policy([packaged()])
 INVENTORY = """version: 1
@@ -130,7 +130,7 @@ def test_isolation_cordons_and_returns_to_the_vendor_are_told(made: Head, invent
                                 "'evict', 'reboot', 'operator', 'GPU 3 is gone', '[]', 1, 2 FROM node WHERE name = 'n2'").lastrowid
         assert mean(store, "n2", "slurm", "gpu-lost", "triage", NOW, number) is not None
         found = told(made, inventory)
-        assert found["n1"]["cordoned"] == "root: new cables (muster#1)" and found["n1"]["isolation"] == "none"
+        assert plain(found["n1"]["cordoned"]) == "root: new cables (muster#1)" and found["n1"]["isolation"] == "none"
         assert (found["n2"]["isolation"], found["n2"]["why"], found["n2"]["cordoned"]) == ("evict", "GPU 3 is gone", None)
         rmas.begin(store, "n1", "", "chassis", "C1", "dead", "root", "", "", NOW)
         assert told(made, inventory)["n1"]["lifecycle"] == "rma"
@@ -305,3 +305,23 @@ def test_a_fetch_that_is_refused_is_one_line_and_leaves_what_was_kept(home: Path
     assert current(node.folder, node.trusted).cluster == "alpha"
     with pytest.raises(Refused):
         current(str(tmp_path / "nowhere"), node.trusted)
+
+
+def test_a_fault_of_a_kernel_log_closes_the_gate_before_triage_ran_though_the_newest_sweep_no_longer_shows_it(
+    made: Head, inventory: Inventory,
+) -> None:
+    log = LogEvidence("nvrm", "reset", 1, 5.0, 5.0, (7,))
+    failed = Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (Finding("GPU at PCI 0000:18:00, Xid 48", "48", "none", log=log),))
+    passed = Result("kernel-xid", "kernel.xid", Status.PASS, Severity.CRITICAL)
+
+    def look(result: Result, at: float, view: LogView) -> dict[str, Any]:
+        with opened(made.state, make=True) as store:
+            swept(store, dataclasses.replace(report("n1", result), log=view), report("n2"), at=at)
+        return told(made, inventory, at + 60)["n1"]
+
+    assert look(failed, NOW, LogView("b1", 0))["state"] == "unhealthy"
+    found = look(passed, NOW + 60, LogView("b1", 900))          # it rotated
+    assert found["state"] == "unhealthy" and "nothing shows that it ended" in found["why"]
+    assert look(passed, NOW + 120, LogView("", 0, since=9, now=10, whole=False))["state"] == "unhealthy"
+    assert look(passed, NOW + 180, LogView("b1", 900, resets=(("0000:19:00", 950),)))["state"] == "unhealthy"
+    assert look(passed, NOW + 240, LogView("b1", 900, resets=(("0000:18:00", 950),)))["state"] == "healthy"

@@ -27,6 +27,7 @@ def test_several_tasks_of_several_nodes_are_an_event_of_each_node() -> None:
 @pytest.mark.parametrize(("line", "kind", "node"), [
     ("srun: error: nid001277: tasks 1-3: Out Of Memory", Kind.OOM, "nid001277"),
     ("slurmstepd: error: Detected 1 oom_kill event in StepId=440575.0. Some of the step tasks have been OOM Killed.", Kind.OOM, ""),
+    ("slurmstepd-gpu007: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks have been OOM Killed.", Kind.OOM, "gpu007"),
     ("slurmstepd: error: Detected 1 oom-kill event(s) in step 3495064.0 cgroup. Some of your processes may ...", Kind.OOM, ""),
     ("slurmstepd: error: *** JOB 7 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 DUE TO TIME LIMIT ***", Kind.TIME_LIMIT, "gpu001"),
     ("slurmstepd: error: *** STEP 7.0 ON gpu001 CANCELLED AT 2026-11-21T09:09:37 DUE TO PREEMPTION ***", Kind.PREEMPTED, "gpu001"),

@@ -13,6 +13,7 @@ from healthcheck.store import file, schema
 from healthcheck.store.cordons import State, mean
 from healthcheck.store.cordons import settle as settle_cordon
 from healthcheck.store.file import Store, opened
+from healthcheck.store.hardware import machine_identity, same_machine
 from healthcheck.store.readings import Component, Readings
 from healthcheck.store.rmas import begin, give_back, outcome, settle
 from healthcheck.store.sweeps import Sweep, record
@@ -148,3 +149,55 @@ def test_a_store_of_before_keeps_what_the_person_who_closed_its_breaker_had_seen
                            "VALUES (?, 'slurm', '', 't', 'held', ?, ?, 1)", (node, hour * HOUR, line))
     with opened(tmp_path) as store:
         assert [one.node for one in gather(store, NODES, POLICY, 9.5 * HOUR).isolated] == ["n2"]
+
+
+def test_a_node_that_was_installed_anew_or_got_another_chassis_is_a_new_one_since_then(tmp_path: Path) -> None:
+    def look(hour: float, machine: str = "m1", chassis: str = "c1", other: str = "m2") -> None:
+        found = Result("r", "c", Status.PASS, Severity.CRITICAL)
+        parts = (Component("chassis", "chassis", chassis, "chassis"),) if chassis else ()
+        read = {"n1": Readings(parts, (), frozenset({"chassis"} if chassis else ()), machine=machine),
+                "n2": Readings((), (), frozenset(), machine=other)}
+        record(store, Sweep(hour * HOUR, hour * HOUR + 9, False, "test", "digest"),
+               [NodeReport(name, state_of([found]), "", (found,)) for name in read], read)
+
+    def since() -> float:
+        return known(store, 100)["n1"].new_since / HOUR
+
+    with opened(tmp_path, make=True) as store:
+        look(1)
+        before = machine_identity(store, "n1")
+        assert since() == 0 and "m1" in before and "c1" not in before
+        look(2, machine="")
+        look(3, chassis="")
+        assert since() == 0 and machine_identity(store, "n1") == before
+        look(4, machine="m2")                       # the same as n2's: it came with an image, and tells nothing
+        assert since() == 0
+        look(5, machine="m3")
+        assert since() == 5 and not same_machine(before, machine_identity(store, "n1"))
+        look(6, machine="m3", chassis="c2")
+        assert since() == 6
+        assert same_machine(before, "") and same_machine("machine=m1", "chassis=x") and not same_machine("machine=a", "chassis=x machine=b")
+
+
+def test_since_when_a_node_is_registered_where_jobs_come_from_counts_as_well(tmp_path: Path) -> None:
+    with opened(tmp_path, make=True) as store:
+        swept(store, 1, {"n1": {}, "n2": {}})
+        fleet = gather(store, NODES, POLICY, 2 * HOUR, registered=lambda node: 1.5 * HOUR if node == "n1" else 0.0)
+        assert {past.node: past.new_since for past in fleet.nodes} == {"n1": 1.5 * HOUR, "n2": 0.0}
+
+
+def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: Path) -> None:
+    def look(hour: float, status: Status, reason: str = "", more: Status = Status.PASS) -> None:
+        one = Result("gpu-ecc-uncorrected", "c", status, Severity.CRITICAL, (Finding("GPU 0", 7, 0),) if status is Status.FAIL else (), reason)
+        two = Result("port-state", "c", more, Severity.CRITICAL)
+        record(store, Sweep(hour * HOUR, hour * HOUR + 9, False, "test", "digest", ("bringup",)),
+               [NodeReport("n1", state_of([one, two]), "", (one, two))])
+
+    with opened(tmp_path, make=True) as store:
+        look(1, Status.FAIL)
+        look(2, Status.PASS)
+        look(3, Status.SKIPPED, "not selected")
+        look(4, Status.UNKNOWN, "timeout")
+        look(5, Status.SKIPPED, "disabled in rules/site.yaml")
+        found = [look.measured for look in known(store, 6)["n1"].looks]
+        assert found == [{"gpu-ecc-uncorrected"}, set(), set(), {"gpu-ecc-uncorrected"}]   # the newest four are kept

@@ -15,7 +15,8 @@ from healthcheck.outcome import Owner, Repair, Severity
 from healthcheck.report.policy import digest, resolved
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
-from healthcheck.triage.policy import Isolation, Of, Policy
+from healthcheck.store import accused
+from healthcheck.triage.policy import EXPLAINING, Isolation, Of, Policy
 from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origins
 from inventory.errors import RulesError
 from inventory.located import load_yaml
@@ -43,7 +44,25 @@ def refused(folder: Path, text: str) -> str:
 def test_every_glob_of_the_packaged_policy_matches_a_packaged_rule() -> None:
     for kind in PLAIN.kinds:
         for glob in kind.rules:
-            assert any(fnmatchcase(rule, glob) for rule in RULES), (kind.id, glob)
+            assert any(fnmatchcase(rule, glob) for rule in (*RULES, *accused.RULES)), (kind.id, glob)
+
+
+def test_wrong_arithmetic_is_one_fault_whether_a_diagnosis_or_a_burn_in_finds_it_and_a_warning_of_either_isolates_nobody() -> None:
+    found = {rule: PLAIN.kind(Of.FAIL, rule, Severity.CRITICAL) for rule in (*accused.RULES, "dcgm-diag-long")}
+    assert {rule: kind.id for rule, kind in found.items() if kind is not None} == {
+        "dcgm-diag-long": "wrong-arithmetic", accused.WRONG_DATA: "wrong-arithmetic", accused.SLOW: "failed-burn-in",
+        accused.LINK: "failed-burn-in", accused.DEAD: "failed-burn-in", accused.ERRORS: "failed-burn-in", accused.SHARED: "critical"}
+    for rule in accused.RULES:
+        kind = PLAIN.kind(Of.FAIL, rule, Severity.WARNING)
+        assert kind is not None and (kind.id, kind.isolation) == ("warning", Isolation.NONE)
+
+
+def test_a_site_names_what_burn_ins_find_as_it_names_rules(tmp_path: Path) -> None:
+    policy = loaded(tmp_path, "faults:\n- {id: slow-gpu, why: x, rules: [burnin-slow], isolation: none}\n")
+    kind = policy.kind(Of.FAIL, accused.SLOW, Severity.CRITICAL)
+    assert kind is not None and kind.id == "slow-gpu"
+    assert "no rule matches 'burnin-slo'; did you mean 'burnin-slow'?" in refused(
+        tmp_path, "faults:\n- {id: slow-gpu, why: x, rules: [burnin-slo], isolation: none}\n")
 
 
 def test_every_packaged_fault_has_a_rule_of_its_own() -> None:
@@ -106,7 +125,95 @@ def test_numbers_are_laid_over_key_by_key_and_say_where_they_are_from(tmp_path: 
     assert found.policy.files == (theirs, mine)
 
 
+def test_every_packaged_rule_is_decided_for_every_kind_of_place() -> None:
+    for rule in RULESET.rules:
+        for of in (Of.FAIL, Of.UNKNOWN):
+            assert PLAIN.incidents.cause(of, rule.id) is not None, f"{rule.id}: say in `places` of policy.yaml which places can cause that it {of.value}s"
+    assert PLAIN.incidents.cause(Of.UNREACHED, "") is not None
+    for new in ("gpu-frobnicates", "kernel-frobnicates", "host-frobnicates", "fleet-frobnicates", "bmc-frobnicates", "frobnicates"):
+        assert PLAIN.incidents.cause(Of.FAIL, new) is None, f"a new rule {new} would be taken for {PLAIN.incidents.cause(Of.FAIL, new)}"
+
+
+def test_every_glob_of_the_packaged_places_decides_on_some_rule() -> None:
+    for one in PLAIN.incidents.causes:
+        for glob in one.rules:
+            assert any(fnmatchcase(rule, glob) and PLAIN.incidents.cause(one.of, rule) is one for rule in RULES), (one.id, glob)
+
+
+@pytest.mark.parametrize("rule", ["host-memory", "memory-ecc-uncorrected", "cpu-count", "gpu-ecc-uncorrected", "dcgm-diag-long", "gpu-row-remap-failed",
+                                  "gpu-pages-retired", "kernel-hardware-error", "raid-degraded", "docker-answers", "driver-loads"])
+def test_memory_arithmetic_drives_and_software_are_of_no_place(rule: str) -> None:
+    assert PLAIN.incidents.may_cause(Of.FAIL, rule) <= set(EXPLAINING) and "moment" in PLAIN.incidents.may_cause(Of.FAIL, rule)
+
+
+@pytest.mark.parametrize(("of", "rule", "kinds", "others"), [
+    (Of.FAIL, "port-state", {"leaf", "rail", "rack"}, {"nvlink_domain"}), (Of.FAIL, "nvlink-active", {"nvlink_domain", "driver"}, {"leaf", "rail"}),
+    (Of.FAIL, "gpu-count", {"rack", "power"}, {"leaf", "rail"}), (Of.FAIL, "gpu-power-brake", {"power", "rack"}, {"leaf"}),
+    (Of.UNREACHED, "", {"leaf", "rack", "power"}, {"rail"}), (Of.UNKNOWN, "gpu-count", {"driver"}, {"leaf", "rack", "power"}),
+    (Of.FAIL, "acme-own-rule", {"driver", "batch", "moment"}, {"leaf", "rail", "rack", "power", "nvlink_domain"})])
+def test_a_place_is_asked_for_what_it_can_cause(of: Of, rule: str, kinds: set[str], others: set[str]) -> None:
+    found = PLAIN.incidents.may_cause(of, rule)
+    assert kinds <= found and not others & found
+
+
+def test_places_are_laid_over_by_id_and_new_ones_go_first(tmp_path: Path) -> None:
+    policy = loaded(tmp_path, """
+places:
+- {id: ours, why: the chiller, rules: [host-memory], kinds: [rack]}
+- {id: network, kinds: [leaf]}
+- {id: nvlink, enabled: false}
+""")
+    assert policy.incidents.causes[0].id == "ours" and policy.incidents.may_cause(Of.FAIL, "host-memory") == {"rack"}
+    assert policy.incidents.may_cause(Of.FAIL, "port-state") == {"leaf"}
+    assert policy.incidents.may_cause(Of.FAIL, "nvlink-active") == set(EXPLAINING)
+
+
+def test_change_windows_are_read_and_spare_the_worst_unless_they_say_otherwise(tmp_path: Path) -> None:
+    policy = loaded(tmp_path, """
+windows:
+- {from: 2026-11-28T22:00Z, until: 2026-11-29T06:00+01:00, why: new core switches}
+- {from: Sat 22:00 Europe/Berlin, until: Sun 06:00 Europe/Berlin, why: weekly, but: [storage]}
+""")
+    first, second = policy.windows
+    assert (first.begins, first.ends, first.but) == (1795903200.0, 1795928400.0, {kind.id for kind in policy.kinds if kind.reserve})
+    assert second.but == {"storage"} and str(second.begins) == "Sat 22:00 Europe/Berlin" and PLAIN.windows == ()
+
+
+def test_a_policy_that_says_nothing_of_places_windows_and_batches_is_as_it_was(tmp_path: Path) -> None:
+    held = json.loads(PACKAGED)
+    del held["places"], held["windows"], held["incidents"]["batch"]
+    (tmp_path / "policy.yaml").write_text(json.dumps(held))
+    policy = load_policy([tmp_path], RULESET)
+    assert policy.windows == () and "batch" not in policy.incidents.kinds and "leaf" in policy.incidents.may_cause(Of.FAIL, "port-state")
+
+
 MISTAKES = [
+    ("places: {}\n", "policy.yaml:1:9: places: expected a list of what places can cause, got a map"),
+    ("places:\n- {why: x}\n", "id: expected a name, got nothing"),
+    ("places:\n- {id: x, why: x, kinds: [rack]}\n", "policy.yaml:2:3: place x: rules is missing: expected a list of globs"),
+    ("places:\n- {id: x, why: x, rules: [gpu-count]}\n", "place x: kinds is missing: expected a list of kinds of place"),
+    ("places:\n- {id: x, why: x, rules: [gpu-count], kinds: [leafs]}\n",
+     "policy.yaml:2:47: place x: kinds: expected one of nvlink_domain, rack, leaf, rail, power, driver, kernel, firmware, batch, moment, got 'leafs'; "
+     "did you mean 'leaf'?"),
+    ("places:\n- {id: x, why: x, rules: [gpu-cuont], kinds: [leaf]}\n",
+     "policy.yaml:2:27: place x: rules: no rule matches 'gpu-cuont'; did you mean 'gpu-count'?; `muster rules list` names them"),
+    ("places:\n- {id: x, why: x, rules: [gpu-count], kinds: [leaf], of: unreached}\n", "place x: rules does not go with of: unreached"),
+    ("places:\n- {id: network, kind: [leaf]}\n", "unknown key 'kind'; did you mean 'kinds'?"),
+    ("incidents: {driver: {isolates: true}}\n",
+     "policy.yaml:1:32: incidents: driver: isolates: expected false: a version, a delivery batch and a moment explain, and isolate no node, got True"),
+    ("incidents: {moment: {isolates: true}}\n", "explain, and isolate no node"),
+    ("incidents: {batch: {isolates: true}}\n", "explain, and isolate no node"),
+    ("windows: {}\n", "policy.yaml:1:10: windows: expected a list of change windows, got a map"),
+    ("windows:\n- 3\n", "policy.yaml:2:3: window: expected a map of from, until, why, but; got 3"),
+    ("windows:\n- {from: 2026-11-28T22:00Z, why: x}\n", "policy.yaml:2:3: window: until is missing: expected a time such as 2026-11-28T22:00Z"),
+    ("windows:\n- {from: 2026-11-28T22:00, until: 2026-11-28T23:00Z, why: x}\n", "policy.yaml:2:10: window: from: expected a time such as"),
+    ("windows:\n- {from: Sat 22:00 Europe/Nowhere, until: Sun 23:00 UTC, why: x}\n", "policy.yaml:2:10: window: from: expected a time such as"),
+    ("windows:\n- {from: 2026-11-28T22:00Z, until: 2026-11-28T21:00Z, why: x}\n", "policy.yaml:2:36: window: until: expected a time after from"),
+    ("windows:\n- {from: Sat 22:00 UTC, until: Sat 22:00 UTC, why: x}\n", "window: until: expected a time after from"),
+    ("windows:\n- {from: Sat 22:00 UTC, until: 2026-11-28T21:00Z, why: x}\n", "window: until: expected a time of the same form as from"),
+    ("windows:\n- {from: Sat 22:00 UTC, until: Sun 22:00 UTC, why: x, but: [storag]}\n",
+     "window: but: no such fault: 'storag'; did you mean 'storage'?"),
+    ("windows:\n- {from: Sat 22:00 UTC, until: Sun 22:00 UTC, why: x, till: y}\n", "window: unknown key 'till'"),
     ("fauls: []\n", "policy.yaml:1:1: unknown key 'fauls'; did you mean 'faults'?"),
     ("- 1\n", "policy.yaml:1:1: expected a map of faults, wedged,"),
     ("faults: {}\n", "policy.yaml:1:9: faults: expected a list of faults, got a map"),

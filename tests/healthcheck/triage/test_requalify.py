@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from healthcheck.triage.decide import decide
-from healthcheck.triage.past import Past
-from healthcheck.triage.policy import Isolation
+from healthcheck.triage.past import Look, Past, Repaired
+from healthcheck.triage.policy import Isolation, Requalify
 from healthcheck.triage.requalify import requalified
 from tests.healthcheck.triage.made import NOW, at, held, looks, policy, problem, repaired
 
@@ -67,3 +67,56 @@ def test_a_fault_that_is_still_there_returns_nobody_whatever_the_looks_say() -> 
 def test_a_warning_that_lasts_keeps_no_node_that_its_looks_call_healthy() -> None:
     verdict = decide(node(problems=(problem("fan", severity="warning"),)), policy(), NOW)
     assert verdict is not None and verdict.proven
+
+
+def looked(*minutes: float, measured: tuple[str, ...] = ("gpu-count",)) -> tuple[Look, ...]:
+    """Clean looks as a store tells them, so many minutes before now."""
+    return tuple(Look(NOW - 60 * minute, "healthy", frozenset(measured)) for minute in minutes)
+
+
+@pytest.mark.parametrize(("minutes", "well"), [
+    ((30, 20), True), ((30, 20.1), False), ((12, 2), True), ((11.9, 2), False), ((2, 2, 2), False), ((21, 16, 11, 6, 1), True),
+    ((9, 7, 5, 3, 1), False), ((1,), False), ((), False),
+])
+def test_clean_looks_are_some_time_apart(minutes: tuple[float, ...], well: bool) -> None:
+    assert requalified(node(looks=looked(*minutes)), policy(), NOW)[0] is well
+
+
+def test_how_far_apart_is_the_policys_to_say() -> None:
+    asked = policy(requalify=Requalify("bringup", 2, 0))
+    assert requalified(node(looks=looked(1.1, 1)), asked, NOW)[0]
+    well, said = requalified(node(looks=looked(12, 1)), policy(requalify=Requalify("bringup", 2, 30)), NOW)
+    assert not well and "1 of 2 clean looks, 30 min apart," in said
+
+
+def test_a_look_between_that_is_not_clean_counts_whatever_the_time_apart() -> None:
+    between = Look(NOW - 60 * 5, "degraded", frozenset({"gpu-count"}))
+    assert not requalified(node(looks=(*looked(30, 1), between)), policy(), NOW)[0]
+
+
+def test_a_look_that_did_not_measure_what_had_failed_proves_nothing_of_it() -> None:
+    well, said = requalified(node(looks=looked(60, 30, measured=())), policy(), NOW)
+    assert not well and "0 of 2" in said and "not measured: gpu-count" in said
+    assert not requalified(node(looks=(*looked(60), *looked(30, measured=("port-state",)))), policy(), NOW)[0]
+    assert requalified(node(looks=(*looked(60, 15), *looked(30, measured=()))), policy(), NOW)[0]
+
+
+def test_all_that_failed_while_it_was_held_is_measured_and_what_was_over_long_before_need_not_be() -> None:
+    both = (OVER, problem("port-state", "mlx5_0", began=-5, ended=-3))
+    assert not requalified(node(over=both, looks=looked(60, 30)), policy(), NOW)[0]
+    assert requalified(node(over=both, looks=looked(60, 30, measured=("gpu-count", "port-state"))), policy(), NOW)[0]
+    old = (OVER, problem("port-state", "mlx5_0", began=-50, ended=-40))
+    assert requalified(node(over=old, looks=looked(60, 30)), policy(), NOW)[0]
+
+
+def test_a_look_at_another_machine_of_this_name_proves_nothing() -> None:
+    assert requalified(node(looks=looked(60, 30), new_since=NOW - 61 * 60), policy(), NOW)[0]
+    assert not requalified(node(looks=looked(60, 30), new_since=NOW - 59 * 60), policy(), NOW)[0]
+
+
+def test_a_persons_word_of_a_worn_out_board_is_as_good_as_the_vendors_and_of_another_is_not() -> None:
+    worn = problem("gpu-worn", "GPU 3", serial="A", began=-9, ended=-3)
+    of = {what: Repaired(at(-4), "repaired", of=frozenset(named)) for what, named in (
+        ("serial", {"A"}), ("subject", {"GPU 3"}), ("all", ()), ("other", {"B", "GPU 4"}))}
+    assert {what for what, word in of.items() if requalified(node(over=(worn,), repaired=(word,)), policy(), NOW)[0]} == {
+        "serial", "subject", "all"}

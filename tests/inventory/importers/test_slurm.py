@@ -226,6 +226,7 @@ def test_recordings_of_22_05_say_what_each_node_is_doing(name: str) -> None:
 # As scontrol show nodes --json writes it (data_parser v0.0.41, Slurm 24.05): states and flags in one list, numbers that may not be set.
 DOING = {"nodes": [
     {"name": "a", "state": ["IDLE", "DRAIN", "REBOOT_REQUESTED"], "reason": "muster#12: fan", "reason_set_by_user": "root",
+     "reason_changed_at": {"set": True, "infinite": False, "number": 1763717390},
      "boot_time": {"set": True, "infinite": False, "number": 1763717387}},
     {"name": "b", "state": ["DOWN", "DRAIN", "NOT_RESPONDING"], "reason": "x", "boot_time": {"set": False, "infinite": False, "number": 5}},
     {"name": "c", "state": ["MIXED", "MAINTENANCE"], "reason": "", "boot_time": {"set": True, "infinite": True, "number": 0}},
@@ -234,7 +235,7 @@ DOING = {"nodes": [
 
 def test_newer_slurm_says_what_nodes_are_doing_in_lists_and_numbers_that_may_not_be_set() -> None:
     assert slurm.states_of(json.dumps(DOING).encode(), "nodes.json") == {
-        "a": slurm.Seen(frozenset({"IDLE", "DRAIN", "REBOOT_REQUESTED"}), "muster#12: fan", 1763717387),
+        "a": slurm.Seen(frozenset({"IDLE", "DRAIN", "REBOOT_REQUESTED"}), "muster#12: fan", 1763717387, "root", 1763717390),
         "b": slurm.Seen(frozenset({"DOWN", "DRAIN", "NOT_RESPONDING"}), "x", None),
         "c": slurm.Seen(frozenset({"MIXED", "MAINTENANCE"}), None, None),
     }

@@ -12,10 +12,13 @@ import pytest
 from healthcheck.store.cordons import State, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
+from healthcheck.store.strays import strays
 from provisioning.actions.base import Backend, Holder
 from provisioning.cordon import Done, cordon, uncordon
+from provisioning.strays import adopt, forget
 from tests.testbed.backends import CommandSite, GoldenSite, HostFileSite, KubernetesSite, Memory, Site, SlurmSite
 from tests.testbed.kubernetes import serving
+from tests.testbed.marks import nameless
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -54,7 +57,7 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with opened(tmp_path / "state", make=True) as opened_:
-        yield opened_
+        yield nameless(opened_)
 
 
 CLOCK = map(float, count(1)).__next__
@@ -148,8 +151,8 @@ class Dying:
     def isolate(self, node: str, reason: str) -> None:
         self._do("isolate", node, reason)
 
-    def release(self, node: str) -> None:
-        self._do("release", node)
+    def release(self, node: str, shown: str = "") -> None:
+        self._do("release", node, shown)
 
     def _do(self, deed: str, *words: str) -> None:
         if deed == self._deed and not self._after:
@@ -178,3 +181,56 @@ def test_killed_while_it_releases_the_next_run_finds_out_what_was_done(store: St
     said = take(store, site, "gpu008")[0].said
     assert said == (f"cordoned in {site.backend.name} as muster#2" if after else "cordoned already as muster#1: fan")
     assert all(line.outcome for line in lines(store))
+
+
+NOTES = [
+    ("{}: fan", "{}: fan - KEEP DOWN until Friday"), ("{}: fan", "{}: KEEP DOWN - riser change until Friday"), ("{}: fan", "{}: KEEP DOWN; fan")]
+
+
+@pytest.mark.parametrize(("wrote", "note"), NOTES)
+def test_what_a_person_writes_beside_our_mark_makes_the_node_theirs_until_it_is_adopted(
+    store: Store, site: Site, wrote: str, note: str,
+) -> None:
+    if isinstance(site, KubernetesSite):
+        pytest.skip("there the mark is a taint, and what is written beside it an annotation")
+    take(store, site, "gpu002", "gpu003")
+    mark = str(open_cordons(store, ["gpu003"])[0].mark)
+    assert site.backend.held(["gpu003"])["gpu003"].reason == wrote.format(mark)
+    site.hold("gpu003", note.format(mark))
+    before = site.shown("gpu003")
+    for nodes in (["gpu003"], None):
+        done = {one.node: one for one in uncordon(store, site.backend, nodes, "done", "me", CLOCK)}["gpu003"]
+        assert done.failed and done.held and "KEEP DOWN" in done.said and "muster cordon adopt gpu003" in done.said
+    assert holder(site, "gpu003") is Holder.US and (site.shown("gpu003") == before or not isinstance(site, (Memory, SlurmSite)))
+    assert [one.node for one in open_cordons(store)] == ["gpu003"] and holder(site, "gpu002") is Holder.NOBODY
+    assert take(store, site, "gpu003")[0].said.startswith(f"left alone, beside {mark} a person wrote: ")
+    adopted = adopt(store, site.backend, ["gpu003"], "agreed with them", "me", CLOCK)[0]
+    assert adopted.said.startswith("adopted as muster#") and not adopted.failed
+    assert give(store, site, "gpu003")[0].said.endswith(" is released") and holder(site, "gpu003") is Holder.NOBODY
+
+
+def test_a_node_that_a_person_noted_upon_can_be_left_to_them(store: Store, site: Site) -> None:
+    if isinstance(site, KubernetesSite):
+        pytest.skip("there the mark is a taint, and what is written beside it an annotation")
+    take(store, site, "gpu003")
+    site.hold("gpu003", f"{open_cordons(store)[0].mark}: KEEP DOWN")
+    done = forget(store, site.backend, ["gpu003"], "it is theirs", "me", CLOCK)[0]
+    assert done.held and not done.failed and open_cordons(store) == [] and strays(store) == []
+    assert holder(site, "gpu003") is Holder.OTHERS and "KEEP DOWN" in site.shown("gpu003") and "muster" not in site.shown("gpu003")
+
+
+@pytest.mark.parametrize("act", ["adopt", "forget"])
+def test_a_mark_of_another_store_is_settled_by_a_person_and_by_nothing_else(store: Store, site: Site, tmp_path: Path, act: str) -> None:
+    with opened(tmp_path / "other", make=True) as other:
+        take(other, site, "gpu005")
+        assert take(store, site, "gpu005")[0].said.startswith("left alone, a mark that this store does not know: ")
+        assert [done.said for done in give(store, site, "gpu005")] == ["there is no cordon of ours"] and uncordon(
+            store, site.backend, None, "all", "me", CLOCK) == []
+        done = {"adopt": adopt, "forget": forget}[act](store, site.backend, ["gpu005"], "the old head is gone", "me", CLOCK)[0]
+        assert not done.failed and strays(store) == []
+        if act == "adopt":
+            assert done.said.startswith("adopted as muster#1; it was muster:") and holder(site, "gpu005") is Holder.US
+            held = give(other, site, "gpu005")[0]       # to which it is a stranger's now
+            assert held.held and holder(site, "gpu005") is Holder.US
+            assert give(store, site, "gpu005")[0].said == "muster#1 is released"
+        assert holder(site, "gpu005") is Holder.NOBODY

@@ -16,7 +16,7 @@ from provisioning.actions.golden import GoldenSet
 from provisioning.actions.hostfile import HostFile
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.actions.slurm import Slurm
-from tests.command import muster
+from tests.testbed.marks import muster, plain
 
 
 def site(cordon: CordonBy | None) -> Inventory:
@@ -62,7 +62,7 @@ def test_the_command_keeps_what_the_inventory_says(tmp_path: Path) -> None:
     (tmp_path / "good").write_text("gpu[1-3]\n")
     done = muster("cordon", "gpu2", "--reason", "fan", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "gpu2: cordoned in golden as muster#1\n"), done.stderr
-    assert (tmp_path / "good").read_text() == "gpu[1,3]\n# muster#1: fan  gpu2 of gpu[1-3]\n"
+    assert plain((tmp_path / "good").read_text()) == "gpu[1,3]\n# muster#1: fan  gpu2 of gpu[1-3]\n"
     done = muster("cordon", "gpu2", "--reason", "fan", "--hostfile", "bad", home=tmp_path)
     assert done.stdout == "gpu2: cordoned in hostfile as muster#2\n"
     done = muster("uncordon", "gpu2", home=tmp_path)

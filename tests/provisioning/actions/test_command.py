@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from healthcheck.store.marks import Mark
 from provisioning.actions import command
 from provisioning.actions.base import ActionError, Boot, Held, Holder
 from provisioning.actions.command import Command
@@ -57,7 +58,7 @@ def test_what_it_says_of_each_node_is_taken(tmp_path: Path) -> None:
         "a": {"holder": "us", "reason": "muster#12: fan", "busy": True}, "b": {"holder": "nobody"}, "c": {"holder": "absent", "busy": None},
         "d": {"holder": "others", "reason": "muster#3: of another\nstore \x1b[31m", "busy": False, "more": 1}, "not asked for": 7}})
     assert site.held(["a", "b", "c", "d"]) == {
-        "a": Held(Holder.US, "muster#12: fan", 12, True), "b": Held(Holder.NOBODY), "c": Held(Holder.ABSENT),
+        "a": Held(Holder.US, "muster#12: fan", Mark("", 12), True), "b": Held(Holder.NOBODY), "c": Held(Holder.ABSENT),
         "d": Held(Holder.OTHERS, "muster#3: of another\\nstore \\x1b[31m", None, False)}
 
 

@@ -14,20 +14,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from healthcheck.store.cordons import State, open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
+from healthcheck.store.marks import Mark, mark_of
 from provisioning.actions.base import ActionError, Holder, marked, number_of
 from provisioning.actions.hostfile import HostFile
 from provisioning.cordon import cordon, uncordon
-from tests.command import muster
+from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 
 NODES = ("gpu001", "gpu002", "gpu003")
 
 
 @settings(max_examples=300, deadline=None)
-@given(number=st.integers(1, 10**11), why=st.text(max_size=400))
-def test_a_mark_is_found_again_whatever_the_reason_is(number: int, why: str) -> None:
-    reason = marked(number, why)
-    assert number_of(reason) == number and len(reason) <= 200 and len(reason.splitlines()) == 1 and "\x1b" not in reason
+@given(store=st.just("") | st.from_regex(r"[0-9a-f]{4}", fullmatch=True), number=st.integers(1, 10**11), why=st.text(max_size=400))
+def test_a_mark_is_found_again_whatever_the_reason_is(store: str, number: int, why: str) -> None:
+    reason = marked(Mark(store, number), why)
+    assert mark_of(reason) == Mark(store, number) and len(reason) <= 200 and len(reason.splitlines()) == 1 and "\x1b" not in reason
 
 
 @pytest.mark.parametrize("reason", ["", "muster", "muster#0: x", "muster#12", "muster#x: y", "a muster#12: x", "Muster#12: x", "muster#012: x"])
@@ -70,7 +71,7 @@ def test_the_command_keeps_a_file_of_hosts(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("gpu009  # fan, Tuesday\n")
     done = muster("cordon", "gpu[008-009]", "--reason", "slow link", "--hostfile", "bad", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "gpu008: cordoned in hostfile as muster#1\ngpu009: left alone, others hold it: fan, Tuesday\n")
-    assert (tmp_path / "bad").read_text() == "gpu009  # fan, Tuesday\ngpu008  # muster#1: slow link\n"
+    assert plain((tmp_path / "bad").read_text()) == "gpu009  # fan, Tuesday\ngpu008  # muster#1: slow link\n"
     done = muster("uncordon", "gpu[008-009]", "--hostfile", "bad", home=tmp_path)
     assert (done.returncode, done.stdout) == (0, "gpu009: there is no cordon of ours\ngpu008: muster#1 is released\n")
     assert (tmp_path / "bad").read_text() == "gpu009  # fan, Tuesday\n"
@@ -78,7 +79,7 @@ def test_the_command_keeps_a_file_of_hosts(tmp_path: Path) -> None:
 
 def test_a_reason_that_is_no_utf_8_is_kept_as_escapes(tmp_path: Path) -> None:
     assert muster("cordon", "gpu008", "--reason", "\udcff\x1b[31m\nx", "--hostfile", "bad", home=tmp_path, SUDO_USER="\udcfe").returncode == 0
-    assert (tmp_path / "bad").read_text() == "gpu008  # muster#1: \\xff\\x1b[31m\\nx\n"
+    assert plain((tmp_path / "bad").read_text()) == "gpu008  # muster#1: \\xff\\x1b[31m\\nx\n"
     assert "\\xfe as " in muster("cordon", home=tmp_path).stdout
 
 
@@ -173,7 +174,7 @@ class Hands(RuleBasedStateMachine):
             assert done == len(store.rows("SELECT 1 FROM cordon WHERE state IN ('released', 'void') AND line IN "
                                           "(SELECT id FROM ledger WHERE outcome LIKE 'cordoned%')"))
         if self.file.path.exists():
-            assert "muster#" not in self.file.path.read_text().replace("muster#0", "")
+            assert "muster:" not in self.file.path.read_text().replace("muster: mine", "")
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
@@ -185,4 +186,4 @@ TestHands.settings = settings(max_examples=60, stateful_step_count=20, deadline=
 
 
 def test_a_state_has_a_word_that_the_store_keeps() -> None:
-    assert {state.value for state in State} == {"meant", "held", "released", "void"}
+    assert {state.value for state in State} == {"meant", "held", "released", "void", "anew"}

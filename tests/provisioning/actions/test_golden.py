@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from healthcheck.store.marks import Mark
 from inventory.nodeset import expand
 from provisioning.actions.base import ActionError, Holder, marked, number_of
 from provisioning.actions.golden import GoldenSet
 from provisioning.actions.lines import names_of
-from tests.command import muster
+from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 
 
@@ -136,7 +137,7 @@ def test_the_command_keeps_a_golden_set(tmp_path: Path) -> None:
     done = muster("cordon", "gpu[003-005]", "--reason", "slow  link", "--golden", "good", home=tmp_path)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.splitlines() == [
         "gpu003: cordoned in golden as muster#1", "gpu004: cordoned in golden as muster#2", "gpu005: left alone, others hold it: it is not in good"]
-    assert (tmp_path / "good").read_text() == ("gpu[001-002]  # the row\n# muster#2: slow link  gpu004 of gpu[001-004]\n"
+    assert plain((tmp_path / "good").read_text()) == ("gpu[001-002]  # the row\n# muster#2: slow link  gpu004 of gpu[001-004]\n"
                                                "# muster#1: slow link  gpu003 of gpu[001-004]\n")
     done = muster("uncordon", "gpu[003-005]", "--golden", "good", home=tmp_path)
     assert done.returncode == 0 and (tmp_path / "good").read_text() == "gpu[001-004]  # the row\n"
@@ -163,7 +164,7 @@ def test_whatever_goes_out_in_any_order_comes_back_in_any_other_to_the_byte(
         inside = {name for line in lines for name in expand(line.partition("#")[0].strip().replace(" ", ",") or "none")}
         gone = [node for node in order[:number] if node in inside]
         for at, node in enumerate(gone, 1):
-            file.isolate(node, marked(at, reason))
+            file.isolate(node, marked(Mark("", at), reason))
             held = file.held(NAMES)
             assert [name for name in NAMES if held[name].holder is Holder.US] == sorted(gone[:at])
             assert {name for name in NAMES if held[name].holder is Holder.NOBODY} == (inside & set(NAMES)) - set(gone[:at])

@@ -20,16 +20,19 @@ from healthcheck.store.cordons import State, open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.ledger import lines
 from inventory.model import InKubernetes
-from provisioning.actions.base import ActionError, Condition, Holder, number_of
+from provisioning.actions.base import ActionError, Condition, Holder, New, number_of
 from provisioning.actions.kubeapi import Api, Refused
-from provisioning.actions.kubenode import KEY, STARTUP, cordoned, gpu_pod, held_of, proven, released, unproven
+from provisioning.actions.kubenode import KEY, STARTUP, cordoned, gpu_pod, held_of, instant, proven, released, unproven
 from provisioning.actions.kubernetes import Kubernetes
 from provisioning.cordon import cordon, uncordon
+from provisioning.kuberights import Subject, manifest
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.take import Lessor, give_back, take
 from tests.command import MUSTER, environment, muster
 from tests.testbed import apiserver
+from tests.testbed.apiserver import applied
 from tests.testbed.kubernetes import TOKEN, Cluster, Json, Serving, kubeconfig, relayed, serving
+from tests.testbed.marks import plain
 from tests.testbed.ports import free_port
 from tests.testbed.sshd import wait_until
 
@@ -39,24 +42,10 @@ DEDICATED = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
 OURS = {"key": KEY, "value": "1", "effect": "NoSchedule"}
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    if not apiserver.found():
-        pytest.skip(apiserver.WHY_NOT)
-    with apiserver.apiserver(tmp_path_factory.mktemp("apiserver")) as bed:
-        yield bed
-
-
-@pytest.fixture(params=["fake", pytest.param("real", marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
-def bed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Serving]:
+@pytest.fixture
+def bed(cluster: Serving) -> Serving:
     """A cluster of two nodes: gpu1 as it registered itself, gpu2 with a taint of its site's."""
-    if request.param == "fake":
-        with serving(tmp_path) as fake:
-            yield _two(fake)
-        return
-    real: Serving = request.getfixturevalue("real")
-    apiserver.emptied(real)
-    yield _two(real)
+    return _two(cluster)
 
 
 @pytest.fixture
@@ -250,7 +239,7 @@ def test_a_lease_is_a_cordon_on_a_node_whose_gpus_no_pod_has(bed: Serving, tmp_p
         taken = take(ours, ["gpu1", "gpu2", "gpu3"], 600, "diag")
         assert taken.nodes == ("gpu1",) and taken.unsaid == frozenset() and taken.entry is not None
         assert taken.refused == {"gpu2": "pod default/runs has nvidia.com/gpu: 1 there", "gpu3": "kubernetes does not know it"}
-        assert (mark(bed, "gpu1") or "").startswith(f"muster#1: {taken.entry.name}: diag") and mark(bed, "gpu2") is None
+        assert plain(mark(bed, "gpu1") or "").startswith(f"muster#1: {taken.entry.name}: diag") and mark(bed, "gpu2") is None
         assert give_back(ours, taken.entry, "over") == ""
         assert mark(bed, "gpu1") is None and KEY not in keys(bed, "gpu1") and "unschedulable" not in spec(bed, "gpu1")
 
@@ -293,12 +282,15 @@ def test_what_a_pod_may_use(pod: Json, why: str) -> None:
 def test_the_startup_taint_goes_when_a_node_is_proven_and_is_no_hold(bed: Serving) -> None:
     bed.add("new", taints=[{"key": STARTUP, "effect": "NoSchedule"}, {"key": STARTUP, "effect": "NoExecute"}, DEDICATED])
     back = through(bed)
-    assert back.unproven(["new", "gpu1", "none"]) == {"new"} and back.held(["new"])["new"].holder is Holder.NOBODY
+    registered = bed.node("new")["metadata"]
+    new = back.unproven(["new", "gpu1", "none"])
+    assert new == {"new": New(registered["uid"], instant(registered["creationTimestamp"]))} and abs((new["new"].registered or 0) - time.time()) < 60
+    assert back.held(["new"])["new"].holder is Holder.NOBODY
     back.isolate("new", "muster#1: x")
-    back.prove("new")
-    assert back.unproven(["new"]) == frozenset() and back.held(["new"])["new"].number == 1
+    back.prove("new", registered["uid"])
+    assert back.unproven(["new"]) == {} and back.held(["new"])["new"].number == 1
     assert set(keys(bed, "new")) == {"nvidia.com/gpu", "node.kubernetes.io/not-ready", KEY}
-    back.prove("new")
+    back.prove("new", registered["uid"])
 
 
 def test_a_condition_is_written_when_it_changes_and_beside_those_of_the_kubelet(bed: Serving) -> None:
@@ -341,13 +333,7 @@ def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_told(r
     apiserver.emptied(real)
     _two(real)
     real.pod("runs", "gpu2", gpus=1)
-    api = "/apis/rbac.authorization.k8s.io/v1"
-    assert real.ask("POST", f"{api}/clusterroles", {"metadata": {"name": "muster"}, "rules": [
-        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "update"]}, {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-        {"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}]})[0] == 201
-    assert real.ask("POST", f"{api}/clusterrolebindings", {
-        "metadata": {"name": "muster"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "warden"}]})[0] == 201
+    applied(real, manifest(Subject("User", "warden"), condition=True))
     backs = {who: Kubernetes(InKubernetes(condition=True), Api(str(kubeconfig(tmp_path / who, real.url, real.trust, token=who))))
              for who in ("stranger", "warden")}
     with pytest.raises(ActionError, match=r"does not allow it \(403\): nodes \"gpu1\" is forbidden: User \"stranger\" cannot get resource"):
@@ -359,6 +345,9 @@ def test_the_rights_that_we_say_we_need_are_enough_and_without_them_it_is_told(r
     assert back.held(["gpu1", *(f"n{at}" for at in range(20))])["gpu1"].number == 1 and set(back.running(["gpu1", "gpu2"])) == {"gpu2"}
     back.release("gpu1")
     assert mark(real, "gpu1") is None and {one["type"] for one in real.node("gpu1")["status"]["conditions"]} == {"MusterHealthy"}
+    assert sorted(one["reason"] for one in real.events("gpu1")) == ["MusterCordoned", "MusterReleased"]
+    for path, body in (("/api/v1/nodes", {"metadata": {"name": "x"}}), ("/api/v1/namespaces/default/pods", {"metadata": {"name": "x"}})):
+        assert Serving(real.url, real.config, None, real.trust, "warden").ask("POST", path, body)[0] == 403
 
 
 def _allowed(back: Kubernetes) -> bool:
@@ -374,7 +363,7 @@ def test_a_node_that_was_deleted_is_no_longer_ours_and_may_come_again(bed: Servi
         assert bed.ask("DELETE", "/api/v1/nodes/gpu1")[0] == 200
         assert [(one.said, one.held) for one in uncordon(store, back, ["gpu1"], "x", "me", time.time)] == [("it is not known there any more", False)]
         bed.add("gpu1")
-        assert cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].said == "cordoned in kubernetes as muster#2"
+        assert plain(cordon(store, back, ["gpu1"], "fan", "me", time.time)[0].said) == "cordoned in kubernetes as muster#2"
 
 
 def agree(bed: Serving, home: Path) -> None:
@@ -403,7 +392,7 @@ def test_killed_at_the_very_request_the_mark_and_the_books_agree_afterwards(bed:
     known = threading.Event()
     running: list[subprocess.Popen[bytes]] = []
 
-    def hook(method: str, done: bool) -> None:
+    def hook(method: str, path: str, done: bool) -> None:
         if method == "PUT" and done == after:
             known.wait(60)
             running[0].kill()
@@ -437,7 +426,7 @@ def test_a_fault_that_passes_costs_a_moment(fake: Serving, method: str, kind: ob
 
 @pytest.mark.parametrize(("fault", "said"), [
     (400, "calls it a bad request (400): an injected \\x1b[31m fault"),
-    (403, "does not allow it (403): an injected \\x1b[31m fault; muster needs get, list, update of nodes, list of pods and patch of nodes/status"),
+    (403, "does not allow it (403): an injected \\x1b[31m fault; the rights that muster needs: muster privilege kubernetes"),
     (422, "calls the change invalid (422): an injected \\x1b[31m fault"), (418, "refused it (418): an injected \\x1b[31m fault"),
     (429, "has too much to do (429): an injected \\x1b[31m fault"), (503, "is not available (503): an injected \\x1b[31m fault"),
     ("drop", "cannot be reached: "),

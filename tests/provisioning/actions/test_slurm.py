@@ -15,6 +15,7 @@ from healthcheck.store.cordons import State, open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from tests.command import MUSTER, environment
+from tests.testbed.marks import plain
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -44,7 +45,7 @@ def all_idle(bed: Slurm) -> Iterator[None]:
 def muster(bed: Slurm, home: Path, *words: str) -> tuple[int, str, str]:
     done = subprocess.run([str(MUSTER), *words], env=environment(home, **bed.environment), cwd=home, capture_output=True, text=True, timeout=60,
                           check=False, stdin=subprocess.DEVNULL)
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, plain(done.stdout), plain(done.stderr)
 
 
 def state(bed: Slurm, node: str) -> str:
@@ -53,7 +54,7 @@ def state(bed: Slurm, node: str) -> str:
 
 
 def reason(bed: Slurm, node: str) -> str:
-    return bed.ask("sinfo", "-h", "-n", node, "-o", "%E").strip()
+    return plain(bed.ask("sinfo", "-h", "-n", node, "-o", "%E").strip())
 
 
 def test_a_node_is_drained_with_our_mark_and_given_back(bed: Slurm, tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_a_node_that_is_down_is_left_to_whoever_brings_it_up(bed: Slurm, tmp_pat
 
 def test_a_node_that_went_down_under_our_cordon_is_not_brought_back_with_it(bed: Slurm, tmp_path: Path) -> None:
     muster(bed, tmp_path, "cordon", "gpu004", "--reason", "x")
-    bed.ask("scontrol", "update", "nodename=gpu004", "state=down", "reason=muster#1: x")
+    bed.ask("scontrol", "update", "nodename=gpu004", "state=down", f"reason={bed.ask('sinfo', '-h', '-n', 'gpu004', '-o', '%E').strip()}")
     assert muster(bed, tmp_path, "uncordon", "gpu004") == (0, "gpu004: muster#1 is released\n", "")
     assert state(bed, "gpu004") == "down"
 

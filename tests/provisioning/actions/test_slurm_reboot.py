@@ -13,6 +13,7 @@ from healthcheck.store.ledger import lines
 from provisioning.actions.slurm import Slurm as Backend
 from provisioning.cordon import Done, cordon, uncordon
 from provisioning.reboot import reboot, settle_reboots
+from tests.testbed.marks import nameless
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
@@ -36,7 +37,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with opened(tmp_path, make=True) as opened_:
-        yield opened_
+        yield nameless(opened_)
 
 
 @pytest.fixture

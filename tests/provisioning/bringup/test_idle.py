@@ -40,7 +40,7 @@ class Backend:
     def isolate(self, node: str, reason: str) -> None:
         raise AssertionError
 
-    def release(self, node: str) -> None:
+    def release(self, node: str, shown: str = "") -> None:
         raise AssertionError
 
 

@@ -19,6 +19,7 @@ from healthcheck.store.file import opened
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
 from inventory.text import clean
+from provisioning.alone import alone
 from provisioning.bringup import page, planpage
 from provisioning.bringup.atwork import at_work
 from provisioning.bringup.choose import chosen, refusals
@@ -27,7 +28,6 @@ from provisioning.bringup.masked import masked
 from provisioning.bringup.model import ORDER, Effect, Step, Trouble
 from provisioning.bringup.site import LOCK
 from provisioning.bringup.standing import STANDS, Standing, code, standing
-from provisioning.triage import alone
 from tests.provisioning.bringup.filled import LOGIN, NOW, OWNERS, PSU, many, place, shown, small, walked
 from tests.provisioning.bringup.test_report import GOLDEN, golden
 

@@ -20,10 +20,10 @@ from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from healthcheck.store.file import NAME, opened
 from inventory.errors import StoreError, UsageError
 from inventory.model import LifecycleState, Node
+from provisioning.alone import alone
 from provisioning.bringup.model import Deed, Doer, Effect, Machine, Made, Seen, Stand
 from provisioning.bringup.run import run
 from provisioning.bringup.site import LOCK, Event, Outcome, Site
-from provisioning.triage import alone
 from tests.provisioning.bringup.scripted import SO, Acts, Plan, Stop, deed, node, step, trouble
 
 

@@ -19,6 +19,7 @@ from healthcheck.store.leases import open_leases
 from healthcheck.store.ledger import lines
 from provisioning.demo.fleet import Fleet
 from tests.command import MUSTER, environment
+from tests.testbed.marks import plain
 from tests.testbed.memory import base_in_memory
 from tests.testbed.processes import alive
 from tests.testbed.require import require, require_fleet
@@ -205,7 +206,7 @@ def test_a_node_that_we_cordoned_is_tested_and_stays_cordoned(bed: Slurm, fleet:
     code, found, said = check(bed, fleet, tmp_path, "gpu[007-008]", "--lease", how)
     assert (code, found["gpu007"]["status"], found["gpu008"]["status"]) == (0, "pass", "pass"), said
     assert {node: bed.states()[node].rstrip("*") for node in ("gpu007", "gpu008")} == {"gpu007": "drained", "gpu008": "idle"}
-    assert bed.ask("sinfo", "-h", "-n", "gpu007", "-o", "%E").strip() == "muster#1: slow" and reservations(bed) == []
+    assert plain(bed.ask("sinfo", "-h", "-n", "gpu007", "-o", "%E")).strip() == "muster#1: slow" and reservations(bed) == []
 
 
 def test_while_it_is_held_no_job_starts_and_one_that_waits_starts_afterwards(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from provisioning.lease.jobs import by_node, jobs
 from provisioning.lease.reservation import parse
 from provisioning.lease.take import Taken, give_back
 from provisioning.lease.watch import Watch
-from tests.command import muster
+from tests.testbed.marks import muster
 from tests.testbed.memory import in_memory
 
 NODES = ("gpu001", "gpu002", "gpu003")
@@ -97,8 +97,8 @@ class Cluster:
         words = dict(word.partition("=")[::2] for word in argv)
         if argv[0] == "squeue":
             return Answer(0, "".join(f"7|RUNNING|{node}\n6|COMPLETED|{node}\n" for node in self.jobs).encode(), b"")
-        if argv[-2:] == ("show", "node"):
-            return Answer(0, "".join(self._node(node) for node in NODES).encode(), b"")
+        if argv[3:5] == ("show", "node"):
+            return Answer(0, "".join(self._node(node) for node in argv[5:] or NODES).encode(), b"")
         if argv[-2:] == ("show", "reservation"):
             shown = [f"ReservationName={name} StartTime=2001-01-01T00:00:00 Nodes={','.join(sorted(nodes))} Flags=SPEC_NODES "
                      f"State={'ACTIVE' if end > self.now else 'INACTIVE'} Comment=Nodes={NODES[0]}\n"
@@ -235,7 +235,7 @@ class Hands(RuleBasedStateMachine):
     @invariant()
     def what_others_did_is_as_they_did_it(self) -> None:
         if hasattr(self, "cluster"):
-            assert {node: reason for node, reason in self.cluster.reasons.items() if "muster#" not in reason} == self.theirs
+            assert {node: reason for node, reason in self.cluster.reasons.items() if not reason.startswith("muster:")} == self.theirs
             assert {name: nodes for name, (nodes, _) in self.cluster.reservations.items() if name.startswith("course")} == self.courses
 
     @invariant()

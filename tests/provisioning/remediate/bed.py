@@ -9,7 +9,7 @@ from typing import Any
 
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import Line, lines
-from tests.command import muster
+from tests.testbed.marks import muster
 from tests.testbed.nspawn import Machine
 
 # Keeps who holds which node, and which are busy, in a file beside it.

@@ -142,7 +142,7 @@ def test_a_scheduler_that_can_restarts_the_node_and_both_lines_say_so(world: Wor
     done = {one.node: one.said for one in carry(world.means(store), world.works("n1", step=Step.REBOOT))}
     assert done["n1"].startswith("reboot: done: docker-answers passes")
     ends = [str(line.outcome) for line in lines(store) if line.action == "reboot"]
-    assert ends[0].startswith("done: ") and ends[1].startswith("rebooted, and held still as muster#")
+    assert ends[0].startswith("done: ") and ends[1].startswith("rebooted, and held still as muster:")
     assert took(world) == [] and world.backend.holds == {}
 
 

@@ -121,7 +121,7 @@ def test_a_head_that_is_killed_at_work_is_found_out_about_and_nothing_is_done_tw
     head.kill()
     head.wait()
     (line,) = ledger(home)
-    assert line.outcome is None and held(home)["n1"].startswith("muster#")
+    assert line.outcome is None and held(home)["n1"].startswith("muster:")
     assert "1 cut short: --apply looks first what became of n1" in remediate(home)
     said = remediate(home, "--apply")
     assert "n1: restart-docker: done: units-run@docker passes: docker.service was restarted" in said

@@ -6,7 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.store.file import Store
+from healthcheck.store.marks import mark_of
 from healthcheck.triage.remediation import Remediation, Step
 from inventory.model import Node
 from provisioning.actions.base import Boot, Held, Holder
@@ -44,7 +45,7 @@ class Idling(Memory):
 
     def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
         """As back ends do."""
-        return {node: Held(one.holder, one.reason, one.number, node in self.busy) for node, one in super().held(nodes).items()}
+        return {node: replace(one, busy=node in self.busy) for node, one in super().held(nodes).items()}
 
     def isolate(self, node: str, reason: str) -> None:
         """As back ends do."""
@@ -53,10 +54,10 @@ class Idling(Memory):
         super().isolate(node, reason)
         self.point()
 
-    def release(self, node: str) -> None:
+    def release(self, node: str, shown: str = "") -> None:
         """As back ends do."""
         self.point()
-        super().release(node)
+        super().release(node, shown)
         self.point()
 
 
@@ -70,7 +71,7 @@ class Restarting(Idling):
     def reboot(self, nodes: Collection[str], reason: str) -> None:
         """As back ends do."""
         for name in nodes:
-            assert self.holds[name].startswith("muster#")
+            assert mark_of(self.holds[name]) is not None
             one = self.machines[name]
             one.boots, one.reached = one.boots + 1, one.comes_back
             one.wrong.discard(RULE)

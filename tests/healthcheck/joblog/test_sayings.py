@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.explainfile.sayings import Saying, find
-from healthcheck.explainfile.sayingsload import load_sayings
+from healthcheck.joblog.sayings import Saying, find
+from healthcheck.joblog.sayingsload import load_sayings
 from healthcheck.rulesfolder import packaged
 from inventory.errors import RulesError
 from tests.healthcheck.explainfile.cases import sayings
@@ -69,7 +69,11 @@ def test_a_site_overrides_a_saying_key_by_key_and_switches_one_off(tmp_path: Pat
     (("'site watchdog: rank \\d+ is stuck'", "'(a+)+b'"), "match: "), (("'site watchdog: rank \\d+ is stuck'", "'\\d+'"), "match: holds no word"),
     (("'site watchdog: rank \\d+ is stuck'", "'site (watch'"), "match: is no regular expression"),
     (("severity: warning", "severity: warning\n  symptom: 3"), "symptom: expected true or false, got 3"),
-], ids=["sure", "owner", "source", "example", "key", "slow", "wordless", "broken", "switch"])
+    (("owner: user", "owner: user\n  fault: cable"), "fault: expected one of gpu, network, host"),
+    (("owner: user", "owner: user\n  least: 0"), "least: expected a number of lines, 1 or more"),
+    (("owner: user", "owner: user\n  accuses: everyone"), "accuses: expected one of node, peer, adapter, none"),
+    (("owner: user", "owner: user\n  brief: 3"), "brief: expected a sentence"),
+], ids=["sure", "owner", "source", "example", "key", "slow", "wordless", "broken", "switch", "fault", "least", "accuses", "brief"])
 def test_a_mistake_is_one_line_with_file_and_line(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     assert change[0] in GOOD
     with pytest.raises(RulesError) as refused:

@@ -1,0 +1,139 @@
+"""What a finished burn-in means for the nodes that it was of: whom it accuses, how surely, and who has passed. Pure.
+
+An accusation is certain, and so critical, where nothing else explains the failure as well:
+
+    wrong data of a GPU      always, but where one all-reduce alone, in one iteration, speaks for it
+    tried with a proven one  always (`confirmed`)
+    its own work, alone      where it failed in tasks without any other node, and most others did the same work well
+    counted errors           of a GPU or a node
+
+Everything else is likely, and a warning: late, lost and absent ranks, for the network and the head may be why; a rail, for its cable and
+its switch may be; and whatever is of a pair, of a leaf or of nobody, which accuses no node by itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.document import Burnin
+from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.merged import behind, node_of, task_of
+from healthcheck.burnin.model import Accusation, Kind, Object, Place, Stage, Task
+from healthcheck.burnin.wrongdata import ONCE
+from healthcheck.outcome import Owner, Severity
+from healthcheck.store import accused
+from healthcheck.store.accused import Accused, Found
+from inventory.text import clean
+
+_RULE = {
+    faults.WRONG_DATA: accused.WRONG_DATA, faults.SLOW: accused.SLOW, faults.SLOW_COMPUTE: accused.SLOW, faults.JITTER: accused.SLOW,
+    faults.LATE: accused.SLOW, faults.SLOW_LINK: accused.LINK, faults.COUNTED: accused.ERRORS,
+}       # everything else is a rank that did not go on
+_EXPECTED = {
+    accused.WRONG_DATA: "what arithmetic says", accused.SLOW: "as fast as its equals", accused.LINK: "as fast as its equals",
+    accused.DEAD: "work to its end", accused.ERRORS: "no more than the rules allow", accused.SHARED: "no failure",
+}
+_NEVER_SURE = (faults.LATE, faults.LOST, faults.ABSENT, faults.JITTER)
+# What must be passed instead of a stage that only suspects go through.
+_AS = {Stage.LEAF_CONFIRM: Stage.LEAF_PAIRS, Stage.BISECT: Stage.ALL}
+# More nodes than a pair has say nothing of any of them.
+_MOST_SHARING = 2
+
+
+def consequences(burnin: Burnin, doubted: Collection[str] = ()) -> Found:
+    """What it says of its nodes; of those that are `doubted` nothing that it says is believed. Only for one that was finished."""
+    return Found(burnin.run, burnin.length, burnin.ended, tuple(_accused(burnin, doubted)), {
+        one.node: tuple(stage.stage.value for stage in one.stages) for one in burnin.judgement.outcomes
+        if one.outcome is Outcome.PASS and one.node not in doubted and one.stages and all(stage.done for stage in one.stages)})
+
+
+def _accused(burnin: Burnin, doubted: Collection[str]) -> Iterator[Accused]:
+    places = {place.node: place for place in burnin.burnt.places}
+    tasks = {result.task.id: result.task for result in burnin.burnt.results}
+    took_part = {node for task in tasks.values() for node in task.nodes}
+    sick = _counts(burnin, places)
+    failed = {one.node for one in burnin.judgement.outcomes if one.outcome is Outcome.FAIL}
+    for one in burnin.judgement.accusations:
+        node = node_of(one)
+        if node is not None:
+            if node in failed and node in places and node not in doubted:
+                yield _of_one(burnin, one, places[node], tasks, sick)
+            continue
+        sharing = _sharing(one, places, tasks) & took_part
+        if not sharing & frozenset(doubted):
+            for name in sorted(sharing):
+                yield Accused(name, accused.SHARED, clean(one.name, 120), Severity.WARNING, Owner.NETWORK, _said(one),
+                              _EXPECTED[accused.SHARED], f"muster burnin show {burnin.run}", _stages(burnin, one, tasks), None, 0, (),
+                              one.tests_for, one.tests_against)
+
+
+def _of_one(burnin: Burnin, one: Accusation, place: Place, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> Accused:
+    rule = accused.LINK if one.object is Object.RAIL else _RULE.get(one.fault, accused.DEAD)
+    gpu = int(one.name.rpartition(":")[2]) if one.object is Object.GPU else None
+    severity = Severity.CRITICAL if _certain(one, place, tasks, sick) else Severity.WARNING
+    owner = Owner.NETWORK if rule == accused.LINK else Owner.VENDOR if rule == accused.WRONG_DATA else Owner.OPERATOR
+    subject = f"GPU {gpu}" if gpu is not None else _port(one.name, place) if one.object is Object.RAIL else ""
+    again = f"muster burnin show {burnin.run}; mend it, then burn it in again: muster burnin run {place.node} --length {burnin.length}"
+    return Accused(
+        place.node, rule, subject, severity, owner, _said(one), _EXPECTED[rule], again, _stages(burnin, one, tasks), gpu, place.gpus,
+        _serials(burnin, one.name) if gpu is not None else (), one.tests_for, one.tests_against)
+
+
+def _certain(one: Accusation, place: Place, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> bool:
+    if one.object not in (Object.GPU, Object.NODE):
+        return False
+    own = [tasks[name] for name in map(task_of, one.tests_for) if name in tasks]
+    if one.fault == faults.WRONG_DATA and one.object is Object.GPU:
+        return ONCE not in one.why or len(own) > 1 or any(task.kind is not Kind.ALLREDUCE for task in own)
+    if one.fault == faults.COUNTED or one.confirmed:
+        return True
+    alone = bool(own) and all(task.nodes == (place.node,) for task in own)
+    # What most of them have is of what they share: their software, a floor that is wrong, the room.
+    return alone and one.fault not in _NEVER_SURE and sick[one.fault] <= 0.5
+
+
+def _counts(burnin: Burnin, places: Mapping[str, Place]) -> Mapping[str, float]:
+    """By fault the share of all GPUs that are accused of it, by themselves or with their node."""
+    whole = sum(place.gpus for place in places.values())
+    seats: dict[str, set[str]] = defaultdict(set)
+    for one in burnin.judgement.accusations:
+        if one.object is Object.GPU:
+            seats[one.fault].add(one.name)
+        elif one.object is Object.NODE and one.name in places:
+            seats[one.fault].update(f"{one.name}:{gpu}" for gpu in range(places[one.name].gpus))
+    return {fault: len(found) / whole for fault, found in seats.items()}
+
+
+def _sharing(one: Accusation, places: Mapping[str, Place], tasks: Mapping[str, Task]) -> frozenset[str]:
+    """The nodes of a pair, or behind leaves that are accused; of what is unexplained those of a pair, and else nobody."""
+    found = frozenset[str]()
+    for part in one.name.split(" - "):
+        found |= {part} if part in places else behind(part.partition(", rail ")[0], places)
+    if one.object is Object.UNEXPLAINED and not found:
+        found = frozenset(node for test in (one.name, *map(task_of, one.tests_for)) if test in tasks for node in tasks[test].nodes)
+    return found if one.object is Object.LEAF or one.object is Object.PAIR or len(found) <= _MOST_SHARING else frozenset()
+
+
+def _stages(burnin: Burnin, one: Accusation, tasks: Mapping[str, Task]) -> tuple[str, ...]:
+    """The stages in which it failed; all that were asked for where no task's name tells."""
+    found = {tasks[name].stage for name in map(task_of, one.tests_for) if name in tasks} or {stage for stage, _ in burnin.burnt.asked}
+    return tuple(dict.fromkeys(_AS.get(stage, stage).value for stage in Stage if stage in found))
+
+
+def _serials(burnin: Burnin, seat: str) -> tuple[str, ...]:
+    """What the rank on a GPU said that it is."""
+    return tuple(dict.fromkeys(
+        clean(value, 64) for result in burnin.burnt.results for report in result.reports if str(report.seat) == seat
+        for key in ("serial", "uuid") if (value := report.facts.get(key))))
+
+
+def _port(name: str, place: Place) -> str:
+    number = name.rpartition("/rail")[2]
+    return next((f"port at PCI {clean(rail.address, 20)}, rail {rail.number}" for rail in place.rails if str(rail.number) == number),
+                clean(name.rpartition("/")[2], 40))
+
+
+def _said(one: Accusation) -> str:
+    return clean(f"{one.fault}: {one.why}", 300)

@@ -1,0 +1,92 @@
+"""`muster repaired`: a person's word that a component was repaired, which ends what kernel logs reported of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.chosen import chosen, who
+from inventory.errors import UsageError
+from inventory.text import clean, short
+
+if TYPE_CHECKING:
+    from healthcheck.store.repairs import Logged
+
+_MANY = 32
+
+
+@click.command()
+@click.argument("nodes")
+@click.option("--component", metavar="C", help="What: a subject as muster shows it, a serial number, a PCI address, a slot, or `all`.")
+@click.option("--reason", metavar="TEXT", help="What was done, for whoever wonders.")
+@click.option("--yes", "-y", is_flag=True, help=f"Do not ask, however many nodes there are (over {_MANY} it asks).")
+@click.option("--dry-run", is_flag=True, help="Only say what would end.")
+@click.option("--inventory", "-i", metavar="FILE", help="For groups in NODES. Default: as for muster check.")
+@click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def repaired(
+    nodes: str, component: str | None, reason: str | None, yes: bool, dry_run: bool, inventory: str | None, state: str | None,
+) -> int:
+    """Say that a component of NODES was repaired: what kernel logs reported of it until now has ended, however it ends.
+
+    A log that forgets a fault proves nothing, so the fault stays until its end is proven; for some your word is the only proof (`muster
+    explain xid 54` says so). What the kernel reports after the newest report that a sweep has seen accuses again. A node that triage holds
+    is returned when enough clean snapshots have followed.
+
+    \b
+    muster repaired gpu017 --component 0000:3b:00.0 --reason 'GPU reseated'
+    muster repaired gpu017 --component nvme3n1 --reason 'drive replaced' --dry-run
+    muster repaired 'gpu[001-004]' --component all --reason 'risers replaced'
+
+    Exit: 0 done, 1 some node has no such component, 2 usage.
+    """
+    from healthcheck.store import repairs
+    from healthcheck.store.file import opened
+    from inventory.locate import state_dir
+
+    if component is None or not component.strip():
+        raise UsageError(f"--component is missing: muster repaired {nodes} --component 0000:3b:00.0 --reason 'GPU reseated'; or say: all")
+    if reason is None or not reason.strip():
+        raise UsageError("--reason is missing: whoever wonders why the fault is over wants to know what was done")
+    what, why = clean(component.strip(), 120), clean(reason.strip(), 200)
+    names, _ = chosen(nodes, inventory)
+    with opened(state_dir(state)) as store:
+        found = {name: repairs.meant(store, name, what) for name in names}
+        known = {name: ended for name, (ended, there) in found.items() if there}
+        if not known:
+            raise UsageError(_nothing(what, {name: repairs.logged(store, name) for name in names}))
+        if len(known) > _MANY and not dry_run and not yes:
+            _ask(len(known), what)
+        code = 0
+        for name in names:
+            if name not in known:
+                click.echo(f"{name}: it has no {short(what)}, so nothing changed", err=True)
+                code = 1
+                continue
+            said = ", ".join(f"{one.rule} of {clean(one.subject, 80)}" for one in known[name][:5]) or "nothing that a kernel log reported"
+            more = f" and {len(known[name]) - 5} more" if len(known[name]) > 5 else ""
+            if dry_run:
+                click.echo(f"{name}: would end: {said}{more}")
+                continue
+            with store.writing() as db:
+                repairs.say(db, name, what, known[name], why, who(), time.time())
+            click.echo(f"{name}: {clean(what)} was repaired; ended: {said}{more}")
+    if dry_run:
+        click.echo("nothing changed (--dry-run)")
+    return code
+
+
+def _nothing(what: str, held: dict[str, list[Logged]]) -> str:
+    there = list(dict.fromkeys(one.subject for logged in held.values() for one in logged))
+    known = f"; what has not ended there is of {', '.join(short(subject) for subject in there[:5])}" if there else ""
+    return f"no component {short(what)} is known of these nodes{known}; expected a subject, serial number, PCI address or slot, or: all"
+
+
+def _ask(count: int, what: str) -> None:
+    """Returns where a person agrees; raises UsageError where nobody can be asked, or says no."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(f"{count} nodes are more than {_MANY}, and nobody is here to be asked: --yes agrees, --dry-run only shows it")
+    if not click.confirm(f"Say of {count} nodes that {what} was repaired?", err=True):
+        raise UsageError("nothing changed")

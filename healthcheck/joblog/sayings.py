@@ -1,0 +1,88 @@
+"""Sayings: what lines of a job's log mean, whom they accuse, and where in a text they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from healthcheck.baseline.pattern import Pattern
+from healthcheck.joblog.meaning import Meaning
+
+_LONGEST = 8192         # characters of one line that are looked at
+_COMMON = 4             # letters of words that may stand in every line, so that it pays to count them
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saying(Meaning):
+    """One kind of line; `needs` are groups of words in lower case, of each of which one stands in every line that it matches.
+
+    `file` and `line` say where it is from.
+    """
+
+    match: str
+    source: str
+    examples: tuple[str, ...]
+    needs: tuple[tuple[str, ...], ...]
+    file: str = ""
+    line: int = 0
+    overridden: tuple[str, ...] = ()
+    disabled: str = ""
+
+    @property
+    def by(self) -> str:
+        """What says so, as a page names it."""
+        return f"joblog {self.id}"
+
+    @cached_property
+    def _pattern(self) -> Pattern:
+        return Pattern(self.match)
+
+    def knows(self, text: str) -> bool:
+        """Whether this is such a line."""
+        return self._pattern.found(text)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A line that a saying knows, and the place of its first character in the text."""
+
+    saying: Saying
+    place: int
+    text: str
+
+
+def find(text: str, sayings: Sequence[Saying]) -> Iterator[Found]:
+    """All lines that are known, each by the first saying that knows it; in the order of the sayings, then of the lines.
+
+    What each saying needs is looked for in the whole text, so that a line that nobody knows costs next to nothing.
+    """
+    lower = (text if text.isascii() else _NOT_ASCII.sub("?", text)).lower()
+    taken: set[int] = set()
+    for saying in sayings:
+        if saying.disabled:
+            continue
+        rarest = max(saying.needs, key=lambda words: min(map(len, words)))
+        if len(saying.needs) > 1 and min(map(len, rarest)) <= _COMMON:
+            rarest = min(saying.needs, key=lambda words: sum(map(lower.count, words)))
+        others = [words for words in saying.needs if words is not rarest]
+        for start, end in sorted(set(_lines(lower, rarest))):
+            if start in taken or not all(any(lower.find(word, start, end) >= 0 for word in words) for words in others):
+                continue
+            if saying.knows(line := text[start:end]):
+                taken.add(start)
+                yield Found(saying, start, line)
+
+
+def _lines(lower: str, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Start and end of each line that holds one of these words; of a line without end, the part around the word."""
+    for word in words:
+        at = lower.find(word)
+        while at >= 0:
+            start = lower.rfind("\n", max(0, at - _LONGEST), at) + 1 or max(0, at - _LONGEST)
+            end = lower.find("\n", at)
+            end = len(lower) if end < 0 else end
+            yield start, min(end, start + 2 * _LONGEST)
+            at = lower.find(word, end)

@@ -1,0 +1,143 @@
+"""Reads sayings from `joblog/*.yaml` of the rules folders; every mistake is one line with file, line and column.
+
+A file is a list of sayings. A later folder overrides an earlier one by id, key by key; its own go before those of earlier folders, and the
+first that knows a line has it. `enabled: false` switches one off.
+
+    - id: cuda-ecc
+      match: 'CUDA error: uncorrectable ECC error'      # healthcheck/baseline/pattern.py says what is allowed, linear.py what is refused
+      sure: certain                                     # certain, likely or a guess
+      severity: critical                                # info: told, and nothing is wrong by it
+      accuses: node                                     # node, peer, adapter or none; may be left out, as the next five may be
+      fault: gpu                                        # gpu, network, host, node, program, speed ...; left out: by owner, accuses and job
+      least: 1                                          # lines that must say it before it is more than told
+      symptom: false                                    # it follows from something else
+      job: false                                        # no machine is at fault
+      enabled: true
+      meaning: The GPU's memory held data that could not be corrected
+      brief: met an ECC error                           # the same in a few words, behind a node's name; may be left out
+      remedy: Drain the node, and look at its kernel log.
+      owner: operator                                   # user, operator, network, datacentre or vendor
+      source: CUDA Runtime API, cudaErrorECCUncorrectable
+      examples: ['RuntimeError: CUDA error: uncorrectable ECC error encountered']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+from healthcheck import entry as entries
+from healthcheck.baseline import linear
+from healthcheck.joblog.meaning import Accused, Fault, Sure
+from healthcheck.joblog.sayings import Saying
+from healthcheck.outcome import Owner, Severity
+from healthcheck.rulesfolder import called
+from inventory.errors import Mark, RulesError
+from inventory.located import LocatedList, load_yaml
+from inventory.text import short
+
+KEYS = ("id", "match", "sure", "severity", "accuses", "fault", "least", "symptom", "job", "meaning", "brief", "remedy", "owner", "source",
+        "examples", "enabled")
+_LONGEST_PATTERN = 500
+E = TypeVar("E", bound=Enum)
+
+
+def load_sayings(folders: Iterable[Path]) -> tuple[Saying, ...]:
+    """The sayings of all folders; raises RulesError. Those that a later folder brings stand first, else the order is that of files."""
+    found: dict[str, entries.Entry] = {}
+    places: dict[str, int] = {}
+    for place, folder in enumerate(folders):
+        for path in sorted((folder / "joblog").glob("*.yaml")):
+            document = load_yaml(path, error=RulesError)
+            if not isinstance(document, LocatedList):
+                raise RulesError(f"expected a list of sayings, got {entries.kind_of(document)}", Mark(str(path), 1, 1))
+            for at, item in enumerate(document):
+                made = entries.entry_of(item, KEYS, "id", document.value_marks[at])
+                places.setdefault(made.name, -place)
+                entries.overlay(found, made, "id")
+    return tuple(_saying(found[name]) for name in sorted(found, key=lambda name: places[name]))
+
+
+def _saying(given: entries.Entry) -> Saying:
+    match = _pattern(given)
+    owner, job = _member(given, "owner", Owner), _switch(given, "job", False)
+    accuses = _member(given, "accuses", Accused) if "accuses" in given.values else Accused.NODE
+    network = owner is Owner.NETWORK or accuses in (Accused.PEER, Accused.ADAPTER)
+    usual = Fault.PROGRAM if job else Fault.NETWORK if network else Fault.HOST
+    made = Saying(
+        id=given.name, match=match, sure=_member(given, "sure", Sure), severity=_member(given, "severity", Severity),
+        meaning=_text(given, "meaning"), remedy=_text(given, "remedy"), owner=owner,
+        source=_text(given, "source"), examples=_examples(given), needs=linear.words(match),
+        brief=_text(given, "brief") if "brief" in given.values else "", accuses=accuses,
+        fault=_member(given, "fault", Fault) if "fault" in given.values else usual, least=_least(given),
+        symptom=_switch(given, "symptom", False), job=job, file=given.mark.file, line=given.mark.line,
+        overridden=given.overridden,
+        disabled="" if _switch(given, "enabled", True) else f"disabled in {called(given.marks['enabled'].file)}",
+    )
+    if not made.needs:
+        raise _wrong(given, "match", f"holds no word of {linear.SHORTEST} characters that each line must have, so it would match too much")
+    for example in made.examples:
+        if not made.knows(example):
+            raise _wrong(given, "examples", f"match does not match {short(example)}")
+    return made
+
+
+def _wrong(given: entries.Entry, key: str, said: str) -> RulesError:
+    return RulesError(f"saying {given.name}: {key}: {said}", given.marks.get(key, given.mark))
+
+
+def _text(given: entries.Entry, key: str) -> str:
+    value = given.values.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise _wrong(given, key, f"expected a sentence, got {entries.kind_of(value)}" if key in given.values else
+                     "is missing: expected a sentence")
+    return " ".join(value.split())
+
+
+def _switch(given: entries.Entry, key: str, usual: bool) -> bool:
+    value = given.values.get(key, usual)
+    if not isinstance(value, bool):
+        raise _wrong(given, key, f"expected true or false, got {entries.kind_of(value)}")
+    return value
+
+
+def _least(given: entries.Entry) -> int:
+    value = given.values.get("least", 1)
+    if type(value) is not int or value < 1:
+        raise _wrong(given, "least", f"expected a number of lines, 1 or more, got {entries.kind_of(value)}")
+    return value
+
+
+def _member(given: entries.Entry, key: str, kind: type[E]) -> E:
+    known = [str(member.value) for member in kind]
+    value = given.values.get(key)
+    if value not in known:
+        guess = entries.nearest(str(value), known)
+        got = f"got {entries.kind_of(value)}{guess}" if key in given.values else "it is missing"
+        raise _wrong(given, key, f"expected one of {', '.join(known)}; {got}")
+    return kind(value)
+
+
+def _pattern(given: entries.Entry) -> str:
+    value = given.values.get("match")
+    if not isinstance(value, str) or not value.strip():
+        raise _wrong(given, "match", f"expected a regular expression, got {entries.kind_of(value)}")
+    if len(value) > _LONGEST_PATTERN:
+        raise _wrong(given, "match", f"is over {_LONGEST_PATTERN} characters: make it several sayings")
+    try:
+        linear.judge(value)
+    except linear.TooSlow as problem:
+        raise _wrong(given, "match", str(problem)) from None
+    except (re.error, OverflowError, RecursionError) as problem:
+        raise _wrong(given, "match", f"is no regular expression: {problem}") from None
+    return value
+
+
+def _examples(given: entries.Entry) -> tuple[str, ...]:
+    value = given.values.get("examples")
+    if not isinstance(value, list) or not value or not all(isinstance(line, str) and line for line in value):
+        raise _wrong(given, "examples", "expected a list of lines that it matches")
+    return tuple(value)

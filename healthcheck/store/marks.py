@@ -1,0 +1,31 @@
+"""The mark of a cordon: what a back end shows of it, by which its store finds it again.
+
+    muster:7f3a#12      cordon 12 of the store 7f3a
+    muster#12           as versions before 0.2 wrote it; which store's it is only the store that made it knows
+
+Two heads count their cordons from 1 each, so a number alone would let one release what the other holds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_MARK = re.compile(r"muster(?::([0-9a-f]{4,16}))?#([1-9][0-9]{0,11}):(?: |$)")
+
+
+@dataclass(frozen=True, order=True)
+class Mark:
+    """The mark of one cordon; `store` is empty for one of the older form."""
+
+    store: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"muster{f':{self.store}' if self.store else ''}#{self.number}"
+
+
+def mark_of(reason: str) -> Mark | None:
+    """The mark with which a reason begins; None where it begins with none."""
+    match = _MARK.match(reason.strip())
+    return Mark(match[1] or "", int(match[2])) if match is not None else None

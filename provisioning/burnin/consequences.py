@@ -1,0 +1,66 @@
+"""Carries out what a finished burn-in means: what it found goes into the store, and certificates of the accused are taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from healthcheck.burnin.consequences import consequences
+from healthcheck.burnin.document import Burnin
+from healthcheck.certify import manifest
+from healthcheck.certify.certificate import Manifest
+from healthcheck.certify.keys import load_keys
+from healthcheck.outcome import Severity
+from healthcheck.store import accused
+from healthcheck.store.accused import SHARED, Found
+from healthcheck.store.file import opened
+from inventory.errors import MusterError
+from inventory.nodeset import fold
+
+
+def carry_out(state: Path, burnin: Burnin, doubted: Collection[str], who: str, now: float) -> list[str]:
+    """Afterwards the store holds what the burn-in found, and no certificate stands of whom it accuses; gives a line for people on each.
+
+    What could not be done is such a line, too: the burn-in is over, and what it measured is to be shown whatever becomes of this. Where the
+    certificates cannot be signed anew, the store alone keeps those of the accused from standing.
+    """
+    found = consequences(burnin, doubted)
+    said: list[str] = []
+    try:
+        with opened(state, make=True) as store:
+            passed = accused.write(store, found, who, now)
+        said += _told(found, passed)
+    except MusterError as error:
+        said.append(f"what it found is NOT in the store, and triage does not know of it: {error}")
+    blamed = {one.node: f"burn-in {found.run} found {one.observed}" for one in reversed(found.accused) if one.rule != SHARED}
+    try:
+        made = _revoked(state, blamed, found, who, now) if blamed else ()
+        if made:
+            said.append(f"certificates of {fold(made)} are revoked; gates close on them with the next: muster gate publish")
+    except MusterError as error:
+        said.append(f"certificates of the accused are NOT revoked, and do not stand by what the store says: {error}")
+    return said
+
+
+def _told(found: Found, passed: list[str]) -> Iterator[str]:
+    sure = {one.node for one in found.accused if one.severity is Severity.CRITICAL}
+    likely = {one.node for one in found.accused} - sure
+    if sure:
+        yield f"accused for certain: {fold(sorted(sure))}; muster triage shows what is done about them"
+    if likely:
+        yield f"noted as a warning, for it may be something else: {fold(sorted(likely))}"
+    if passed:
+        yield f"passed what an earlier burn-in had found wrong: {fold(sorted(passed))}"
+
+
+def _revoked(state: Path, why: dict[str, str], found: Found, who: str, now: float) -> list[str]:
+    """The nodes whose certificates were taken back now."""
+    if not (state / manifest.FOLDER).is_dir():
+        return []
+    held = manifest.load_manifest(state, load_keys(state))
+    return [one.node for node in sorted(why) if _older(held, node, found.at)
+            for one in manifest.revoke(state, [node], why[node][:200], who, now)]
+
+
+def _older(held: Manifest, node: str, at: float) -> bool:
+    return node in held.nodes and held.revocation(node) is None and held.nodes[node].confirmed <= at

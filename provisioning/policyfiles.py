@@ -1,0 +1,49 @@
+"""The files that decide what triage does: those of the site's rules folders one by one, and the packaged ones as one."""
+
+from __future__ import annotations
+
+import hashlib
+import pwd
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from healthcheck.rulesfolder import packaged
+from healthcheck.store.file import Store
+from healthcheck.store.policyfiles import File, note
+
+PACKAGED = "the packaged rules"
+
+
+def policy_changes(store: Store, folders: Sequence[Path], who: str, now: float) -> list[str]:
+    """Notes the files of these folders in the store; gives a line for people on each that has changed since the run before."""
+    return [f"policy: {said}" for said in note(store, files_of(folders), who, now)]
+
+
+def files_of(folders: Sequence[Path]) -> Iterator[File]:
+    """What is read of these folders: `*.yaml` in each, and in its folders (sku, profile, kernel ...); what cannot be read is left out.
+
+    The packaged files come with muster and change together, so they count as one.
+    """
+    for folder in folders:
+        paths = sorted((*folder.glob("[!.]*.yaml"), *folder.glob("[!.]*/[!.]*.yaml")))
+        found = [file for path in paths if (file := _file(path)) is not None]
+        if folder != packaged():
+            yield from found
+        elif found:
+            newest = max(found, key=lambda file: file.modified)
+            digest = hashlib.sha256("".join(file.digest for file in found).encode()).hexdigest()
+            yield File(PACKAGED, digest, newest.owner, newest.modified)
+
+
+def _file(path: Path) -> File | None:
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        found = path.stat()
+    except OSError:
+        return None
+    try:
+        owner = pwd.getpwuid(found.st_uid).pw_name
+    except KeyError:
+        owner = str(found.st_uid)
+    return File(str(path.absolute()), digest, owner, found.st_mtime)

@@ -1,0 +1,85 @@
+"""Says whose the hold on a node is by what its back end shows, beside what the store has of our cordons. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
+
+from healthcheck.store.cordons import Cordon, State
+from healthcheck.store.hardware import same_machine
+from healthcheck.store.strays import Kind, Stray
+from inventory.text import clean
+from provisioning.actions.base import Held, Holder, marked, same_words
+
+
+class Whose(Enum):
+    """What became of a cordon of ours."""
+
+    OURS = "ours"           # it is there as we set it
+    PERSON = "person"       # our mark is there, and what stands beside it, or who gave it, is not as we set it
+    TAKEN = "taken"         # others hold the node instead
+    FREE = "free"           # nobody does
+    ANEW = "anew"           # it is not there, and the node is not the one that it was set on
+    ABSENT = "absent"       # the back end does not know the node any more
+
+
+def whose(one: Cordon, held: Held, identity: str = "") -> Whose:
+    """What became of it. `identity` is what bears the node's name now, where that is known otherwise than from the back end."""
+    if held.mark == one.mark:
+        return Whose.PERSON if held.holder is Holder.US and _changed(one, held) else Whose.OURS
+    if held.holder is not Holder.ABSENT and _another(one.identity, held.identity, identity):
+        return Whose.ANEW
+    if held.holder is Holder.ABSENT:
+        return Whose.ABSENT
+    return Whose.FREE if held.holder is Holder.NOBODY else Whose.TAKEN
+
+
+def _another(before: str, shown: str, machine: str) -> bool:
+    """Whether it is another node, or machine, than the one that the cordon was set on; what is not known is no other."""
+    if not before:
+        return False
+    return before != shown if shown else bool(machine) and not same_machine(before, machine)
+
+
+def _changed(one: Cordon, held: Held) -> bool:
+    wrote = marked(one.mark, one.why)
+    if not same_words(wrote, held.reason):
+        return True
+    # What the scheduler appends it appends as a user of its own.
+    appended = len(held.reason) > len(wrote)
+    return bool(one.user and held.user and one.user != held.user and not appended)
+
+
+def words(one: Cordon, held: Held) -> str:
+    """What a person made of our cordon: the words that are not ours, or who gave ours anew."""
+    wrote, shown = marked(one.mark, one.why), held.reason
+    if same_words(wrote, shown):
+        return f"{held.user} gave its reason anew, which {one.user} had given"
+    more = shown[len(wrote):] if shown.startswith(wrote) else shown.removeprefix(f"{one.mark}:")
+    return f"a person wrote: {clean(more.strip(' -:;,') or shown, 150)}"
+
+
+def instead(what: Whose, one: Cordon, held: Held) -> str:
+    """In words what stands in the place of a cordon of ours; empty while it is ours."""
+    return {
+        Whose.OURS: "", Whose.PERSON: f"beside {one.mark} {words(one, held)}", Whose.TAKEN: f"others hold it now: {held.reason}",
+        Whose.FREE: "somebody gave it back", Whose.ANEW: "it registered or was installed anew",
+        Whose.ABSENT: "it is not known there any more",
+    }[what]
+
+
+def strays(seen: Mapping[str, Held], cordons: Iterable[Cordon], names: Collection[str]) -> list[Stray]:
+    """What of these nodes no cordon accounts for. `cordons` are ours that are open in this back end, `names` those of our store."""
+    known = {one.mark: one for one in cordons if one.state in (State.MEANT, State.HELD)}
+    found = []
+    for node, held in seen.items():
+        if held.mark is None:
+            continue
+        one = known.get(held.mark)
+        if one is not None and one.node == node:
+            if whose(one, held) is Whose.PERSON:
+                found.append(Stray(node, Kind.PERSON, str(held.mark), words(one, held)))
+        else:
+            kind = Kind.NUMBER if held.mark.store in names else Kind.STORE
+            found.append(Stray(node, kind, str(held.mark), clean(held.reason, 150)))
+    return found

@@ -1,0 +1,31 @@
+"""What the tests of job logs share: what a text says, as charges and as the first line of `muster explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from healthcheck.joblog.charges import Charge, charges
+from healthcheck.joblog.model import Clock, JobLog
+from healthcheck.joblog.read import read
+from tests.healthcheck.explainfile.cases import NOW, sayings
+
+CLOCK = Clock(NOW)
+
+
+def log(text: str, nodes: tuple[str, ...] = ()) -> JobLog:
+    return read([("out", text.encode())], CLOCK, sayings(), nodes)
+
+
+def told(text: str, nodes: tuple[str, ...] = (), addresses: Mapping[str, str] = {}) -> list[Charge]:
+    return charges(log(text, nodes), nodes, addresses)
+
+
+def cause(text: str, nodes: tuple[str, ...] = (), addresses: Mapping[str, str] = {}) -> Charge | None:
+    """The likeliest cause; None where nothing is one."""
+    return next((charge for charge in told(text, nodes, addresses) if charge.cause), None)
+
+
+def accused(text: str, nodes: tuple[str, ...] = (), addresses: Mapping[str, str] = {}) -> str | None:
+    """The node, or the address, that is accused."""
+    first = cause(text, nodes, addresses)
+    return None if first is None else first.who.node or first.who.address

@@ -1,0 +1,75 @@
+"""The verdict on one node: what stands in an incident's name, and what is done where nothing is wrong any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from healthcheck.outcome import Owner, Repair
+from healthcheck.triage.decide import decide
+from healthcheck.triage.incidents import live
+from healthcheck.triage.past import Known, Member, OpenVerdict, Past, Shared
+from healthcheck.triage.policy import Isolation
+from healthcheck.triage.verdict import Incident, Verdict
+from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
+
+PORT = frozenset({"port-state of GPU"})
+
+
+def incident(isolates: bool = True, number: int = 1) -> Incident:
+    return Incident("rack", "r1", ("n1",), "rack r1: port-state", Owner.NETWORK, number, tuple(PORT), began=at(-3), isolates=isolates)
+
+
+def verdict(node: Past, *incidents: Incident) -> Verdict:
+    found = decide(node, policy(), NOW, (), {one.id: one for one in incidents})
+    assert found is not None
+    return found
+
+
+def failing(**more: Any) -> Past:
+    return past("n1", problem("port-state"), **more)
+
+
+def test_a_node_in_an_incident_that_isolates_is_inspected_by_its_owner_in_its_name() -> None:
+    found = verdict(failing(shared=(Shared(1, PORT, at(-3)),)), incident())
+    assert (found.incident, found.fault, found.isolation, found.repair, found.owner) == (
+        1, "incident", Isolation.NO_NEW_JOBS, Repair.INSPECT, Owner.NETWORK)
+
+
+@pytest.mark.parametrize(("shared", "open_now"), [
+    (Shared(1, PORT, at(-3), at(-2)), incident()),              # it has left it, or it ended
+    (Shared(1, PORT, at(-3)), incident(isolates=False)),
+    (Shared(1, frozenset({"gpu-count of GPU"}), at(-3)), incident()),
+    (Shared(2, PORT, at(-3)), incident())])
+def test_what_is_no_incidents_any_more_or_never_was_is_the_nodes_own(shared: Shared, open_now: Incident) -> None:
+    found = verdict(failing(shared=(shared,)), open_now)
+    assert (found.incident, found.fault, found.repair) == (0, "port", Repair.INSPECT)
+
+
+@pytest.mark.parametrize(("isolates", "isolation"), [(True, Isolation.NO_NEW_JOBS), (False, Isolation.NONE)])
+def test_a_node_that_is_well_is_held_on_in_the_name_of_an_open_incident_that_isolates_and_of_no_other(isolates: bool, isolation: Isolation) -> None:
+    node = Past("n1", over=(problem("port-state", began=-3, ended=-2),), cordons=(held(-3),), looks=looks(-1.5, -1),
+                verdict=OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-3), 1), shared=(Shared(1, PORT, at(-3)),), state="healthy", seen=at(-1))
+    found = verdict(node, incident(isolates))
+    assert found.isolation is isolation and bool(found.proven) is not isolates
+
+
+@pytest.mark.parametrize("shown", [looks(-2, -1), ()])
+def test_a_node_of_which_nothing_is_wrong_any_more_is_watched_by_nobody_whether_it_has_proved_it_or_not(shown: Any) -> None:
+    node = Past("n1", over=(problem("gpu-count", began=-9, ended=-3),), cordons=(held(-8),), looks=shown,
+                verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)))
+    found = verdict(node)
+    assert (found.isolation, found.repair, found.owner, found.fault, bool(found.proven)) == (Isolation.NONE, Repair.WATCH, None, "lost", bool(shown))
+
+
+@pytest.mark.parametrize(("ended", "member", "expected"), [(-1.0, -1.0, -1.0), (-1.0, -2.0, -2.0), (-1.0, None, 0.0)])
+def test_a_node_was_in_an_incident_until_it_left_or_that_ended(ended: float, member: float | None, expected: float) -> None:
+    left = at(member) if member is not None else None
+    known = Known(1, "rack", "r1", tuple(PORT), "network", "", 0.0, at(-3), at(-1), (Member("n1", at(-3), at(-2), left),), at(ended), "op")
+    (shared,) = live(fleet(failing(), incidents=(known,)), policy()).shared["n1"]
+    assert (shared.incident, shared.ended) == (1, at(expected))
+    # What outlives it is the node's own, in its history, too.
+    goes_on, over = problem("port-state", began=-3, ended=-0.5), problem("port-state", began=-3, ended=-2.5)
+    node = Past("n1", shared=(shared,))
+    assert node.in_incident(goes_on) is (expected >= -0.5) and node.in_incident(over)

@@ -1,0 +1,87 @@
+"""Nodes that a real Slurm has powered down, or is powering: cordoned like others, their power state kept, and no job wakes one that is cordoned."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from healthcheck.store.file import opened
+from provisioning.actions.base import Holder
+from provisioning.actions.slurm import Slurm as Backend
+from provisioning.cordon import cordon, uncordon
+from tests.testbed.newslurm import programs
+from tests.testbed.require import require
+from tests.testbed.slurm import WHY_NOT, Slurm, can_run
+from tests.testbed.slurm import slurm as cluster
+from tests.testbed.sshd import wait_until
+
+NODES = ["gpu001", "gpu002", "gpu003", "gpu004"]
+
+
+@pytest.fixture(scope="module", params=["22.05", pytest.param("24.11", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    require(can_run(), WHY_NOT)
+    newer = programs(tmp_path_factory.mktemp("trixie")) if request.param == "24.11" else None
+    folder = tmp_path_factory.mktemp("slurm")
+    for name in ("suspend", "resume"):
+        (folder / name).write_text(f"#!/bin/sh\necho {name} \"$@\" >> {folder}/power.log\n")
+        (folder / name).chmod(0o755)
+    with cluster(folder, NODES, extra=f"SuspendProgram={folder}/suspend\nResumeProgram={folder}/resume\nSuspendTime=3600\nSuspendTimeout=2\n"
+                                      "ResumeTimeout=60\nSchedulerParameters=bf_interval=1,sched_interval=1", programs=newer) as running:
+        yield running
+
+
+def states(bed: Slurm, node: str) -> set[str]:
+    shown = bed.ask("scontrol", "--all", "-o", "show", "node", node).split(" State=", 1)[1].split()[0]
+    return set(shown.split("+")) - {"NOT_RESPONDING"}
+
+
+def down(bed: Slurm, node: str, state: str) -> None:
+    bed.ask("scontrol", "update", f"nodename={node}", "state=power_down")
+    wait_until(lambda: state in states(bed, node), 30, f"{state} of {node}")
+
+
+@pytest.mark.parametrize(("node", "power"), [("gpu001", "POWERED_DOWN"), ("gpu002", "POWERING_DOWN")])
+def test_a_node_without_power_is_cordoned_and_given_back_and_no_job_wakes_it_meanwhile(
+    bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str, power: str,
+) -> None:
+    for key, value in bed.environment.items():
+        monkeypatch.setenv(key, value)
+    down(bed, node, power)
+    assert Backend().held([node])[node].holder is Holder.NOBODY
+    with opened(tmp_path, make=True) as store:
+        assert cordon(store, Backend(), [node], "Xid 79", "me", time.time)[0].said.startswith("cordoned in slurm as muster:")
+        wait_until(lambda: states(bed, node) == {"IDLE", "DRAIN", "POWERED_DOWN"}, 30, "a node without power")
+        subprocess.run(["sbatch", "-p", "main", "-w", node, "--wrap", "true", "-o", "/dev/null"], env=bed.environment, check=True,
+                       capture_output=True)
+        wait_until(lambda: bed.ask("squeue", "-h", "-o", "%r").strip() not in ("", "None", "Priority"), 30, "the scheduler's word on the job")
+        assert states(bed, node) == {"IDLE", "DRAIN", "POWERED_DOWN"}
+        assert f"resume {node}" not in (bed.folder / "power.log").read_text()
+        subprocess.run(["scancel", "-u", "root"], env=bed.environment, check=True)
+        assert "is released" in uncordon(store, Backend(), [node], "", "me", time.time)[0].said
+    assert states(bed, node) == {"IDLE", "POWERED_DOWN"} and f"resume {node}" not in (bed.folder / "power.log").read_text()
+
+
+def test_a_node_that_is_being_woken_is_cordoned_and_keeps_on_waking(bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in bed.environment.items():
+        monkeypatch.setenv(key, value)
+    down(bed, "gpu003", "POWERED_DOWN")
+    bed.ask("scontrol", "update", "nodename=gpu003", "state=power_up")
+    wait_until(lambda: "POWERING_UP" in states(bed, "gpu003"), 30, "a node that wakes")
+    with opened(tmp_path, make=True) as store:
+        assert cordon(store, Backend(), ["gpu003"], "Xid 79", "me", time.time)[0].said.startswith("cordoned in slurm as muster:")
+        assert states(bed, "gpu003") == {"IDLE", "DRAIN", "POWERING_UP"}
+        uncordon(store, Backend(), ["gpu003"], "", "me", time.time)
+    assert states(bed, "gpu003") == {"IDLE", "POWERING_UP"}
+
+
+def test_a_node_without_power_that_a_person_drained_is_theirs(bed: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in bed.environment.items():
+        monkeypatch.setenv(key, value)
+    down(bed, "gpu004", "POWERED_DOWN")
+    bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=sold")
+    assert Backend().held(["gpu004"])["gpu004"].holder is Holder.OTHERS

@@ -1,0 +1,112 @@
+"""A head that is lost: its store, restored elsewhere, knows the cordons from before the copy, and leaves alone what was made after it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.store.cordons import open_cordons
+from healthcheck.store.file import opened
+from healthcheck.store.marks import Mark, mark_of
+from healthcheck.store.sweeps import Sweep, record
+from tests.command import muster
+
+NODES = [f"n{at}" for at in range(1, 41)]
+INVENTORY = "version: 1\ncordon: {hostfile: BAD}\nnodes:\n  n[1-40]:\n"
+_HOUR = 3600.0
+
+
+class Head:
+    """A machine with muster on it; all heads see one file of hosts that jobs leave out."""
+
+    def __init__(self, home: Path, bad: Path) -> None:
+        self.home, self.bad = home, bad
+        home.mkdir()
+        (home / "muster.yaml").write_text(INVENTORY.replace("BAD", str(bad)))
+        (home / "rules").mkdir()
+        (home / "rules" / "policy.yaml").write_text("breaker: {number: 20, percent: 100}\n")
+
+    def swept(self, hours: float, *sick: str, profile: str = "") -> None:
+        with opened(self.home / "state", make=True) as store:
+            when = time.time() - hours * _HOUR
+            reports = []
+            for name in NODES:
+                found = (Finding("GPU 0", 79, 0),) if name in sick else ()
+                result = Result("kernel-xid", "kernel.xid", Status.FAIL if found else Status.PASS, Severity.CRITICAL, found)
+                reports.append(NodeReport(name, state_of([result]), "", (result,)))
+            record(store, Sweep(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)
+
+    def muster(self, *words: str, code: tuple[int, ...] = (0, 1, 3)) -> str:
+        done = muster(*words, home=self.home)
+        assert done.returncode in code, (words, done.stdout, done.stderr)
+        return done.stdout + done.stderr
+
+    def shown(self) -> dict[str, Mark]:
+        """What the file shows of nodes with a mark, whoever's it is."""
+        found = (line.partition("#") for line in self.bad.read_text().splitlines())
+        return {node.strip(): mark for node, _, reason in found if (mark := mark_of(reason.strip())) is not None}
+
+
+@pytest.fixture
+def heads(tmp_path: Path) -> tuple[Head, Head]:
+    """The first has cordoned n1 and n2, was copied, and has then cordoned n3; it is lost, and the copy is restored on the second."""
+    (tmp_path / "bad").write_text("n30  # fan, Tuesday\n")
+    first, second = Head(tmp_path / "first", tmp_path / "bad"), Head(tmp_path / "second", tmp_path / "bad")
+    first.swept(9, "n1", "n2")
+    first.muster("triage", "--apply", "--rules", "rules")
+    with opened(first.home / "state") as store, store.writing() as db:      # eight hours and a half ago
+        db.execute("UPDATE cordon SET began = began - 8.5 * 3600")
+        db.execute("UPDATE verdict SET began = began - 8.5 * 3600")
+    first.muster("store", "backup", str(tmp_path / "copy.db"))
+    first.swept(8, "n1", "n2", "n3")
+    first.muster("triage", "--apply", "--rules", "rules")
+    assert sorted(first.shown()) == ["n1", "n2", "n3"]
+    shutil.rmtree(first.home / "state")
+    assert "restored: 2 cordons" in second.muster("store", "restore", str(tmp_path / "copy.db"))
+    return first, second
+
+
+def test_old_cordons_are_released_when_their_nodes_are_well_and_later_marks_are_left_alone(heads: tuple[Head, Head]) -> None:
+    _, second = heads
+    before = second.shown()
+    for hours in (7, 3, 1):
+        second.swept(hours, profile="bringup")
+    said = second.muster("triage", "--apply", "--rules", "rules")
+    assert f"n1: {before['n1']} is released" in said and f"n2: {before['n2']} is released" in said, said
+    assert second.shown() == {"n3": before["n3"]} and "n30  # fan, Tuesday" in second.bad.read_text()
+    with opened(second.home / "state") as store:
+        assert open_cordons(store) == []
+
+
+def test_a_node_that_the_lost_head_holds_is_not_taken_over_and_new_marks_bear_a_name_and_a_number_of_their_own(heads: tuple[Head, Head]) -> None:
+    _, second = heads
+    before = second.shown()
+    # The lost head gave n3 the number that this store gives next.
+    second.swept(2, "n1", "n2", "n3", "n4")
+    second.muster("triage", "--apply", "--rules", "rules", code=(0, 1, 3, 4))
+    after = second.shown()
+    assert {node: after[node] for node in before} == before
+    assert after["n4"].store != before["n3"].store and after["n4"].number == before["n3"].number
+    with opened(second.home / "state") as store:
+        assert sorted((one.node, one.mark) for one in open_cordons(store)) == sorted((node, after[node]) for node in ("n1", "n2", "n4"))
+    for _ in range(2):
+        second.muster("triage", "--apply", "--rules", "rules", code=(0, 1, 3, 4))
+    assert second.shown() == after
+
+
+def test_the_lost_head_that_comes_back_releases_nothing_of_the_new_one(heads: tuple[Head, Head], tmp_path: Path) -> None:
+    first, second = heads
+    second.swept(2, "n1", "n2", "n4")
+    second.muster("triage", "--apply", "--rules", "rules", code=(0, 1, 3, 4))
+    of_second = second.shown()["n4"]
+    # As it was when it was copied, under the name that it had.
+    (first.home / "state").mkdir()
+    shutil.copyfile(tmp_path / "copy.db", first.home / "state" / "muster.db")
+    for hours in (1.5, 1, 0.2):
+        first.swept(hours, profile="bringup")
+    first.muster("triage", "--apply", "--rules", "rules")
+    assert second.shown()["n4"] == of_second
