@@ -156,16 +156,25 @@ def test_its_isolations_go_beside_the_limit_of_the_breaker_in_all_and_in_each_do
     assert "the breaker is open: 2 new isolations" in next(one.why for one in world.triage().withheld if one.node == "n110")
 
 
-def test_a_run_that_was_killed_leaves_the_breaker_closed_and_the_next_takes_what_room_is_left(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_leaves_the_breaker_closed_and_the_next_takes_what_room_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(tmp_path, replace(POLICY, breaker=BreakerPolicy(number=4, percent=50, hours=1, reserve=0)))
     world.breaks([f"n{number:03}" for number in range(0, 120, 20)], "disk-state")
     world.sweep(2)
     with world.store() as store:
         plan = world.plan(store)
         assert plan.is_open and len(plan.steps) == 4
-        told = iter(range(2))
+        changes, isolate = iter(range(2)), world.back.isolate
+
+        def killed(node: str, reason: str) -> None:
+            isolate(node, reason)
+            next(changes)
+
+        monkeypatch.setattr(world.back, "isolate", killed)
         with pytest.raises(StopIteration):
-            doing.apply(store, world.back, plan, "triage", lambda: world.now, lambda _: next(told) and None)
+            doing.apply(store, world.back, plan, "triage", lambda: world.now, lambda _: None)
+        monkeypatch.undo()
     assert len(world.held()) == 3 and len(world.triage().steps) == 1
     world.now += 3600
     world.sweep(1)

@@ -40,7 +40,7 @@ def site(home: Path, bed: Serving) -> None:
     (home / "muster.yaml").write_text(
         f"version: 1\ncordon: {{kubernetes: {{config: {bed.config}, condition: true}}}}\nnodes: {{'gpu[1-4]': }}\n")
     (home / "rules").mkdir()
-    (home / "rules" / "policy.yaml").write_text("breaker: {number: 8, percent: 100}\n")
+    (home / "rules" / "policy.yaml").write_text("breaker: {number: 8, percent: 100}\nrequalify: {apart_minutes: 0}\n")
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_a_new_node_that_is_deleted_before_it_is_proven_is_told_as_gone(bed: Ser
 def test_killed_while_it_gives_a_new_node_to_jobs_the_next_run_finds_out(tmp_path: Path, after: bool) -> None:
     with serving(tmp_path) as fake:
         _four(fake)
-        (tmp_path / "muster.yaml").write_text(f"version: 1\ncordon: {{kubernetes: {{config: {fake.config}}}}}\nnodes: {{'gpu[1-4]': }}\n")
+        site(tmp_path, fake)
         for after_s in (0, 0.1):
             swept(tmp_path, there_since(fake) + after_s, profile="bringup")
         cluster = fake.cluster
@@ -239,11 +239,11 @@ def test_killed_while_it_gives_a_new_node_to_jobs_the_next_run_finds_out(tmp_pat
 
         with cluster.lock:
             cluster.faults = fault
-            running.append(subprocess.Popen([str(MUSTER), "triage", "--apply"], cwd=tmp_path, env=environment(tmp_path),
+            running.append(subprocess.Popen([str(MUSTER), "triage", "--rules", "rules", "--apply"], cwd=tmp_path, env=environment(tmp_path),
                                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         assert running[0].wait(60) == -9
         assert (keys(fake, "gpu1") == set()) == after
-        muster("triage", "--apply", home=tmp_path)
+        muster("triage", "--rules", "rules", "--apply", home=tmp_path)
         assert all(keys(fake, node) == set() for node in NODES)
         with opened(tmp_path / "state") as store:
             told = [str(line.outcome) for line in lines(store) if line.node == "gpu1"]

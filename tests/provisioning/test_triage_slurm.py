@@ -28,7 +28,7 @@ from tests.testbed.sshd import wait_until
 
 NODES = [f"gpu00{n}" for n in range(1, 9)]
 STRANGER = "gpu099"     # in the inventory, and not known to Slurm
-POLICY = "breaker: {number: 8, percent: 100}\n"
+POLICY = "breaker: {number: 8, percent: 100}\nrequalify: {apart_minutes: 0}\n"
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from provisioning.actions.slurm import Slurm, undone_by
 from provisioning.whose import Whose, strays, whose, words
 
 WHY = "gpu-error: kernel-xid of GPU 0: 79 (expected none)"
-OURS = Cordon(3, "n1", "slurm", WHY, "triage", State.HELD, 1.0, None, 1, store="7f3a", user="root", identity="A")
+OURS = Cordon(3, "n1", "slurm", WHY, "triage", State.HELD, 1.0, None, 1, store="7f3a", user="root", identity="chassis=A")
 WROTE = f"{OURS.mark}: {WHY}"
 
 
@@ -59,10 +59,10 @@ def test_our_words_given_anew_by_another_user_are_a_persons_and_what_slurm_appen
 
 
 def test_a_node_that_is_another_one_by_its_identity_was_given_back_by_no_person() -> None:
-    assert whose(OURS, Held(Holder.NOBODY)) is whose(OURS, Held(Holder.NOBODY, identity="A")) is Whose.FREE
-    assert whose(OURS, Held(Holder.NOBODY, identity="B")) is whose(OURS, Held(Holder.NOBODY), "B") is Whose.ANEW
+    assert whose(OURS, Held(Holder.NOBODY)) is whose(OURS, Held(Holder.NOBODY, identity="chassis=A")) is Whose.FREE
+    assert whose(OURS, Held(Holder.NOBODY, identity="chassis=B")) is whose(OURS, Held(Holder.NOBODY), "chassis=B") is Whose.ANEW
     assert whose(OURS, Held(Holder.OTHERS, "sold")) is Whose.TAKEN and whose(OURS, Held(Holder.ABSENT)) is Whose.ABSENT
-    assert whose(OURS, us(WROTE, identity="B")) is Whose.OURS       # where the mark has outlived the machine it still holds
+    assert whose(OURS, us(WROTE, identity="chassis=B")) is Whose.OURS       # where the mark has outlived the machine it still holds
 
 
 def test_marks_of_other_stores_and_of_numbers_that_are_not_open_are_told_apart() -> None:

@@ -213,7 +213,7 @@ def test_a_step_that_fails_leaves_the_older_store_as_it_was(tmp_path: Path, monk
         with pytest.raises(StoreError, match="no such table: nobody"), opened(tmp_path):
             pass
     with opened(tmp_path) as store:
-        assert [row[1] for row in store.rows("PRAGMA table_info(node)")] == ["id", "name"]
+        assert [row[1] for row in store.rows("PRAGMA table_info(node)")] == ["id", "name", "machine", "machine_since"]
 
 
 def test_what_fails_inside_a_transaction_changes_nothing(tmp_path: Path) -> None:

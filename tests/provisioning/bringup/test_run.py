@@ -508,7 +508,7 @@ def test_a_dry_run_looks_until_the_first_that_is_not_so_and_writes_nothing(fake:
 
 def test_a_second_run_at_once_is_refused_and_a_dry_one_is_not(fake: Fake) -> None:
     fake.folder.mkdir(exist_ok=True)
-    with alone(fake.folder, LOCK):
+    with alone(fake.folder, LOCK, "bringup run"):
         with pytest.raises(UsageError, match="another muster bringup run"):
             fake.run(["n1"], Acts(step("bmc")))
         assert fake.run(["n1"], Acts(step("bmc")), dry=True).done == ("n1",)
