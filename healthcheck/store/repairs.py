@@ -43,9 +43,11 @@ class Logged:
 
 
 def logged(store: Store, node: str) -> list[Logged]:
-    """What kernel logs of a node reported, or burn-ins found, and nothing has ended."""
+    """What kernel logs of a node reported, or burn-ins found, and nothing has ended. What was last reported by a sweep that could not read
+    the boot counts for the last one that was read: a boot that was not read is not another one."""
     return [Logged(*row) for row in store.rows(
-        "SELECT problem.id, rule, subject, coalesce(serial, ''), coalesce(ends, ''), coalesce(boot, ''), sequence FROM problem "
+        "SELECT problem.id, rule, subject, coalesce(serial, ''), coalesce(ends, ''), coalesce(nullif(problem.boot, ''), "
+        "(SELECT boot.boot FROM boot WHERE boot.node = problem.node ORDER BY seen DESC LIMIT 1), ''), sequence FROM problem "
         "JOIN node ON node.id = problem.node LEFT JOIN component ON component.id = component "
         "WHERE name = ? AND ended IS NULL AND status = ? AND (coalesce(ends, '') != '' OR evidence IS NOT NULL) "
         "ORDER BY problem.id", node, Status.FAIL.value)]

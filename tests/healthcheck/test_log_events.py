@@ -369,6 +369,7 @@ class Story:
         self.world = world
         self.open: dict[Ends, tuple[float, str]] = {}       # by how it ends: when it was last reported, and in which boot, as was read
         self.whole = 0.0                                    # since when no record was lost, as far as the looks tell
+        self.repaired: set[Ends] = set()                    # what a person called repaired, and a sweep that read no boot reported again
 
     def step(self, op: str) -> None:
         world = self.world
@@ -401,12 +402,13 @@ class Story:
             self.whole = world.now
         elif op in {ends.value for ends in Ends}:
             self.open[Ends(op)] = world.now, world.boot
+            self.repaired.discard(Ends(op))
         alive = {ends for ends in Ends if self._alive(ends)}
         for ends, (last, boot) in before.items():
             if ends not in self.open or ends.value == op:
                 continue
             rebooted = boot != world.boot
-            may = ends in proven or (ends is Ends.QUIET and world.now - last > 24 * HOUR) or (rebooted and ends is not Ends.REPAIR)
+            may = ends in proven | self.repaired or (ends is Ends.QUIET and world.now - last > 24 * HOUR) or (rebooted and ends is not Ends.REPAIR)
             must = ends in proven or (rebooted and op != "unread" and ends is not Ends.REPAIR) or (
                 ends is Ends.QUIET and world.now - max(last, self.whole) > 24.5 * HOUR and op != "unread")
             assert ends in alive or may, f"{ends} ended without proof by {op}"
@@ -414,7 +416,8 @@ class Story:
             if ends not in alive:
                 del self.open[ends]
         if op == "unread":      # a person's word is of one boot: where none is read, the line from before it accuses again
-            self.open |= dict.fromkeys(alive - set(self.open), (world.now, world.boot))
+            self.repaired = alive - set(self.open)
+            self.open |= dict.fromkeys(self.repaired, (world.now, world.boot))
         assert alive == set(self.open), op
 
     def _alive(self, ends: Ends) -> bool:
@@ -441,6 +444,14 @@ def test_long_stories_hold_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     story = Story(LogWorld(tmp_path, monkeypatch))
     for _ in range(400):
         story.step(chance.choice(OPS))
+
+
+def test_a_persons_word_holds_though_the_sweep_before_it_could_not_read_the_boot(world: LogWorld) -> None:
+    reported(world, Ends.BOOT)
+    unread_boot(world)
+    assert world.repaired() == 1
+    world.sweep()
+    assert world.alive() == set() and world.state() == "healthy"
 
 
 def test_a_part_that_is_back_from_the_vendor_is_repaired_by_the_word_of_who_takes_it_back(world: LogWorld) -> None:
