@@ -9,7 +9,7 @@ from typing import Any
 
 from healthcheck.store.verdicts import lines_of
 from healthcheck.triage.correlate import minute
-from healthcheck.triage.plan import Act, Plan, Withheld
+from healthcheck.triage.plan import Act, Plan, Step, Withheld
 from healthcheck.triage.policy import Isolation
 from healthcheck.triage.verdict import Verdict
 from inventory.text import clean
@@ -38,23 +38,33 @@ def text(plan: Plan, nodes: int, serving: int, newest: float | None, fold: Fold,
         yield f"incident{number}  {where}: {clean(incident.why, 400)} ({incident.owner.value})"
     for end in plan.ends:
         yield f"incident {end.id} ends: {clean(end.why, 300)}"
-    for step in plan.steps:
-        what = f"  {_asked(step.verdict)}" if step.act is Act.ISOLATE else ""
-        yield f"{step.act.value:<9} {step.node}: {clean(step.why, _WIDE)}{what}"
+    yield from _folded(((step.act.value, step.node, _why(step)) for step in plan.steps), fold)
     if plan.unmeasured:
         yield f"unknown   {fold(plan.unmeasured)}: no fresh sweep says how they are; no step here means nothing for them: muster nodes"
     yield from _withheld(plan, fold)
     acted = {step.node for step in plan.steps} | {one.node for one in plan.withheld}
-    for verdict in plan.verdicts:
-        if verdict.isolation is not Isolation.NONE and verdict.node not in acted:
-            why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
-            yield f"held      {verdict.node}: {clean(why, _WIDE)}  {_asked(verdict)}"
+    held = [verdict for verdict in plan.verdicts if verdict.isolation is not Isolation.NONE and verdict.node not in acted]
+    yield from _folded((("held", one.node, clean(one.why if one.incident else f"{one.fault}: {one.why}", _WIDE) + f"  {_asked(one)}")
+                        for one in held), fold)
     watched: dict[tuple[str, str], list[str]] = defaultdict(list)
     for verdict in plan.verdicts:
         if verdict.isolation is Isolation.NONE and verdict.faults:
             watched[verdict.fault, verdict.owner.value if verdict.owner is not None else ""].append(verdict.node)
     for (fault, owner), names in watched.items():
         yield f"watch     {fold(names)}: {fault} ({owner})"
+
+
+def _folded(each: Iterable[tuple[str, str, str]], fold: Fold) -> Iterator[str]:
+    """Lines of an act, a node and a reason, each reason once with its nodes, in the order of its first node."""
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for act, node, why in each:
+        names[act, why].append(node)
+    for (act, why), nodes in names.items():
+        yield f"{act:<9} {fold(nodes)}: {why}"
+
+
+def _why(step: Step) -> str:
+    return clean(step.why, _WIDE) + (f"  {_asked(step.verdict)}" if step.act is Act.ISOLATE else "")
 
 
 def _withheld(plan: Plan, fold: Fold) -> Iterator[str]:

@@ -61,6 +61,13 @@ def test_a_plan_is_by_its_schema(name: str) -> None:
             jsonschema.validate(wrong, schema("triage"))
 
 
+def test_what_is_isolated_for_one_reason_is_one_line() -> None:
+    plan = make(fleet(512, ports(range(32))), packaged_policy())
+    assert len(plan.steps) == 32
+    (said,) = [line for line in lines(plan) if line.startswith("isolate ")]
+    assert said.startswith("isolate   n[000-031]: incident ") and said.endswith("[no-new-jobs; inspect, by network]")
+
+
 def test_what_is_beyond_the_bound_is_a_line_for_each_incident_and_for_each_fault_of_the_rest() -> None:
     some = {**ports(range(32), range(64, 96)), **dict.fromkeys(range(128, 512, 5), ("host-memory",))}
     said = [line for line in lines(make(fleet(512, some), packaged_policy())) if line.startswith("withheld")]
