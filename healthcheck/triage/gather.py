@@ -55,7 +55,6 @@ _NONE_MEASURED: frozenset[str] = frozenset()
 Silenced = Callable[[Problem], bool]
 Lost = Callable[[str, str, Mark], str]
 Others = Callable[[str], str]
-Registered = Callable[[str], float]
 
 
 # What a `lost` says of a node that is no longer the one that our cordon was set on: no person gave it back.
@@ -70,26 +69,22 @@ def _nobody(node: str) -> str:
     return ""
 
 
-def _always(node: str) -> float:
-    return 0.0
-
-
 def _held(node: str, backend: str, mark: Mark) -> str:
     return ""
 
 
 def gather(
     store: Store, nodes: Iterable[Node], policy: Policy, now: float, *, silenced: Silenced = _never, lost: Lost = _held,
-    others: Others = _nobody, registered: Registered = _always,
+    others: Others = _nobody,
 ) -> Fleet:
     """The fleet as the store knows it at `now`; raises StoreError.
 
     `silenced` says of a problem whether a person wants to hear of it. `lost(node, backend, mark)` says who holds the node instead where
     the back end no longer shows our cordon, and nothing where it does; `others(node)` who else
-    keeps jobs away from it; `registered(node)` since when it is registered where jobs come from (epoch seconds, 0 where that is not known).
+    keeps jobs away from it.
     """
     window = max(policy.repeat.days, policy.climb.days, policy.flap.hours / 24) * _DAY
-    there = _Memory(store, policy, now, now - window, silenced, lost, registered)
+    there = _Memory(store, policy, now, now - window, silenced, lost)
     # Whoever closes the breaker has looked at what was isolated until then; where it closed by itself, nobody has. Until then is by the
     # order of deeds: one that was closed by a clock that ran ahead would hide all isolations until that time has come.
     closed = store.rows("SELECT coalesce(max(seen), 0) FROM breaker WHERE who IS NOT NULL")[0][0]
@@ -120,11 +115,8 @@ def _remembered(store: Store, now: float, since: float) -> float:
 class _Memory:
     """What the store holds of all nodes, by node."""
 
-    def __init__(
-        self, store: Store, policy: Policy, now: float, since: float, silenced: Silenced, lost: Lost, registered: Registered,
-    ) -> None:
+    def __init__(self, store: Store, policy: Policy, now: float, since: float, silenced: Silenced, lost: Lost) -> None:
         self._silences = silenced
-        self._registered = registered
         self._new_since = new_since(store)
         self._problems: dict[str, list[Problem]] = defaultdict(list)
         self._over: dict[str, list[Problem]] = defaultdict(list)
@@ -242,7 +234,7 @@ class _Memory:
             self._verdicts.get(name), self._overridden.get(name, ""), others, self._leased.get(name, ""),
             domains(node), self._away.get(name, ""),
             self._left.get(name, 0.0), *self._states.get(name, ("", 0.0)), self._versions.get(name, _NO_VERSIONS), ports(node),
-            new_since=max(self._new_since.get(name, 0.0), self._registered(name)),
+            new_since=self._new_since.get(name, 0.0),
             sku=node.sku or "", changed=tuple(self._changed.get(name, ())),
             anew=self._anew.get(name) if name in self._verdicts else None)
 

@@ -141,7 +141,7 @@ class Past:
     `problems` are those that hold now, `over` those that ended within the longest window of the policy; neither holds what is silenced, of
     which `silenced` says how much there is. `moved` holds earlier failures, on whatever node, of components that sit here now; and of this
     node's own earlier failures only those that are not of a component that has left; when the last of the latter was over is `left`. Since
-    when it is this machine, installed as it is and registered where jobs come from, is `new_since`; 0 where nothing else is known.
+    when it is this machine, installed as it is, is `new_since`; 0 where nothing else is known.
     `boots` are the first sweeps of its boots, oldest first. `overridden` says who gave the node back by hand while the verdict that
     isolated it holds; `others` who else keeps jobs away from it; `leased` who tests it now. `domains` are its failure domains by kind
     (rack, leaf ...). `away` is an open RMA's words, empty where there is none. `state` is

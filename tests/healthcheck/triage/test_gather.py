@@ -179,13 +179,6 @@ def test_a_node_that_was_installed_anew_or_got_another_chassis_is_a_new_one_sinc
         assert same_machine(before, "") and same_machine("machine=m1", "chassis=x") and not same_machine("machine=a", "chassis=x machine=b")
 
 
-def test_since_when_a_node_is_registered_where_jobs_come_from_counts_as_well(tmp_path: Path) -> None:
-    with opened(tmp_path, make=True) as store:
-        swept(store, 1, {"n1": {}, "n2": {}})
-        fleet = gather(store, NODES, POLICY, 2 * HOUR, registered=lambda node: 1.5 * HOUR if node == "n1" else 0.0)
-        assert {past.node: past.new_since for past in fleet.nodes} == {"n1": 1.5 * HOUR, "n2": 0.0}
-
-
 def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: Path) -> None:
     def look(hour: float, status: Status, reason: str = "", more: Status = Status.PASS) -> None:
         one = Result("gpu-ecc-uncorrected", "c", status, Severity.CRITICAL, (Finding("GPU 0", 7, 0),) if status is Status.FAIL else (), reason)
