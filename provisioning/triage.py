@@ -24,7 +24,7 @@ from provisioning.actions.base import ActionError, Backend, Change, Forgets, Hel
 from provisioning.cordon import Clock, Done, Want, cordon_each, settle_meant, uncordon_each
 from provisioning.lease.check import settle_all
 from provisioning.reboot import settle_reboots
-from provisioning.whose import Whose, instead, whose
+from provisioning.whose import Whose, dropped, instead, whose
 from provisioning.whose import strays as strays_of
 
 
@@ -98,13 +98,15 @@ def view(store: Store, backend: Backend, seen: Mapping[str, Held]) -> View:
 
 
 def forgotten(backend: Backend, ours: Sequence[Cordon], seen: Mapping[str, Held]) -> Mapping[str, str]:
-    """Which of our cordons that nobody holds any more the controller has lost, by node with how that is known.
+    """Which of our cordons that nobody holds any more the controller has ended or lost, by node with how that is known.
 
-    One that a snapshot of an earlier run has shown was saved, and a person ended it. Raises ActionError.
+    One that a snapshot of an earlier run has shown was saved: that is not lost, and a person ended it. Raises ActionError.
     """
+    ended = {one.node: why for one in ours if one.node in seen and (why := dropped(one, seen[one.node]))}
     gone = {one.node: Change(one.mark, one.stamp if one.stamp is not None else one.began) for one in ours
-            if one.shown is None and one.node in seen and (seen[one.node].holder is Holder.NOBODY or seen[one.node].itself)}
-    return backend.forgot(gone) if gone and isinstance(backend, Forgets) else {}
+            if one.shown is None and one.node in seen and one.node not in ended
+            and (seen[one.node].holder is Holder.NOBODY or seen[one.node].itself)}
+    return {**ended, **(backend.forgot(gone) if gone and isinstance(backend, Forgets) else {})}
 
 
 def settle_lost(store: Store, backend: Backend, who: str, clock: Clock) -> list[Done]:

@@ -7,6 +7,7 @@ from enum import Enum
 
 from healthcheck.store.cordons import Cordon, State
 from healthcheck.store.hardware import same_machine
+from healthcheck.store.marks import mark_of
 from healthcheck.store.strays import Kind, Stray
 from inventory.text import clean
 from provisioning.actions.base import Held, Holder, marked, same_words
@@ -32,6 +33,12 @@ def whose(one: Cordon, held: Held, identity: str = "") -> Whose:
     if held.holder is Holder.ABSENT:
         return Whose.ABSENT
     return Whose.FREE if held.holder is Holder.NOBODY else Whose.TAKEN
+
+
+def dropped(one: Cordon, held: Held) -> str:
+    """Why the back end itself has ended a cordon of ours, whose words it still shows as we set them; empty where it has not."""
+    ours = mark_of(held.reason) == one.mark and not _changed(one, held)
+    return held.dropped if ours else ""
 
 
 def _another(before: str, shown: str, machine: str) -> bool:

@@ -39,7 +39,8 @@ class Held:
     `busy` says that a job runs on it, where that is known; `identity` which thing of that name it is (a node's UID in Kubernetes), and
     `user` who gave the reason, both empty where the back end does not say; `since` is when that was by the back end's own clock.
     `itself` says of what others hold that it is the scheduler, for now: the node does not respond, or has not registered since it started.
-    `lacks` is what somebody took away of our mark where the rest of it still holds: `Mends` puts that back.
+    `lacks` is what somebody took away of our mark where the rest of it still holds: `Mends` puts that back. `dropped` says of a node that
+    nobody holds why the back end itself has ended the hold whose reason it still shows.
     """
 
     holder: Holder
@@ -51,6 +52,7 @@ class Held:
     since: float | None = None
     itself: bool = False
     lacks: str = ""
+    dropped: str = ""
 
     @property
     def number(self) -> int | None:

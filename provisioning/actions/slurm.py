@@ -16,7 +16,11 @@ with neither, and with no reason of its own, which would replace our mark; Slurm
 ResumeTimeout is 60 s where slurm.conf does not say otherwise, and a GPU server takes minutes: sites set it to what theirs take.
 
 A node that is powered down (power saving), or on its way down or up, is nobody's: DRAIN and UNDRAIN keep that state, and no job wakes a
-drained one (22.05.8). A job that waits for such a node to come up is queued again by DRAIN.
+drained one (22.05.8). A job that waits for such a node to come up is queued again by DRAIN. SuspendTime keeps DRAIN, but a person's
+State=POWER_DOWN takes it away and leaves the reason, which a person's UNDRAIN or RESUME would have taken, too (22.05.8):
+
+    IDLE+DRAIN                     Reason=muster#12: fan
+    IDLE+POWERING_DOWN             Reason=muster#12: fan                      (and the next job wakes it)
 
 There is no compare-and-set: `scontrol show node NAME` is asked just before each change. A person who drains a node between these two
 calls is overwritten without a trace. One who takes a node over between them that we give back is found in 24.11.5, where UNDRAIN leaves
@@ -49,6 +53,7 @@ _AWAY = frozenset({
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
 # What slurmctld itself writes of a node that is not there (ping_nodes.c, node_mgr.c, power_save.c).
 _ITSELF = re.compile(r"(?:^|^muster.* : )(?:Not responding|ResumeTimeout reached|Node unexpectedly rebooted)\Z")
+_DOWNWARDS = frozenset({"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN"})
 _REBOOT = frozenset({"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
 _BUSY = frozenset({"ALLOCATED", "ALLOC", "MIXED", "MIX", "COMPLETING", "COMP", "DRAINING"})
 
@@ -159,7 +164,8 @@ def _held(seen: Seen) -> Held:
     busy = bool(states & _BUSY)
     if not states & _AWAY:
         # A reason may outlive its drain: Slurm keeps it until the node is resumed with none.
-        return Held(Holder.NOBODY, said, None, busy)
+        dropped = "it takes the drain of a node away that is powered down by hand" if mark is not None and states & _DOWNWARDS else ""
+        return Held(Holder.NOBODY, said, None, busy, dropped=dropped)
     if mark is not None and states & _DRAINED:
         return Held(Holder.US, said, mark, busy, user=seen.user, since=seen.since)
     # A reason may have outlived its drain here, too (24.11 leaves it at UNDRAIN).

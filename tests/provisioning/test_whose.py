@@ -13,7 +13,7 @@ from inventory.discover import Answer
 from inventory.importers.slurm import states_of
 from provisioning.actions.base import ActionError, Change, Held, Holder
 from provisioning.actions.slurm import Slurm, undone_by
-from provisioning.whose import Whose, strays, whose, words
+from provisioning.whose import Whose, dropped, strays, whose, words
 
 WHY = "gpu-error: kernel-xid of GPU 0: 79 (expected none)"
 OURS = Cordon(3, "n1", "slurm", WHY, "triage", State.HELD, 1.0, None, 1, store="7f3a", user="root", identity="chassis=A")
@@ -101,3 +101,14 @@ def test_a_controller_that_does_not_say_since_when_it_is_up_is_an_error() -> Non
 
     with pytest.raises(ActionError, match="has no BOOT_TIME"):
         Slurm(lambda argv: Answer(0, b"Configuration data\n", b"")).forgot({"n1": Change(OURS.mark, 1.0)})
+
+
+@pytest.mark.parametrize(("state", "reason", "lost"), [
+    ("IDLE+POWERING_DOWN", WROTE, True), ("IDLE+CLOUD+POWERED_DOWN", f"{WROTE} : reboot issued", True), ("MIXED+POWER_DOWN", WROTE, True),
+    ("IDLE", WROTE, False),                                     # 24.11 leaves the reason of what a person gives back
+    ("IDLE+POWERED_DOWN", "", False), ("IDLE+POWERED_DOWN", f"{WROTE} - mine now", False), ("IDLE+POWERED_DOWN", "muster:7f3a#9: x", False),
+    ("IDLE+DRAIN+POWERED_DOWN", WROTE, False)])
+def test_a_drain_that_powering_down_took_away_is_known_by_our_words_that_are_left(state: str, reason: str, lost: bool) -> None:
+    shown = f"NodeName=n1 State={state} Reason={reason} [root@2026-11-23T05:00:00]\n"
+    held = Slurm(lambda argv: Answer(0, shown.encode(), b"")).held(["n1"])["n1"]
+    assert bool(dropped(OURS, held)) is lost

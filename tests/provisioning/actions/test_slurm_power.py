@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from provisioning.actions.base import Holder
 from provisioning.actions.slurm import Slurm as Backend
 from provisioning.cordon import cordon, uncordon
+from provisioning.triage import settle
 from tests.testbed.newslurm import programs
 from tests.testbed.require import require
 from tests.testbed.slurm import WHY_NOT, Slurm, can_run
 from tests.testbed.slurm import slurm as cluster
 from tests.testbed.sshd import wait_until
 
-NODES = ["gpu001", "gpu002", "gpu003", "gpu004"]
+NODES = ["gpu001", "gpu002", "gpu003", "gpu004", "gpu005", "gpu006"]
 
 
 @pytest.fixture(scope="module", params=["22.05", pytest.param("24.11", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
@@ -85,3 +87,25 @@ def test_a_node_without_power_that_a_person_drained_is_theirs(bed: Slurm, monkey
     down(bed, "gpu004", "POWERED_DOWN")
     bed.ask("scontrol", "update", "nodename=gpu004", "state=drain", "reason=sold")
     assert Backend().held(["gpu004"])["gpu004"].holder is Holder.OTHERS
+
+
+@pytest.mark.parametrize(("node", "how"), [("gpu005", "power_down"), ("gpu006", "power_down_force")])
+def test_a_cordon_that_slurm_drops_as_a_person_powers_the_node_down_is_made_again_under_its_mark(
+    bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str, how: str,
+) -> None:
+    for key, value in bed.environment.items():
+        monkeypatch.setenv(key, value)
+    with opened(tmp_path, make=True) as store:
+        cordon(store, Backend(), [node], "Xid 79", "me", time.time)
+        settle(store, Backend(), "me", time.time)       # a later run has seen it
+        (one,) = open_cordons(store)
+        bed.ask("scontrol", "update", f"nodename={node}", f"state={how}")
+        wait_until(lambda: "POWERED_DOWN" in states(bed, node), 30, "a node without power")
+        settle(store, Backend(), "me", time.time)
+        held = Backend().held([node])[node]
+        assert (held.holder, held.mark) == (Holder.US, one.mark) and [cordon.id for cordon in open_cordons(store)] == [one.id]
+        assert states(bed, node) == {"IDLE", "DRAIN", "POWERED_DOWN"}
+        # What a person gives back they give back, with power or without.
+        bed.ask("scontrol", "update", f"nodename={node}", "state=undrain")
+        if not Backend().held([node])[node].reason:     # 24.11 leaves the reason, and so tells neither from the other
+            assert settle(store, Backend(), "me", time.time) == [] and open_cordons(store) == []
