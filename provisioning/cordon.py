@@ -130,7 +130,7 @@ def _looked_at(store: Store, backend: Backend, made: Sequence[Cordon], troubles:
 
 def _left(node: str, held: Held, cordon: Cordon | None) -> Done:
     if held.holder is Holder.ABSENT:
-        return Done(node, "is not known there", held=False, failed=True)
+        return Done(node, f"is not known there{f' ({held.reason})' if held.reason else ''}", held=False, failed=True)
     if cordon is not None and cordon.mark == held.mark:
         if whose(cordon, held) is Whose.PERSON:
             return Done(node, f"left alone, {instead(Whose.PERSON, cordon, held)}", held=True)

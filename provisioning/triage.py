@@ -63,9 +63,9 @@ def others(seen: Mapping[str, Held], strays: Collection[Stray] = ()) -> Callable
             return ""
         if (stray := strange.get(node)) is not None:
             return f"a person holds it: {stray.words}" if stray.kind is Kind.PERSON else f"{stray.mark} holds it, {KINDS[stray.kind]}"
-        if held.holder not in (Holder.OTHERS, Holder.ABSENT):
-            return ""
-        return "it is not known to the back end" if held.holder is Holder.ABSENT else f"others hold it: {held.reason}"
+        if held.holder is Holder.ABSENT:
+            return f"it is not known to the back end{f' ({held.reason})' if held.reason else ''}"
+        return f"others hold it: {held.reason}" if held.holder is Holder.OTHERS else ""
     return ask
 
 

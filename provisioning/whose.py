@@ -71,7 +71,7 @@ def instead(what: Whose, one: Cordon, held: Held) -> str:
     return {
         Whose.OURS: "", Whose.PERSON: f"beside {one.mark} {words(one, held)}", Whose.TAKEN: f"others hold it now: {held.reason}",
         Whose.FREE: "somebody gave it back", Whose.ANEW: "it registered or was installed anew",
-        Whose.ABSENT: "it is not known there any more",
+        Whose.ABSENT: f"it is not known there any more{f' ({held.reason})' if held.reason else ''}",
     }[what]
 
 

@@ -34,7 +34,8 @@ class Holder(Enum):
 
 @dataclass(frozen=True)
 class Held:
-    """Who holds a node, and with what words. `mark` is that of a cordon, which may hold it beside others where a back end keeps both.
+    """Who holds a node, and with what words; of an absent one these say why it may be there all the same. `mark` is that of a cordon, which
+    may hold it beside others where a back end keeps both.
 
     `busy` says that a job runs on it, where that is known; `identity` which thing of that name it is (a node's UID in Kubernetes), and
     `user` who gave the reason, both empty where the back end does not say; `since` is when that was by the back end's own clock.

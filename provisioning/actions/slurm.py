@@ -15,6 +15,9 @@ with neither, and with no reason of its own, which would replace our mark; Slurm
 
 ResumeTimeout is 60 s where slurm.conf does not say otherwise, and a GPU server takes minutes: sites set it to what theirs take.
 
+A CLOUD node that is powered down 22.05.8 shows to nobody, not by `scontrol --all` either, unless slurm.conf has
+PrivateData=cloud: it can neither be read nor cordoned, and what it is held with shows again once it is up. 24.11.5 shows it.
+
 A node that is powered down (power saving), or on its way down or up, is nobody's: DRAIN and UNDRAIN keep that state, and no job wakes a
 drained one (22.05.8). A job that waits for such a node to come up is queued again by DRAIN. SuspendTime keeps DRAIN, but a person's
 State=POWER_DOWN takes it away and leaves the reason, which a person's UNDRAIN or RESUME would have taken, too (22.05.8):
@@ -53,6 +56,7 @@ _AWAY = frozenset({
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
 # What slurmctld itself writes of a node that is not there (ping_nodes.c, node_mgr.c, power_save.c).
 _ITSELF = re.compile(r"(?:^|^muster.* : )(?:Not responding|ResumeTimeout reached|Node unexpectedly rebooted)\Z")
+_HIDDEN = "older Slurms show a CLOUD node without power only with PrivateData=cloud in slurm.conf"
 _DOWNWARDS = frozenset({"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN"})
 _REBOOT = frozenset({"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
 _BUSY = frozenset({"ALLOCATED", "ALLOC", "MIXED", "MIX", "COMPLETING", "COMP", "DRAINING"})
@@ -69,7 +73,7 @@ class Slurm:
     def held(self, nodes: Collection[str]) -> Mapping[str, Held]:
         """Who holds each node, by `scontrol show node`."""
         known = self._seen()
-        return {node: _held(known[node]) if node in known else Held(Holder.ABSENT) for node in sorted(set(nodes))}
+        return {node: _held(known[node]) if node in known else Held(Holder.ABSENT, _HIDDEN) for node in sorted(set(nodes))}
 
     def isolate(self, node: str, reason: str) -> None:
         """Drains it: jobs that run end as they would."""

@@ -33,6 +33,7 @@ def bed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         (folder / name).write_text(f"#!/bin/sh\necho {name} \"$@\" >> {folder}/power.log\n")
         (folder / name).chmod(0o755)
     with cluster(folder, NODES, extra=f"SuspendProgram={folder}/suspend\nResumeProgram={folder}/resume\nSuspendTime=3600\nSuspendTimeout=2\n"
+                                      "NodeName=cloud1 NodeHostname=cloud1 State=CLOUD CPUs=1 RealMemory=100\n"
                                       "ResumeTimeout=60\nSchedulerParameters=bf_interval=1,sched_interval=1", programs=newer) as running:
         yield running
 
@@ -109,3 +110,20 @@ def test_a_cordon_that_slurm_drops_as_a_person_powers_the_node_down_is_made_agai
         bed.ask("scontrol", "update", f"nodename={node}", "state=undrain")
         if not Backend().held([node])[node].reason:     # 24.11 leaves the reason, and so tells neither from the other
             assert settle(store, Backend(), "me", time.time) == [] and open_cordons(store) == []
+
+
+def test_a_cloud_node_without_power_is_cordoned_where_slurm_shows_it_and_else_the_setting_that_does_is_named(
+    bed: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for key, value in bed.environment.items():
+        monkeypatch.setenv(key, value)
+    shown = "NodeName=cloud1 " in bed.ask("scontrol", "--all", "--oneliner", "show", "node")
+    with opened(tmp_path, make=True) as store:
+        (done,) = cordon(store, Backend(), ["cloud1"], "Xid 79", "me", time.time)
+        assert done.held is shown and done.failed is not shown
+        if shown:
+            assert states(bed, "cloud1") == {"IDLE", "CLOUD", "DRAIN", "POWERED_DOWN"}
+            uncordon(store, Backend(), ["cloud1"], "", "me", time.time)
+        else:
+            assert done.said == ("is not known there (older Slurms show a CLOUD node without power only with PrivateData=cloud in "
+                                 "slurm.conf)")
