@@ -20,6 +20,7 @@ _WEIGHTS = {Fault.GPU: Weight.DEVICE, Fault.NETWORK: Weight.NETWORK, Fault.HOST:
 _MOST = 400         # pieces of evidence that one log gives
 _OF_JOB = (Kind.TIME_LIMIT, Kind.CANCELLED, Kind.PREEMPTED, Kind.REQUEUED, Kind.STEP_CANCELLED)
 _OWN = (Kind.GPU, Kind.GPU_MEMORY, Kind.CUDA, Kind.EXCEPTION)
+_BY_SAYING = (Kind.NETWORK, Kind.NCCL, Kind.PEER, Kind.SETUP, Kind.EXCEPTION, Kind.CUDA)
 _GROUPS = {Kind.NODE_FAIL: "lost", Kind.OOM: "oom"}
 _OFF = 3600.0       # seconds by which times of a log may lie outside the job's and still be of it
 
@@ -65,7 +66,7 @@ def _evidence(charge: Charge, ended: Mapping[int, float | None]) -> Evidence:
     event = charge.events[0] if charge.events else JobEvent(charge.kind, charge.why)
     told = charge.told
     node = "" if charge.kind in _OF_JOB else charge.who.node
-    sure = charge.sure is not Sure.GUESS or charge.kind is Kind.EXCEPTION
+    sure = charge.sure is not Sure.GUESS
     # An error without a time was said before its rank ended.
     time = charge.time if charge.time is not None or charge.kind not in _OWN or event.rank is None else ended.get(event.rank)
     weight = _WEIGHTS[told.fault]
@@ -81,6 +82,7 @@ def _evidence(charge: Charge, ended: Mapping[int, float | None]) -> Evidence:
         weight, sure, node = Weight.LEAD, sure and bool(node), node or charge.who.address
     if charge.kind is Kind.PEER and not charge.symptom:
         by = charge.by[0].node if charge.by else ""
+        node = node or charge.who.address
         return Evidence(node, Weight.LEAD, f"its peer{f' on {by}' if by else ''} lost the connection to it first", _at(event), time, time,
                         event.text, Owner.OPERATOR, f"Look at the node: muster check {node}.", False, "peer")
     return Evidence(node, weight, _what(charge), _at(event), time, time, event.text, told.owner,
@@ -101,9 +103,10 @@ def _absent(charge: Charge, node: str) -> Evidence:
 def _what(charge: Charge) -> str:
     """What is said of it, behind a node's name."""
     told = charge.told
-    usual = of_kind(charge.kind)
     named = told.accuses is not Accused.PEER or bool(charge.who.label)
-    usually = usual.brief if usual is not None and charge.kind not in (Kind.NETWORK, Kind.NCCL, Kind.PEER, Kind.SETUP) else ""
+    usual = of_kind(charge.kind)
+    # Where a saying tells more than the kind of event does, its own words.
+    usually = "" if usual is None or charge.kind in _BY_SAYING else usual.brief
     brief = (told.brief if named else "") or usually
     rank = f"rank {charge.who.rank}: " if charge.who.rank is not None else ""
     where = charge.who.part

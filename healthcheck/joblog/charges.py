@@ -314,8 +314,8 @@ def _settled(made: list[Charge], exits: list[Charge]) -> list[Charge]:
 
 def _first_lost(made: list[Charge]) -> list[Charge]:
     """Where nothing else is known: the first peer that was lost is a lead, for it went before those who say so."""
-    lost = [charge for charge in made if charge.kind is Kind.PEER and charge.who.node and charge.events
-            and charge.who.node not in {who.node for who in charge.by}]
+    lost = [charge for charge in made if charge.kind is Kind.PEER and (charge.who.node or charge.who.address) and charge.events
+            and (charge.who.node or charge.who.address) not in {who.node for who in charge.by}]
     first = min(lost, key=lambda charge: (charge.time is None, charge.time or 0.0, charge.line), default=None)
     return [replace(charge, symptom=False, sure=Sure.GUESS) if charge is first else charge for charge in made]
 

@@ -70,8 +70,7 @@ class Nccl:
                     self._at.setdefault(own[1], host)
                 continue
             time = clock.iso(match["time"]) if match["time"] else None
-            peer = _PEER.search(text)
-            far = peer[1] if peer is not None else ""
+            far = _address(text)
             if (gids := _GIDS.search(text)) is not None:
                 self._at.setdefault(gids[1], host)
                 if far:
@@ -95,6 +94,17 @@ class Nccl:
     def addresses(self) -> dict[str, str]:
         """The host of each address and GID, as far as lines tell: of a peer by the GID that it itself names as its own."""
         return {**{address: self._at[gid] for address, gid in self._far.items() if gid in self._at}, **self._at}
+
+
+def far_end(text: str) -> str:
+    """The address or GID of the peer that NCCL names in these words, which PyTorch and JAX repeat; empty where it names none."""
+    gids = _GIDS.search(text)
+    return _address(text) or (gids[2] if gids is not None else "")
+
+
+def _address(text: str) -> str:
+    peer = _PEER.search(text)
+    return peer[1] if peer is not None else ""
 
 
 def _kind(text: str) -> Kind:

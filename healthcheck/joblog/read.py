@@ -15,7 +15,7 @@ from itertools import accumulate
 from healthcheck.joblog import flight
 from healthcheck.joblog.model import LONGEST_LINE, Clock, JobEvent, JobLog, Kind
 from healthcheck.joblog.mpi import Mpi
-from healthcheck.joblog.nccl import Nccl
+from healthcheck.joblog.nccl import Nccl, far_end
 from healthcheck.joblog.prefix import Prefix, Prefixes, stamp
 from healthcheck.joblog.sayings import Saying, find
 from healthcheck.joblog.slurm import Slurm
@@ -142,7 +142,7 @@ def _other(lines: Sequence[str], number: int, saying: Saying, nccl: Nccl, clock:
     host, ranked, seconds, part = _HOST.search(line, 0, 600), _RANK.search(line, 0, 600), _SECONDS.match(line), _PART.search(line, 0, 600)
     node = (host[1] or host[3] or "") if host is not None else ""
     to, sent = _TO.search(line), _SENT_TO.search(after) if seconds is not None or "ib_mlx5_log" in line else None
-    peer = next(filter(None, to.groups())) if to is not None else ""
+    peer = next(filter(None, to.groups())) if to is not None else far_end(line)
     if sent is not None and node in after:
         peer = f"LID {sent[1]}" if sent[1] else sent[2]
     rank = None

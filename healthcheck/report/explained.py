@@ -33,13 +33,15 @@ def _cause(cause: Cause) -> dict[str, Any]:
 
 
 def page(explained: Explained) -> str:
-    """The page: its first line is the cause that ranks first, or that nothing was found."""
+    """The page: its first line is the cause that ranks first, or that none was found."""
     wrong = [cause for cause in explained.causes if cause.wrong]
     kind = f"{explained.form.value}: {explained.about}" if explained.about else explained.form.value
     rows: list[str] = []
     if not wrong:
         rows.append(f"Nothing found in {explained.name} ({kind}).")
     leads = [cause for cause in wrong if not cause.symptom] or wrong[:1]
+    if leads and leads[0].symptom:
+        rows.append(f"No cause found in {explained.name} ({kind}); what it shows follows from one elsewhere:")
     for number, cause in enumerate(leads[:_MOST], 1):
         rows += ["", *_told(cause, f"{number}. " if number > 1 else "")] if rows else _told(cause, "")
     if len(leads) > _MOST:

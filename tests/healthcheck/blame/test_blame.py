@@ -149,7 +149,7 @@ def test_an_exception_of_the_program_is_the_users_and_torchruns_other_root_cause
     bed.quiet()
     bed.slurm("FAILED")
     bed.log("out", "[rank3]: RuntimeError: [/pair.cc:553] Connection closed by peer [10.0.0.3]:9403. This is typically caused by ...\n"
-            "[rank20]: ValueError: loss is nan\n" + ranks(64) + failure("gpu001", 3, "1", END - 2) + failure("gpu003", 20, "1", END - 4))
+            "[rank20]: ValueError: shard 17 is empty\n" + ranks(64) + failure("gpu001", 3, "1", END - 2) + failure("gpu003", 20, "1", END - 4))
     assert first(bed.blame()) == "gpu003: rank 20: the program raised an error, as the job failed; likely; owner user"
 
 

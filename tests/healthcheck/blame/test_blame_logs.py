@@ -21,7 +21,7 @@ from healthcheck.joblog.read import MOST_BYTES, read
 from tests.command import muster
 from tests.healthcheck.blame.bed import END, START, Bed, first, stamp, wrong
 from tests.healthcheck.blame.test_blame import failure, ranks, watchdog, xid
-from tests.healthcheck.explainfile.cases import NOW, explained, sayings
+from tests.healthcheck.explainfile.cases import NOW, explained, first_line, sayings
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 JOB_LOGS = sorted(path for path in (*(RECORDINGS / "explain").iterdir(), *(RECORDINGS / "blame").rglob("*"))
@@ -233,3 +233,34 @@ def test_what_a_log_says_stays_text_and_bounded(bed: Bed, text: str) -> None:
         done = bed.blame(*words, "--format", "text")
         assert "\x1b" not in done.stdout and "\x07" not in done.stdout and "\u202e" not in done.stdout
         assert max(map(len, done.stdout.split("\n"))) < 900
+
+
+@pytest.mark.parametrize(("text", "who", "what"), [
+    ("RuntimeError: Loss is nan, stopping\n", "the job itself", "The loss or the gradients became NaN or infinite"),
+    ("| epoch 012 | loss 2.1 | ppl nan | wps 812\n", "the job itself", "The loss or the gradients became NaN or infinite"),
+    ("WARNING: NaN or Inf found in input tensor.\n", "the job itself", "The loss or the gradients became NaN or infinite"),
+    ("step 812: Detected non-finite loss, giving up\n", "the job itself", "The loss or the gradients became NaN or infinite"),
+    ("[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered\n", "the job itself",
+     "rank 3: A kernel used an address or an instruction that is none"),
+    ("There are not enough slots available in the system to satisfy the 16\n", "the job itself",
+     "mpirun was asked for more processes than its hosts have slots"),
+    ("".join(f"[rank{rank}]: RuntimeError: [pair.cc:534] Connection closed by peer [10.0.0.17]:31337\n" for rank in (0, 1)), "10.0.0.17",
+     "its peer lost the connection to it first")])
+def test_the_headline_of_blame_is_what_explain_says_first(bed: Bed, text: str, who: str, what: str) -> None:
+    (bed.home / "out").write_text(text)
+    assert first(bed.blame("--log", "out")).startswith(f"{who}: {what}")
+    told = first_line(text.encode())
+    assert told.startswith(who) if who != "the job itself" else what.removeprefix("rank 3: ") in told
+
+
+@pytest.mark.parametrize("text", ["loss nan_count 0\n", "inf_loss: false\n", "loss: infinite patience\n", "epoch 1 | loss 2.1 | ppl 8.0\n"])
+def test_words_that_only_look_like_a_loss_that_is_no_number_are_none(text: str) -> None:
+    log = read([("out", text.encode())], Clock(NOW), sayings())
+    assert charges(log) == []
+
+
+def test_where_all_follows_from_something_elsewhere_neither_names_a_cause(bed: Bed) -> None:
+    text = "[rank0]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+    (bed.home / "out").write_text(text)
+    assert first(bed.blame("--log", "out")).startswith("nothing found")
+    assert first_line(text.encode()) == "No cause found in file (job log); what it shows follows from one elsewhere:"

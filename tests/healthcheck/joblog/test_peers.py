@@ -174,3 +174,16 @@ def test_a_peer_that_no_line_names_is_nobody_and_not_who_says_so(line: str) -> N
     first = cause(f"{line}\n", NODES)
     assert first is not None
     assert (first.who.label, first.sure, first.words) == ("", Sure.GUESS, "so says gpu011")
+
+
+def test_the_peer_that_pytorch_repeats_of_nccls_last_error_is_accused() -> None:
+    said = "".join(f"[rank{rank}]: Last error:\n[rank{rank}]: NET/IB: Got completion from peer 10.20.0.17<39226> with status=12 "
+                   "opcode=32224 len=0 vendor err 129 (Recv) localGid fe80:: remoteGidsfe80:: hca mlx5_3\n" for rank in (0, 8))
+    assert accused(said) == "10.20.0.17" and accused(using("gpu017", "10.20.0.17") + said) == "gpu017"
+
+
+def test_an_address_that_several_ranks_lost_is_a_lead_where_no_line_tells_whose_it_is() -> None:
+    said = "".join(f"[rank{rank}]: RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
+                   "[10.20.0.17]:31337\n" for rank in (0, 1))
+    first = cause(said)
+    assert first is not None and (first.who.address, first.sure) == ("10.20.0.17", Sure.GUESS)
