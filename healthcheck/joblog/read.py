@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from healthcheck.joblog import flight
+from healthcheck.joblog.blocks import blocks
 from healthcheck.joblog.model import LONGEST_LINE, Clock, JobEvent, JobLog, Kind
 from healthcheck.joblog.mpi import Mpi
 from healthcheck.joblog.nccl import Nccl, far_end
@@ -97,12 +98,14 @@ def _text(name: str, data: bytes, clock: Clock, sayings: Sequence[Saying], nodes
         caveats.append(f"{name}: only its first {head} MiB and its last {(MOST_BYTES >> 20) - head} MiB were read; numbers of lines after "
                        "the gap count from there")
     rows = [_plain(line) for line in data.decode("utf-8", "replace").split("\n")]
-    prefixes = Prefixes(rows, clock, nodes)
+    prefixes, block = Prefixes(rows, clock, nodes), blocks(rows, nodes)
     of: dict[int, Prefix] = {}
     lines = []
     for number, row in enumerate(rows, 1):
         line, prefix = prefixes.split(row)
         lines.append(line)
+        if number in block and not (prefix is not None and prefix.node):
+            prefix = replace(prefix or Prefix(), node=block[number])
         if prefix is not None:
             of[number] = prefix
     nccl, torchrun, slurm, mpi = Nccl(), Torchrun(), Slurm(), Mpi()

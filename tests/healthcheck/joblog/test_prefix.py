@@ -96,3 +96,17 @@ def test_what_is_left_of_a_line_is_its_end(parts: list[str]) -> None:
     prefixes = Prefixes(lines, CLOCK, ("gpu001",))
     for line in lines:
         assert line.endswith(prefixes.split(line)[0])
+
+
+@pytest.mark.parametrize(("rule", "several"), [("-" * 16, "gpu[001-002]"), ("-" * 15, "gpu[001-002] (2)")])
+def test_a_line_in_the_block_of_one_node_is_that_nodes_and_in_that_of_several_nobodys(rule: str, several: str) -> None:
+    text = "\n".join([rule, "gpu003", rule, "step 1", ERROR, rule, several, rule, "step 1", ERROR, rule, "login", rule, ERROR, ""])
+    found = [(event.line, event.node) for event in log(text, ("login",)).events]
+    assert found == [(5, "gpu003"), (10, ""), (14, "login")]
+
+
+@pytest.mark.parametrize("lines", [["-" * 60, "gpu003", "-" * 60], ["-" * 16, "gpu003"], ["-" * 16, "summary", "-" * 16],
+                                   ["-" * 16, "gpu003 failed", "-" * 16], ["-" * 15, "gpu003", "-" * 16], ["-" * 16, "gpu003", "", "-" * 16]])
+def test_what_is_no_heading_of_a_block_names_no_node(lines: list[str]) -> None:
+    (event,) = log("\n".join([*lines, ERROR])).events
+    assert event.node == ""
