@@ -125,10 +125,12 @@ def test_numbers_are_laid_over_key_by_key_and_say_where_they_are_from(tmp_path: 
     assert found.policy.files == (theirs, mine)
 
 
-def test_every_packaged_rule_is_decided_for_every_kind_of_place() -> None:
-    for rule in RULESET.rules:
+def test_every_packaged_rule_and_all_that_burn_ins_find_is_decided_for_every_kind_of_place() -> None:
+    for rule in (*RULES, *accused.RULES):
         for of in (Of.FAIL, Of.UNKNOWN):
-            assert PLAIN.incidents.cause(of, rule.id) is not None, f"{rule.id}: say in `places` of policy.yaml which places can cause that it {of.value}s"
+            assert PLAIN.incidents.cause(of, rule) is not None, f"{rule}: say in `places` of policy.yaml which places can cause that it {of.value}s"
+    for rule in accused.RULES:
+        assert PLAIN.incidents.may_cause(Of.FAIL, rule) == {"driver", "kernel", "firmware", "batch", "moment"}, rule
     assert PLAIN.incidents.cause(Of.UNREACHED, "") is not None
     for new in ("gpu-frobnicates", "kernel-frobnicates", "host-frobnicates", "fleet-frobnicates", "bmc-frobnicates", "frobnicates"):
         assert PLAIN.incidents.cause(Of.FAIL, new) is None, f"a new rule {new} would be taken for {PLAIN.incidents.cause(Of.FAIL, new)}"
@@ -137,7 +139,8 @@ def test_every_packaged_rule_is_decided_for_every_kind_of_place() -> None:
 def test_every_glob_of_the_packaged_places_decides_on_some_rule() -> None:
     for one in PLAIN.incidents.causes:
         for glob in one.rules:
-            assert any(fnmatchcase(rule, glob) and PLAIN.incidents.cause(one.of, rule) is one for rule in RULES), (one.id, glob)
+            decided = [rule for rule in (*RULES, *accused.RULES) if fnmatchcase(rule, glob) and PLAIN.incidents.cause(one.of, rule) is one]
+            assert decided, (one.id, glob)
 
 
 @pytest.mark.parametrize("rule", ["host-memory", "memory-ecc-uncorrected", "cpu-count", "gpu-ecc-uncorrected", "dcgm-diag-long", "gpu-row-remap-failed",
