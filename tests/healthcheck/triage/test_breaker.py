@@ -147,7 +147,7 @@ def test_what_counts_in_a_failure_domain_is_bounded_there_and_the_one_domain_is_
     alone = [step.node for step in plan.steps if not step.verdict.incident]
     assert len(isolated(plan)) == 28 + 1 and alone == ["n003"]
     refused = [one for one in plan.withheld if one.by_breaker]
-    assert {one.node for one in refused} == {"n000", "n001", "n002"} and "1 new isolations in 1 h in rack r0, at most 1" in refused[0].why
+    assert {one.node for one in refused} == {"n000", "n001", "n002"} and "1 new isolation in 1 h in rack r0, at most 1 is allowed" in refused[0].why
     assert not plan.is_open
 
 
