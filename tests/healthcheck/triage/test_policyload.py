@@ -213,6 +213,7 @@ MISTAKES = [
     ("windows:\n- {from: Sat 22:00 Europe/Nowhere, until: Sun 23:00 UTC, why: x}\n", "policy.yaml:2:10: window: from: expected a time such as"),
     ("windows:\n- {from: 2026-11-28T22:00Z, until: 2026-11-28T21:00Z, why: x}\n", "policy.yaml:2:36: window: until: expected a time after from"),
     ("windows:\n- {from: Sat 22:00 UTC, until: Sat 22:00 UTC, why: x}\n", "window: until: expected a time after from"),
+    ("windows:\n- {from: Sat 22:00 UTC, until: Sun 06:00 Europe/Berlin, why: x}\n", "window: until: expected the timezone of from, UTC"),
     ("windows:\n- {from: Sat 22:00 UTC, until: 2026-11-28T21:00Z, why: x}\n", "window: until: expected a time of the same form as from"),
     ("windows:\n- {from: Sat 22:00 UTC, until: Sun 22:00 UTC, why: x, but: [storag]}\n",
      "window: but: no such fault: 'storag'; did you mean 'storage'?"),
