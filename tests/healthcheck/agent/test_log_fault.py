@@ -89,6 +89,8 @@ def test_an_xid_that_a_boot_ends_is_over_in_another_boot_and_a_persons_word_ends
     said = muster("repaired", HERE, "--component", GPU, "--reason", "reseated", home=home)
     assert (said.returncode, "kernel-xid" in said.stdout) == (0, True)
     assert results(node.check(home, "--store", "--sku", "hgx-h100", "--profile", "timer"))[1] == "pass"
+    node.run()      # the agent does not hear of it, and goes on accusing: it opens nothing
+    assert results(node.result["report"]) == ("unhealthy", "fail")
     boot = node.tree / "proc/sys/kernel/random/boot_id"
     boot.write_text("11111111-2222-3333-4444-555555555555\n")
     assert {status for _, status in both(node, home)} == {"pass"}
