@@ -39,7 +39,8 @@ class Weekly:
 
 @dataclass(frozen=True)
 class Window:
-    """From then until then: both one time (epoch seconds), or both weekly, in one timezone. `but` are the faults that isolate all the same."""
+    """From then until then: both one time (epoch seconds), or both weekly, in one timezone. `but` are the faults that isolate all the
+    same."""
 
     begins: float | Weekly
     ends: float | Weekly
