@@ -9,7 +9,7 @@ import pytest
 from healthcheck.outcome import Owner, Repair
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
-from healthcheck.triage.past import Known, Member, OpenVerdict, Past, Shared
+from healthcheck.triage.past import Anew, Known, Member, OpenVerdict, Past, Shared
 from healthcheck.triage.policy import Isolation
 from healthcheck.triage.verdict import Incident, Verdict
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
@@ -73,3 +73,18 @@ def test_a_node_was_in_an_incident_until_it_left_or_that_ended(ended: float, mem
     goes_on, over = problem("port-state", began=-3, ended=-0.5), problem("port-state", began=-3, ended=-2.5)
     node = Past("n1", shared=(shared,))
     assert node.in_incident(goes_on) is (expected >= -0.5) and node.in_incident(over)
+
+
+def test_a_node_that_came_anew_is_kept_from_jobs_and_watched_until_it_has_proved_itself() -> None:
+    node = Past("n1", over=(problem("gpu-count", began=-9, ended=-3),), verdict=OpenVerdict(1, "lost", Isolation.EVICT, at(-8)),
+                anew=Anew(at(-1), "lost", Isolation.EVICT))
+    found = verdict(node)
+    assert (found.isolation, found.repair, found.owner, found.fault) == (Isolation.EVICT, Repair.WATCH, Owner.OPERATOR, "lost")
+
+
+def test_a_node_of_which_several_components_repeat_is_inspected_whatever_its_newest_fault_asks_for() -> None:
+    over = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24.0 * (number + 1), ended=-24.0 * (number + 1) + 1)
+                 for number in range(4))
+    found = verdict(past("n1", problem("gpu-recovery-action", "GPU 6"), over=over))
+    assert (found.fault, found.repair) == ("driver", Repair.INSPECT) and "suspect what they share" in found.why
+    assert verdict(past("n1", problem("gpu-recovery-action", "GPU 6"), over=over[:2])).repair is Repair.RESET_GPU

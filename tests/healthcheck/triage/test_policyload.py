@@ -87,6 +87,7 @@ faults:
     first, after = policy.kinds[:2]
     assert (first.isolation, first.repair, first.owner, first.reserve, first.lasting) == (Isolation.EVICT, Repair.REPLACE, Owner.VENDOR, True, True)
     assert (after.severities, after.confirm, after.isolation) == (frozenset({Severity.WARNING}), 3, Isolation.NONE)
+    assert after.repair is Repair.WATCH, "of a fault of which the site says no more"
     assert policy.kind(Of.FAIL, "gpu-count", Severity.CRITICAL) is first
 
 
