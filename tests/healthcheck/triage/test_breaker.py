@@ -152,6 +152,11 @@ def test_what_counts_in_a_failure_domain_is_bounded_there_and_the_one_domain_is_
     assert not plan.is_open
 
 
+def test_what_is_withheld_in_an_incidents_name_says_what_the_node_has_of_it() -> None:
+    made = make(fleet(512, ports(range(32), range(64, 96))), bounded(5))
+    assert {one.fault for one in made.withheld} == {"network-port"} and all(one.incident for one in made.withheld)
+
+
 # ---- the reserve
 
 @pytest.mark.parametrize(("limit", "reserve", "usual"), [(1, 2, 1), (2, 2, 1), (3, 2, 1), (4, 2, 2), (8, 2, 6), (8, 0, 8), (8, 20, 1)])
@@ -237,6 +242,19 @@ def test_within_a_failure_domain_those_of_the_one_place_beside_do_not_count_what
     assert room.take(one, reserve=False) == ""                      # r0 has three of the leaf's, and now one that counts
     assert room.take(replace(one, node="n091"), reserve=False) == ""
     assert room.take(replace(one, node="n092"), reserve=False) == "2 new isolations in 1 h in rack r0, at most 2 are allowed: look at it first"
+
+
+def test_a_place_that_only_draws_level_with_the_one_beside_is_counted() -> None:
+    other = ("leaf", "leaf-2")
+    full = breaker((*done(-0.5, ("", ""), range(4)), *done(-0.5, LEAF, range(10, 15)), *done(-0.5, other, range(20, 24))), reserve=0)
+    assert full.take(node(100), reserve=False, place=other).startswith("the breaker is open: 8 new isolations in 1 h beside 5 in leaf leaf-1")
+
+
+def test_what_goes_beside_is_held_up_by_no_bound_of_a_failure_domain() -> None:
+    there = tuple(Past(f"n{number:03}", domains={"rack": ("r0",)}) for number in range(3))
+    room = breaker((*done(-0.5, RACK, range(3)), *done(-0.5, LEAF, range(10, 14))), there, domains={"rack": 2})
+    assert room.take(Past("n090", domains={"rack": ("r0",)}), reserve=False, place=LEAF) == ""
+    assert "in rack r0, at most 2 are allowed" in room.take(Past("n091", domains={"rack": ("r0",)}), reserve=False)
 
 
 @pytest.mark.parametrize(("isolated", "reserve", "said"), [
