@@ -98,6 +98,8 @@ def test_nobody_is_isolated_for_what_no_sweep_has_seen_for_a_day() -> None:
 def test_what_a_sweep_sees_beside_makes_no_old_fault_fresh_and_what_a_burn_in_found_is_not_old() -> None:
     old = problem("kernel-xid", node="n1", began=-60, seen=-30)
     assert acts(plan(past("n1", old, problem("fan", node="n1", severity="warning")))) == []
+    assert acts(plan(past("n1", old, problem("port-state", node="n1", began=-60)))) == [("isolate", "n1")]
+    assert acts(plan(past("n1", problem("kernel-xid", node="n1", began=-60, seen=-13)))) == [("isolate", "n1")]
     assert acts(plan(past("n1", old, problem("burnin-slow", node="n1", began=-60, seen=-50)))) == [("isolate", "n1")]
 
 
