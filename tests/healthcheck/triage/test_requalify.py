@@ -158,6 +158,7 @@ def test_looks_of_half_a_day_ago_are_fresh_and_those_of_yesterday_are_not() -> N
     long_ago = {"over": (problem("gpu-count", began=-60, ended=-50),), "cordons": (held(-55),)}
     assert requalified(node(**long_ago, looks=looks(-14, -13)), policy(), NOW)[0]
     assert not requalified(node(**long_ago, looks=looks(-26, -25)), policy(), NOW)[0]
+    assert requalified(node(**long_ago, looks=looks(-26, -1)), policy(), NOW)[0], "the newest is"
 
 
 def test_a_board_whose_fault_was_last_seen_before_the_cordon_and_ended_after_it_is_worn_out_still() -> None:
