@@ -272,6 +272,18 @@ def test_where_the_looks_are_gone_a_sweep_says_what_the_store_knows_and_never_pa
     assert found.observed == "reported before" and str(found.expected).startswith(f"a proof that it has ended (by {ends.value}")
 
 
+@pytest.mark.parametrize("ends", Ends)
+def test_what_was_reported_while_no_boot_was_read_is_not_over_when_one_is(world: LogWorld, ends: Ends) -> None:
+    world.chatter()
+    world.sweep()
+    world.say(LINES[ends])
+    world.shown = ""
+    assert set(failing(world.sweep())) == {RULES[ends]}
+    world.shown = None
+    world.rotate()
+    assert set(failing(world.sweep())) == {RULES[ends]} == world.alive()
+
+
 def test_a_gpu_that_was_reset_is_over_and_the_other_one_is_not(world: LogWorld) -> None:
     world.chatter()
     world.say(ECC, ECC.replace(GPU, "0000:19:00"))
