@@ -27,7 +27,7 @@ NOT_RULES = ("policy.yaml", "gate.yaml", "certificate.yaml", "xid.yaml", "sxid.y
 @dataclass(frozen=True)
 class Ruleset:
     """All rules in the order of their ids, all SKUs and profiles by name, and a digest over the bytes of every file read. `baselines` are
-    digests by file of what the kernel's log is held against.
+    digests by file of what the kernel's log is held against, the tables of Xids among it.
 
     `kernel_from` gives what the kernel's log is judged by, which is read when it is asked for: most commands never do.
     """

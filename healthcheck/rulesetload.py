@@ -31,6 +31,7 @@ from healthcheck.rule import Number, Proven, Rule, Unsupported
 from healthcheck.ruleset import NOT_RULES, Ruleset
 from healthcheck.rulesfolder import called
 from healthcheck.sku import EMPTY_FACTS, LEARNERS, Sku
+from healthcheck.xidtableload import NAMES as TABLES
 from healthcheck.xidtableload import load_xid_table
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml
@@ -51,7 +52,9 @@ def load(folders: Iterable[Path]) -> Ruleset:
     baselines: dict[str, str] = {}
     for folder in folders:
         for path in sorted(folder.glob("*.yaml")):
-            digest.update(path.read_bytes())
+            digest.update(read := path.read_bytes())
+            if path.name in TABLES:
+                baselines[path.name] = _digest(baselines, path.name, read)
             if path.name in NOT_RULES:
                 continue
             for entry in _rule_entries(path):
@@ -65,7 +68,7 @@ def load(folders: Iterable[Path]) -> Ruleset:
         for path in sorted(path for name in ("kernel", "emitter", "baseline") for path in (folder / name).glob("*.yaml")):
             digest.update(read := path.read_bytes())
             name = f"{path.parent.name}/{path.name}"
-            baselines[name] = hashlib.sha256(baselines.get(name, "").encode() + read).hexdigest()[:16]
+            baselines[name] = _digest(baselines, name, read)
     if not rules:
         raise UsageError("no rule was found in any rules folder")
     known_skus = {name: _sku(name, skus, ()) for name in skus}
@@ -73,6 +76,11 @@ def load(folders: Iterable[Path]) -> Ruleset:
     _all_wanted(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
     return Ruleset(loaded, known_skus, digest.hexdigest(), {name: profileload.profile(made, loaded) for name, made in profiles.items()},
                    load_xid_table(folders), functools.cache(lambda: _kernel(folders)), MappingProxyType(baselines))
+
+
+def _digest(baselines: Mapping[str, str], name: str, read: bytes) -> str:
+    """That of a file, over those of its name in earlier folders."""
+    return hashlib.sha256(baselines.get(name, "").encode() + read).hexdigest()[:16]
 
 
 def _kernel(folders: Iterable[Path]) -> KernelRules:

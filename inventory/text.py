@@ -25,3 +25,8 @@ def short(text: object) -> str:
     """Foreign text quoted, in ASCII, within 80 characters: for the words of an error message."""
     quoted = ascii(str(text))
     return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."
+
+
+def many(count: int, what: str) -> str:
+    """So many of something, as a sentence counts them: 1 node, 2 nodes."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

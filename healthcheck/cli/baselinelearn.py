@@ -163,7 +163,7 @@ def _write(scope: Scope, book: _Book, expires: float | None, ruleset: Ruleset) -
 
 def _summary(whole: Baseline, learner: Learner) -> str:
     """What it holds, and how many of the boots were new to it."""
-    from healthcheck.cli.baselinereview import many
+    from inventory.text import many
 
     flags = sum(bool(one.flags) for one in whole.proposed.values())
     before = learner.offered - learner.boots

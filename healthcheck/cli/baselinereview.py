@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from inventory.text import clean
+from inventory.text import clean, many
 
 if TYPE_CHECKING:
     from healthcheck.baseline.catalogue import Catalogue
@@ -29,11 +29,6 @@ def loaded(path: str, rules: str | None) -> tuple[Baseline, Catalogue]:
 
     catalogue = cached_catalogue(rulesfolder.folders(rules))
     return load(Path(path), catalogue), catalogue
-
-
-def many(count: int, what: str) -> str:
-    """So many of something, as a sentence counts them."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def today() -> str:

@@ -305,7 +305,7 @@ class Live:
 
 
 def _stored(folder: Path, plan: Plan, outcome: Outcome, found: Mapping[str, Readings]) -> Outcome:
-    """The outcome, now in the store; or with a line that says why it is not."""
+    """The outcome, now in the store, and as the store knows it; or with a line that says why it is not stored."""
     from importlib.metadata import version
 
     from healthcheck.store.file import opened
@@ -318,10 +318,10 @@ def _stored(folder: Path, plan: Plan, outcome: Outcome, found: Mapping[str, Read
                  bool(plan.only or plan.skip), judged_by(plan.ruleset, version("cluster-muster")), who())
     try:
         with opened(folder, make=True) as held:
-            record(held, told, outcome.assessed.reports, found)
+            known = record(held, told, outcome.assessed.reports, found)
     except StoreError as error:
         return replace(outcome, troubles=(*outcome.troubles, f"--store: nothing of this sweep was stored: {error}"))
-    return outcome
+    return replace(outcome, assessed=replace(outcome.assessed, reports=known))
 
 
 def show(plan: Plan, outcome: Outcome, form: str) -> None:

@@ -35,6 +35,9 @@ def repaired(
     explain xid 54` says so). What the kernel reports after the newest report that a sweep has seen accuses again. A node that triage holds
     is returned when enough clean snapshots have followed.
 
+    Your word is kept here, in the store. The head's sweeps, also those with --from-agent, triage and the gate's next snapshot go by it; an
+    agent on a node does not hear of it, and its own result and metrics go on accusing until the log proves the end or the node boots.
+
     \b
     muster repaired gpu017 --component 0000:3b:00.0 --reason 'GPU reseated'
     muster repaired gpu017 --component nvme3n1 --reason 'drive replaced' --dry-run

@@ -9,7 +9,7 @@ from typing import Any
 from healthcheck.replay.compare import Compared, Pair, Side
 from healthcheck.replay.run import Hold
 from healthcheck.triage.ticket import utc
-from inventory.text import clean
+from inventory.text import clean, many
 
 Fold = Callable[[Iterable[str]], str]
 _WHY = 90
@@ -37,7 +37,7 @@ def text(found: Compared, fold: Fold) -> Iterator[str]:
         yield f"  {name:<32}{would:>18,}{was:>14,}"
     yield f"  {'node-hours out of service':<32}{found.would.node_hours:>18,.1f}{found.was.node_hours:>14,.1f}"
     if found.withheld:
-        yield f"  the breaker would have held back {found.withheld} isolations"
+        yield f"  the breaker would have held back {many(found.withheld, 'isolation')}"
     for words, side in (("would have opened", found.would), ("opened", found.was)):
         for time, why in side.openings:
             yield f"  the breaker {words} at {utc(time)}: {clean(why, 200)}"

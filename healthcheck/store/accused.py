@@ -13,7 +13,7 @@ from types import MappingProxyType
 from healthcheck.outcome import Owner, Severity, Status
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
-from inventory.text import clean
+from inventory.text import clean, many
 
 WRONG_DATA, SLOW, LINK, DEAD, ERRORS, SHARED = (
     "burnin-wrong-data", "burnin-slow", "burnin-link", "burnin-dead", "burnin-errors", "burnin-shared")
@@ -85,7 +85,7 @@ def write(store: Store, found: Found, who: str, now: float) -> list[str]:
             db.executemany("UPDATE problem SET ended = ? WHERE id = ?", [(found.at, number) for number in over])
             if over:
                 ended.append(node)
-                _line(db, now, who, "burn-in passed", node, f"{len(over)} accusations of earlier burn-ins are over", found.run)
+                _line(db, now, who, "burn-in passed", node, f"over: {many(len(over), 'accusation')} of earlier burn-ins", found.run)
         for node, mine in by_node.items():
             begun = [_begin(db, numbers[node], one, found) for one in mine]
             if any(begun):

@@ -52,18 +52,22 @@ class Sweep:
     who: str = ""
 
 
-def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: Mapping[str, Readings] = _NOTHING) -> int:
-    """Stores a sweep and gives its number; raises StoreError and stores nothing of it.
+def record(
+    store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: Mapping[str, Readings] = _NOTHING,
+) -> tuple[NodeReport, ...]:
+    """Stores a sweep and gives its reports by what the store knows beside: a rule by which a kernel log reported what nothing has proven to
+    have ended fails, though this sweep did not see it. Raises StoreError, and stores nothing of it.
 
     A node that was not asked before the sweep was interrupted is left as it was. Some rules alone give no state: they tell of their faults.
     """
+    reports = tuple(reports)
+    known: dict[str, NodeReport] = {}
     kept = [report for report in reports if report.results or report.stage is not None or not sweep.partial]
     with store.writing() as db:
         unreached = sum(report.stage is not None for report in kept)
-        sweep_id = db.execute(
+        db.execute(
             "INSERT INTO sweep (started, finished, partial, source, rules, profiles, nodes, unreached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules, " ".join(sweep.profiles), len(kept), unreached),
-        ).lastrowid
+            (sweep.started, sweep.finished, sweep.partial, sweep.source, sweep.rules, " ".join(sweep.profiles), len(kept), unreached))
         nodes = _numbers(db, [report.node for report in kept])
         writer = _Writer(db, sweep.started)
         alike = _alike(readings)
@@ -77,15 +81,14 @@ def record(store: Store, sweep: Sweep, reports: Iterable[NodeReport], readings: 
             if report.node in readings and (machine := readings[report.node].machine) and machines[machine] == 1:
                 write_machine(db, node, sweep.started, machine)
             alive = writer.problems(node, report, seats)
+            told = known[report.node] = _with_alive(report, alive)
             if not sweep.selected or not report.results:
-                told = _with_alive(report, alive)
                 writer.state(node, told)
                 writer.looks(node, told, sweep.profiles, alive)
                 seen = readings[report.node].shown if report.node in readings else None
                 newest.write(db, node, sweep.started, sweep.rules, told, seen)
         exchanged(db, sweep.started)
-    assert sweep_id is not None  # noqa: S101  (an INSERT always has one)
-    return sweep_id
+    return tuple(known.get(report.node, report) for report in reports)
 
 
 def _versions(db: sqlite3.Connection, sweep: Sweep, kept: list[NodeReport], readings: Mapping[str, Readings]) -> None:
@@ -133,9 +136,10 @@ class _Alive:
 
 
 def _with_alive(report: NodeReport, alive: Iterable[_Alive]) -> NodeReport:
-    """The report of a node that is no better than what has not ended there."""
+    """The report of a node that is no better than what has not ended there, of which the rule fails if it was judged."""
     worst = {Severity.CRITICAL: NodeState.UNHEALTHY, Severity.WARNING: NodeState.DEGRADED}
     for one in alive:
+        report = replace(report, results=tuple(_failing(result, one) if result.rule == one.rule else result for result in report.results))
         state = worst.get(one.severity)
         if state is None or _WORST_FIRST.index(state) > _WORST_FIRST.index(report.state):
             continue
@@ -144,6 +148,12 @@ def _with_alive(report: NodeReport, alive: Iterable[_Alive]) -> NodeReport:
         reason = said if state is not report.state or not report.reason else f"{report.reason}; {said}"
         report = replace(report, state=state, reason=clean(reason, 1000))
     return report
+
+
+def _failing(result: Result, one: _Alive) -> Result:
+    """The result of its rule, which finds it, too."""
+    found = Finding(one.subject, "reported before", f"a proof that it has ended (by {one.ends})")
+    return replace(result, status=Status.FAIL, findings=(*result.findings, found))
 
 
 class _Writer:
@@ -173,10 +183,10 @@ class _Writer:
         What seems to be later is of a clock that was wrong, or this sweep is an older one: it proves nothing any more.
         """
         self._db.execute("UPDATE look SET state = ? WHERE node = ? AND time > ?", (NodeState.UNKNOWN.value, node, self._now))
-        against = json.dumps([*((problem.rule, problem.subject, problem.status) for problem in _problems(report)
-                                if problem.told[0] != Severity.INFO.value),
-                              *((one.rule, one.subject, Status.FAIL.value) for one in alive
-                                if one.severity is not Severity.INFO)][:_AGAINST_KEPT])
+        found = [*((problem.rule, problem.subject, problem.status) for problem in _problems(report)
+                   if problem.told[0] != Severity.INFO.value),
+                 *((one.rule, one.subject, Status.FAIL.value) for one in alive if one.severity is not Severity.INFO)]
+        against = json.dumps(list(dict.fromkeys(found))[:_AGAINST_KEPT])
         measured = json.dumps(self._measured(node, report))
         for profile in profiles:
             self._db.execute("INSERT INTO look (node, profile, time, state, against, measured) VALUES (?, ?, ?, ?, ?, ?) "

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from healthcheck.triage.correlate import named
 from healthcheck.triage.past import Fleet, Past
 from healthcheck.triage.policy import PHYSICAL, BreakerPolicy
+from inventory.text import many
 
 Place = tuple[str, str]
 NOWHERE: Place = ("", "")
@@ -56,7 +57,7 @@ class Breaker:
         if then > used and then > most:
             kept = f", {self.limit - self._usual} of them for the worst faults" if self.limit > self._usual else ""
             window = f"in {self._policy.hours:g} h{self._beside()}"
-            said = f"{used} new isolations {window}, and at most {self.limit} are allowed{kept} ({self._bound()})"
+            said = f"{many(used, 'new isolation')} {window}, and {_allowed(self.limit)}{kept} ({self._bound()})"
             if not self.is_open:
                 self.is_open, self.opens = True, said
             return f"the breaker is open: {said}"
@@ -65,8 +66,8 @@ class Breaker:
         for kind, name in _domains(past) if then > used else ():
             bound = self._policy.domains.get(kind)
             if bound is not None and (count := self._counted((kind, name), place)) > bound:
-                said = f"{count - 1} new isolations in {self._policy.hours:g} h in {kind} {name}, at most {bound} are allowed"
-                return f"{said}: look at it first"
+                there = f"{many(count - 1, 'new isolation')} in {self._policy.hours:g} h in {named(kind, name)}"
+                return f"{there}, {_allowed(bound)}: look at it first"
         self._add(place, _domains(past))
         return ""
 
@@ -102,6 +103,10 @@ class Breaker:
         if self.limit == policy.least:
             return f"breaker.least {policy.least}, as {policy.percent:g}% of {self._serving} nodes in service are fewer"
         return f"breaker.percent {policy.percent:g} of {self._serving} nodes in service"
+
+
+def _allowed(most: int) -> str:
+    return f"at most {most} {'is' if most == 1 else 'are'} allowed"
 
 
 def _physical(place: Place) -> Place:

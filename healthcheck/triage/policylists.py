@@ -84,6 +84,8 @@ def _window(item: Any, mark: Mark, faults: Collection[str], worst: Collection[st
     begins, ends = held["from"], held["until"]
     if isinstance(begins, Weekly) is not isinstance(ends, Weekly):
         raise RulesError("window: until: expected a time of the same form as from: both once, or both weekly", item.value_marks["until"])
+    if isinstance(begins, Weekly) and begins.zone != ends.zone:
+        raise RulesError(f"window: until: expected the timezone of from, {begins.zone}", item.value_marks["until"])
     if begins == ends or (not isinstance(begins, Weekly) and ends < begins):
         raise RulesError("window: until: expected a time after from", item.value_marks["until"])
     for at, name in enumerate(held.get("but", ())):

@@ -21,12 +21,14 @@ from healthcheck.triage.past import Change, Fleet, Past
 from healthcheck.triage.policy import VERSIONS, Of, Policy
 from healthcheck.triage.symptom import symptom
 from healthcheck.triage.verdict import Incident
+from healthcheck.xidtableload import NAMES as TABLES
 
 RULES = "rules"
 _SINCE = " since "
 _SHOWN = 4
-# Rules that a baseline decides on: what is normal in a kernel's log.
-_BY_BASELINE = "kernel-"
+# How the ids of rules begin that a file for kernel logs decides on: the tables of Xids, and all others.
+_BY_TABLE = ("kernel-xid", "kernel-sxid")
+_BY_BASELINE = ("kernel-", "disk-log-", "hca-log")
 _Failing = Mapping[str, Mapping[str, tuple[Past, tuple[Problem, ...]]]]
 
 
@@ -136,7 +138,7 @@ def _newly(change: Change, failing: _Failing, policy: Policy, on: Callable[[Past
 def _judges(change: Change, rule: str) -> bool:
     if change.kind == "rule":
         return rule == change.name
-    return change.kind != "baseline" or rule.startswith(_BY_BASELINE)
+    return change.kind != "baseline" or rule.startswith(_BY_TABLE if change.name in TABLES else _BY_BASELINE)
 
 
 def _failed_before(past: Past, rule: str, change: Change, policy: Policy) -> bool:

@@ -24,6 +24,11 @@ class Weekly:
     def __str__(self) -> str:
         return f"{_DAYS[self.day]} {self.hour:02}:{self.minute:02} {self.zone}"
 
+    @property
+    def of_week(self) -> tuple[int, int, int]:
+        """Its place in the week."""
+        return self.day, self.hour, self.minute
+
     def near(self, time: float, weeks: int) -> float:
         """The one so many weeks after that of the week in which `time` is, by the clocks of the zone."""
         zone = ZoneInfo(self.zone)
@@ -34,7 +39,8 @@ class Weekly:
 
 @dataclass(frozen=True)
 class Window:
-    """From then until then: both one time (epoch seconds), or both weekly. `but` are the faults that isolate all the same."""
+    """From then until then: both one time (epoch seconds), or both weekly, in one timezone. `but` are the faults that isolate all the
+    same."""
 
     begins: float | Weekly
     ends: float | Weekly
@@ -44,13 +50,10 @@ class Window:
     def until(self, now: float) -> float | None:
         """When the window ends in which `now` is; None where it is in none."""
         if isinstance(self.begins, Weekly) and isinstance(self.ends, Weekly):
-            for week in (0, -1):
-                began = self.begins.near(now, week)
-                if began <= now:
-                    ends = next(end for weeks in range(3) if (end := self.ends.near(began, weeks)) > began)
-                    if now < ends:
-                        return ends
-            return None
+            later = self.ends.of_week <= self.begins.of_week
+            # By the clocks of the zone: an hour that a clock leaves out in spring makes a window shorter, and never a week longer.
+            spans = ((self.begins.near(now, week), self.ends.near(now, week + later)) for week in (0, -1))
+            return next((ends for began, ends in spans if began <= now < ends), None)
         if isinstance(self.begins, Weekly) or isinstance(self.ends, Weekly):
             return None
         return self.ends if self.begins <= now < self.ends else None

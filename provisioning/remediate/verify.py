@@ -68,9 +68,9 @@ def look(site: Site, nodes: Sequence[Node]) -> dict[str, Seen]:
     if outcome.partial:
         raise KeyboardInterrupt
     with opened(site.folder, make=True) as store:
-        record(store, Sweep(began, time.time(), False, plan.source, site.ruleset.digest, versions=judged_by(
+        known = record(store, Sweep(began, time.time(), False, plan.source, site.ruleset.digest, versions=judged_by(
                 plan.ruleset, version("cluster-muster")), who=who()), outcome.assessed.reports, found)
-    return {report.node: _seen(report, boots.get(report.node, "")) for report in outcome.assessed.reports}
+    return {report.node: _seen(report, boots.get(report.node, "")) for report in known}
 
 
 def _seen(report: NodeReport, boot: str) -> Seen:

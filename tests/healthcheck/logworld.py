@@ -126,9 +126,9 @@ class LogWorld:
                              told=lambda one: found.update({one.node: readings(one)}), words=repairs.words_in(self.folder))
         assert not outcome.troubles
         with self.store() as store:
-            record(store, Sweep(START + self.now, START + self.now, False, "test", "digest", profiles, bool(only)),
-                   outcome.assessed.reports, found)
-        return outcome.assessed.reports[0]
+            known = record(store, Sweep(START + self.now, START + self.now, False, "test", "digest", profiles, bool(only)),
+                           outcome.assessed.reports, found)
+        return known[0]
 
     def store(self) -> Any:
         """The store, opened."""

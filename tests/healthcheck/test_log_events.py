@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from healthcheck.kernellog.ending import Ends
-from healthcheck.outcome import Status
+from healthcheck.outcome import Status, exit_code
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.store import rmas
@@ -258,6 +258,30 @@ def test_of_many_gpus_each_fault_is_handed_on(world: LogWorld) -> None:
     assert len(failing(world.sweep())["kernel-xid"].findings) == 8
     world.rotate()
     assert len(failing(world.sweep())["kernel-xid"].findings) == 8
+
+
+@pytest.mark.parametrize("ends", Ends)
+def test_where_the_looks_are_gone_a_sweep_says_what_the_store_knows_and_never_pass(world: LogWorld, ends: Ends) -> None:
+    reported(world, ends)
+    world.rotate()
+    world.forget()
+    report = world.sweep()
+    (result,) = failing(report).values()
+    assert (result.rule, report.state.value, exit_code([report])) == (RULES[ends], world.state(), 1)
+    (found,) = result.findings
+    assert found.observed == "reported before" and str(found.expected).startswith(f"a proof that it has ended (by {ends.value}")
+
+
+@pytest.mark.parametrize("ends", Ends)
+def test_what_was_reported_while_no_boot_was_read_is_not_over_when_one_is(world: LogWorld, ends: Ends) -> None:
+    world.chatter()
+    world.sweep()
+    world.say(LINES[ends])
+    world.shown = ""
+    assert set(failing(world.sweep())) == {RULES[ends]}
+    world.shown = None
+    world.rotate()
+    assert set(failing(world.sweep())) == {RULES[ends]} == world.alive()
 
 
 def test_a_gpu_that_was_reset_is_over_and_the_other_one_is_not(world: LogWorld) -> None:

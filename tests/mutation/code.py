@@ -1,6 +1,6 @@
 """Changes code that acts on nodes a little, in every place, and says which changes no test noticed.
 
-    python -m tests.mutation.code FOLDER triage|cordon|lease [MODULE...]
+    python -m tests.mutation.code FOLDER triage|decisions|cordon|lease [MODULE...]
 
 Prints one JSON document. Tests are collected once; each change is made in a fork, which runs those tests that came through the changed
 function, the fastest first, until one fails.
@@ -32,6 +32,9 @@ HERE = Path(__file__).parents[1]
 SUBJECTS = {
     "triage": ("healthcheck/triage/*.py", ("healthcheck/triage/test_*.py", "provisioning/test_triage_incidents.py",
                                            "provisioning/test_conditions.py")),
+    # What decides, by the tests that ask it directly: those take seconds, so that no change has to be let off for want of time.
+    "decisions": ("healthcheck/triage/*.py", tuple(f"healthcheck/triage/test_{name}.py" for name in (
+        "breaker", "correlate", "decide", "faults", "gather", "plan", "requalify", "suspect", "windows"))),
     "cordon": ("provisioning/cordon*.py", ("provisioning/actions/test_cordon*.py", "provisioning/actions/test_backends.py")),
     "lease": ("provisioning/lease/*.py", ("provisioning/lease/test_*.py",)),
 }
@@ -60,7 +63,8 @@ class Changes(Forks):
                 tests = sorted(baseline["through"].get(f"{name}:{function}", ()), key=lambda test: baseline["seconds"][test])
                 key = f"{path.parent.name}-{path.stem}-{number}"
                 jobs[key] = self._job(path, number, [items[test] for test in tests if test not in baseline["failed"]])
-                self.document.setdefault("changes", {})[key] = {"where": f"{path.name}:{line} {function}", "what": what, "tests": len(tests)}
+                self.document.setdefault("changes", {})[key] = {
+                    "where": f"{path.name}:{line} {function}", "what": what, "text": path.read_text().splitlines()[line - 1].strip(), "tests": len(tests)}
         for key, outcome in self.forked(jobs, limit=LONGEST_S).items():
             self.document["changes"][key]["noticed"] = "(it took too long)" if outcome is None else outcome.get("noticed", outcome.get("error"))
         self.document |= {"failed": baseline["failed"], "seconds": round(time.monotonic() - began, 1)}

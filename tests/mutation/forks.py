@@ -27,9 +27,10 @@ class Forks:
 
     def pytest_configure(self) -> None:
         # Imported no earlier: pytest rewrites the asserts of plug-ins as it finds them. Nobody reads the smallest example here.
-        from hypothesis import Phase, settings
+        from hypothesis import HealthCheck, Phase, settings
 
-        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=30, deadline=None)
+        settings.register_profile("mutation", phases=(Phase.explicit, Phase.generate), database=None, max_examples=30, deadline=None,
+                                  suppress_health_check=list(HealthCheck))
         settings.load_profile("mutation")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -40,10 +40,10 @@ def swept(
     outcome = sweep.live(plan, means.transport(), sweep.limits(None, means.fanout), progress(len(machines), "look", quiet=True),
                          looks=Looks(means.folder), told=told, words=words_in(means.folder))
     with opened(means.folder, make=True) as store:
-        record(store, Sweep(began, time.time(), outcome.partial, plan.source, means.ruleset.digest, profiles, bool(only or skip),
-                            judged_by(plan.ruleset, version("cluster-muster")), who()),
-               outcome.assessed.reports, found)
-    return outcome.assessed.reports, found
+        known = record(store, Sweep(began, time.time(), outcome.partial, plan.source, means.ruleset.digest, profiles, bool(only or skip),
+                                    judged_by(plan.ruleset, version("cluster-muster")), who()),
+                       outcome.assessed.reports, found)
+    return known, found
 
 
 def judged(report: NodeReport, known: Readings | None) -> Seen:

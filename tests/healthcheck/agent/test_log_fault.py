@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,23 @@ def test_an_xid_that_a_boot_ends_is_over_in_another_boot_and_a_persons_word_ends
     said = muster("repaired", HERE, "--component", GPU, "--reason", "reseated", home=home)
     assert (said.returncode, "kernel-xid" in said.stdout) == (0, True)
     assert results(node.check(home, "--store", "--sku", "hgx-h100", "--profile", "timer"))[1] == "pass"
+    node.run()      # the agent does not hear of it, and goes on accusing: it opens nothing
+    assert results(node.result["report"]) == ("unhealthy", "fail")
     boot = node.tree / "proc/sys/kernel/random/boot_id"
     boot.write_text("11111111-2222-3333-4444-555555555555\n")
     assert {status for _, status in both(node, home)} == {"pass"}
+
+
+def test_where_the_looks_are_gone_the_sweep_says_what_the_store_knows_and_its_exit_code_does(node: World, tmp_path: Path) -> None:
+    log, home = Log(node), tmp_path / "home"
+    log.say(ECC)
+    words = ("--store", "--sku", "hgx-h100", "--profile", "timer")
+    assert results(node.check(home, *words)) == ("unhealthy", "fail")
+    log.rotate()
+    shutil.rmtree(home / "state/looks")
+    found = node.check(home, *words)
+    assert (*results(found), found["code"]) == ("unhealthy", "fail", 1)
+    assert "reported before, and nothing shows that it ended" in found["reason"]
 
 
 def test_what_the_agent_hands_on_is_in_its_own_file_for_home_to_judge(node: World) -> None:

@@ -67,6 +67,8 @@ def test_a_reboot_asks_for_the_quick_stage_until_something_was_shown_in_it() -> 
     assert (found.kind, found.cause, found.asks) == (Kind.REQUALIFY, Cause.REBOOTED, "quick")
     assert standing(seen(boot="b2"), held=replace(HELD, boot="b2", renewed=NOW + 5)).kind is Kind.OK
     assert standing(seen(boot="b2"), rebooted="none").kind is Kind.OK
+    for known, read in (("b1", ""), ("", "b2"), ("", "")):      # a boot that nobody read is not another one
+        assert standing(seen(boot=read), held=replace(HELD, boot=known)).kind is Kind.OK
     assert standing(seen(boot="b2", **{GPU: {**HARDWARE[GPU], "serial": "9"}})).cause is Cause.CHANGED     # the graver of both
 
 

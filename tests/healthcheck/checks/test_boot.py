@@ -71,6 +71,11 @@ def test_a_reboot_between_two_looks_is_told_with_both_times() -> None:
     assert said(result) == ("node: rebooted since the look at 2026-11-21T12:00Z; up since 2026-11-21T12:06Z, expected no reboot in service")
 
 
+def test_an_earlier_look_that_did_not_read_its_boot_is_of_no_other_boot() -> None:
+    assert verdict(RULE, look(600, up_s=240), look(0, "")).status is Status.PASS
+    assert verdict(RULE, look(600, "", up_s=240), look(0)).status is Status.UNKNOWN
+
+
 @pytest.mark.parametrize(("up_s", "status"), [(24 * HOUR - 1, Status.FAIL), (24 * HOUR, Status.PASS)])
 def test_a_node_is_accused_for_a_day_and_then_only_the_note_is_left(up_s: float, status: Status) -> None:
     result = verdict(RULE, look(30 * HOUR, "0ther", up_s=up_s), look(0))

@@ -48,6 +48,12 @@ def told(store: Store) -> list[tuple[str, str, str, float, float | None, int]]:
     return [(p.rule, p.subject, p.status, p.began, p.ended, p.sweeps) for p in history.problems(store, None, 0)]
 
 
+def test_a_boot_that_was_not_read_is_no_reboot(store: Store) -> None:
+    for time, boot in enumerate(("b1", "", "b1", "", "b2")):
+        swept(store, time, report(GOOD), n1=Readings((), (), frozenset(), boot))
+    assert [row[0] for row in store.rows("SELECT boot FROM boot ORDER BY began")] == ["b1", "b2"]
+
+
 GOOD, BAD = result("gpu-ecc", Status.PASS), result("gpu-ecc", Status.FAIL, "GPU 3")
 DARK = result("gpu-ecc", Status.UNKNOWN, reason="NVML hung")
 

@@ -118,4 +118,6 @@ def test_a_digest_of_a_rule_or_a_sku_changes_with_what_can_change_a_result_alone
     (tmp_path / "sku" / "ours.yaml").write_text("sku: ours\ntitle: Ours\nsource: x\nnumbers: {gpu_count: 7}\n")
     assert {key for key in made("[]") if key not in plain} == {("sku", "ours")}
     (tmp_path / "kernel").mkdir()
+    (tmp_path / "xid.yaml").write_text((packaged() / "xid.yaml").read_text() + "# the site's own\n")
+    assert {key for key, digest in made("[]").items() if plain.get(key, digest) != digest} == {("baseline", "xid.yaml")}
     assert ("muster", "muster") in plain and any(kind == "baseline" for kind, _ in plain)

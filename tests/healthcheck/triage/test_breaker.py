@@ -11,6 +11,7 @@ import pytest
 
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
+from healthcheck.triage.breaker import Breaker
 from healthcheck.triage.past import Fleet, Isolated, Known, Member, Past, Quiet
 from healthcheck.triage.plan import Act, Plan, make
 from healthcheck.triage.policy import BreakerPolicy, Policy
@@ -147,8 +148,13 @@ def test_what_counts_in_a_failure_domain_is_bounded_there_and_the_one_domain_is_
     alone = [step.node for step in plan.steps if not step.verdict.incident]
     assert len(isolated(plan)) == 28 + 1 and alone == ["n003"]
     refused = [one for one in plan.withheld if one.by_breaker]
-    assert {one.node for one in refused} == {"n000", "n001", "n002"} and "1 new isolations in 1 h in rack r0, at most 1" in refused[0].why
+    assert {one.node for one in refused} == {"n000", "n001", "n002"} and "1 new isolation in 1 h in rack r0, at most 1 is allowed" in refused[0].why
     assert not plan.is_open
+
+
+def test_what_is_withheld_in_an_incidents_name_says_what_the_node_has_of_it() -> None:
+    made = make(fleet(512, ports(range(32), range(64, 96))), bounded(5))
+    assert {one.fault for one in made.withheld} == {"network-port"} and all(one.incident for one in made.withheld)
 
 
 # ---- the reserve
@@ -211,3 +217,51 @@ def test_an_open_incident_of_a_place_that_cannot_cause_it_ends_and_each_node_sta
     plan = make(fleet(512, dict.fromkeys(range(32), ("host-memory",)), incidents=(known,), next_incident=5), packaged_policy())
     assert [(end.id, end.why) for end in plan.ends] == [(4, "by the policy such a place does not cause that: leaf")]
     assert len(isolated(plan)) == 4 and {one.by_breaker for one in plan.withheld} == {True} and not any(step.verdict.incident for step in plan.steps)
+
+
+# ---- the breaker by itself
+
+def breaker(isolated: tuple[Isolated, ...], nodes: tuple[Past, ...] = (), **bound: Any) -> Breaker:
+    values: dict[str, Any] = {"number": 8, "percent": 50, "reserve": 2, **bound}
+    return Breaker(Fleet(NOW, nodes, isolated, quiet=Quiet(256 - len(nodes))), BreakerPolicy(**values), 32)
+
+
+LEAF, RACK = ("leaf", "leaf-1"), ("rack", "r9")
+
+
+def test_the_one_domain_goes_beside_though_the_reserve_is_used_up() -> None:
+    full = breaker(done(-0.5, ("", ""), range(8)))
+    assert full.take(node(100), reserve=False, place=LEAF) == "" and full.take(node(101), reserve=False) != ""
+
+
+def test_within_a_failure_domain_those_of_the_one_place_beside_do_not_count_whatever_else_was_isolated() -> None:
+    there = tuple(Past(f"n{number:03}", domains={"rack": (f"r{number // 3}",)}) for number in range(40))
+    before = (*done(-0.5, LEAF, range(5)), *done(-0.5, RACK, range(10, 11)), *done(-0.5, ("", ""), range(20, 26)))
+    room = breaker(before, there, number=20, domains={"rack": 2})
+    one = Past("n090", domains={"rack": ("r0",)})
+    assert room.take(one, reserve=False) == ""                      # r0 has three of the leaf's, and now one that counts
+    assert room.take(replace(one, node="n091"), reserve=False) == ""
+    assert room.take(replace(one, node="n092"), reserve=False) == "2 new isolations in 1 h in rack r0, at most 2 are allowed: look at it first"
+
+
+def test_a_place_that_only_draws_level_with_the_one_beside_is_counted() -> None:
+    other = ("leaf", "leaf-2")
+    full = breaker((*done(-0.5, ("", ""), range(4)), *done(-0.5, LEAF, range(10, 15)), *done(-0.5, other, range(20, 24))), reserve=0)
+    assert full.take(node(100), reserve=False, place=other).startswith("the breaker is open: 8 new isolations in 1 h beside 5 in leaf leaf-1")
+
+
+def test_what_goes_beside_is_held_up_by_no_bound_of_a_failure_domain() -> None:
+    there = tuple(Past(f"n{number:03}", domains={"rack": ("r0",)}) for number in range(3))
+    room = breaker((*done(-0.5, RACK, range(3)), *done(-0.5, LEAF, range(10, 14))), there, domains={"rack": 2})
+    assert room.take(Past("n090", domains={"rack": ("r0",)}), reserve=False, place=LEAF) == ""
+    assert "in rack r0, at most 2 are allowed" in room.take(Past("n091", domains={"rack": ("r0",)}), reserve=False)
+
+
+@pytest.mark.parametrize(("isolated", "reserve", "said"), [
+    (done(-0.5, ("", ""), range(8)), 0, "8 new isolations in 1 h, and at most 8 are allowed (breaker.number 8)"),
+    (done(-0.5, ("", ""), range(8)), 2, "8 new isolations in 1 h, and at most 8 are allowed, 2 of them for the worst faults (breaker.number 8)"),
+    ((*done(-0.5, ("", ""), range(8)), *done(-0.5, LEAF, range(10, 13))), 0,
+     "8 new isolations in 1 h beside 3 in leaf leaf-1, and at most 8 are allowed (breaker.number 8)")])
+def test_the_breaker_says_how_many_count_what_goes_beside_and_what_is_kept(isolated: tuple[Isolated, ...], reserve: int, said: str) -> None:
+    full = breaker(isolated, reserve=reserve)
+    assert full.take(node(100), reserve=False) == f"the breaker is open: {said}" and full.opens == said

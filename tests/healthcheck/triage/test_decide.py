@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from healthcheck.outcome import Owner, Repair
-from healthcheck.triage.decide import decide
+from healthcheck.triage.decide import decide, reason
 from healthcheck.triage.incidents import live
-from healthcheck.triage.past import Known, Member, OpenVerdict, Past, Shared
+from healthcheck.triage.past import Anew, Known, Member, OpenVerdict, Past, Shared
 from healthcheck.triage.policy import Isolation
-from healthcheck.triage.verdict import Incident, Verdict
+from healthcheck.triage.verdict import Fault, Incident, Verdict
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
 
 PORT = frozenset({"port-state of GPU"})
@@ -73,3 +74,89 @@ def test_a_node_was_in_an_incident_until_it_left_or_that_ended(ended: float, mem
     goes_on, over = problem("port-state", began=-3, ended=-0.5), problem("port-state", began=-3, ended=-2.5)
     node = Past("n1", shared=(shared,))
     assert node.in_incident(goes_on) is (expected >= -0.5) and node.in_incident(over)
+
+
+def anew(isolation: Isolation = Isolation.EVICT, *problems: Any, **more: Any) -> Past:
+    return past("n1", *problems, over=(problem("gpu-count", began=-9, ended=-3),), verdict=OpenVerdict(1, "lost", isolation, at(-8)),
+                anew=Anew(at(-4), "lost", isolation), **more)
+
+
+@pytest.mark.parametrize("isolation", [Isolation.NO_NEW_JOBS, Isolation.EVICT])
+def test_a_node_that_came_anew_is_kept_from_jobs_and_watched_until_it_has_proved_itself(isolation: Isolation) -> None:
+    found = verdict(anew(isolation))
+    assert (found.isolation, found.repair, found.owner, found.fault) == (isolation, Repair.WATCH, Owner.OPERATOR, "lost")
+    assert decide(anew(isolation, looks=looks(-2, -1)), policy(), NOW) is None
+    watched = verdict(anew(isolation, problem("fan", severity="warning"), looks=looks(-2, -1)))
+    assert (watched.isolation, watched.fault) == (Isolation.NONE, "watch")
+    assert decide(anew(Isolation.NONE), policy(), NOW) is None
+
+
+def test_a_node_of_which_a_part_is_at_the_vendors_is_kept_from_jobs_for_the_vendor() -> None:
+    found = verdict(Past("n1", away="RMA 3 is open: it smells"))
+    assert (found.isolation, found.repair, found.owner, found.fault) == (Isolation.NO_NEW_JOBS, Repair.REPLACE, Owner.VENDOR, "rma")
+    assert verdict(past("n1", problem("gpu-count"), away="RMA 3 is open: it smells")).isolation is Isolation.EVICT
+
+
+def test_the_worst_of_a_nodes_faults_says_what_jobs_may_do_there() -> None:
+    assert verdict(past("n1", problem("gpu-count"), problem("fan", severity="warning"))).isolation is Isolation.EVICT
+
+
+def test_a_fault_of_the_nodes_own_goes_before_what_an_incident_answers_for_and_both_are_named() -> None:
+    lost = frozenset({"gpu-count of GPU"})
+    one = replace(incident(), symptoms=tuple(lost))
+    found = verdict(past("n1", problem("gpu-count"), problem("port-state"), shared=(Shared(1, lost, at(-3)),)), one)
+    assert (found.incident, found.fault, found.isolation) == (0, "port", Isolation.NO_NEW_JOBS)
+    assert [fault.kind.id for fault in found.faults] == ["port", "lost"]
+
+
+def test_what_jobs_might_do_there_before_holds_on_in_an_incidents_name_and_no_incident_holds_a_node_without_a_verdict() -> None:
+    node = Past("n1", cordons=(held(-3),), verdict=OpenVerdict(1, "incident", Isolation.EVICT, at(-3), 1))
+    assert verdict(node, incident()).isolation is Isolation.EVICT
+    assert verdict(replace(node, verdict=None), incident()).isolation is Isolation.NONE
+
+
+def test_proof_is_spoken_of_where_a_node_is_held_for_nothing_that_is_wrong_with_it_now_and_nowhere_else() -> None:
+    well = verdict(Past("n1", cordons=(held(-8),), looks=looks(-2, -1)))
+    not_yet = verdict(Past("n1", cordons=(held(-8),), looks=looks(-2)))
+    assert well.why == well.proven != "" == well.unproven and not_yet.why == not_yet.unproven != "" == not_yet.proven
+    for node in (past("n1", problem("gpu-count"), cordons=(held(-8),)), past("n1", problem("fan", severity="warning"), looks=looks(-2, -1))):
+        assert (verdict(node).proven, verdict(node).unproven) == ("", "")
+
+
+def test_a_node_of_which_several_components_repeat_is_inspected_whatever_its_newest_fault_asks_for() -> None:
+    over = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24.0 * (number + 1), ended=-24.0 * (number + 1) + 1)
+                 for number in range(4))
+    found = verdict(past("n1", problem("gpu-recovery-action", "GPU 6"), over=over))
+    assert (found.fault, found.repair) == ("driver", Repair.INSPECT) and "suspect what they share" in found.why
+    assert verdict(past("n1", problem("gpu-recovery-action", "GPU 6"), over=over[:2])).repair is Repair.RESET_GPU
+
+
+def test_of_a_healthy_node_that_a_person_alone_cordoned_there_is_nothing_to_say() -> None:
+    assert decide(Past("n1", cordons=(held(-3, verdict=None),), looks=looks(-2, -1)), policy(), NOW) is None
+
+
+@pytest.mark.parametrize(("rules", "repair"), [
+    (("kernel-xid", "port-state"), Repair.INSPECT), (("gpu-count", "gpu-worn"), Repair.REBOOT), (("gpu-worn", "kernel-xid"), Repair.REPLACE)])
+def test_the_repair_is_the_greatest_that_asks_for_the_isolation(rules: tuple[str, ...], repair: Repair) -> None:
+    assert verdict(past("n1", *(problem(rule) for rule in rules))).repair is repair
+
+
+def test_a_node_that_is_well_but_for_a_warning_is_still_of_the_incident_that_held_it_and_a_sick_one_is_not() -> None:
+    was = OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-3), 1)
+    assert verdict(past("n1", problem("fan", severity="warning"), cordons=(held(-3),), verdict=was)).incident == 1
+    assert verdict(past("n1", problem("gpu-count"), cordons=(held(-3),), verdict=was)).incident == 0
+
+
+def test_a_fault_of_which_one_problem_is_an_incidents_is_the_incidents() -> None:
+    both = past("n1", problem("port-state"), problem("port-rate"), shared=(Shared(1, PORT, at(-3)),))
+    assert verdict(both, incident()).incident == 1
+
+
+@pytest.mark.parametrize(("problems", "said"), [
+    ((problem(),), "gpu-count of GPU 3: 7 (expected 8)"), ((problem(observed=""),), "gpu-count of GPU 3:  (expected 8)"),
+    ((problem(expected=""),), "gpu-count of GPU 3: 7 (expected )"),
+    ((problem(), problem("gpu-answers")), "gpu-count of GPU 3: 7 (expected 8) and 1 more"),
+    ((problem(subject="", observed="", expected="", reason="it hung"),), "gpu-count not measured: it hung"),
+    ((problem("", subject="", reason="refused"),), "not reached: refused")])
+def test_a_fault_is_one_line_of_what_was_seen_first_and_how_much_more_there_is(problems: tuple[Any, ...], said: str) -> None:
+    assert reason(Fault(policy().kinds[0], "", problems, Isolation.EVICT, Repair.REBOOT, Owner.OPERATOR, NOW)) == said

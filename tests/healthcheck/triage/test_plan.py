@@ -75,6 +75,15 @@ def test_a_cordon_by_hand_is_neither_doubled_nor_ended() -> None:
     assert acts(plan(Past("n1", over=(OVER,), cordons=by_hand, looks=looks(-1.5, -1)))) == []
 
 
+def test_of_two_cordons_on_a_node_that_proved_itself_ours_ends_and_a_persons_stays() -> None:
+    made = plan(Past("n1", over=(OVER,), cordons=(held(-8), held(-8, None, 2)), looks=looks(-2, -1)))
+    assert [(step.act, step.cordon) for step in made.steps] == [(Act.RELEASE, 1)]
+
+
+def test_of_a_node_that_is_still_sick_no_return_is_spoken() -> None:
+    assert plan(sick("n1", cordons=(held(-8),))).withheld == ()
+
+
 def test_a_node_out_of_service_is_neither_isolated_nor_returned() -> None:
     away = {"in_service": False, "lifecycle": "maintenance"}
     made = plan(sick("n1", **away), Past("n2", over=(OVER,), cordons=(held(-8),), looks=looks(-3, -1), **away))     # type: ignore[arg-type]
@@ -84,6 +93,19 @@ def test_a_node_out_of_service_is_neither_isolated_nor_returned() -> None:
 def test_nobody_is_isolated_for_what_no_sweep_has_seen_for_a_day() -> None:
     made = plan(past("n1", problem("kernel-xid", began=-60, seen=-25)))
     assert acts(made) == [] and "no sweep has looked for 25 h" in made.withheld[0].why
+
+
+def test_what_a_sweep_sees_beside_makes_no_old_fault_fresh_and_what_a_burn_in_found_is_not_old() -> None:
+    old = problem("kernel-xid", node="n1", began=-60, seen=-30)
+    assert acts(plan(past("n1", old, problem("fan", node="n1", severity="warning")))) == []
+    assert acts(plan(past("n1", old, problem("port-state", node="n1", began=-60)))) == [("isolate", "n1")]
+    assert acts(plan(past("n1", problem("kernel-xid", node="n1", began=-60, seen=-13)))) == [("isolate", "n1")]
+    assert acts(plan(past("n1", old, problem("burnin-slow", node="n1", began=-60, seen=-50)))) == [("isolate", "n1")]
+
+
+def test_a_node_of_which_a_part_is_at_the_vendors_goes_before_all_others() -> None:
+    away = past("n9", problem("port-state", node="n9"), away="RMA 3 is open: it smells")
+    assert acts(plan(sick("n1", "gpu-count"), away)) == [("isolate", "n9"), ("isolate", "n1")]
 
 
 def test_an_open_rma_keeps_a_node() -> None:
@@ -116,6 +138,20 @@ def test_the_most_urgent_get_the_room_and_the_worst_the_reserve() -> None:
     made = plan(*nodes, changes={"breaker": BreakerPolicy(3, 100, 1, {}, 1, None)})
     assert acts(made) == [("isolate", "z2"), ("isolate", "z3"), ("isolate", "z4")]
     assert made.is_open and {one.node for one in made.withheld} == {"a1", "a2", "z1"}
+
+
+@pytest.mark.parametrize("rules", [("gpu-count",), ("gpu-worn",), ("kernel-xid", "gpu-count"), ("gpu-worn", "port-state")])
+def test_a_node_with_one_of_the_worst_faults_may_use_the_reserve_whatever_else_it_has_and_no_other_may(rules: tuple[str, ...]) -> None:
+    changes = {"breaker": BreakerPolicy(4, 50, 1.0, {}, 2, None)}
+    before = (("h1", -0.5), ("h2", -0.5))
+    assert acts(plan(past("n1", *(problem(rule, node="n1") for rule in rules)), isolated=before, changes=changes)) == [("isolate", "n1")]
+    assert acts(plan(sick("n1"), isolated=before, changes=changes)) == []
+
+
+def test_of_two_as_urgent_the_one_of_which_something_is_wrong_for_longer_goes_first() -> None:
+    both = past("n9", problem("kernel-xid", node="n9", began=-1), problem("port-state", node="n9", began=-9))
+    made = plan(past("n1", problem("kernel-xid", node="n1", began=-5)), both, past("n2", problem("gpu-count", node="n2", began=-0.5)))
+    assert acts(made) == [("isolate", "n2"), ("isolate", "n9"), ("isolate", "n1")]
 
 
 @pytest.mark.parametrize(("hour", "steps"), [(-0.9, 0), (-1.1, 1)])

@@ -87,6 +87,7 @@ faults:
     first, after = policy.kinds[:2]
     assert (first.isolation, first.repair, first.owner, first.reserve, first.lasting) == (Isolation.EVICT, Repair.REPLACE, Owner.VENDOR, True, True)
     assert (after.severities, after.confirm, after.isolation) == (frozenset({Severity.WARNING}), 3, Isolation.NONE)
+    assert after.repair is Repair.WATCH, "of a fault of which the site says no more"
     assert policy.kind(Of.FAIL, "gpu-count", Severity.CRITICAL) is first
 
 
@@ -125,10 +126,12 @@ def test_numbers_are_laid_over_key_by_key_and_say_where_they_are_from(tmp_path: 
     assert found.policy.files == (theirs, mine)
 
 
-def test_every_packaged_rule_is_decided_for_every_kind_of_place() -> None:
-    for rule in RULESET.rules:
+def test_every_packaged_rule_and_all_that_burn_ins_find_is_decided_for_every_kind_of_place() -> None:
+    for rule in (*RULES, *accused.RULES):
         for of in (Of.FAIL, Of.UNKNOWN):
-            assert PLAIN.incidents.cause(of, rule.id) is not None, f"{rule.id}: say in `places` of policy.yaml which places can cause that it {of.value}s"
+            assert PLAIN.incidents.cause(of, rule) is not None, f"{rule}: say in `places` of policy.yaml which places can cause that it {of.value}s"
+    for rule in accused.RULES:
+        assert PLAIN.incidents.may_cause(Of.FAIL, rule) == {"driver", "kernel", "firmware", "batch", "moment"}, rule
     assert PLAIN.incidents.cause(Of.UNREACHED, "") is not None
     for new in ("gpu-frobnicates", "kernel-frobnicates", "host-frobnicates", "fleet-frobnicates", "bmc-frobnicates", "frobnicates"):
         assert PLAIN.incidents.cause(Of.FAIL, new) is None, f"a new rule {new} would be taken for {PLAIN.incidents.cause(Of.FAIL, new)}"
@@ -137,7 +140,8 @@ def test_every_packaged_rule_is_decided_for_every_kind_of_place() -> None:
 def test_every_glob_of_the_packaged_places_decides_on_some_rule() -> None:
     for one in PLAIN.incidents.causes:
         for glob in one.rules:
-            assert any(fnmatchcase(rule, glob) and PLAIN.incidents.cause(one.of, rule) is one for rule in RULES), (one.id, glob)
+            decided = [rule for rule in (*RULES, *accused.RULES) if fnmatchcase(rule, glob) and PLAIN.incidents.cause(one.of, rule) is one]
+            assert decided, (one.id, glob)
 
 
 @pytest.mark.parametrize("rule", ["host-memory", "memory-ecc-uncorrected", "cpu-count", "gpu-ecc-uncorrected", "dcgm-diag-long", "gpu-row-remap-failed",
@@ -210,6 +214,7 @@ MISTAKES = [
     ("windows:\n- {from: Sat 22:00 Europe/Nowhere, until: Sun 23:00 UTC, why: x}\n", "policy.yaml:2:10: window: from: expected a time such as"),
     ("windows:\n- {from: 2026-11-28T22:00Z, until: 2026-11-28T21:00Z, why: x}\n", "policy.yaml:2:36: window: until: expected a time after from"),
     ("windows:\n- {from: Sat 22:00 UTC, until: Sat 22:00 UTC, why: x}\n", "window: until: expected a time after from"),
+    ("windows:\n- {from: Sat 22:00 UTC, until: Sun 06:00 Europe/Berlin, why: x}\n", "window: until: expected the timezone of from, UTC"),
     ("windows:\n- {from: Sat 22:00 UTC, until: 2026-11-28T21:00Z, why: x}\n", "window: until: expected a time of the same form as from"),
     ("windows:\n- {from: Sat 22:00 UTC, until: Sun 22:00 UTC, why: x, but: [storag]}\n",
      "window: but: no such fault: 'storag'; did you mean 'storage'?"),

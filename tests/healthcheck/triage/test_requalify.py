@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from healthcheck.store.history import Problem
 from healthcheck.triage.decide import decide
-from healthcheck.triage.past import Look, Past, Repaired
+from healthcheck.triage.past import Look, OpenVerdict, Past, Repaired, Shared
 from healthcheck.triage.policy import Isolation, Requalify
 from healthcheck.triage.requalify import requalified
+from healthcheck.triage.symptom import symptom
 from tests.healthcheck.triage.made import NOW, at, held, looks, policy, problem, repaired
 
 OVER = problem("gpu-count", began=-9, ended=-3)
@@ -120,3 +123,62 @@ def test_a_persons_word_of_a_worn_out_board_is_as_good_as_the_vendors_and_of_ano
         ("serial", {"A"}), ("subject", {"GPU 3"}), ("all", ()), ("other", {"B", "GPU 4"}))}
     assert {what for what, word in of.items() if requalified(node(over=(worn,), repaired=(word,)), policy(), NOW)[0]} == {
         "serial", "subject", "all"}
+
+
+# ---- what it is measured by, case by case
+
+def test_a_warning_that_is_over_asks_for_no_later_looks() -> None:
+    assert requalified(node(over=(OVER, problem("fan", severity="warning", began=-3, ended=-0.5))), policy(), NOW)[0]
+
+
+def test_what_failed_is_what_failed_since_our_first_cordon_whatever_a_person_cordoned_before() -> None:
+    unmeasured = looked(60, 30, measured=())
+    before = problem("gpu-count", began=-12, ended=-10)
+    assert requalified(node(over=(before,), cordons=(held(-8), held(-20, None, 2)), looks=unmeasured), policy(), NOW)[0]
+    between = problem("gpu-count", began=-7, ended=-6)
+    assert not requalified(node(over=(between,), cordons=(held(-8), held(-4, number=2)), looks=unmeasured), policy(), NOW)[0]
+
+
+PORT = problem("port-state", "mlx5_0", began=-6, ended=-5)
+IN_INCIDENT: dict[str, Any] = {
+    "cordons": (held(-8),), "verdict": OpenVerdict(1, "incident", Isolation.NO_NEW_JOBS, at(-8), 1), "looks": (), "over": (PORT,),
+    "shared": (Shared(1, frozenset({symptom(PORT)}), at(-9), at(-4)),), "state": "healthy", "seen": at(-1)}
+
+
+@pytest.mark.parametrize(("more", "well"), [
+    ({}, True), ({"seen": at(-4.9)}, True), ({"seen": at(-5.1)}, False), ({"state": "unknown"}, False), ({"seen": at(1)}, False),
+    ({"over": (PORT, OVER)}, False),                                                # a fault of its own beside
+    ({"over": (PORT, problem("gpu-count", began=-20, ended=-9))}, True),            # of its own, and over before it was held
+    ({"over": (), "cordons": (held(-20),), "seen": at(-13)}, True), ({"over": (), "cordons": (held(-40),), "seen": at(-25)}, False)])
+def test_a_node_that_was_held_for_an_incident_alone_needs_one_sweep_that_found_it_fit(more: dict[str, Any], well: bool) -> None:
+    assert requalified(node(**{**IN_INCIDENT, **more}), policy(), NOW)[0] is well
+
+
+def test_looks_of_half_a_day_ago_are_fresh_and_those_of_yesterday_are_not() -> None:
+    long_ago = {"over": (problem("gpu-count", began=-60, ended=-50),), "cordons": (held(-55),)}
+    assert requalified(node(**long_ago, looks=looks(-14, -13)), policy(), NOW)[0]
+    assert not requalified(node(**long_ago, looks=looks(-26, -25)), policy(), NOW)[0]
+    assert requalified(node(**long_ago, looks=looks(-26, -1)), policy(), NOW)[0], "the newest is"
+
+
+def test_a_board_whose_fault_was_last_seen_before_the_cordon_and_ended_after_it_is_worn_out_still() -> None:
+    worn = replace(problem("gpu-worn", serial="A", began=-9, ended=-3), seen=at(-8.5))
+    assert "same board" in requalified(node(over=(worn,)), policy(), NOW)[1]
+    assert "same board" in requalified(node(over=(worn,), cordons=(held(-8), held(-1, number=2))), policy(), NOW)[1]
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    (problem("port-state", "mlx5_0", began=-0.5), "port-state fails since 2027-01-15T07:30Z"),
+    (problem("gpu-ecc", "", status="unknown", began=-0.5), "gpu-ecc is not measured since 2027-01-15T07:30Z"),
+    (problem("", "", status="unknown", began=-0.5), "it is not reached since 2027-01-15T07:30Z")])
+def test_what_is_wrong_now_is_named_with_its_time(wrong: Problem, said: str) -> None:
+    assert requalified(node(problems=(wrong,)), policy(), NOW) == (False, said)
+
+
+@pytest.mark.parametrize(("asked", "more", "said"), [
+    (Requalify("bringup", 1, 10), {}, "0 of 1 clean looks since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
+    (Requalify("bringup", 2, 0), {}, "0 of 2 clean looks since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
+    (Requalify("bringup", 2, 10), {}, "0 of 2 clean looks, 10 min apart, since 2027-01-15T05:00Z: muster check n1 --profile bringup --store"),
+    (Requalify("bringup", 2, 0), {"over": (), "cordons": ()}, "0 of 2 clean looks: muster check n1 --profile bringup --store")])
+def test_what_is_missing_is_said_with_how_to_show_it(asked: Requalify, more: dict[str, Any], said: str) -> None:
+    assert requalified(node(looks=(), **more), policy(requalify=asked), NOW) == (False, said)

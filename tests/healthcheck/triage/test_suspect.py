@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+from healthcheck.facts.base import FACTS
+from healthcheck.facts.kernel import LOG
+from healthcheck.outcome import Severity
+from healthcheck.ruleset import load_ruleset
+from healthcheck.rulesfolder import packaged
 from healthcheck.triage.past import Change, Fleet, Known, Member, OpenCordon, OpenVerdict, Past
 from healthcheck.triage.plan import Act, Plan, make
 from healthcheck.triage.policy import Isolation, Policy
@@ -80,13 +85,28 @@ def test_another_fault_of_such_a_node_isolates_it() -> None:
     (Change("sku", "h100", "b", BEGAN, BEFORE, UNTIL), "host-memory", True),
     (Change("sku", "h200", "b", BEGAN, BEFORE, UNTIL), "host-memory", False),
     (Change("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-fault", True),
-    (Change("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL), "host-memory", False)])
+    (Change("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL), "host-memory", False),
+    (Change("baseline", "kernel/nvme.yaml", "b", BEGAN, BEFORE, UNTIL), "disk-log-io-errors", True),
+    (Change("baseline", "emitter/rdma.yaml", "b", BEGAN, BEFORE, UNTIL), "hca-log-fatal", True),
+    (Change("baseline", "xid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-xid", True),
+    (Change("baseline", "sxid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-sxid", True),
+    (Change("baseline", "xid.yaml", "b", BEGAN, BEFORE, UNTIL), "kernel-fault", False)])
 def test_what_changed_answers_for_what_it_decides_on(change: Change, rule: str, excused: bool) -> None:
     made = plan(*sick(41, rule=rule, sku="h100"), changes=(change,))
     assert isolated(made) == (0 if excused else 41)
     if excused:
         (one,) = made.incidents
         assert ("is new" in one.why) is (change.before is None) and (change.name in one.why or "muster 0.2.0" in one.why)
+
+
+def test_every_rule_that_reads_the_kernels_log_is_decided_on_by_the_files_for_it() -> None:
+    nvidia = Change("baseline", "kernel/nvidia.yaml", "b", BEGAN, BEFORE, UNTIL)
+    by_log = [rule for rule in load_ruleset([packaged()]).rules
+              if any(probe.id == LOG.id for fact in rule.checked.facts if fact in FACTS for probe in FACTS[fact].probes)]
+    assert len(by_log) > 20
+    for rule in by_log:
+        if rule.severity is Severity.CRITICAL:
+            assert isolated(plan(*sick(41, rule=rule.id), changes=(nvidia,))) == 0, rule.id
 
 
 def test_the_change_that_explains_most_answers_alone() -> None:

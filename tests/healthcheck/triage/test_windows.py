@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from healthcheck.report.plan import document, text
@@ -56,6 +56,12 @@ def test_of_several_windows_each_must_let_a_fault_through_and_the_last_to_end_is
     assert made.steps == () and made.withheld[0].why.endswith("until 2027-01-15T11:00Z: longer")
 
 
+def test_a_window_lets_through_what_isolates_for_a_fault_that_it_names_and_nothing_for_one_that_does_not_isolate_yet() -> None:
+    named = window(but=frozenset({"port"}))
+    waiting = past("n1", problem("kernel-xid", node="n1"), problem("port-state", node="n1", sweeps=1))
+    assert plan(waiting, windows=(named,)).steps == () and len(plan(sick("n1", "port-state"), windows=(named,)).steps) == 1
+
+
 def test_what_a_window_withholds_takes_no_room_and_is_isolated_after_it() -> None:
     nodes = [sick(f"n{number}") for number in range(3)]
     assert plan(*nodes, windows=(window(),)).opens == "" and len(plan(*nodes, windows=(window(-2, -1),)).steps) == 3
@@ -68,6 +74,8 @@ def local(text: str, zone: str = "Europe/Berlin") -> float:
 
 
 WEEKLY = Window(Weekly(5, 22, 0, "Europe/Berlin"), Weekly(6, 6, 0, "Europe/Berlin"), "x", frozenset())
+# In the spring night there is no 02:30: the clocks go from 02:00 to 03:00.
+GAP = Window(Weekly(6, 2, 30, "Europe/Berlin"), Weekly(6, 3, 0, "Europe/Berlin"), "x", frozenset())
 OVER_MONDAY = Window(Weekly(6, 20, 0, "Europe/Berlin"), Weekly(0, 5, 30, "Europe/Berlin"), "x", frozenset())
 
 
@@ -77,11 +85,15 @@ OVER_MONDAY = Window(Weekly(6, 20, 0, "Europe/Berlin"), Weekly(0, 5, 30, "Europe
     (OVER_MONDAY, "2026-11-29T23:00", "2026-11-30T05:30"), (OVER_MONDAY, "2026-11-30T05:00", "2026-11-30T05:30"),
     (OVER_MONDAY, "2026-11-30T06:00", None), (OVER_MONDAY, "2026-11-29T19:00", None),
     (WEEKLY, "2026-10-25T05:30", "2026-10-25T06:00"),       # the night in which the clocks go back
-    (WEEKLY, "2026-03-29T05:30", "2026-03-29T06:00")])
+    (WEEKLY, "2026-03-29T05:30", "2026-03-29T06:00"),
+    (GAP, "2026-03-22T02:45", "2026-03-22T03:00"), (GAP, "2026-03-29T03:15", None), (GAP, "2026-03-29T03:45", None), (GAP, "2026-04-01T12:00", None),
+    (GAP, "2026-10-25T02:45", "2026-10-25T03:00"), (GAP, "2026-10-26T02:45", None)])
 def test_a_weekly_window_is_by_the_clocks_of_its_zone(window: Window, now: str, until: str | None) -> None:
     assert window.until(local(now)) == (local(until) if until is not None else None)
 
 
+@example(1774746900.0, 6, 2, 6, 3, "America/New_York")      # 2026-03-29; there the clocks went forward on the 8th
+@example(1773000000.0, 6, 2, 6, 3, "America/New_York")      # 2026-03-08, after the hour that was left out
 @given(st.floats(1.7e9, 2.2e9), st.integers(0, 6), st.integers(0, 23), st.integers(0, 6), st.integers(0, 23),
        st.sampled_from(["UTC", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"]))
 def test_a_weekly_window_that_holds_ends_within_a_week(now: float, day: int, hour: int, last: int, end: int, zone: str) -> None:
