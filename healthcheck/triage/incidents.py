@@ -85,11 +85,14 @@ def _without(showing: Showing, drop: Callable[[str, str, Problem], bool]) -> dic
 
 
 class _Numbers:
-    """Gives an incident its number: that of one which ended not long ago, or the next."""
+    """Gives an incident its number: that of one which ended by itself not long ago, or the next.
+
+    One that a person closed stays closed: its record says what is each node's own since.
+    """
 
     def __init__(self, fleet: Fleet, policy: Policy) -> None:
         since = fleet.now - policy.incidents.reopen_days * 86400
-        self._ended = [one for one in fleet.incidents if one.ended is not None and one.ended >= since]
+        self._ended = [one for one in fleet.incidents if one.ended is not None and one.ended >= since and one.by == _TRIAGE]
         self._next = fleet.next_incident
 
     def of(self, kind: str, place: str, symptoms: Collection[str]) -> tuple[int, Known | None]:

@@ -266,7 +266,21 @@ def test_a_person_closes_it_and_what_goes_on_is_each_nodes_own_until_something_n
     world.sweep(1)
     world.breaks(rack)
     world.sweep(2)
-    assert [one.id for one in world.triage().incidents] == [1]
+    assert [one.id for one in world.triage().incidents] == [2]
+
+
+def test_what_a_person_closed_stays_each_nodes_own_when_the_rest_of_the_place_fails_too(world: World) -> None:
+    first, rest = [*world.rack(4)[:4], *world.rack(5)[:4]], [*world.rack(4)[4:], *world.rack(5)[4:]]
+    world.breaks(first)
+    world.sweep(2)
+    assert [(one.id, one.cause) for one in world.triage().incidents] == [(1, "leaf-2")]
+    with world.store() as store:
+        assert close(store, 1, "four bad cables each", "a person", world.now)
+    world.breaks(rest)
+    for _ in range(3):
+        world.sweep(2)
+        (one,) = world.triage().incidents
+        assert (one.id, one.cause, sorted(one.nodes)) == (2, "leaf-2", sorted(rest))
 
 
 def test_one_that_comes_back_within_days_keeps_its_number_and_a_later_one_gets_another(world: World) -> None:
