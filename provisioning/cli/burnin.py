@@ -15,6 +15,7 @@ import click
 from inventory.cli.chosen import who
 from inventory.cli.span import span
 from inventory.errors import UsageError
+from provisioning.cli.burnincompare import compare
 
 if TYPE_CHECKING:
     from healthcheck.burnin.document import Burnin
@@ -68,8 +69,12 @@ def burnin() -> None:
     muster burnin plan @train                    what would be run, for how long, at how many kW; touches nothing
     muster burnin run @train --length standard
     muster burnin show                           the newest one again
+    muster burnin compare 20261122T031500Z-3fa9 20261123T021000Z-77b0    before and after a new driver
     muster burnin learn -o floors.yaml; muster burnin approve floors.yaml --by "$USER"
     """
+
+
+burnin.add_command(compare)
 
 
 @burnin.command(short_help="Say what would be run, for how long, at how many kW.")
@@ -219,6 +224,7 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
     from healthcheck.burnin.documentread import load
     from healthcheck.burnin.page import verdict_line
     from inventory.locate import state_dir
+    from provisioning.burnin.kept import chosen
 
     folder = state_dir(state)
     if list_:
@@ -226,7 +232,7 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
             one = load(path)
             click.echo(f"{one.run}  {one.judgement.verdict.value}  {verdict_line(one)}")
         return 0
-    path = _document(which, folder)
+    path = chosen(which, folder)
     burnt = load(path)
     _show(burnt, path.read_bytes(), json_file, svg)
     return _code(burnt)
@@ -252,9 +258,10 @@ def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | No
     from healthcheck.burnin.publishedload import load_burnin
     from healthcheck.rulesfolder import folders
     from inventory.locate import state_dir
+    from provisioning.burnin.kept import chosen
 
     folder = state_dir(state)
-    paths = [_document(one, folder) for one in runs] if runs else kept(folder)
+    paths = [chosen(one, folder) for one in runs] if runs else kept(folder)
     found = learned([one for one in map(load, paths) if one.options.get("finished") is not False], load_burnin(folders(rules)), time.time())
     if output == "-":
         click.echo(as_yaml(found.proposal), nl=False)
@@ -328,22 +335,6 @@ def _transport(launcher: str, reservation: str | None) -> Transport:
     from inventory.transport.remote import RemoteTransport
 
     return RemoteTransport()
-
-
-def _document(which: str | None, folder: Path) -> Path:
-    from healthcheck.burnin.document import FOLDER, SUFFIX, kept
-
-    if which is not None and ("/" in which or Path(which).is_file()):
-        return Path(which)
-    if which is not None:
-        path = folder / FOLDER / f"{which}{SUFFIX}"
-        if not path.is_file():
-            raise UsageError(f"{which}: no such burn-in is kept; see: muster burnin show --list")
-        return path
-    found = kept(folder)
-    if not found:
-        raise UsageError(f"no burn-in is kept in {folder}: type `muster burnin run NODES` first")
-    return found[0]
 
 
 def _show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> None:

@@ -62,7 +62,8 @@ class Device:
     def facts(self) -> dict[str, str]:
         """Versions and names, for the report."""
         torch = self.torch
-        found = {"torch": str(torch.__version__), "host": os.uname().nodename}
+        system = os.uname()
+        found = {"torch": str(torch.__version__), "host": system.nodename, "kernel": system.release}
         if not self.cuda:
             return {**found, "backend": "gloo", "device": "cpu"}
         properties = torch.cuda.get_device_properties(self.at)

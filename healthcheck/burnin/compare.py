@@ -1,0 +1,211 @@
+"""Compares two burn-ins of the same nodes, before and after a change: what got slower or faster by more than
+noise, and on which nodes.
+
+Each GPU, node, rail or pair is compared with itself. The change of a figure is the median of what nodes (or
+pairs) changed by; the GPUs of a node are no samples of their own, for they share its air and its power. It is
+larger than noise when a 99 % confidence interval of that median leaves out "no change", and when it is at
+least `least`: a room that is two degrees warmer moves all nodes together, and no number of them averages that
+away. The interval is of order statistics (Conover, Practical Nonparametric Statistics, section 3.2), which
+assume no distribution; with fewer than eight nodes there is none at 99 %, and nothing is called a change. A
+single one is named where it lost more than the others did, by the rule that equals are judged by
+(`healthcheck.burnin.stats`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from healthcheck.burnin.document import Burnin
+from healthcheck.burnin.judgement import Outcome
+from healthcheck.burnin.model import Object
+from healthcheck.burnin.published import Setting
+from healthcheck.burnin.setting import measures
+from healthcheck.burnin.stats import median, slow
+
+CONFIDENCE = 0.99
+LEAST = 0.01
+# Facts of ranks that tell what was changed; others (serial numbers, covered bytes) differ without meaning anything here.
+VERSIONS = ("device", "capability", "driver", "kernel", "cuda", "nccl", "torch", "backend", "power_limit_w", "environment", "nccl_conf")
+
+
+class Change(Enum):
+    """What became of a figure."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"           # no change that is larger than noise
+    TOO_FEW = "too few"     # not enough nodes or pairs to tell a change from noise
+
+
+class _Subject(NamedTuple):
+    """Whose figure it is, and the nodes that took part."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One figure under one setting. `share` is the change of the median node or pair (-0.05: five per cent
+    less), of `n`; `low` and `high` are its interval, None where they are too few. `before` and `after` are
+    medians over the same subjects, in the figure's unit; `fell` are subjects (a GPU, a node, a rail, a pair)
+    that lost more than the others did, with their own change."""
+
+    setting: Setting
+    change: Change
+    n: int
+    before: float
+    after: float
+    share: float
+    low: float | None
+    high: float | None
+    fell: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What the runs themselves differ in: a version, an option, a variable. `nodes` are those on which it
+    differs, none for a whole run."""
+
+    name: str
+    before: str
+    after: str
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A node whose outcome differs between the runs; None: it took no part."""
+
+    node: str
+    before: Outcome | None
+    after: Outcome | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs beside each other. `only` are settings that but one of them measured (of the same subjects),
+    with that run's id."""
+
+    before: str
+    after: str
+    figures: tuple[Compared, ...]
+    differences: tuple[Difference, ...]
+    verdicts: tuple[Verdict, ...]
+    only: tuple[tuple[str, Setting], ...]
+
+    @property
+    def slower(self) -> bool:
+        """Whether anything got slower by more than noise, as a whole or on one subject, or a node that passed
+        fails now."""
+        return any(one.change is Change.SLOWER or one.fell for one in self.figures) or any(
+            one.after is Outcome.FAIL and one.before is Outcome.PASS for one in self.verdicts)
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether any figure could be compared at all."""
+        return any(one.change is not Change.TOO_FEW for one in self.figures)
+
+
+def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
+    """Both runs beside each other; `least` is the smallest change that is called one, as a share."""
+    first, second = _by_subject(before), _by_subject(after)
+    figures, only = [], []
+    for setting in sorted(first.keys() | second.keys()):
+        here, there = first.get(setting, {}), second.get(setting, {})
+        both = here.keys() & there.keys()
+        if both:
+            figures.append(_compared(setting, {one: (here[one], there[one]) for one in sorted(both)}, least))
+        else:
+            only.append((before.run if here else after.run, setting))
+    return Comparison(before.run, after.run, tuple(figures), tuple(_differences(before, after)), tuple(_verdicts(before, after)),
+                      tuple(only))
+
+
+def interval(values: Iterable[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
+    """An interval that holds the median of what these are samples of, with at least this confidence; None
+    where they are too few.
+
+    From the k-th smallest to the k-th largest, with the largest k for which a fair coin shows fewer than k
+    heads among n in at most half of the remaining cases. """
+    known = sorted(values)
+    n = len(known)
+    below, k = 0.0, 0
+    while k < n // 2 and below + math.comb(n, k) * 0.5**n <= (1 - confidence) / 2:
+        below += math.comb(n, k) * 0.5**n
+        k += 1
+    return (known[k - 1], known[n - k]) if k else None
+
+
+def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float) -> Compared:
+    ratios = {subject: after / before for subject, (before, after) in values.items()}
+    units: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for subject, ratio in ratios.items():
+        units[subject.nodes].append(ratio)
+    samples = [median(of_unit) for of_unit in units.values()]
+    middle, bounds = median(samples), interval(samples)
+    if bounds is None:
+        change = Change.TOO_FEW
+    elif abs(middle - 1) < least or bounds[0] <= 1 <= bounds[1]:
+        change = Change.SAME
+    else:
+        change = Change.SLOWER if middle < 1 else Change.FASTER
+    named = {subject.name: ratio for subject, ratio in ratios.items()}
+    fell = tuple((name, named[name] - 1) for name, one in slow(named).items() if one.off and named[name] < 1 - least)
+    low, high = (None, None) if bounds is None else (bounds[0] - 1, bounds[1] - 1)
+    return Compared(setting, change, len(samples), median(before for before, _ in values.values()),
+                    median(after for _, after in values.values()), middle - 1, low, high, fell)
+
+
+def _by_subject(burnin: Burnin) -> dict[Setting, dict[_Subject, float]]:
+    """By setting and subject the median figure. What power limit held is a difference between the runs, and
+    splits no figure; ring orders of a stage of all are samples of the same nodes."""
+    places = {place.node: place for place in burnin.burnt.places}
+    found: dict[Setting, dict[_Subject, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):
+        nodes = tuple(sorted(one.nodes))
+        name = f"{len(nodes)} nodes" if one.object is Object.UNEXPLAINED else one.name
+        found[replace(one.setting.learned_from, watts=0)][_Subject(name, nodes)].append(one.value)
+    return {setting: {subject: median(values) for subject, values in subjects.items()} for setting, subjects in found.items()}
+
+
+def _differences(before: Burnin, after: Burnin) -> Iterable[Difference]:
+    whole = (("muster", before.muster, after.muster), ("length", before.length, after.length), ("floors", before.floors, after.floors))
+    for name, one, other in whole:
+        if one != other:
+            yield Difference(name, one, other)
+    for name, one_of, other_of in (("option", before.options, after.options), ("environment", before.environment, after.environment)):
+        for key in sorted(one_of.keys() | other_of.keys()):
+            values = [str(of.get(key, "not set")) for of in (one_of, other_of)]
+            if values[0] != values[1]:
+                yield Difference(f"{name} {key}", values[0], values[1])
+    first, second = _versions(before), _versions(after)
+    changed: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for (node, name) in sorted(first.keys() & second.keys()):
+        if first[node, name] != second[node, name]:
+            changed[name, first[node, name], second[node, name]].append(node)
+    for (name, one, other), nodes in sorted(changed.items()):
+        yield Difference(name, one, other, tuple(nodes))
+
+
+def _versions(burnin: Burnin) -> dict[tuple[str, str], str]:
+    """By node and name what its ranks said of versions; several values of one node's ranks in one text."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for result in burnin.burnt.results:
+        for report in result.reports:
+            for name in VERSIONS:
+                if value := report.facts.get(name):
+                    found[report.seat.node, name].add(value)
+    return {key: " | ".join(sorted(values)) for key, values in found.items()}
+
+
+def _verdicts(before: Burnin, after: Burnin) -> Iterable[Verdict]:
+    first, second = ({one.node: one.outcome for one in run.judgement.outcomes} for run in (before, after))
+    for node in sorted(first.keys() | second.keys()):
+        if first.get(node) is not second.get(node):
+            yield Verdict(node, first.get(node), second.get(node))

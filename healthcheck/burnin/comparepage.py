@@ -1,0 +1,71 @@
+"""Two burn-ins beside each other as lines of text for people, and as the document muster.burnin-compare/1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from healthcheck.burnin.compare import CONFIDENCE, Change, Compared, Comparison, Difference
+from inventory.text import clean
+
+SCHEMA = "muster.burnin-compare/1"
+_MOST = 20
+
+Fold = Callable[[Iterable[str]], str]
+
+
+def lines(found: Comparison, fold: Fold) -> Iterator[str]:
+    """What people read: what was changed, what became slower or faster, then all that is the same."""
+    yield f"before: {clean(found.before, 80)}   after: {clean(found.after, 80)}"
+    for difference in found.differences[:_MOST]:
+        yield _difference(difference, fold)
+    if len(found.differences) > _MOST:
+        yield f"  and {len(found.differences) - _MOST} more differences: --format json"
+    if not found.differences:
+        yield "  no version, option or variable differs"
+    for title, change in (("slower", Change.SLOWER), ("faster", Change.FASTER), ("no change larger than noise", Change.SAME),
+                          ("too few to tell a change from noise", Change.TOO_FEW)):
+        group = [one for one in found.figures if one.change is change]
+        if group:
+            yield f"{title}:"
+            yield from (f"  {_figure(one)}" for one in sorted(group, key=lambda one: one.share))
+    fallen = [(one, name, share) for one in found.figures for name, share in one.fell]
+    if fallen:
+        yield "fell behind the others:"
+        for one, name, share in fallen[:_MOST]:
+            yield f"  {name}: {share:+.1%} where the others changed by {one.share:+.1%}: {one.setting}"
+        if len(fallen) > _MOST:
+            yield f"  and {len(fallen) - _MOST} more: --format json"
+    for verdict in found.verdicts[:_MOST]:
+        before, after = (clean(each.value) if each is not None else "took no part" for each in (verdict.before, verdict.after))
+        yield f"{clean(verdict.node, 120)}: {before} before, {after} after"
+    for run, setting in found.only[:_MOST]:
+        yield f"only in {clean(run, 80)}, and so not compared: {setting}"
+    if not found.figures:
+        yield "nothing was measured of the same subjects in both runs"
+
+
+def document(found: Comparison) -> dict[str, Any]:
+    """The whole comparison for programs."""
+    return {
+        "schema": SCHEMA, "before": found.before, "after": found.after, "confidence": CONFIDENCE,
+        "slower": found.slower,
+        "figures": [{
+            "setting": vars(one.setting), "change": one.change.value, "n": one.n, "before": one.before, "after": one.after,
+            "share": one.share, "low": one.low, "high": one.high, "fell": [[name, share] for name, share in one.fell]}
+            for one in found.figures],
+        "differences": [{"name": one.name, "before": one.before, "after": one.after, "nodes": list(one.nodes)}
+                        for one in found.differences],
+        "verdicts": [[one.node, *(None if each is None else each.value for each in (one.before, one.after))] for one in found.verdicts],
+        "only": [{"run": run, "setting": vars(setting)} for run, setting in found.only],
+    }
+
+
+def _difference(one: Difference, fold: Fold) -> str:
+    where = f" on {fold(one.nodes)}" if one.nodes else ""
+    return f"  {clean(one.name, 120)}: {clean(one.before, 200)} -> {clean(one.after, 200)}{where}"
+
+
+def _figure(one: Compared) -> str:
+    bounds = "" if one.low is None or one.high is None else f" ({one.low:+.1%} to {one.high:+.1%})"
+    return f"{one.share:+.1%}{bounds}  {one.before:.4g} -> {one.after:.4g}, {one.n} compared: {one.setting}"
