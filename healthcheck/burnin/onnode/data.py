@@ -39,7 +39,7 @@ MOST_OWNERS = 16
 MOST_PLACES = 32
 LEAST_BITS = 4  # fewer are too few to draw from
 # Powers of two by which a value may grow and be far from the largest one.
-ROOM = {"torch.float32": 60, "torch.bfloat16": 60}
+ROOM = {"torch.float32": 96, "torch.bfloat16": 96}
 BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
 DRAWN = (1 << 31) - 1
 
@@ -217,7 +217,7 @@ def chain_bits(tiles: Tiles, length: int) -> int | None:
     if tiles.bits is None or length < 2:
         return tiles.bits
     left = tiles.bits - (world - 1).bit_length() - (length - 1) * (odd.bit_length() if odd > 1 else 0)
-    grows = (length - 1) * world.bit_length()
+    grows = (length - 1) * (world - 1).bit_length()
     return left if left >= LEAST_BITS and grows <= ROOM.get(str(tiles.dtype), 0) else None
 
 

@@ -207,8 +207,12 @@ def pairs(chance: random.Random, checks: int, each: int) -> list[Planted]:
     return [one for one in found if one.op != "broadcast"]
 
 
-def test_two_faults_in_one_collective_are_two_and_neither_hides_the_other(bed: Bed) -> None:
-    planted = pairs(random.Random(8), 5, 1)
+SEEDS = [8, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 24))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_two_faults_in_one_collective_are_two_and_neither_hides_the_other(bed: Bed, seed: int) -> None:
+    planted = pairs(random.Random(seed), 5, 1)
     result = bed.run([{**row, "number": number} for number, one in enumerate(planted) for row in one.rows], 5)
     happened = bed.happened()
     for number, one in enumerate(planted):
@@ -267,7 +271,29 @@ def made(chance: random.Random, count: int, checks: int) -> list[Planted]:
     return [Planted("", row["iteration"], (row,)) for row in rows]
 
 
-@pytest.mark.parametrize("seed", [3])
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_twenty_wrong_adders_of_chance_are_found_and_no_gpu_is_named(bed: Bed) -> None:
+    chance = random.Random(17)
+    for _ in range(20):
+        row = {"fault": "adder", "adder": chance.choice(badgpu.ADDERS), "rank": chance.randrange(WORLD)}
+        [accusation] = accused(bed.run([row], 1))
+        assert accusation.object is Object.UNEXPLAINED and str(SEATS[row["rank"]]) in candidates(accusation), row
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_twenty_faults_of_chance_that_stay_are_named_and_no_one_else(bed: Bed) -> None:
+    chance = random.Random(18)
+    for _ in range(20):
+        rank = chance.randrange(WORLD)
+        row = {"fault": "alters", "iteration": chance.randrange(10), "when": chance.choice(["made", "entry", "exit"]),
+               "what": chance.choice(["own", "foreign"]), "at": chance.random(), "every": True, "rank": rank}
+        found = accused(bed.run([row], 2, iterations=20))
+        assert [one.name for one in found] == [str(SEATS[rank])], (row, found)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_was_altered_in_memory_before_it_is_sent_is_the_altering_ranks(bed: Bed, seed: int) -> None:
     planted = made(random.Random(seed), 20, 2)
     rows = [{**row, "number": number} for number, one in enumerate(planted) for row in one.rows]

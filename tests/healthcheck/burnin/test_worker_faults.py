@@ -80,9 +80,9 @@ def test_a_fault_that_stays_is_counted_in_each_iteration(bed: Bed) -> None:
 def test_what_goes_wrong_between_two_checks_is_wrong_at_the_next_and_from_then_on_each_is_checked(bed: Bed) -> None:
     bed.plant("alters", when="entry", what="own", at=0.5, iteration=7)
     came = bed.nodes.task("allreduce", SEATS, bytes=65536, iterations=100, checks=0, check_share=0.001)
-    assert {report["figures"]["verified"] for report in came.reports.values()} == {105}      # whole rows of 21
-    assert all([each["check"].partition("place, ")[2] for each in report["wrong"]] == ["21 in a row"] for report in came.reports.values())
-    assert {report["wrong"][0]["iteration"] for report in came.reports.values()} == {22}    # 2 to warm up, and 21
+    assert {report["figures"]["verified"] for report in came.reports.values()} == {128}      # whole rows of 32
+    assert all([each["check"].partition("place, ")[2] for each in report["wrong"]] == ["32 in a row"] for report in came.reports.values())
+    assert {report["wrong"][0]["iteration"] for report in came.reports.values()} == {33}    # 2 to warm up, and 32
     assert {report["wrong"][0]["places"][0][1] for report in came.reports.values()} == {-1}
 
 
