@@ -9,14 +9,14 @@ In one iteration of a collective, each wrong element by itself, so that two faul
     reduce-scatter                              the same, and against who got it (below): no other has it
     all-gather, broadcast, one of several does  that rank's GPU: the others had the same elements right
     all-to-all, send-receive, and two ranks     either of the two (below)
-    some ranks see it, and some do not          nobody: on the way
+    some ranks see it, and some do not          no one: on the way
 
 An owner is named where failures follow it. Ownership of each place changes by chance with every iteration, so
 what does not hang on the owner meets all owners alike; that so many failures were in one owner's elements,
 and those places right as others', must have a chance of at most 1 in 1,000 (`_chance`): five iterations among
 eight ranks, eleven among two. Once is no evidence: a rank that alters what it does not own, and one that adds
 wrongly, look alike. Who got a part of a reduce-scatter out of place is named by the same rule, whosever the
-elements were, where all-reduces were right: what everybody sent was looked at afterwards, and was right. Of
+elements were, where all-reduces were right: what all ranks sent was looked at afterwards, and was right. Of
 two who exchange, one is named that failed with three or more, two of whom failed with no one else.
 
 What is left may be explained as well by one who is named (`_explained`). Where not, it has several
@@ -63,7 +63,7 @@ class _Evidence:
 
     named: dict[tuple[int, str], set[int]] = field(default_factory=lambda: defaultdict(set))
     owned: set[tuple[int, int, int]] = field(default_factory=set)       # iteration, owner, who got it
-    nobodys: set[tuple[int, int]] = field(default_factory=set)          # iteration, who got it
+    unowned: set[tuple[int, int]] = field(default_factory=set)          # iteration, who got it
     got: set[tuple[int, int]] = field(default_factory=set)    # the same, of reduce-scatters out of place
     exchanged: set[tuple[int, int, int]] = field(default_factory=set)   # iteration, sender, receiver
 
@@ -77,7 +77,7 @@ class _Evidence:
     def received(self, rank: int) -> None:
         """What this rank alone got wrong is explained."""
         self.owned = {event for event in self.owned if event[2] != rank}
-        self.nobodys = {event for event in self.nobodys if event[1] != rank}
+        self.unowned = {event for event in self.unowned if event[1] != rank}
         self.got = {event for event in self.got if event[1] != rank}
 
     @property
@@ -147,13 +147,13 @@ def _weigh_added(
             if scattered and out_of_place:
                 evidence.got.add((iteration, receiver))
             if owner_of[place] < 0:
-                evidence.nobodys.add((iteration, receiver))
+                evidence.unowned.add((iteration, receiver))
             else:
                 evidence.owned.add((iteration, owner_of[place], receiver))
         elif len(ranks) == 1 and len(verified) == world:
             evidence.name(ranks, _RECEIVED, iteration)
         else:
-            evidence.nobodys.add((iteration, _ALL))
+            evidence.unowned.add((iteration, _ALL))
 
 
 def _weigh_moved(
@@ -167,12 +167,12 @@ def _weigh_moved(
         places = [pair for pair in each.places if pair[1] >= 0]
         places = places or [(_ANYWHERE, owner) for owner in each.owners]
         if not places and not each.own_input:
-            evidence.nobodys.add((iteration, _ALL))
+            evidence.unowned.add((iteration, _ALL))
         for place, sender in places:
             inputs = here[sender].inputs if sender in senders else None
             explained = inputs is not None and (place in inputs or len(inputs) in (0, MOST_PLACES))
             if sender >= world:
-                evidence.nobodys.add((iteration, _ALL))
+                evidence.unowned.add((iteration, _ALL))
             elif sender == rank and not explained:
                 # It comes to it from its own memory.
                 evidence.name([rank], _OWN, iteration)
@@ -186,18 +186,18 @@ def _weigh_moved(
         elif len(receivers) == 1 and len(verified) == world:
             evidence.name(receivers, _RECEIVED, iteration)
         else:
-            evidence.nobodys.add((iteration, _ALL))
+            evidence.unowned.add((iteration, _ALL))
 
 
 def _followed(evidence: _Evidence, world: int) -> None:
-    """Names owners and receivers whom failures follow, the surest first; what is left belongs to nobody."""
+    """Names owners and receivers whom failures follow, the surest first; what is left belongs to no one."""
     for rank, why in tuple(evidence.named):
         if why == _RECEIVED:
             evidence.received(rank)
     while True:
         owned = {event[:2] for event in evidence.owned}
         # Where all-reduces were wrong, too, sums are made wrongly, and who gets them is another matter.
-        elsewhere = any(event[-1] == _ALL for event in (*evidence.owned, *evidence.nobodys))
+        elsewhere = any(event[-1] == _ALL for event in (*evidence.owned, *evidence.unowned))
         found = [(_chance(times, len(events), world), why, rank, {at for at, each in events if each == rank})
                  for why, events in ((_OWNED, owned), (_GOT, set() if elsewhere else evidence.got))
                  for rank, times in Counter(rank for _, rank in events).items() if times > 1]
@@ -220,15 +220,15 @@ def _chance(times: int, of: int, world: int) -> float:
 def _explained(evidence: _Evidence) -> None:
     """Takes off what one that is named for several iterations explains as well: two are far less likely.
 
-    Of an owner that is what is wrong in sums, where an element is nobody's; of who altered what it was about
+    Of an owner that is what is wrong in sums, where an element has no owner; of who altered what it was about
     to send, all. If it was another after all, it shows when the task is run again without the one that is
     named.
     """
-    for reason, left in ((_SENT, (*evidence.owned, *evidence.nobodys)), (_OWNED, tuple(evidence.nobodys))):
+    for reason, left in ((_SENT, (*evidence.owned, *evidence.unowned)), (_OWNED, tuple(evidence.unowned))):
         times = max((len(when) for (_, why), when in evidence.named.items() if why == reason), default=0)
         if times >= LEAST_TIMES and len({event[0] for event in left}) <= MOST_AS_WELL * times:
             evidence.owned -= set(left)
-            evidence.nobodys -= set(left)
+            evidence.unowned -= set(left)
 
 
 def _partners(evidence: _Evidence) -> None:
@@ -282,12 +282,12 @@ def _gpus(task: Task, evidence: _Evidence) -> Iterator[Accusation]:
 
 def _left(task: Task, evidence: _Evidence) -> Iterator[Accusation]:
     """What has several explanations: an accusation for each set of candidates."""
-    everybody = frozenset(range(len(task.seats)))
+    everyone = frozenset(range(len(task.seats)))
     sets: dict[frozenset[int], set[int]] = defaultdict(set)
     for iteration, sender, receiver in evidence.exchanged:
         sets[frozenset((sender, receiver))].add(iteration)
-    if whole := {event[0] for event in (*evidence.nobodys, *evidence.owned)}:
-        sets[everybody] |= whole
+    if whole := {event[0] for event in (*evidence.unowned, *evidence.owned)}:
+        sets[everyone] |= whole
     for candidates, iterations in sorted(sets.items(), key=lambda item: sorted(item[0])):
         nodes = {task.seats[rank].node for rank in candidates}
         how = (f"wrong elements in {_times(iterations)}, and what each rank was about to send was right: "

@@ -194,7 +194,7 @@ class Rounds:
         grown = float(self.rank.world) ** (length - 1)
         whole = (data.whole(turn).to(self.torch.float64) * grown).to(self.tiles.dtype)
         count, where = self.tiles.differs(self.buffer, whole, turn)
-        # Of several in a row nobody knows in which it was, nor so whose.
+        # In which of several in a row it was is not known, nor so whose it is.
         places = list(owned(data, where, turn)) if length == 1 else [[place, -1] for place in where]
         said = "all-reduce %s %s in place%s" % (str(self.tiles.dtype).partition(".")[2], data.form,
                                                 ", %d in a row" % length if length > 1 else "")

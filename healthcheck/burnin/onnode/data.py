@@ -14,8 +14,8 @@ whatever is added first, no partial sum is rounded, and an adder that gives anyt
     owner-coded     element by element one rank brings a number of all p bits, the others 0. Whose an
                     element is changes with the turn: in `world` turns each rank has each place once, in an
                     order that has no period
-    summed          `contributors` ranks bring numbers other than 0: in half of the columns so large that the sum
-                    fills all p bits, in the others of any sign and size. Of more ranks than 2^(p-2) that
+    summed          `contributors` ranks bring numbers other than 0: in half of the columns so large that the
+                    sum fills all p bits, in the others of any sign and size. Of more ranks than 2^(p-2) that
                     many, others each turn
     stamped         what is moved and not added: all 32 bits, other ones for each sender and receiver
 
@@ -201,7 +201,7 @@ class Summed:
         return self.tile_pair(turn)[1]
 
     def owner(self, place: int, turn: int) -> int:
-        """Nobody's."""
+        """It has none."""
         return -1
 
 

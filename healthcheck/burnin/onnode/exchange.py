@@ -119,7 +119,7 @@ class ReduceScatter(Exchange):
 
 
 class AllGather(Exchange):
-    """Each rank gets everybody's part."""
+    """Each rank gets the parts of all."""
 
     def __init__(self, *words: Any) -> None:
         super().__init__(*words)
@@ -242,7 +242,7 @@ def exchanges(rank: Any, device: Any, size: int) -> Iterator[tuple[str, Exchange
 def why_not(name: str, world: int) -> str:
     """Why a collective is not run among so many ranks, "" where it is."""
     if name == "send-receive" and world < 2:
-        return "one rank has nobody to send to"
+        return "one rank has no one to send to"
     if name == "all-to-all" and world > MOST_SWAPPING:
         return "among more than %d ranks its connections alone take too long" % MOST_SWAPPING
     return ""
