@@ -2,7 +2,7 @@
 
 An accusation is certain, and so critical, where nothing else explains the failure as well:
 
-    wrong data of a GPU      always, but where one all-reduce alone, in one iteration, speaks for it
+    wrong data of a GPU      always: what is explained as well by another is not put down to it
     tried with a proven one  always (`confirmed`)
     its own work, alone      where it failed in tasks without any other node, and most others did the same work well
     counted errors           of a GPU or a node
@@ -20,8 +20,7 @@ from healthcheck.burnin import faults
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.merged import behind, node_of, task_of
-from healthcheck.burnin.model import Accusation, Kind, Object, Place, Stage, Task
-from healthcheck.burnin.wrongdata import ONCE
+from healthcheck.burnin.model import Accusation, Object, Place, Stage, Task
 from healthcheck.outcome import Owner, Severity
 from healthcheck.store import accused
 from healthcheck.store.accused import Accused, Found
@@ -84,11 +83,9 @@ def _of_one(burnin: Burnin, one: Accusation, place: Place, tasks: Mapping[str, T
 def _certain(one: Accusation, place: Place, tasks: Mapping[str, Task], sick: Mapping[str, float]) -> bool:
     if one.object not in (Object.GPU, Object.NODE):
         return False
-    own = [tasks[name] for name in map(task_of, one.tests_for) if name in tasks]
-    if one.fault == faults.WRONG_DATA and one.object is Object.GPU:
-        return ONCE not in one.why or len(own) > 1 or any(task.kind is not Kind.ALLREDUCE for task in own)
-    if one.fault == faults.COUNTED or one.confirmed:
+    if one.confirmed or one.fault == faults.COUNTED or (one.fault == faults.WRONG_DATA and one.object is Object.GPU):
         return True
+    own = [tasks[name] for name in map(task_of, one.tests_for) if name in tasks]
     alone = bool(own) and all(task.nodes == (place.node,) for task in own)
     # What most of them have is of what they share: their software, a floor that is wrong, the room.
     return alone and one.fault not in _NEVER_SURE and sick[one.fault] <= 0.5

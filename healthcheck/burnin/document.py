@@ -196,7 +196,14 @@ def _odd(at: int, report: Report) -> dict[str, Any]:
         entry.name: _number(value) if isinstance(value := getattr(report.last, entry.name), float) else value
         for entry in fields(Progress)}}
     return {"at": at, "code": report.code, "error": clean(report.error), "wrong_total": report.wrong_total,
-            "wrong": [[one.iteration, one.count, list(one.owners), one.own_input] for one in report.wrong], **last}
+            "wrong": [[one.iteration, one.count, list(one.owners), one.own_input] for one in report.wrong], **_where(report), **last}
+
+
+def _where(report: Report) -> dict[str, Any]:
+    """In what each of `wrong` was, which elements and which of its inputs: beside them, so that what reads them alone still can."""
+    if not any(one.check or one.places or one.inputs for one in report.wrong):
+        return {}
+    return {"where": [[clean(one.check, 120), [list(pair) for pair in one.places], list(one.inputs)] for one in report.wrong]}
 
 
 def _number(value: float) -> float | int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -180,12 +181,24 @@ def _rows(of: Fields, count: int, read: Callable[[Any, str], Any]) -> list[dict[
     return found
 
 
+def _where(item: Any, at: str) -> dict[str, Any]:
+    check, places, inputs = fields.row(item, 3, at)
+    pairs = [fields.row(pair, 2, at) for pair in fields.typed(places, list, at)]
+    return {"check": fields.text(check, at), "places": tuple((fields.whole(place, at), fields.whole(owner, at)) for place, owner in pairs),
+            "inputs": tuple(fields.whole(place, at) for place in fields.typed(inputs, list, at))}
+
+
 def _odd(of: Fields) -> dict[str, Any]:
     wrong = []
     for item, at in of.items("wrong"):
         iteration, count, owners, own = fields.row(item, 4, at)
         of_ranks = tuple(fields.whole(owner, at) for owner in fields.typed(owners, list, at))
         wrong.append(Wrong(fields.whole(iteration, at), fields.whole(count, at), of_ranks, fields.typed(own, bool, at)))
+    if "where" in of.held:
+        rows = list(of.items("where"))
+        if len(rows) != len(wrong):
+            raise fields.fail(of.place("where"), f"{len(wrong)} of them, as in wrong", rows)
+        wrong = [replace(one, **_where(item, at)) for one, (item, at) in zip(wrong, rows, strict=True)]
     found: dict[str, Any] = {"code": of.maybe("code", fields.whole), "error": of.text("error"), "wrong": tuple(wrong),
              "wrong_total": of.whole("wrong_total")}
     if "last" in of.held:

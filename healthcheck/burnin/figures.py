@@ -26,5 +26,7 @@ FIGURES = {
     "busbw_gb_s": "2 (n-1)/n x bytes / seconds_p50, in 1e9 (nccl-tests, PERFORMANCE.md); 0 for one rank",
     "algbw_gb_s": "bytes / seconds_p50",
     "verified": "iterations whose every element was verified",
+    "checks": "collectives that were run and verified for their arithmetic alone, after the timed ones",
+    "check_share": "of the timed iterations' time: making data known beforehand, and looking at it before and after",
     "overhead_share": "own bookkeeping as a share of an iteration",
 }

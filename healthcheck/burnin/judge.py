@@ -24,6 +24,7 @@ from healthcheck.burnin.nodejudge import outcomes
 from healthcheck.burnin.published import GLOO, Setting
 from healthcheck.burnin.setting import Hardware, Measure, backend_of, measures, subject
 from healthcheck.burnin.stats import LEAST_EQUALS, slow
+from inventory.text import clean
 
 # Pairs are judged against each other by whoever isolates, and few runs of all nodes are no equals.
 _BY_EQUALS = (Stage.NODE.value, Stage.RAIL.value)
@@ -81,7 +82,7 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     _on_cpus(burnt, doubts)
     return Judgement(
         outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts, odd.doubtful),
-        accusations, held, (*_remarks(held), *unjudged, *odd.remarks, *errors.remarks))
+        accusations, held, (*_remarks(held), *unjudged, *_untested(burnt.results), *odd.remarks, *errors.remarks))
 
 
 def _held(setting: Setting, group: Sequence[Measure], floors: Floors) -> Held:
@@ -204,6 +205,19 @@ def _on_cpus(burnt: Burnt, doubts: dict[str, list[str]]) -> None:
              if report.end is End.DONE and report.seat.node in with_gpus and backend_of(report) == GLOO}
     for node, seat in seats.items():
         doubts.setdefault(node, []).append(f"the rank of {seat} worked on a CPU, and not on its GPU")
+
+
+def _untested(results: Iterable[TaskResult]) -> Iterator[str]:
+    """In which stages only the timed all-reduce was verified, and why."""
+    whys: dict[str, set[str]] = {}
+    for result in results:
+        tested = any(report.figures.get("checks") for report in result.reports)
+        if result.task.kind is Kind.ALLREDUCE and result.whole and not tested:
+            reasons = {report.facts.get("arithmetic_not", "") for report in result.reports}
+            whys.setdefault(result.task.stage.value, set()).update(reasons)
+    for stage, said_ in whys.items():
+        why = "; ".join(sorted(filter(None, said_))) or "the timed all-reduce alone was verified"
+        yield f"sums and paths of other collectives were not tested in {stage}: {clean(why, 200)}"
 
 
 def _remarks(held: Iterable[Held]) -> Iterator[str]:

@@ -131,13 +131,18 @@ class Progress:
 class Wrong:
     """Wrong data as one rank saw it in one iteration: how many elements, and whose they are by their owner's code.
 
-    `owners` are ranks, sorted, at most 16 of them; `own_input` is whether the rank's own send buffer, looked at again, was wrong too.
+    `owners` are ranks, sorted, at most 16 of them; `own_input` is whether what the rank itself was about to send, looked at right before
+    or right after, was wrong. `check` says in which collective, in what manner; `places` are the first wrong elements of the result, each
+    (place in the whole, owner's rank or -1), and `inputs` the places of those that were about to be sent.
     """
 
     iteration: int
     count: int
     owners: tuple[int, ...] = ()
     own_input: bool = False
+    check: str = ""
+    places: tuple[tuple[int, int], ...] = ()
+    inputs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

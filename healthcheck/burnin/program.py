@@ -17,7 +17,7 @@ _WIRE = (_HERE / "wire.py",)
 _AGENT = ("agent",)
 # Each after those that it needs.
 _NURSERY = ("slots", "environment", "store", "device", "times", "data", "flight", "ncclog", "ras", "sample", "gemm", "memory", "copy",
-            "allreduce", "work", "rank", "look", "nursery")
+            "exchange", "allreduce", "work", "rank", "look", "nursery")
 
 
 def build(*, run: str, token: str, hosts: Sequence[str], port: int, python: Sequence[str], node: str = "") -> Program:

@@ -17,6 +17,7 @@ MOST_ENTRIES = 64
 MOST_RANKS = 1024
 MOST_ITERATIONS = 64
 MOST_OWNERS = 16
+MOST_PLACES = 32
 MOST_TEXT = 400
 MOST_FACT = 2000
 _ENDS = {"done": End.DONE, "raised": End.RAISED, "called off": End.CALLED_OFF}
@@ -134,8 +135,20 @@ def _wrongs(said: Any) -> tuple[Wrong, ...]:
         whole = {_whole(owner, 1 << 24) for owner in owners[:MOST_OWNERS]} if isinstance(owners, list) else set()
         iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
         found.append(Wrong(-1 if iteration is None else iteration, _whole(each.get("count"), 1 << 62) or 0,
-                           tuple(sorted(owner for owner in whole if owner is not None)), each.get("own_input") is True))
+                           tuple(sorted(owner for owner in whole if owner is not None)), each.get("own_input") is True,
+                           _text(each.get("check")), _places(each.get("places")), _inputs(each.get("inputs"))))
     return tuple(found)
+
+
+def _places(said: Any) -> tuple[tuple[int, int], ...]:
+    pairs = [each for each in said[:MOST_PLACES] if isinstance(each, list) and len(each) == 2] if isinstance(said, list) else []
+    found = [(_whole(place, 1 << 62), _whole(owner, 1 << 24, least=-1)) for place, owner in pairs]
+    return tuple((place, owner) for place, owner in found if place is not None and owner is not None)
+
+
+def _inputs(said: Any) -> tuple[int, ...]:
+    found = [_whole(place, 1 << 62) for place in said[:MOST_PLACES]] if isinstance(said, list) else []
+    return tuple(place for place in found if place is not None)
 
 
 def _place(said: Any) -> tuple[str, int] | None:

@@ -33,6 +33,7 @@ _START_S, _A_NODE_S = 5.0, 0.1
 _SLOWEST = 20e9         # bytes a second, of an all-reduce and of a copy, that a sound machine exceeds
 _PATTERN_S = 1.0        # to fill 80 GB and to read them back
 _PATTERNS, _PRECISIONS = 5, 6
+_MANNERS, _CHECK_S = 29, 0.01       # of collectives whose arithmetic is tested (`onnode/exchange.py`), and to look at one
 
 
 @dataclass(frozen=True)
@@ -176,6 +177,7 @@ def expected(kind: Kind, params: Mapping[str, Any], nodes: int) -> float:
         seconds += 2 * full["repeats"] * full["bytes"] / _SLOWEST
     else:
         seconds += full["run_s"] or full["iterations"] * 2 * full["bytes"] / (10 * _SLOWEST)
+        seconds += full["checks"] * _MANNERS * (_CHECK_S + 2 * full["check_bytes"] / _SLOWEST)
     return float(seconds)
 
 

@@ -1,4 +1,4 @@
-"""The all-reduce: owner-coded data, verified exactly on every rank in every iteration, with a product of its own before each. Python 3.8.
+"""The all-reduce, timed and verified on every rank, a product before each; then every collective. Python 3.8.
 
 Bandwidth is as nccl-tests defines it (doc/PERFORMANCE.md): algbw = bytes/s, busbw = algbw x 2(n-1)/n.
 """
@@ -9,13 +9,15 @@ import datetime
 import time
 from typing import Any
 
-from healthcheck.burnin.onnode.data import OwnerCoded
+from healthcheck.burnin.onnode.data import OwnerCoded, Summed, Tiles, chain_bits, owned
+from healthcheck.burnin.onnode.exchange import GLOO_SCATTERS, TABLE, checked, exchanges, remember, why_not
 from healthcheck.burnin.onnode.store import torch_store
 from healthcheck.burnin.onnode.times import Times
 from healthcheck.burnin.wire import Keys, Refused
 
 RAMP_STEPS = 8
 AGREE_S = 10.0      # of iterations between two agreements on how many more there will be
+MOST_IN_A_ROW = 32
 LAST_S = 10.0       # for the others to be done, too: who hangs up early cuts off what they still read
 
 
@@ -30,7 +32,8 @@ def allreduce(rank: Any, device: Any) -> None:
                             world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
     rank.at("warm")
     rounds.run(1, timed=False)      # which opens connections, and says nothing of those that follow
-    pace = rounds.agreed(rounds.run(max(1, params["warmup"] - 1), timed=False))
+    rounds.run(max(1, params["warmup"] - 1), timed=True)
+    pace = rounds.settle()
     steps = [(step + 1) / RAMP_STEPS for step in range(RAMP_STEPS)] if params["ramp_s"] else []
     for duty in steps:
         rounds.step(duty, params["ramp_s"] / RAMP_STEPS, pace)
@@ -46,7 +49,25 @@ def allreduce(rank: Any, device: Any) -> None:
     for duty in reversed(steps):
         rounds.step(duty, params["ramp_s"] / RAMP_STEPS, pace)
     rank.figures.update(rounds.figures())
+    arithmetic(rank, device, rounds.iteration)
     rank.parting = lambda: part(keys, rank.world)
+
+
+def arithmetic(rank: Any, device: Any, iteration: int) -> None:
+    """Every collective of the table in each manner, `checks` times; reports what was tested and what was not."""
+    params, first = rank.params, iteration
+    if not params["checks"]:
+        rank.facts["arithmetic_not"] = "only the timed all-reduce was verified: checks is 0"
+        return
+    for said, exchange in exchanges(rank, device, params["check_bytes"]):
+        for _ in range(params["checks"]):
+            # The turn is the iteration: whose an element is, and who sends to whom, is another each time.
+            checked(rank, device, exchange, said, iteration, turn=iteration)
+            iteration += 1
+    rank.figures["checks"] = float(iteration - first)
+    rank.facts["arithmetic"] = ", ".join(name for name in TABLE if not why_not(name, rank.world))
+    without = ["%s: %s" % (name, why) for name in TABLE if (why := why_not(name, rank.world))]
+    rank.facts["arithmetic_not"] = "; ".join(without if device.cuda else [*without, GLOO_SCATTERS])
 
 
 def part(keys: Keys, world: int) -> None:
@@ -60,72 +81,133 @@ def part(keys: Keys, world: int) -> None:
 
 
 class Rounds:
-    """Iterations of one rank, and their times."""
+    """Iterations of one rank, and their times.
+
+    A check takes one all-reduce, or several in a row: the sum of one is what each rank brings to the next, so
+    that what went wrong in any of them is still wrong after the last (`chain_bits` says why the right one is
+    exact). So all are verified, and at the size that a floor is for checking takes no more than its share of
+    the time. Once anything was wrong each is checked by itself, which tells more.
+    """
 
     def __init__(self, rank: Any, device: Any, params: dict[str, Any]) -> None:
         import torch
         import torch.distributed
         self.torch: Any = torch
-        self.rank, self.device = rank, device
+        self.rank, self.device, self.share = rank, device, params["check_share"]
         dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}.get(params["dtype"])
         if dtype is None:
             raise ValueError("dtype %s, expected fp32, bf16 or fp16" % ascii(params["dtype"]))
         size = torch.empty(0, dtype=dtype).element_size()
-        self.data = OwnerCoded(rank.world, rank.number, max(1, params["bytes"] // size), device.at, dtype)
-        self.bytes = self.data.count * size
-        self.sent, self.summed = (torch.zeros(self.data.count, dtype=dtype, device=device.at) for _ in range(2))
+        self.tiles = Tiles(torch, rank.world, max(1, params["bytes"] // size), device.at, dtype)
+        self.bytes = self.tiles.count * size
+        self.buffer = self.tiles.empty()
         n = params["compute_n"]
         self.factor = torch.ones((n, n), dtype=dtype if device.cuda else torch.float32, device=device.at)
         self.product = torch.empty_like(self.factor)
-        self.computes, self.collectives = Times(), Times()
+        self.checked = self.iteration = 0
+        self.in_a_row(1)
+        self.begin()
+
+    def in_a_row(self, length: int) -> None:
+        """From now on so many all-reduces to a check, or fewer where sums would not be exact."""
+        while chain_bits(self.tiles, length) is None:
+            length -= 1
+        bits = chain_bits(self.tiles, length)
+        self.length = length
+        self.forms = tuple(form(self.tiles, self.rank.number, bits) for form in (OwnerCoded, Summed))
+
+    def settle(self) -> float:
+        """Takes as many in a row as keep checks within their share of the time, and begins to count anew.
+
+        Both by the slowest rank's measure; returns the seconds of an iteration.
+        """
+        rest = self.computes.at(0.5) + self.collectives.at(0.5)
+        wanted = self.checks.at(0.5) * (1 - self.share) / max(1e-9, self.share * rest)
+        self.in_a_row(max(1, min(MOST_IN_A_ROW, -int(-self.agreed(wanted) // 1))))
+        pace = self.agreed(rest + self.checks.at(0.5) / self.length)
+        self.begin()
+        return pace
+
+    def begin(self) -> None:
+        """Nothing has been counted yet."""
+        self.computes, self.collectives, self.checks = Times(), Times(), Times()
         self.verified = 0
-        self.own_s = self.whole_s = 0.0
-        self.iteration = 0
+        self.own_s = self.whole_s = self.check_s = 0.0
 
     def run(self, count: int, timed: bool, idle_s: float = 0.0) -> float:
-        """So many iterations, each followed by a pause; returns the seconds that one of them took on average, pauses not counted."""
-        clock, rank, device, data, dist = time.perf_counter, self.rank, self.device, self.data, self.torch.distributed
-        busy = 0.0
+        """At least so many iterations, a pause after each; the average seconds of one, pauses not counted."""
+        clock, rank, device = time.perf_counter, self.rank, self.device
+        count = -(-count // self.length) * self.length
+        busy = spent = 0.0
         began, helped = clock(), rank.helper_s
+        inputs: tuple[int, list[int]] = (0, [])
+        data, turn, at, length = self.forms[0], self.iteration, 0, self.length
         for iteration in range(self.iteration, self.iteration + count):
             rank.at("compute", iteration)
+            self.iteration = iteration + 1
             first = clock()
             if self.factor.numel():
                 self.torch.mm(self.factor, self.factor, out=self.product)
-            data.fill(self.sent, iteration)
-            self.summed.copy_(self.sent)
             device.wait()
+            prepared = clock()
+            if at == 0:
+                turn, length = iteration, self.length
+                data = self.forms[self.checked % len(self.forms)]
+                own = data.own(turn)
+                self.tiles.fill(self.buffer, own, turn)
+                inputs = self.tiles.differs(self.buffer, own, turn)
             second = clock()
             rank.at("send")
             third = clock()
-            dist.all_reduce(self.summed)
+            self.torch.distributed.all_reduce(self.buffer)
             device.wait()
             fourth = clock()
             rank.at("verify")
             fifth = clock()
-            wrong, owners = data.wrong(self.summed, iteration)
-            if wrong:
-                rank.found_wrong(iteration, wrong, owners, data.wrong_input(self.sent, iteration))
+            at += 1
+            if at == length:
+                at = 0
+                self.verify(iteration, data, turn, length, inputs)
             sixth = clock()
+            spent += second - prepared + sixth - fifth
             if timed:
                 self.verified += 1
                 self.computes.add(second - first)
                 self.collectives.add(fourth - third)
+                if at == 0:
+                    self.checks.add(spent)
+            if at == 0:
+                self.check_s, spent = self.check_s + timed * spent, 0.0
             if idle_s:
                 rank.pause(idle_s)
             busy += (second - first) + (fourth - third) + (sixth - fifth)
-        self.iteration += count
         if timed:
             self.whole_s += clock() - began
             self.own_s += clock() - began - busy + rank.helper_s - helped
         return busy / count
+
+    def verify(
+        self, iteration: int, data: Any, turn: int, length: int, inputs: tuple[int, list[int]],
+    ) -> None:
+        """Looks at the sum after so many in a row, and remembers what is wrong."""
+        self.checked += 1
+        grown = float(self.rank.world) ** (length - 1)
+        whole = (data.whole(turn).to(self.torch.float64) * grown).to(self.tiles.dtype)
+        count, where = self.tiles.differs(self.buffer, whole, turn)
+        # In which of several in a row it was is not known, nor so whose it is.
+        places = list(owned(data, where, turn)) if length == 1 else [[place, -1] for place in where]
+        said = "all-reduce %s %s in place%s" % (str(self.tiles.dtype).partition(".")[2], data.form,
+                                                ", %d in a row" % length if length > 1 else "")
+        remember(self.rank, iteration, said, inputs, (count, places))
+        if length > 1 and self.agreed(float(bool(count or inputs[0]))) >= 1:
+            self.in_a_row(1)
 
     def step(self, duty: float, seconds: float, pace: float) -> None:
         """One step of a ramp: iterations with pauses, at work for this share of the time."""
         self.run(max(1, int(seconds * duty / pace)), timed=False, idle_s=pace * (1 / duty - 1))
 
     def agreed(self, number: float) -> float:
-        """The largest of all ranks' numbers, the same on all of them."""
+        """The largest of all ranks' numbers, the same on all of them; before the iteration that comes next."""
         self.rank.at("send", self.iteration)
         shared = self.torch.tensor([number], dtype=self.torch.float64, device=self.device.at)
         self.torch.distributed.all_reduce(shared, op=self.torch.distributed.ReduceOp.MAX)
@@ -141,4 +223,5 @@ class Rounds:
             "seconds_p50": median, "seconds_p99": self.collectives.at(0.99), "seconds_max": self.collectives.longest,
             "compute_p50": self.computes.at(0.5), "algbw_gb_s": self.bytes / median / 1e9,
             "busbw_gb_s": self.bytes / median / 1e9 * 2 * (world - 1) / world, "overhead_share": self.own_s / self.whole_s,
+            "check_share": self.check_s / self.whole_s,
         }

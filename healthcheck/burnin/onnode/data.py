@@ -1,75 +1,237 @@
-"""Owner-coded data: every element of an all-reduce comes from one rank, so that a wrong one names its owner. Python 3.8.
+"""The data of collectives: every element has one right value, known without asking. Python 3.8.
 
-Of n ranks, element i is non-zero from rank (i + shift) mod n alone, shift being the iteration mod n. The buffer is rows of a tile
-whose length is a multiple of n; an element is its tile's value times its row's factor, so that a block at the wrong place is wrong,
-too. |tile| <= 19 and 1 <= factor <= 13: at most 247, exact in fp32, fp16 and bf16, and as only zeros are added to it so is the sum.
+A buffer is rows of a tile; an element is its tile's value times its row's factor, so that a block at the
+wrong place is wrong, too. Whole numbers are drawn from the element's column, the turn and the rank by a fixed
+mixing function: no generator's state, no communication. What is at `place` p of a buffer stands in row p //
+tile and column p % tile of the whole, also where a rank holds only a part of it.
+
+Why sums are exact in every order of addition. A float type of p significant bits (fp32 24, fp16 11, bf16 8)
+holds each whole number up to 2^p, and each such number times 2^e, without rounding. Contributions are whole
+numbers times one 2^e for all ranks (the row's factor), and the absolute values of all ranks' contributions to
+an element add up to at most 2^p. So the sum of any subset of them is a whole number of at most 2^p times 2^e:
+whatever is added first, no partial sum is rounded, and an adder that gives anything else is wrong.
+
+    owner-coded     element by element one rank brings a number of all p bits, the others 0. Whose an
+                    element is changes with the turn: in `world` turns each rank has each place once, in an
+                    order that has no period
+    summed          `contributors` ranks bring numbers other than 0: in half of the columns so large that the
+                    sum fills all p bits, in the others of any sign and size. Of more ranks than 2^(p-2) that
+                    many, others each turn
+    stamped         what is moved and not added: all 32 bits, other ones for each sender and receiver
+
+Whole-number types use all their bits and wrap; their sums say nothing of a floating-point adder. Exponents:
+2^-8 to 2^4 by row, so that the largest value is 2^15 in fp16, which ends at 65,504, and the least is far from
+where floats lose bits.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterator
 
-TILE = 4096     # elements, about: rows are long enough to be fast
-LEAST_ROWS = 2048       # where there is as much: what does not fill a row is left out, and that is then less than a thousandth
+TILE = 4096     # elements of a tile, about: rows are long enough to be fast
+LEAST_ROWS = 2048       # of a large buffer: what does not fill a row is left out, less than a thousandth
 FACTORS = 13    # a prime: rows that a collective's chunk sizes keep apart differ
+EXPONENT = -8   # of the least of them
 STEP = 1 << 26  # elements that are compared at a time, which bounds what a comparison takes in memory
+PATTERNS = 8    # different sums; each is made once, which takes longer the more ranks there are
+RANKS_AT_ONCE = 64
 MOST_OWNERS = 16
+MOST_PLACES = 32
+LEAST_BITS = 4  # fewer are too few to draw from
+# Powers of two by which a value may grow and be far from the largest one.
+ROOM = {"torch.float32": 96, "torch.bfloat16": 96}
+BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
+DRAWN = (1 << 31) - 1
+
+
+def drawn(column: Any, *keys: Any) -> Any:
+    """Numbers of 31 bits for these columns (int64, or one int), the same for the same keys, below 2^31."""
+    for key in keys:
+        column = (column * 0x2545F491 + key * 0x3C6EF372 + 0x1B873593) & DRAWN
+        for _ in range(2):
+            column = ((column >> 15) ^ column) * 0x45D9F3B & DRAWN
+        column = (column >> 16) ^ column
+    return column
+
+
+class Tiles:
+    """The form of buffers of about so many `elements`: `rows` (so many `parts`' multiple) of `tile`."""
+
+    def __init__(self, torch: Any, world: int, elements: int, device: str, dtype: Any, parts: int = 1,
+                 rows: int = LEAST_ROWS) -> None:
+        self.torch, self.world, self.device, self.dtype = torch, world, device, dtype
+        self.tile = world * max(1, min(TILE, elements // rows) // world)
+        self.rows = parts * max(1, elements // self.tile // parts)
+        self.count = self.rows * self.tile
+        self.column = torch.arange(self.tile, device=device)
+        self.bits: int | None = BITS.get(str(dtype).partition(".")[2])
+        powers = [2.0 ** (EXPONENT + at) if self.bits else 2 * at + 1 for at in range(FACTORS)]
+        self.powers = torch.tensor(powers, device=device).to(dtype)
+        self.step = max(1, STEP // self.tile)
+
+    def empty(self, parts: int = 1) -> Any:
+        """Room for one of so many parts of the whole."""
+        return self.torch.zeros(self.count // parts, dtype=self.dtype, device=self.device)
+
+    def factors(self, turn: int, first: int, rows: int) -> Any:
+        """The factor of each of these rows, the first of them number `first` of the whole."""
+        row = self.torch.arange(first, first + rows, device=self.device)
+        return self.powers[(row + turn) % FACTORS].unsqueeze(1)
+
+    def fill(self, buffer: Any, tile: Any, turn: int, first: int = 0) -> None:
+        """Makes the buffer what this tile says, from row `first` on."""
+        view = buffer.view(-1, self.tile)
+        self.torch.mul(tile.unsqueeze(0), self.factors(turn, first, len(view)), out=view)
+
+    def differs(self, buffer: Any, tile: Any, turn: int, first: int = 0) -> tuple[int, list[int]]:
+        """How many elements are not what the tile says, and the places of the first 32, ascending."""
+        view, tile = buffer.view(-1, self.tile), tile.unsqueeze(0)
+        count = 0
+        places: list[int] = []
+        for at in range(0, len(view), self.step):
+            part = view[at:at + self.step]
+            # NaN differs from everything, as it should.
+            bad = part != tile * self.factors(turn, first + at, len(part))
+            found = int(bad.sum())
+            if not found:
+                continue
+            count += found
+            for row in bad.any(dim=1).nonzero()[:MOST_PLACES - len(places), 0].tolist():
+                begin = (first + at + row) * self.tile
+                columns = bad[row].nonzero()[:MOST_PLACES - len(places), 0].tolist()
+                places += [begin + each for each in columns]
+        return count, places
+
+    def whole_numbers(self, numbers: Any) -> Any:
+        """Numbers below 2^bits as they are; of a whole-number type as many bits as it has."""
+        if self.bits is not None:
+            return numbers.to(self.dtype)
+        # An odd number: times an odd factor it never wraps to 0.
+        return ((numbers << 33) ^ (drawn(numbers, 1) << 12) ^ drawn(numbers, 2) | 1).to(self.dtype)
 
 
 class OwnerCoded:
-    """The data of one rank of `world`. `count` is a whole number of tiles, at least one, near the elements asked for."""
+    """Each element non-zero from one rank alone.
 
-    def __init__(self, world: int, rank: int, elements: int, device: Any, dtype: Any) -> None:
-        import torch
-        self.torch: Any = torch
-        self.world, self.rank, self.device, self.dtype = world, rank, device, dtype
-        self.tile = world * max(1, min(TILE, elements // LEAST_ROWS) // world)
-        self.rows = max(1, elements // self.tile)
-        self.count = self.rows * self.tile
-        self.column = torch.arange(self.tile, device=device)
-        self.row = torch.arange(self.rows, device=device)
-        self.step = max(1, STEP // self.tile)
+    `bits`: of how many its values are, where not of all that the type has.
+    """
 
-    def owners(self, iteration: int) -> Any:
-        """The owner of each column of the tile."""
-        return (self.column + iteration % self.world) % self.world
+    form = "owner-coded"
 
-    def values(self, iteration: int) -> Any:
-        """The sum's value of each column, never 0."""
-        mixed = self.column * 7 + self.owners(iteration) * 5 + iteration * 3
-        return ((mixed % 19 + 1) * (1 - 2 * (mixed % 2))).to(self.dtype)
+    def __init__(self, tiles: Tiles, rank: int, bits: int | None = None) -> None:
+        self.tiles, self.rank = tiles, rank
+        self.most = (1 << (bits or tiles.bits or 31)) - 1
+        self.cycle, self.order = -1, [0]
 
-    def factors(self, iteration: int) -> Any:
-        """The factor of each row."""
-        return ((self.row + iteration) % FACTORS + 1).to(self.dtype).unsqueeze(1)
+    def shift(self, turn: int) -> int:
+        """By how much owners are shifted: each of 0 to world - 1 once in `world` turns."""
+        cycle, at = divmod(turn, self.tiles.world)
+        if cycle != self.cycle:
+            self.cycle = cycle
+            self.order = sorted(range(self.tiles.world), key=lambda each: int(drawn(each, cycle, 7)))
+        return self.order[at]
 
-    def own(self, iteration: int) -> Any:
+    def owners(self, turn: int) -> Any:
+        """The owner of each column."""
+        return (self.tiles.column + self.shift(turn)) % self.tiles.world
+
+    def owner(self, place: int, turn: int) -> int:
+        """The owner of the element at this place."""
+        return (place % self.tiles.tile + self.shift(turn)) % self.tiles.world
+
+    def whole(self, turn: int) -> Any:
+        """The tile of the sum, never 0."""
+        numbers = drawn(self.tiles.column, turn, 3)
+        if self.tiles.bits is None:
+            return self.tiles.whole_numbers(numbers)
+        return self.tiles.whole_numbers((1 + numbers % self.most) * (1 - 2 * (drawn(numbers, 1) & 1)))
+
+    def own(self, turn: int) -> Any:
         """The tile with what this rank brings, and 0 for what the others do."""
-        return self.torch.where(self.owners(iteration) == self.rank, self.values(iteration), self.torch.zeros_like(self.values(iteration)))
+        whole, mine = self.whole(turn), self.owners(turn) == self.rank
+        return self.tiles.torch.where(mine, whole, self.tiles.torch.zeros_like(whole))
 
-    def fill(self, buffer: Any, iteration: int) -> None:
-        """Makes the buffer what this rank sends."""
-        self.torch.mul(self.own(iteration).unsqueeze(0), self.factors(iteration), out=buffer.view(self.rows, self.tile))
 
-    def wrong(self, buffer: Any, iteration: int) -> tuple[int, list[int]]:
-        """How many elements of the sum are not what they must be, and whose they are (ranks, sorted, at most 16)."""
-        return self._differs(buffer, self.values(iteration), iteration)
+class Summed:
+    """Each element the sum of many ranks' numbers.
 
-    def wrong_input(self, buffer: Any, iteration: int) -> bool:
-        """Whether what this rank sent is not what it must have been."""
-        return bool(self._differs(buffer, self.own(iteration), iteration)[0])
+    `bits`: what all of them may come to, where not all that the type has.
+    """
 
-    def _differs(self, buffer: Any, tile: Any, iteration: int) -> tuple[int, list[int]]:
-        view, factors, tile = buffer.view(self.rows, self.tile), self.factors(iteration), tile.unsqueeze(0)
-        count, columns = 0, None
-        for at in range(0, self.rows, self.step):
-            # NaN differs from everything, as it should.
-            differs = view[at:at + self.step] != tile * factors[at:at + self.step]
-            found = int(differs.sum())
-            if found:
-                count += found
-                there = differs.any(dim=0)
-                columns = there if columns is None else columns | there
-        if columns is None:
-            return 0, []
-        return count, sorted(set(self.owners(iteration)[columns].tolist()))[:MOST_OWNERS]
+    form = "summed"
+
+    def __init__(self, tiles: Tiles, rank: int, bits: int | None = None) -> None:
+        self.tiles, self.rank = tiles, rank
+        given = bits or tiles.bits
+        self.contributors = tiles.world if given is None else min(tiles.world, 1 << (given - 2))
+        self.most = 0 if given is None else (1 << given) // self.contributors
+        self.made: dict[int, tuple[Any, Any]] = {}
+
+    def parts(self, pattern: int, ranks: Any) -> Any:
+        """What these ranks (a column of int64) bring: whole numbers, a row for each."""
+        column = self.tiles.column.unsqueeze(0)
+        numbers = drawn(column, pattern, ranks, 5)
+        if self.tiles.bits is None:
+            return self.tiles.whole_numbers(numbers)
+        large = column % 4 < 2
+        width = numbers % max(1, self.most.bit_length() - 1)
+        small = 1 + (drawn(numbers, 1) & ((2 << width) - 1)) % (self.most - 1)
+        size = self.tiles.torch.where(large, self.most - numbers % max(1, self.most // 4), small)
+        sign = 1 - 2 * self.tiles.torch.where(large, column % 2, drawn(numbers, 2) & 1)
+        member = (ranks + 7 * column + 3 * pattern) % self.tiles.world < self.contributors
+        return size * sign * member
+
+    def tile_pair(self, turn: int) -> tuple[Any, Any]:
+        """The tiles of this rank's part and of the sum, made of whole numbers: no float is added."""
+        pattern = turn % PATTERNS
+        if pattern not in self.made:
+            torch, world = self.tiles.torch, self.tiles.world
+            ranks = torch.arange(world, device=self.tiles.device).unsqueeze(1)
+            total = sum(self.parts(pattern, some).sum(dim=0) for some in ranks.split(RANKS_AT_ONCE))
+            own = self.parts(pattern, ranks[self.rank:self.rank + 1])[0]
+            self.made[pattern] = own.to(self.tiles.dtype), total.to(self.tiles.dtype)
+        return self.made[pattern]
+
+    def own(self, turn: int) -> Any:
+        """The tile with what this rank brings."""
+        return self.tile_pair(turn)[0]
+
+    def whole(self, turn: int) -> Any:
+        """The tile of the sum."""
+        return self.tile_pair(turn)[1]
+
+    def owner(self, place: int, turn: int) -> int:
+        """It has none."""
+        return -1
+
+
+def chain_bits(tiles: Tiles, length: int) -> int | None:
+    """Of how many bits sums may be that are all-reduced `length` times in all and stay exact; None: of none.
+
+    From the second time on each of the n ranks brings the same sum S n^i: every partial sum is m S n^i, m <=
+    n. A power of two in n costs no bit, its odd part costs its length each time, and m costs that of n once.
+    What grows must stay below the largest exponent, too.
+    """
+    world = tiles.world
+    odd = world // (world & -world)
+    if tiles.bits is None or length < 2:
+        return tiles.bits
+    left = tiles.bits - (world - 1).bit_length() - (length - 1) * (odd.bit_length() if odd > 1 else 0)
+    grows = (length - 1) * (world - 1).bit_length()
+    return left if left >= LEAST_BITS and grows <= ROOM.get(str(tiles.dtype), 0) else None
+
+
+def stamped(tiles: Tiles, sender: int, receiver: int, turn: int) -> Any:
+    """The tile of what one rank sends another (-1: all others alike), of a whole-number type."""
+    return tiles.whole_numbers(drawn(tiles.column, turn, sender + 1, receiver + 2))
+
+
+def owners_of(places: list[list[int]]) -> list[int]:
+    """Whose elements these (place, owner) are, as far as they are anybody's: sorted, at most 16."""
+    return sorted({owner for _, owner in places if owner >= 0})[:MOST_OWNERS]
+
+
+def owned(data: Any, places: list[int], turn: int) -> Iterator[list[int]]:
+    """Each place with its owner, -1 where it has none."""
+    for place in places:
+        yield [place, data.owner(place, turn)]

@@ -86,11 +86,13 @@ class Rank:
             self.slot.at(self.iteration, self.phase)
             seconds = end - time.monotonic()
 
-    def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool) -> None:
-        """Remembers that so many elements were wrong."""
+    def found_wrong(self, iteration: int, count: int, owners: list[int], own_input: bool, said: str = "",
+                    places: list[list[int]] | None = None, inputs: list[int] | None = None) -> None:
+        """Remembers that so many elements were wrong: in what, where (with their owners), and where in what it sent itself."""
         self.wrong_total += count
         if len(self.wrong) < MOST_WRONG:
-            self.wrong.append({"iteration": iteration, "count": count, "owners": owners, "own_input": own_input})
+            self.wrong.append({"iteration": iteration, "count": count, "owners": owners, "own_input": own_input, "check": said,
+                               "places": places or [], "inputs": inputs or []})
 
     def say(self, message: dict[str, Any]) -> None:
         """Tells the nursery, which passes it on."""

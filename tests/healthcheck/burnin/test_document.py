@@ -17,10 +17,10 @@ from healthcheck.burnin.document import NOT_KEPT, as_bytes, document, kept, writ
 from healthcheck.burnin.documentread import MOST_BYTES, load, read
 from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import Outcome
-from healthcheck.burnin.model import End
+from healthcheck.burnin.model import End, Wrong
 from inventory.errors import ConfigError, UsageError
 from tests.healthcheck.burnin.faulty import faulty
-from tests.healthcheck.burnin.made import FLOORS, GIB, burnin, places, sound
+from tests.healthcheck.burnin.made import FLOORS, GIB, burnin, changed, places, sound
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SCHEMA = json.loads((GOLDEN / "burnin.schema.json").read_text())
@@ -53,6 +53,24 @@ def test_how_a_rank_ended_and_where_it_was_is_kept() -> None:
     dead = next(one for one in task.reports if one.end is End.SIGNAL)
     assert (str(dead.seat), dead.code, dead.last.iteration, dead.last.phase, dead.error) == ("gpu006:3", 9, 15, "compute", "Killed")
     assert task.named_after == 0.4 and sum(one.end is End.RAISED for one in task.reports) == 15
+
+
+def test_where_data_was_wrong_is_kept_beside_what_older_readers_know() -> None:
+    wrong = (Wrong(3, 1, (2,)), Wrong(61, 2, (3,), True, "all-reduce float32 summed in place", ((4096, 3), (4100, -1)), (4096, 4100)))
+    whole = burnin(results=changed(sound(places(8)), "node-allreduce-gpu003", "gpu003:5", wrong=wrong, wrong_total=3))
+    data = as_bytes(whole)
+    jsonschema.validate(json.loads(data), SCHEMA)
+    task = next(one for one in read(data, "x").burnt.results if one.task.id == "node-allreduce-gpu003")
+    assert task.reports[5].wrong == wrong and as_bytes(read(data, "x")) == data
+    edited = json.loads(data)
+    [odd] = next(one for one in edited["tasks"] if one["id"] == task.task.id)["reports"]["odd"]
+    assert odd["wrong"] == [[3, 1, [2], False], [61, 2, [3], True]]
+    del odd["where"]
+    assert next(one for one in read(json.dumps(edited).encode(), "x").burnt.results if one.task.id == task.task.id).reports[5].wrong == (
+        Wrong(3, 1, (2,)), Wrong(61, 2, (3,), True))
+    odd["where"] = []
+    with pytest.raises(ConfigError, match=r"odd\[0\].where: expected 2 of them, as in wrong"):
+        read(json.dumps(edited).encode(), "x")
 
 
 def test_seats_that_did_not_report_are_not_invented() -> None:

@@ -48,7 +48,8 @@ class Bed:
         rows = [{"fault": fault, "node": node, "gpu": int(gpu), "iteration": iteration, **(row or {})}] if fault else []
         self.plan.write_text(json.dumps(rows))
         self.count += 1
-        task = Task(f"t{self.count}", Stage.ALL, Kind.ALLREDUCE, seats or self.seats, seconds, {"bytes": 65536, "iterations": 20, **params})
+        small = {"bytes": 65536, "iterations": 20, "checks": 0, **params}
+        task = Task(f"t{self.count}", Stage.ALL, Kind.ALLREDUCE, seats or self.seats, seconds, small)
         (result,) = self.conductor.run([task])
         print(f"{fault or 'sound'}: {result.ended - result.began:.1f} s, named after {result.named_after}: {result.accusations}")
         return result
@@ -122,14 +123,23 @@ def test_a_slow_rank_is_named_by_who_waits_for_whom(bed: Bed) -> None:
     assert named(result) == (BAD, faults.SLOW_COMPUTE)
 
 
-@pytest.mark.parametrize(("fault", "words"), [
-    ("flip", "every rank found its elements wrong"), ("receive", "it alone found wrong elements"), ("buffer", "its own input was wrong"),
+@pytest.mark.parametrize(("fault", "every", "words"), [
+    ("flip", True, "elements were wrong where they were its own"), ("receive", False, "it alone found wrong elements"),
+    ("buffer", False, "wrong in its own memory"),
 ])
-def test_wrong_data_names_the_gpu_that_made_it(bed: Bed, fault: str, words: str) -> None:
-    result = bed.reduced(fault)
+def test_wrong_data_names_the_gpu_that_made_it(bed: Bed, fault: str, every: bool, words: str) -> None:
+    result = bed.reduced(fault, row={"every": every})
     assert result.whole
     assert named(result) == (BAD, faults.WRONG_DATA)
     assert words in only(result).why
+
+
+def test_what_was_wrong_once_as_it_was_sent_has_many_explanations_and_names_no_gpu(bed: Bed) -> None:
+    accusation = only(bed.reduced("flip"))
+    assert accusation.object is Object.UNEXPLAINED and BAD in accusation.why
+    node = tuple(seat for seat in bed.seats if seat.node == "n1")
+    accusation = only(bed.reduced("flip", seats=node))
+    assert (accusation.object, accusation.name) == (Object.NODE, "n1") and BAD in accusation.why
 
 
 @pytest.mark.parametrize(("fault", "blamed", "words"), [
@@ -143,7 +153,7 @@ def test_a_rank_that_fails_by_itself_is_named_and_not_those_that_notice(bed: Bed
 
 def test_ranks_of_a_node_that_all_die_are_that_node(bed: Bed) -> None:
     bed.plan.write_text(json.dumps([{"fault": "killed", "node": "n1", "iteration": 5}]))
-    (result,) = bed.conductor.run([Task("node", Stage.ALL, Kind.ALLREDUCE, bed.seats, 60, {"bytes": 65536, "iterations": 20})])
+    (result,) = bed.conductor.run([Task("node", Stage.ALL, Kind.ALLREDUCE, bed.seats, 60, {"bytes": 65536, "iterations": 20, "checks": 0})])
     assert named(result) == ("n1", faults.DEAD)
     assert only(result).object is Object.NODE
 
@@ -151,7 +161,7 @@ def test_ranks_of_a_node_that_all_die_are_that_node(bed: Bed) -> None:
 def test_tasks_on_disjoint_seats_run_at_the_same_time_and_a_fault_in_one_is_none_of_the_other(bed: Bed) -> None:
     bed.plan.write_text(json.dumps([{"fault": "killed", "node": "n1", "gpu": 2, "iteration": 5}]))
     pairs = [Task(f"pair{pair}", Stage.LEAF_PAIRS, Kind.ALLREDUCE, tuple(Seat(f"n{node}", pair) for node in (0, 1)), 60,
-                  {"bytes": 65536, "iterations": 20}) for pair in range(4)]
+                  {"bytes": 65536, "iterations": 20, "checks": 0}) for pair in range(4)]
     results = {result.task.id: result for result in bed.conductor.run(pairs)}
     assert [result.whole for _, result in sorted(results.items())] == [True, True, False, True]
     assert named(results["pair2"]) == (BAD, faults.DEAD)
@@ -258,7 +268,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("fault", "blamed"), [
     ("", ""), ("killed", faults.DEAD), ("stopped", faults.STOPPED), ("hung", faults.HUNG), ("never", faults.ABSENT), ("slow", faults.SLOW_COMPUTE),
-    ("flip", faults.WRONG_DATA), ("receive", faults.WRONG_DATA), ("buffer", faults.WRONG_DATA),
+    ("receive", faults.WRONG_DATA), ("buffer", faults.WRONG_DATA),
 ])
 def test_of_64_ranks_the_guilty_is_named(large: Bed, fault: str, blamed: str) -> None:
     result = large.reduced(fault, seconds=200, iteration=0 if fault in ("never", "slow") else 3, row={"seconds": 1.0}, iterations=8)

@@ -364,3 +364,13 @@ def test_isolation_and_watching_are_heard_as_they_are() -> None:
     of = judged(changed(results, "all-1", "*", figures={BUSBW: 300.0}))
     # The bandwidth of all is explained by who was late.
     assert accused(of) == {"gpu003:1": faults.SLOW_COMPUTE} and counted(of) == {Outcome.PASS: 7, Outcome.FAIL: 1}
+
+
+def test_where_only_the_timed_all_reduce_was_verified_is_remarked_with_the_reason() -> None:
+    results = sound(EIGHT)
+    assert not any("other collectives" in remark for remark in judged(results).remarks)
+    results = changed(results, "node-allreduce-gpu003", "*", figures={"checks": 0.0}, facts={"arithmetic_not": "checks is 0"})
+    results = changed(results, "all-1", "*", figures={"checks": 0.0})
+    found = [remark for remark in judged(results).remarks if "other collectives" in remark]
+    assert found == ["sums and paths of other collectives were not tested in node: checks is 0",
+                     "sums and paths of other collectives were not tested in all: the timed all-reduce alone was verified"]

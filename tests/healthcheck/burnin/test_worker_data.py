@@ -15,57 +15,144 @@ import pytest
 
 from healthcheck.burnin.onnode.ras import ras
 from provisioning.demo.build import build
-from tests.testbed import torches
+from tests.testbed import badgpu, torches
 from tests.testbed.require import require_fleet
 
 ROOT = Path(__file__).resolve().parents[3]
 
 OWNERS = """
 import json, random, torch
-from healthcheck.burnin.onnode.data import OwnerCoded
+from healthcheck.burnin.onnode.data import OwnerCoded, Tiles, owned
 random.seed(7)
-cases = 0
-for _ in range(30):
+cases, set_bits = 0, {torch.float32: 0, torch.float16: 0, torch.bfloat16: 0}
+for _ in range(40):
     world = random.choice([1, 2, 3, 5, 7, 8, 13, 19, 64, 100, 5000])
-    dtype = random.choice([torch.float32, torch.bfloat16, torch.float16])
-    iteration = random.randrange(1 << 20)
+    dtype = random.choice(list(set_bits))
+    turn = random.randrange(1 << 20)
     elements = random.choice([1, 10, 4096, 30000])
     some = sorted({0, world - 1, *random.sample(range(world), min(world, 6))}) if world > 64 else list(range(world))
-    ranks = {rank: OwnerCoded(world, rank, elements, "cpu", dtype) for rank in some}
+    tiles = Tiles(torch, world, elements, "cpu", dtype)
+    ranks = {rank: OwnerCoded(tiles, rank) for rank in some}
     one = ranks[0]
-    assert one.count % one.tile == 0 == one.tile % world and one.count >= min(elements * 0.998, elements - world)
+    assert tiles.count % tiles.tile == 0 == tiles.tile % world and tiles.count >= min(elements * 0.998, elements - world)
     parts = {}
     for rank, data in ranks.items():
-        parts[rank] = torch.full((data.count,), float("nan"), dtype=dtype)
-        data.fill(parts[rank], iteration)
-        assert not data.wrong_input(parts[rank], iteration)
-        owners = data.owners(iteration).repeat(data.rows)
+        parts[rank] = torch.full((tiles.count,), float("nan"), dtype=dtype)
+        tiles.fill(parts[rank], data.own(turn), turn)
+        assert tiles.differs(parts[rank], data.own(turn), turn) == (0, [])
+        owners = data.owners(turn).repeat(tiles.rows)
         assert torch.equal(parts[rank] != 0, owners == rank)
-        assert float(parts[rank].abs().max()) <= 247
-    whole = torch.mul(one.values(iteration).unsqueeze(0), one.factors(iteration)).reshape(-1)
+        assert torch.isfinite(parts[rank]).all()
+    whole = tiles.empty()
+    tiles.fill(whole, one.whole(turn), turn)
+    mantissa = whole.view(torch.int32 if dtype == torch.float32 else torch.int16).tolist()
+    for bits in mantissa:
+        set_bits[dtype] |= bits
     if len(ranks) == world:
-        total = sum(parts.values())
-        assert torch.equal(total, whole)
-    for data in ranks.values():
-        assert data.wrong(whole.clone(), iteration) == (0, [])
+        assert torch.equal(sum(parts.values()), whole)
     # One wrong element, whatever it is, names its owner.
-    at = random.randrange(one.count)
-    owner = (at % one.tile + iteration) % world
-    for value in (0.0, float("nan"), float(whole[at]) + 1, -float(whole[at])):
+    at = random.randrange(tiles.count)
+    owner = int(one.owners(turn)[at % tiles.tile])
+    for value in (0.0, float("nan"), float(whole[at]) * 2, -float(whole[at])):
         bad = whole.clone()
         bad[at] = value
-        assert one.wrong(bad, iteration) == (1, [owner]), (world, dtype, iteration, at, value)
-    # Another iteration's data, and rows in the wrong place, are wrong.
-    assert one.wrong(whole, iteration + 1)[0] > 0
-    if one.rows > 1:
-        assert one.wrong(whole.view(one.rows, -1).flip(0).reshape(-1), iteration)[0] > 0
+        count, places = tiles.differs(bad, one.whole(turn), turn)
+        assert (count, list(owned(one, places, turn))) == (1, [[at, owner]]), (world, dtype, turn, at, value)
+    # Another turn's data, and rows in the wrong place, are wrong.
+    assert tiles.differs(whole, one.whole(turn + 1), turn + 1)[0] > 0
+    if tiles.rows > 1:
+        assert tiles.differs(whole.view(tiles.rows, -1).flip(0).reshape(-1), one.whole(turn), turn)[0] > 0
+    # In as many turns as there are ranks each of them has had each place once.
+    first = turn // world * world
+    if world <= 100:
+        assert {one.owner(at, each) for each in range(first, first + world)} == set(range(world))
     cases += 1
-big = OwnerCoded(3, 0, 40000, "cpu", torch.float32)
-big.step = 1        # compared in more than one piece
-whole = torch.mul(big.values(5).unsqueeze(0), big.factors(5)).reshape(-1)
+assert set_bits[torch.float32] & 0x7FFFFF == 0x7FFFFF and set_bits[torch.float16] & 0x3FF == 0x3FF and set_bits[torch.bfloat16] & 0x7F == 0x7F
+tiles = Tiles(torch, 3, 40000, "cpu", torch.float32)
+tiles.step = 1      # compared in more than one piece
+data, whole = OwnerCoded(tiles, 0), tiles.empty()
+tiles.fill(whole, data.whole(5), 5)
 whole[0] = whole[-1] = whole[20000] = 0
-assert big.wrong(whole, 5)[0] == 3
+assert tiles.differs(whole, data.whole(5), 5) == (3, [0, 20000, tiles.count - 1])
+# A part of the whole is known by its first row.
+assert tiles.differs(whole[tiles.tile:3 * tiles.tile], data.whole(5), 5, first=1) == (0, [])
+assert tiles.differs(whole[tiles.tile:3 * tiles.tile], data.whole(5), 5, first=2)[0] > 0
 print(json.dumps(cases))
+"""
+
+SUMS = """
+import json, random, torch
+from fractions import Fraction
+from healthcheck.burnin.onnode.data import BITS, PATTERNS, OwnerCoded, Summed, Tiles, chain_bits
+from tests.testbed.badgpu import ADDERS, added
+random.seed(11)
+found = dict.fromkeys(ADDERS, 0)
+cases = 0
+for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64):
+    bits = BITS.get(str(dtype).partition(".")[2])
+    for world in (2, 3, 5, 8, 13, 96):
+        turn = random.randrange(1 << 16)
+        tiles = Tiles(torch, world, 2048, "cpu", dtype, rows=16)
+        data = [Summed(tiles, rank) for rank in range(world)]
+        parts = [tiles.empty() for _ in range(world)]
+        for part, each in zip(parts, data):
+            tiles.fill(part, each.own(turn), turn)
+        right = data[0].whole(turn)
+        assert all(torch.equal(each.whole(turn), right) for each in data[:3])
+        contributors = sum((part != 0).long() for part in parts)
+        assert int(contributors.min()) == int(contributors.max()) == min(world, 1 << (bits - 2) if bits else world)
+        for _ in range(4):
+            # Any order, and any way of adding up parts of it first.
+            left = random.sample(parts, world)
+            while len(left) > 1:
+                left.append(left.pop(random.randrange(len(left))) + left.pop(random.randrange(len(left))))
+            assert tiles.differs(left[0], right, turn) == (0, []), (dtype, world)
+        if bits:
+            assert [Fraction(float(left[0][at])) for at in range(4)] == [sum(Fraction(float(part[at])) for part in parts) for at in range(4)]
+            # What any subset can come to at most is still exact: whole numbers of one unit for all, below 2^bits of it.
+            assert float(sum(part.abs().double() for part in parts).div(tiles.powers.double().max()).max()) <= 2.0 ** bits
+            whole = tiles.empty()
+            tiles.fill(whole, right, turn)
+            assert bool((whole < 0).any()) and bool((whole > 0).any())
+        for kind in ADDERS if bits else ():
+            if world <= 13:
+                assert tiles.differs(added(torch, parts, kind), right, turn)[0] > 0, (kind, dtype, world)
+                found[kind] += 1
+        spared = next(rank for rank in range(world) if bool((parts[rank] != 0).any()))
+        assert tiles.differs(sum(part for rank, part in enumerate(parts) if rank != spared), right, turn)[0] > 0
+        cases += 1
+# Every bit that the type has is set in some sum, and clear in another.
+for dtype, width, words in ((torch.float32, 23, torch.int32), (torch.float16, 10, torch.int16), (torch.bfloat16, 7, torch.int16),
+                            (torch.int32, 32, torch.int32), (torch.int64, 64, torch.int64)):
+    tiles = Tiles(torch, 8, 1 << 13, "cpu", dtype, rows=16)
+    data, buffer = Summed(tiles, 0), tiles.empty()
+    ones, zeros = 0, 0
+    for turn in range(PATTERNS):
+        tiles.fill(buffer, data.whole(turn), turn)
+        for bits in buffer.view(words)[buffer != 0].tolist():
+            ones, zeros = ones | bits, zeros | ~bits
+    mask = (1 << width) - 1
+    if dtype in (torch.int32, torch.int64):
+        mask -= 1       # sums of eight odd numbers are even
+    assert ones & mask == zeros & mask == mask, (dtype, bin(ones & mask), bin(zeros & mask))
+# Sums of sums: as often as is allowed, every partial sum of equal numbers is exact.
+for world in (2, 3, 6, 8, 24, 48):
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        tiles = Tiles(torch, world, 1024, "cpu", dtype, rows=4)
+        length = max(each for each in range(1, 33) if chain_bits(tiles, each) is not None)
+        assert dtype is not torch.float16 or length == 1
+        for form in (OwnerCoded, Summed):
+            data = form(tiles, 0, chain_bits(tiles, length))
+            value = data.whole(3)
+            for _ in range(length - 1):
+                total, exact = torch.zeros_like(value), [Fraction(float(each)) for each in value[:8]]
+                for number in range(1, world + 1):
+                    total = total + value
+                    assert [Fraction(float(each)) for each in total[:8]] == [number * each for each in exact], (world, dtype, length)
+                value = total
+            assert bool(torch.isfinite(value).all())
+assert chain_bits(Tiles(torch, 8, 1024, "cpu", torch.float32), 10) == 21 and chain_bits(Tiles(torch, 48, 1024, "cpu", torch.float32), 9) is None
+print(json.dumps([cases, found]))
 """
 
 PRODUCTS = """
@@ -147,8 +234,13 @@ def ran(python: str, script: str, *words: str, **environment: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_every_element_has_one_owner_its_sum_is_exact_and_a_wrong_one_names_it() -> None:
-    assert ran(torches.python(), OWNERS) == 30
+def test_every_element_has_one_owner_all_its_bits_are_used_and_a_wrong_one_names_it() -> None:
+    assert ran(torches.python(), OWNERS) == 40
+
+
+def test_sums_are_exact_in_every_order_and_wrong_adders_give_others() -> None:
+    cases, found = ran(torches.python(), SUMS)
+    assert cases == 30 and found == dict.fromkeys(badgpu.ADDERS, 15)
 
 
 def test_a_known_product_is_exact_in_every_type_and_its_checksum_sees_every_bit() -> None:

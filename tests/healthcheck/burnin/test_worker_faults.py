@@ -29,7 +29,7 @@ class Bed:
 
     def reduced(self, fault: str = "", **more: Any) -> Came:
         self.plant(fault, **more)
-        return self.nodes.task("allreduce", SEATS, bytes=65536, iterations=8)
+        return self.nodes.task("allreduce", SEATS, bytes=65536, iterations=8, checks=0)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,13 @@ def test_without_a_fault_every_iteration_of_every_rank_is_verified(bed: Bed) -> 
     assert all(report["figures"]["verified"] == 8 and report["wrong_total"] == 0 for report in came.reports.values())
 
 
-def test_a_bit_that_is_flipped_before_sending_is_wrong_everywhere_and_names_its_owner(bed: Bed) -> None:
-    came = bed.reduced("flip")
+def test_a_bit_that_is_flipped_as_it_is_sent_is_wrong_everywhere_and_its_place_and_owner_are_reported(bed: Bed) -> None:
+    came = bed.reduced("flip", iteration=4)
     assert wrong(came) == {rank: ([BAD], False) for rank in range(4)}
-    assert {report["wrong"][0]["iteration"] for report in came.reports.values()} == {3}
+    assert {report["wrong"][0]["iteration"] for report in came.reports.values()} == {4}
+    assert {report["wrong"][0]["check"] for report in came.reports.values()} == {"all-reduce float32 owner-coded in place"}
+    [places] = {tuple(map(tuple, report["wrong"][0]["places"])) for report in came.reports.values()}
+    assert [owner for _, owner in places] == [BAD]
     assert {report["wrong_total"] for report in came.reports.values()} == {1}
 
 
@@ -64,13 +67,23 @@ def test_an_element_that_is_corrupted_after_receiving_is_wrong_only_there(bed: B
 def test_a_corrupt_buffer_is_wrong_everywhere_and_its_own_rank_says_that_it_was_its_input(bed: Bed) -> None:
     came = bed.reduced("buffer")
     assert {rank: own for rank, (_, own) in wrong(came).items()} == {0: False, 1: False, 2: True, 3: False}
-    assert all(len(owners) > 1 for owners, _ in wrong(came).values())
+    [entry] = came.reports[BAD]["wrong"]
+    assert len(entry["inputs"]) == 8 and entry["inputs"] == [place for place, _ in entry["places"]]
 
 
 def test_a_fault_that_stays_is_counted_in_each_iteration(bed: Bed) -> None:
     came = bed.reduced("flip", every=True)
     assert {len(report["wrong"]) for report in came.reports.values()} == {7}     # of 2 to warm up and 8
     assert {report["wrong_total"] for report in came.reports.values()} == {7}
+
+
+def test_what_goes_wrong_between_two_checks_is_wrong_at_the_next_and_from_then_on_each_is_checked(bed: Bed) -> None:
+    bed.plant("alters", when="entry", what="own", at=0.5, iteration=7)
+    came = bed.nodes.task("allreduce", SEATS, bytes=65536, iterations=100, checks=0, check_share=0.001)
+    assert {report["figures"]["verified"] for report in came.reports.values()} == {128}      # whole rows of 32
+    assert all([each["check"].partition("place, ")[2] for each in report["wrong"]] == ["32 in a row"] for report in came.reports.values())
+    assert {report["wrong"][0]["iteration"] for report in came.reports.values()} == {33}    # 2 to warm up, and 32
+    assert {report["wrong"][0]["places"][0][1] for report in came.reports.values()} == {-1}
 
 
 def test_a_killed_rank_is_told_at_once_with_its_signal_and_the_others_report_what_they_saw(bed: Bed) -> None:

@@ -35,6 +35,7 @@ SMALL = {
     "known.n": 64, "known.run_s": 0, "known.precisions": "fp32", "random.n": 64, "random.run_s": 0, "random.precisions": "fp32",
     "memory.bytes": 65536, "memory.dwell_s": 0, "memory.walks": 1, "rate.n": 64, "rate.run_s": 0.02, "rate.warm_s": 0,
     "rate.precisions": "fp32", "copy.bytes": 65536, "copy.repeats": 3, "allreduce.bytes": 65536, "allreduce.iterations": 10,
+    "allreduce.checks": 1,
     **{f"{kind}.ramp_s": 0 for kind in ("known", "random", "memory", "rate", "copy", "allreduce")},
 }
 RULES = "relative: {nccl: 0.97, gloo: null}\n"
