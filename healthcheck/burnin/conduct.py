@@ -40,6 +40,9 @@ from inventory.transport.base import Failure, Halt, Limits, Reply, Stage, Transp
 LEAVE_S = 8.0       # for agents to end their ranks and leave
 TICK_S = 0.25
 LOOK_S = 30e-6
+# A head that did not run for so long (stopped and continued, a paused virtual machine) hears what came meanwhile before it judges.
+HELD_UP_S = 2.0
+CATCH_UP_S = 1.5
 DAY_S = 86400.0
 _NAME = re.compile(r"[A-Za-z0-9._:+-]{1,120}")
 
@@ -114,7 +117,7 @@ class Conductor:
         chosen = sorted(_checked(tasks, self._nodes), key=lambda task: after.get(task.id, 0.0), reverse=True)
         if self._running:
             raise ValueError("tasks are running already")
-        begun = self._clock()
+        begun = judged = self._clock()
         # To look at a rank costs microseconds: where there are thousands that is done less often than what they say comes in.
         tick = min(TICK_S, 0.02 + LOOK_S * sum(len(task.seats) for task in chosen))
         try:
@@ -122,6 +125,9 @@ class Conductor:
                 while chosen and self._clock() - begun >= after.get(chosen[-1].id, 0.0):
                     self._hand_out(chosen.pop())
                 self._wait(tick)
+                if self._clock() - judged > HELD_UP_S:
+                    self._wait(CATCH_UP_S)
+                judged = self._clock()
                 for name, running in list(self._running.items()):
                     self._tell(running, running.step(self._clock()))
                     if running.over(self._clock()):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from healthcheck.burnin.floors import load_floors
 from healthcheck.burnin.model import Stage
+from healthcheck.burnin.watch import Patience
 from healthcheck.ruleset import Ruleset
 from inventory.errors import UsageError
 from inventory.model import Inventory, Node
 from provisioning.burnin import ramp
+from provisioning.burnin.places import hardware
 from provisioning.burnin.ramp import Power
 from provisioning.burnin.run import Asked, places_of
+from provisioning.burnin.speeds import Speeds
 from provisioning.burnin.stages import Work, check
 
 STAGES = tuple(stage.value for stage in Stage if stage not in (Stage.LEAF_CONFIRM, Stage.BISECT))     # those two come by themselves
@@ -26,12 +30,13 @@ def asked(
     work, power = Work(length), Power(max_kw, domain_kw)
     if found is not None:
         site = found.burnin
-        work = Work(length, site.params)
+        work = Work(length, site.params, patience=Patience(setup=site.setup_s if site.setup_s is not None else Patience.setup))
         power = Power(max_kw if max_kw is not None else site.max_kw, domain_kw if domain_kw is not None else site.domain_kw)
     check(work)
     one = Asked(tuple(nodes), ruleset.skus, sku, work, wanted(stages, length), power, load_floors(folders))
-    ramp.check(places_of(one), power)
-    return one
+    places = places_of(one)
+    ramp.check(places, power)
+    return replace(one, work=replace(work, speeds=Speeds(one.floors, hardware(ruleset.skus, places))))
 
 
 def wanted(stages: str | None, length: str) -> frozenset[Stage]:

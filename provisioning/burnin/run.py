@@ -139,7 +139,7 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
 
     def conduct() -> Conductor:
         return Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
-                         limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course))
+                         limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course), patience=asked.work.patience)
 
     def missing(conductor: Conductor) -> dict[str, str]:
         """By node why PyTorch does nothing there; who has too few GPUs leaves."""

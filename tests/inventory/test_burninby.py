@@ -26,6 +26,7 @@ def read(top: str = "", defaults: str = "{}", entry: str = "{}") -> Inventory:
     ("burnin: {max_kw: 400}", SiteBurnIn(400.0)),
     ("burnin: {max_kw: 400, domain_kw: 38.5, head: 10.1.0.1}", SiteBurnIn(400.0, 38.5, "10.1.0.1")),
     ("burnin: {nccl_tests: /opt/nccl-tests/build/}", SiteBurnIn(nccl_tests="/opt/nccl-tests/build")),
+    ("burnin: {setup_s: 300}", SiteBurnIn(setup_s=300.0)),
     ("burnin: {params: {copy.bytes: 1024, memory.share: 0.5, allreduce.dtype: bf16}}",
      SiteBurnIn(params={"copy.bytes": 1024, "memory.share": 0.5, "allreduce.dtype": "bf16"})),
 ])
@@ -45,6 +46,8 @@ def test_what_a_node_says_refines_what_holds_for_all_key_by_key() -> None:
     ("burnin: 400", "{}", "burnin is the number 400, expected a map with max_kw, domain_kw, head, params"),
     ("burnin: {kw: 4}", "{}", "unknown key 'kw' in burnin"),
     ("burnin: {max_kw: 0}", "{}", "burnin.max_kw is the number 0, expected a number of kilowatts above 0, such as 400"),
+    ("burnin: {setup_s: 0}", "{}", "burnin.setup_s is the number 0, expected a number of seconds above 0 and at most 86400"),
+    ("burnin: {setup_s: .inf}", "{}", "burnin.setup_s is the number inf, expected a number of seconds"),
     ("burnin: {domain_kw: true}", "{}", "burnin.domain_kw is true, expected a number of kilowatts"),
     ("burnin: {head: 'a b'}", "{}", "burnin.head is 'a b', expected a host name or an IP address"),
     ("burnin: {nccl_tests: build}", "{}", "burnin.nccl_tests is 'build', expected the folder of all_reduce_perf on the nodes"),

@@ -27,7 +27,6 @@ from healthcheck.burnin.params import completed
 from healthcheck.burnin.wire import PHASES, Frames, connected, greeted, packed
 
 TICK_S = 0.25
-OVERTIME_S = 20.0       # past a task's own seconds: the head ends it long before
 MOST_WRONG = 64         # iterations that are reported one by one
 MOST_TEXT = 400
 MOST_FACT_TEXT = 2000
@@ -58,6 +57,7 @@ class Rank:
         self.task, self.number, self.gpu, self.slot, self.channel, self.settings = task, number, gpu, slot, channel, settings
         self.world: int = task["world"]
         self.seconds = float(task["seconds"])
+        self.overtime = float(task["overtime"])     # past those seconds: the head ends it long before
         self.params: dict[str, Any] = {}
         self.iteration = -1
         self.phase = 0
@@ -110,18 +110,20 @@ class Rank:
 
     def help(self, parent: int) -> None:
         """The helper thread: ticks, and minds what ends the rank."""
-        end = time.monotonic() + self.seconds + OVERTIME_S
+        end = time.monotonic() + self.seconds + self.overtime
         while True:
-            called = signal.sigtimedwait([signal.SIGTERM], TICK_S)
+            time.sleep(TICK_S)
+            # Not sigtimedwait: after SIGSTOP and SIGCONT CPython's answers with a signal that never came.
+            called = signal.SIGTERM in signal.sigpending()
             self.slot.tick()
             self.helper_s = time.thread_time()
             if os.getppid() != parent:
                 os._exit(1)
-            if called is not None or time.monotonic() > end:
+            if called or time.monotonic() > end:
                 self.facts["flight"] = flight()
                 if self.facts.get("backend") == "nccl" and self.task["seats"][0][0] == self.number:
                     self.facts["ras"] = ras()
-                self.report("called off", "" if called is not None else "not done after %g s" % (self.seconds + OVERTIME_S))
+                self.report("called off", "" if called else "not done after %g s" % (self.seconds + self.overtime))
                 os._exit(128 + signal.SIGTERM)
 
     def wait_for_go(self) -> None:

@@ -94,7 +94,7 @@ class Nodes:
         self.server.open(task)
         for node in dict.fromkeys(node for node, _ in seats):
             self.server.tell(node, {"task": {
-                "id": task, "kind": kind, "stage": "node", "seconds": seconds, "params": params, "environment": dict(environment or {}),
+                "id": task, "kind": kind, "stage": "node", "seconds": seconds, "overtime": 20, "params": params, "environment": dict(environment or {}),
                 "world": len(seats), "seats": [[rank, gpu] for rank, (name, gpu) in enumerate(seats) if name == node]}})
         return task
 
