@@ -13,13 +13,15 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.burnin.figures import FIGURES
-from healthcheck.burnin.published import ALGOS, BUSBW, FILE, GIB, GLOO, NCCL, BurninRules, Limit, Published
+from healthcheck.burnin.model import Stage
+from healthcheck.burnin.published import ALGOS, BUSBW, CHECKSUMS, FILE, GIB, GLOO, NCCL, BurninRules, Limit, Published, alike
 from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
 from healthcheck.triage.policyform import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
 _MOST = 1e9
+_STAGES = tuple(dict.fromkeys(alike(stage).value for stage in Stage))
 _RANGE = re.compile(r"([1-9]\d{0,5})(?:-([1-9]\d{0,5}))?")
 
 
@@ -58,10 +60,12 @@ _LIMIT: Mapping[str, Form] = {
     "counters": several("names of counters", _WORD), "allow": real(0, _MOST), "allow_per_hour": real(0, _MOST), "below_gbps": _POSITIVE,
     "why": TEXT, "source": TEXT, "enabled": FLAG,
 }
+_ACCEPTED = Form("a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all", lambda given: _accepted(given))
 _BACKENDS = {NCCL: yet(_RATIO), GLOO: yet(_RATIO)}
 _SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "floors": {"share": real(0.01, 1), "least_gib": real(0, _MOST), "believed": real(1, 100)},
-    "learn": {"nodes": whole(2, 100_000), "runs": whole(1, 1000), "warn_share": real(0.01, 1)},
+    "learn": {"nodes": whole(2, 100_000), "runs": whole(1, 1000), "warn_share": real(0.01, 1), "least_share": real(0.1, 1)},
+    "accept": dict.fromkeys((NCCL, GLOO), _ACCEPTED),
     "relative": _BACKENDS, "jitter": _BACKENDS, "coverage": {NCCL: yet(real(0, 1))}, "age": {"days": real(0.01, 3660)},
 }
 _TOP = ("sources", "published", "counters", *_SECTIONS)
@@ -92,8 +96,9 @@ def load_burnin(folders: Iterable[Path]) -> BurninRules:
     floors, learn = held["floors"], held["learn"]
     return BurninRules(
         published, tuple(_limit(one) for one in _there(draft, "counters")), floors["share"], int(floors["least_gib"] * GIB),
-        floors["believed"], learn["nodes"], learn["runs"], learn["warn_share"],
-        MappingProxyType(held["relative"]), MappingProxyType(held["jitter"]), MappingProxyType(held["coverage"]), held["age"]["days"],
+        floors["believed"], learn["nodes"], learn["runs"], learn["warn_share"], learn["least_share"],
+        MappingProxyType(held["relative"]), MappingProxyType(held["jitter"]), MappingProxyType(held["coverage"]),
+        MappingProxyType(held["accept"]), held["age"]["days"],
         MappingProxyType(draft.sources), tuple(draft.files))
 
 
@@ -181,6 +186,16 @@ def _limit(entry: Entry) -> Limit:
         raise RulesError(f"{where}: allow is missing: expected either allow or allow_per_hour", entry.marks.get("allow", entry.mark))
     return Limit(entry.name, held["counters"], held["why"], held["source"], held.get("allow"), held.get("allow_per_hour"),
                  held.get("below_gbps"))
+
+
+def _accepted(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, LocatedList):
+        raise ValueError
+    for each in given:
+        figure, _, stage = each.partition(" in ") if isinstance(each, str) else ("", "", "")
+        if figure not in (*FIGURES, CHECKSUMS) or stage not in _STAGES:
+            raise ValueError
+    return tuple(map(str, given))
 
 
 def _matched(given: Any, pattern: str) -> str:

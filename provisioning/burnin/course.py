@@ -126,11 +126,8 @@ class Course:
         if floor is not None and self._figures[of][name] < floor.least:
             return True
         beside = stats.slow(self._figures[of], ratio=ratio)[name].off if ratio is not None else None
-        if beside is None and floor is None:
-            said = "pairs were too few to be compared with each other, and there is no floor: how fast they are was not judged"
-            if said not in self.remarks:
-                self.remarks.append(said)
-        return bool(beside)
+        # What nothing judged clears no one, unless the site's policy says that its speed need not be known.
+        return False if beside is None and (floor is not None or self._floors.rules.accepts(setting)) else beside
 
     def _together(self, stage: Stage) -> None:
         """All that are left, in several orders; once more without whom a try names; and in parts, where nobody can be named."""
