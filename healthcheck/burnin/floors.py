@@ -189,7 +189,7 @@ def as_yaml(proposal: Proposal) -> str:
     lines = [
         "# What this site's own machines reach in a burn-in, and the least that muster then asks of them."
         + ("" if approved else " Proposed, not approved:"),
-        "# floor is the smaller of 0.97 medians and the median less 6.04 deviations (1.4826 mad); n is how many measured it.",
+        "# floor is what sound ones reach: at most 0.97 medians, and 6 deviations below the median; n is how many measured it.",
         "# It holds for what is measured under the very same setting; nodes may be made a range, such as 60-64.",
         f"schema: {SCHEMA}", f"learned: {_quoted(proposal.learned)}",
         *([f"runs: [{', '.join(map(_quoted, proposal.runs))}]"] if proposal.runs else []),

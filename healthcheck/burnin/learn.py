@@ -15,7 +15,7 @@ from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.model import Stage
 from healthcheck.burnin.published import BurninRules, Setting
 from healthcheck.burnin.setting import Measure, measures
-from healthcheck.burnin.stats import LEAST_RATIO, SIGMA, mad, median, normal
+from healthcheck.burnin.stats import mad, median, sound
 from inventory.errors import UsageError
 
 MOST_JUDGED = 8 * 4096      # by one floor, in one burn-in
@@ -69,10 +69,9 @@ def _too_few(setting: Setting, seen: Sequence[tuple[str, Measure]], rules: Burni
 
 
 def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Learned:
-    """The smaller of both bounds of the rule that equals are judged by, for as many as will ever be judged by it."""
+    """What all reach that will ever be judged by it, at the rate of wrong accusations of `stats`."""
     known = list(values)
-    middle, deviation = median(known), mad(known)
-    floor = rounded(max(0.0, min(LEAST_RATIO * middle, middle - normal(MOST_JUDGED) * SIGMA * deviation)))
+    middle, deviation, floor = median(known), mad(known), rounded(sound(known, MOST_JUDGED))
     made = Learned(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
     found = rules.value(setting)
     if found is None:

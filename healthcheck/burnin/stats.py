@@ -26,13 +26,13 @@ SIGMA = 1.4826
 LEAST_RATIO = 0.97
 # Two slow ones of five leave the median with the good ones; of four they do not.
 LEAST_EQUALS = 5
-# One wrong accusation in so many groups of equals: a thousand burn-ins of forty groups (by figure, stage and kind of node).
-GROUPS = 40_000
+# One wrong accusation in so many groups of equals: ten thousand burn-ins of forty groups (by figure, stage and kind of node).
+GROUPS = 400_000
 # The standard deviation, as a share of the median, that figures of sound equals have at most.
 NOISE = 0.01
 # By the number of equals, after how many deviations below the median (1.4826 MAD) the least of so many normal values is found in one of
-# GROUPS groups; from 2,000,000 groups each, above 10 from 1,000,000.
-_FEW = ((5, 265.0), (6, 71.0), (8, 35.0), (10, 23.0), (12, 17.5), (16, 13.6), (24, 9.3))
+# GROUPS groups: simulated with 1,000,000 to 2,000,000 groups down to one of 40,000, and carried on from there by the law of their tail.
+_FEW = ((5, 840.0), (6, 172.0), (8, 65.0), (10, 37.0), (12, 26.0), (16, 20.0), (24, 12.0))
 _MANY = 32
 # A median absolute deviation below this share of the median is none: more than half of the values are the same.
 _NONE = 1e-12
@@ -84,7 +84,7 @@ def normal(equals: int) -> float:
 def deviations(equals: int) -> float:
     """The same where the standard deviation is only known by the median absolute deviation of these values themselves."""
     if equals >= _MANY:
-        return normal(equals) * (1 + 4 / math.sqrt(equals))
+        return normal(equals) * (1 + 5.5 / math.sqrt(equals))
     return next(far for least, far in reversed(_FEW) if equals >= least or least == _FEW[0][0])
 
 
@@ -99,11 +99,24 @@ def slow(values: Mapping[str, float], *, least: int = LEAST_EQUALS, ratio: float
         return found
     middle, deviation = median(known.values()), mad(known.values())
     few = f"one of {len(known)} equals, fewer than the {least} that it takes to compare" if len(known) < least else ""
-    allowed = min(ratio, 1 - _scatter(len(known), SIGMA * deviation / middle))
+    allowed = least_share(len(known), deviation / middle, ratio)
     for name, value in known.items():
         far, share = robust_z(value, middle, deviation), value / middle
         found[name] = Compared(value, None if few else share < allowed, middle, share, far, len(known), few)
     return {name: found[name] for name in values}
+
+
+def least_share(equals: int, deviation: float, ratio: float = LEAST_RATIO) -> float:
+    """Below which share of the median one is slow among so many equals with this median absolute deviation, as a share of the median."""
+    return min(ratio, 1 - _scatter(equals, SIGMA * deviation))
+
+
+def sound(values: Iterable[float], judged: int) -> float:
+    """The floor that so many more all reach that are as these values, which are sound. Few are taken to scatter by `NOISE` at least."""
+    known = list(values)
+    middle, sigma = median(known), SIGMA * mad(known)
+    sigma = sigma * (1 + 4 / math.sqrt(len(known))) if len(known) >= _MANY else max(sigma, NOISE * middle)
+    return max(0.0, min(LEAST_RATIO * middle, middle - normal(judged) * sigma))
 
 
 def _scatter(equals: int, sigma: float) -> float:
