@@ -118,7 +118,8 @@ class Limit:
 class BurninRules:
     """All of `burnin.yaml`. Ratios are by backend, None where that is not judged.
 
-    `accept` names by backend what may pass unjudged, as "busbw_gb_s in all"; a learned floor below `least_share` is refused.
+    `accept` names by backend what may pass unjudged, as "busbw_gb_s in all"; a learned floor below `least_share` is refused. `profiles` are
+    NCCL settings by name.
     """
 
     published: tuple[Published, ...]
@@ -135,6 +136,7 @@ class BurninRules:
     coverage: Mapping[str, float | None]
     accept: Mapping[str, tuple[str, ...]]
     days: float
+    profiles: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[str, ...] = ()
 

@@ -19,6 +19,7 @@ from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, ove
 from healthcheck.triage.policyform import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
+from inventory.ncclenv import checked
 
 _MOST = 1e9
 _STAGES = tuple(dict.fromkeys(alike(stage).value for stage in Stage))
@@ -68,7 +69,8 @@ _SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "accept": dict.fromkeys((NCCL, GLOO), _ACCEPTED),
     "relative": _BACKENDS, "jitter": _BACKENDS, "coverage": {NCCL: yet(real(0, 1))}, "age": {"days": real(0.01, 3660)},
 }
-_TOP = ("sources", "published", "counters", *_SECTIONS)
+_PROFILE: Mapping[str, Form] = {"env": Form("a map of NCCL settings", lambda given: _settings(given)), "source": TEXT, "enabled": FLAG}
+_TOP = ("sources", "published", "counters", "env_profiles", *_SECTIONS)
 
 
 class _Draft:
@@ -76,7 +78,7 @@ class _Draft:
 
     def __init__(self) -> None:
         self.files: list[str] = []
-        self.entries: dict[str, dict[str, Entry]] = {"published": {}, "counters": {}}
+        self.entries: dict[str, dict[str, Entry]] = {"published": {}, "counters": {}, "env_profiles": {}}
         self.sections: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
         self.sources: dict[str, str] = {}
 
@@ -99,7 +101,8 @@ def load_burnin(folders: Iterable[Path]) -> BurninRules:
         floors["believed"], learn["nodes"], learn["runs"], learn["warn_share"], learn["least_share"],
         MappingProxyType(held["relative"]), MappingProxyType(held["jitter"]), MappingProxyType(held["coverage"]),
         MappingProxyType(held["accept"]), held["age"]["days"],
-        MappingProxyType(draft.sources), tuple(draft.files))
+        MappingProxyType({one.name: _profile(one) for one in _there(draft, "env_profiles")}), MappingProxyType(draft.sources),
+        tuple(draft.files))
 
 
 def _read(draft: _Draft, path: Path) -> None:
@@ -111,7 +114,7 @@ def _read(draft: _Draft, path: Path) -> None:
     if "sources" in top:
         texts = _map(top, "sources")
         draft.sources.update({key: value(f"sources: {key}", texts[key], texts.value_marks[key], TEXT) for key in texts})
-    for section, forms in (("published", _PUBLISHED), ("counters", _LIMIT)):
+    for section, forms in (("published", _PUBLISHED), ("counters", _LIMIT), ("env_profiles", _PROFILE)):
         for item, mark in _items(top, section):
             entry = entry_of(item, ("id", *forms), "id", mark)
             value("id", entry.name, entry.marks["id"], NAME)
@@ -186,6 +189,20 @@ def _limit(entry: Entry) -> Limit:
         raise RulesError(f"{where}: allow is missing: expected either allow or allow_per_hour", entry.marks.get("allow", entry.mark))
     return Limit(entry.name, held["counters"], held["why"], held["source"], held.get("allow"), held.get("allow_per_hour"),
                  held.get("below_gbps"))
+
+
+def _profile(entry: Entry) -> Mapping[str, str]:
+    for key in ("env", "source"):
+        if key not in entry.values:
+            raise RulesError(f"env_profiles: {entry.name}: {key} is missing: expected {_PROFILE[key].phrase}", entry.mark)
+    found: Mapping[str, str] = entry.values["env"]
+    return found
+
+
+def _settings(given: Any) -> Mapping[str, str]:
+    if not isinstance(given, LocatedMap):
+        raise ValueError
+    return MappingProxyType(dict(checked(name, value, inventory=False) for name, value in given.items()))
 
 
 def _accepted(given: Any) -> tuple[str, ...]:

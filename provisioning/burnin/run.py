@@ -214,7 +214,8 @@ def _ports(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: M
     for node in nodes:
         if _has_gpus(asked.sku(node)):
             at = seen[node.name]
-            found[node.name] = ports.ports(by_name[node.name].rails, planned(node, asked.sku(node)), at.ports, at.netdevs, at.gids)
+            found[node.name] = ports.ports(by_name[node.name].rails, planned(node, asked.sku(node)), at.ports, at.netdevs, at.gids,
+                                             asked.work.env.get(node.name, MappingProxyType({})))
     return found
 
 

@@ -17,7 +17,7 @@ from healthcheck.burnin.params import LENGTHS, PARAMS, params_for
 from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.weigh import Outcome, Tested
 from inventory.errors import UsageError
-from provisioning.burnin.ports import Ports
+from provisioning.burnin.ports import Ports, given
 from provisioning.burnin.speeds import Speed, Speeds
 
 # Each node alone does these in turn; the last is among its own GPUs.
@@ -42,7 +42,7 @@ _LONG_S = 1800.0        # what takes longer, by far the most of it at work, is g
 class Work:
     """What is asked for: a length, the site's parameters over it by "kind.name", and by node the environment for its ports.
 
-    `speeds` say how long all-reduces may take, `patience` how long ranks are waited for.
+    `speeds` say how long all-reduces may take, `patience` how long ranks are waited for; `env` is by node what the site sets for NCCL.
 
     Another `seed` has other nodes meet: so few rounds of pairs try few of all paths, and the next burn-in is to try others.
     """
@@ -53,6 +53,7 @@ class Work:
     seed: int = 0
     speeds: Speeds = field(default_factory=Speeds)
     patience: Patience = field(default_factory=Patience)
+    env: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def alone(places: Sequence[Place], work: Work) -> list[Step]:
     for kind in ALONE:
         params = _params(work, kind)
         tasks = [Task(f"node-{kind.value}-{place.node}", Stage.NODE, kind, rounds.seats([place.node], {place.node: place}), 0.0,
-                      MappingProxyType(dict(params))) for place in places]
+                      MappingProxyType(dict(params)), given(work.env.get(place.node, {}) if kind is Kind.ALLREDUCE else {}))
+                 for place in places]
         steps.append(step(Stage.NODE, kind.value, tasks, places, work))
     return steps
 
