@@ -24,7 +24,7 @@ from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage
 from healthcheck.burnin.nodejudge import outcomes
 from healthcheck.burnin.onnode.times import OFTEN, OFTEN_SHARE
 from healthcheck.burnin.published import CHECKSUMS, GLOO, BurninRules, Setting, unjudged
-from healthcheck.burnin.setting import Hardware, Measure, backend_of, measures, subject
+from healthcheck.burnin.setting import OF_HOST, Hardware, Measure, backend_of, measures, subject, unbound
 from healthcheck.burnin.stats import LEAST_EQUALS, slow
 
 # Pairs are judged against each other by whoever isolates, and few runs of all nodes are no equals.
@@ -86,6 +86,7 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     accusations = merged(named, places)
     _uncovered(burnt.results, rules.coverage, doubts)
     _on_cpus(burnt, doubts)
+    _far(burnt.results, rules, doubts)
     for node, backend in odd.alone.items():
         if unjudged(CHECKSUMS, Stage.NODE.value) not in rules.accept.get(backend, ()):
             doubts.setdefault(node, []).append("a random product had no equal to be compared with, so whether it is right was not judged")
@@ -210,6 +211,15 @@ def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None],
             if wanted is not None and report.end is End.DONE and (share is None or not share >= wanted):
                 how = "an unknown part" if share is None else f"{share:.0%}"
                 doubts.setdefault(report.seat.node, []).append(f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
+
+
+def _far(results: Iterable[TaskResult], rules: BurninRules, doubts: dict[str, list[str]]) -> None:
+    """Adds whose host copies cannot be judged, because their memory may have been on the far socket."""
+    names = {unjudged(figure, Stage.NODE.value) for figure in OF_HOST}
+    for result in results:
+        for report in result.reports if result.task.kind is Kind.COPY else ():
+            if (why := unbound(report)) and not names <= set(rules.accept.get(backend_of(report), ())):
+                doubts.setdefault(report.seat.node, []).append(f"host copies of {report.seat} were not judged: {why}")
 
 
 def _on_cpus(burnt: Burnt, doubts: dict[str, list[str]]) -> None:

@@ -16,8 +16,8 @@ _HERE = Path(__file__).parent
 _WIRE = (_HERE / "wire.py",)
 _AGENT = ("agent",)
 # Each after those that it needs.
-_NURSERY = ("slots", "environment", "store", "device", "times", "data", "flight", "ncclog", "ras", "sample", "gemm", "memory", "copy",
-            "allreduce", "work", "rank", "look", "nursery")
+_NURSERY = ("slots", "environment", "store", "device", "numa", "times", "data", "flight", "ncclog", "ras", "sample", "gemm", "memory",
+            "copy", "allreduce", "work", "rank", "look", "nursery")
 
 
 def build(*, run: str, token: str, hosts: Sequence[str], port: int, python: Sequence[str], node: str = "") -> Program:

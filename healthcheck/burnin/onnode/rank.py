@@ -19,6 +19,7 @@ from healthcheck.burnin.onnode.device import Device
 from healthcheck.burnin.onnode.environment import conf_files, interface_of, set_for
 from healthcheck.burnin.onnode.flight import flight
 from healthcheck.burnin.onnode.ncclog import NcclLog
+from healthcheck.burnin.onnode.numa import numa_bound
 from healthcheck.burnin.onnode.ras import ras
 from healthcheck.burnin.onnode.sample import Sampler
 from healthcheck.burnin.onnode.slots import Slot
@@ -154,6 +155,8 @@ class Rank:
         self.facts["nccl_conf"] = "; ".join(conf_files())
         log = NcclLog(os.environ)
         device = Device(self.gpu)
+        if device.cuda:
+            self.facts["numa"] = numa_bound(device.address())
         self.params = completed(self.task["kind"], self.task["params"], device.cuda)
         self.facts.update(device.facts())
         sampler = Sampler(self.facts.get("uuid", "")) if device.cuda else None

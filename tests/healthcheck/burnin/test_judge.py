@@ -403,3 +403,16 @@ def test_isolation_and_watching_are_heard_as_they_are() -> None:
     of = judged(changed(results, "all-1", "*", figures={BUSBW: 300.0}))
     # The bandwidth of all is explained by who was late.
     assert accused(of) == {"gpu003:1": faults.SLOW_COMPUTE} and counted(of) == {Outcome.PASS: 7, Outcome.FAIL: 1}
+
+
+def test_host_copies_of_ranks_that_are_not_bound_to_their_socket_accuse_no_gpu() -> None:
+    far = {"numa": "not bound: the kernel says no NUMA node of 0000:41:00.0 (-1)"}
+    slow = changed(sound(EIGHT), "node-copy-gpu003", "gpu003:2", figures={"copy_to_gb_s": 20.0})
+    assert accused(judged(slow)) == {"gpu003:2": faults.SLOW}
+    of = judged(changed(slow, "node-copy-gpu003", "*", facts=far))
+    assert not of.accusations and counted(of) == {Outcome.PASS: 7, Outcome.UNKNOWN: 1}
+    assert "host copies of gpu003:0 were not judged: not bound: the kernel says no NUMA node" in why(of, "gpu003")
+    accepts = Floors(replace(RULES, accept={"nccl": ("copy_to_gb_s in node", "copy_from_gb_s in node")}))
+    assert judged(changed(slow, "node-copy-gpu003", "*", facts=far), floors=accepts).verdict is Outcome.PASS
+    bound = judged(changed(slow, "node-copy-gpu003", "*", facts={"numa": "node 1, by its cores alone: Operation not permitted"}))
+    assert accused(bound) == {"gpu003:2": faults.SLOW}
