@@ -27,7 +27,7 @@ def numa_bound(address: str, root: str = "/sys") -> str:
     if not address:
         return NOT_BOUND + "PyTorch does not say the PCI address of the GPU"
     said = first_line("%s/bus/pci/devices/%s/numa_node" % (root, address))
-    if not said.isdigit() or not cores.get(int(said)):
+    if not said.isdecimal() or not cores.get(int(said)):
         return NOT_BOUND + "the kernel says no NUMA node of %s (%s)" % (address, said or "nothing")
     node = int(said)
     usable = cores[node] & os.sched_getaffinity(0)
@@ -56,7 +56,7 @@ def cpus_of(said: str) -> set[int]:
     found: set[int] = set()
     for part in said.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit() and int(last or first) < 1 << 16:
+        if first.isdecimal() and (last or first).isdecimal() and int(last or first) < 1 << 16:
             found.update(range(int(first), int(last or first) + 1))
     return found
 
