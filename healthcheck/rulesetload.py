@@ -31,13 +31,14 @@ from healthcheck.rule import Number, Proven, Rule, Unsupported
 from healthcheck.ruleset import NOT_RULES, Ruleset
 from healthcheck.rulesfolder import called
 from healthcheck.sku import EMPTY_FACTS, LEARNERS, Sku
+from healthcheck.skuburnin import read_burnin
 from healthcheck.xidtableload import NAMES as TABLES
 from healthcheck.xidtableload import load_xid_table
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 
 _RULE_KEYS = ("id", "check", "with", "severity", "unsupported", "effect", "remedy", "owner", "source", "proven", "enabled")
-_SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "source")
+_SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "burnin", "source")
 _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 
@@ -128,6 +129,7 @@ def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku
     ports = {**base.ports, **read_ports(entry.values.get("ports", {}), entry.marks.get("ports", entry.mark))}
     return Sku(
         name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty), entry.mark.file, ports=MappingProxyType(ports),
+        burnin=read_burnin(entry.values.get("burnin", {}), entry.marks.get("burnin", entry.mark), base.burnin),
         source=" ".join(str(entry.values.get("source", "")).split()),
     )
 

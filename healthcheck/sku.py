@@ -18,9 +18,17 @@ Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
+class BurninEnv:
+    """NCCL settings: a profile of rules/burnin.yaml (None: no profile), and what is set over it."""
+
+    profile: str | None = None
+    env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Sku:
     """Numbers by name; None for one that this SKU declines to judge. `empty` names the facts that may be empty collections, `ports`
-    says by PCI address what the ports of such a machine are for.
+    says by PCI address what the ports of such a machine are for, `burnin` with which NCCL settings its all-reduces run.
 
     `why_unknown` says, for a provisional SKU, why a number could not be had.
     """
@@ -32,6 +40,7 @@ class Sku:
     file: str
     provisional: bool = False
     ports: Mapping[str, PortPlan] = field(default_factory=lambda: MappingProxyType({}))
+    burnin: BurninEnv = BurninEnv()
     why_unknown: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     source: str = ""
 

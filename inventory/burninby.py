@@ -5,6 +5,9 @@
     burnin: {head: 10.1.0.1}                        # where nodes reach this machine
     burnin: {params: {allreduce.bytes: 1048576}}    # other sizes and times of the work, by its kind and name
     burnin: {nccl_tests: /opt/nccl-tests/build}     # where nodes have all_reduce_perf; else their PATH leads to it
+    burnin: {setup_s: 300}                          # for NCCL to set up a group of ranks, and 0.1 s more for each [60]
+    burnin: {profile: roce}                         # NCCL settings of a kind of fabric: roce, efa, gib (rules/burnin.yaml)
+    burnin: {env: {NCCL_IB_TC: 106}}                # and the site's own over them, those of `inventory.ncclenv` by exact name
 
 A node says under the same key how it takes part: {python: [/opt/torch/bin/python3], ranks: 8, watts: 10200}.
 """
@@ -19,9 +22,13 @@ from inventory.entry import check_keys, described, host
 from inventory.errors import InventoryError, Mark
 from inventory.located import LocatedMap
 from inventory.model import SiteBurnIn
+from inventory.ncclenv import checked
 
 _NAME = re.compile(r"[a-z]{1,32}\.[a-z][a-z0-9_]{0,63}")
+_PROFILE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _MOST_KW = 1_000_000
+_MOST_SETUP_S = 86_400
+_KEYS = ("max_kw", "domain_kw", "head", "params", "nccl_tests", "setup_s", "profile", "env")
 
 
 def read_burnin(document: LocatedMap) -> SiteBurnIn:
@@ -30,10 +37,11 @@ def read_burnin(document: LocatedMap) -> SiteBurnIn:
         return SiteBurnIn()
     found = document["burnin"]
     if not isinstance(found, LocatedMap):
-        raise InventoryError(f"burnin is {described(found)}, expected a map with max_kw, domain_kw, head, params, nccl_tests",
+        raise InventoryError(f"burnin is {described(found)}, expected a map with {', '.join(_KEYS)}",
                              document.value_marks["burnin"])
-    check_keys(found, ("max_kw", "domain_kw", "head", "params", "nccl_tests"), "burnin")
-    return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found), MappingProxyType(_params(found)), _folder(found))
+    check_keys(found, _KEYS, "burnin")
+    return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found), MappingProxyType(_params(found)), _folder(found),
+                      _seconds(found, "setup_s"), _profile(found), MappingProxyType(_env(found)))
 
 
 def _kw(found: LocatedMap, key: str) -> float | None:
@@ -42,6 +50,15 @@ def _kw(found: LocatedMap, key: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST_KW:
         raise _wrong(found, key, "a number of kilowatts above 0, such as 400")
+    return float(value)
+
+
+def _seconds(found: LocatedMap, key: str) -> float | None:
+    value = found.get(key)
+    if key not in found:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= _MOST_SETUP_S:
+        raise _wrong(found, key, f"a number of seconds above 0 and at most {_MOST_SETUP_S}, such as 300")
     return float(value)
 
 
@@ -61,6 +78,28 @@ def _folder(found: LocatedMap) -> str | None:
     if not isinstance(value, str) or not value.startswith("/") or len(value) > 1024 or not value.isprintable():
         raise _wrong(found, "nccl_tests", "the folder of all_reduce_perf on the nodes, such as /opt/nccl-tests/build")
     return value.rstrip("/") or "/"
+
+
+def _profile(found: LocatedMap) -> str | None:
+    value = found.get("profile")
+    if "profile" in found and (not isinstance(value, str) or not _PROFILE.fullmatch(value)):
+        raise _wrong(found, "profile", "the name of a profile of rules/burnin.yaml, such as roce")
+    return value
+
+
+def _env(found: LocatedMap) -> dict[str, str]:
+    if "env" not in found:
+        return {}
+    given = found["env"]
+    if not isinstance(given, LocatedMap):
+        raise _wrong(found, "env", "a map of NCCL settings, such as {NCCL_IB_TC: 106}")
+    values: dict[str, str] = {}
+    for name, value in given.items():
+        try:
+            values.update((checked(name, value, inventory=True),))
+        except ValueError as error:
+            raise InventoryError(f"burnin.env: {error}", _at(given, name)) from None
+    return values
 
 
 def _params(found: LocatedMap) -> dict[str, Any]:

@@ -201,7 +201,8 @@ class CordonBy:
 class SiteBurnIn:
     """What holds for every burn-in of the site: how much power it may draw in all and per power domain, and at which address nodes reach
     the head. `params` replace parameters of the work, by "kind.name" (see `healthcheck.burnin.params`); `nccl_tests` is the folder in which
-    nodes have all_reduce_perf, None where their PATH leads to it.
+    nodes have all_reduce_perf, None where their PATH leads to it; `setup_s` is how long a group of ranks may take to set up and begin,
+    besides what each rank adds. `env` is set for all-reduces, over `profile`, a named set of such settings (rules/burnin.yaml).
     """
 
     max_kw: float | None = None
@@ -209,6 +210,9 @@ class SiteBurnIn:
     head: str | None = None
     params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
     nccl_tests: str | None = None
+    setup_s: float | None = None
+    profile: str | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)

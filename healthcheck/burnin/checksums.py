@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.model import Accusation, Kind, Object, Seat, TaskResult
-from healthcheck.burnin.setting import DEVICE
+from healthcheck.burnin.setting import DEVICE, backend_of
 from inventory.text import clean
 
 # A float product is the same bits only with the same chip, driver and libraries; an integer one everywhere.
@@ -18,15 +18,18 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class Odd:
-    """Who is accused; where nobody has a majority the nodes that this leaves in doubt, by the accusation's name; and remarks."""
+    """Who is accused; where nobody has a majority the nodes that this leaves in doubt, by the accusation's name; by node the backend of a
+    random product that had no equal, so that nothing says whether it is right; and remarks."""
 
     accusations: tuple[Accusation, ...]
     doubtful: Mapping[str, frozenset[str]]
+    alone: Mapping[str, str]
     remarks: tuple[str, ...]
 
 
 def odd_ones(results: Iterable[TaskResult]) -> Odd:
     """Who has another checksum than most of its equals; a tie names nobody."""
+    backends: dict[str, str] = {}
     said: dict[tuple[object, ...], dict[Seat, tuple[str, str]]] = defaultdict(dict)
     for result in results:
         alike = _ALIKE.get(result.task.kind)
@@ -36,12 +39,16 @@ def odd_ones(results: Iterable[TaskResult]) -> Odd:
         for report in result.reports:
             for name, checksum in report.checksums.items():
                 key = (result.task.kind, name, params, *(report.facts.get(fact, "") for fact in alike))
+                backends[report.seat.node] = backend_of(report)
                 said[key][report.seat] = (checksum, result.task.id)
     accusations: list[Accusation] = []
     doubtful: dict[str, frozenset[str]] = {}
     alone = 0
+    unjudged: dict[str, str] = {}
     for key, of in said.items():
         alone += len(of) == 1
+        if len(of) == 1 and key[0] is Kind.RANDOM:
+            unjudged.update({seat.node: backends[seat.node] for seat in of})
         counts = Counter(checksum for checksum, _ in of.values())
         usual, number = counts.most_common(1)[0]
         what = clean(key[1], 60)
@@ -58,4 +65,4 @@ def odd_ones(results: Iterable[TaskResult]) -> Odd:
                 Object.UNEXPLAINED, name, faults.WRONG_DATA, "equals do not agree, and no result has a majority",
                 tuple(dict.fromkeys(task for _, task in of.values()))))
     remarks = (f"{alone} checksum{'s' * (alone != 1)} had no equal to be compared with",) if alone else ()
-    return Odd(tuple(accusations), doubtful, remarks)
+    return Odd(tuple(accusations), doubtful, unjudged, remarks)

@@ -6,8 +6,9 @@
             ...
 
 Nodes connect to the head: by default to the address from which sshd there says that they were reached, else to the head's own addresses.
-The connection is authenticated by a token that only the agents' payload holds, and not encrypted: what is measured can be read on the
-way, and who can change packets can spoil the measurement; neither gets anything executed that the head did not send.
+The connection is authenticated by a token that each node has for itself, so that none can speak for another, and not encrypted: what is
+measured can be read on the way, and who can change packets can spoil the measurement; neither gets anything executed that the head did
+not send.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ from inventory.transport.base import Failure, Halt, Limits, Reply, Stage, Transp
 LEAVE_S = 8.0       # for agents to end their ranks and leave
 TICK_S = 0.25
 LOOK_S = 30e-6
+# A head that did not run for so long (stopped and continued, a paused virtual machine) hears what came meanwhile before it judges.
+HELD_UP_S = 2.0
+CATCH_UP_S = 1.5
 DAY_S = 86400.0
 _NAME = re.compile(r"[A-Za-z0-9._:+-]{1,120}")
 
@@ -66,9 +70,9 @@ class Conductor:
         self._limits = _all_at_once(limits or Limits(), len(self._nodes), seconds, self._halt)
         self._patience = patience or Patience()
         self._clock = clock
-        self._token = secrets.token_hex(32)
+        self._secret = secrets.token_hex(32)
         self._run = secrets.token_hex(8)
-        self._server = KeyServer(self._token, self._run, self._nodes, host=listen, port=port, silent_s=silent_s, clock=clock)
+        self._server = KeyServer(self._secret, self._run, self._nodes, host=listen, port=port, silent_s=silent_s, clock=clock)
         self._muster = Muster(self._nodes)
         self._running: dict[str, Running] = {}
         self._thread = threading.Thread(target=self._start, name="muster-agents", daemon=True)
@@ -114,7 +118,7 @@ class Conductor:
         chosen = sorted(_checked(tasks, self._nodes), key=lambda task: after.get(task.id, 0.0), reverse=True)
         if self._running:
             raise ValueError("tasks are running already")
-        begun = self._clock()
+        begun = judged = self._clock()
         # To look at a rank costs microseconds: where there are thousands that is done less often than what they say comes in.
         tick = min(TICK_S, 0.02 + LOOK_S * sum(len(task.seats) for task in chosen))
         try:
@@ -122,6 +126,9 @@ class Conductor:
                 while chosen and self._clock() - begun >= after.get(chosen[-1].id, 0.0):
                     self._hand_out(chosen.pop())
                 self._wait(tick)
+                if self._clock() - judged > HELD_UP_S:
+                    self._wait(CATCH_UP_S)
+                judged = self._clock()
                 for name, running in list(self._running.items()):
                     self._tell(running, running.step(self._clock()))
                     if running.over(self._clock()):
@@ -191,7 +198,8 @@ class Conductor:
         words = {name: (NODE_WORD + name, *(PYTHON_WORD + word for word in node.burnin.python or (node.python,)))
                  for name, node in self._nodes.items()}
         try:
-            program = replace(build(run=self._run, token=self._token, hosts=self._hosts, port=self.port, python=()), words=words)
+            built = build(run=self._run, secret=self._secret, nodes=self._nodes, hosts=self._hosts, port=self.port, python=())
+            program = replace(built, words=words)
             for reply in self._transport.run(list(self._nodes.values()), program, self._limits):
                 self._server.events.put(_Left(reply))
         except Exception as error:  # noqa: BLE001  (a configuration that cannot be read, say: every node that is missing says it)

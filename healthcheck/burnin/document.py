@@ -29,7 +29,7 @@ SUFFIX = ".burnin.json"
 NOT_KEPT = "(not kept)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 # What decides how ranks talk is kept; everything else of an environment may be anybody's secret.
-_KEPT = re.compile(r"(NCCL|GLOO|CUDA|CUBLAS|TORCH|UCX|OMP|RANK|WORLD_SIZE|LOCAL_RANK)(_[A-Z0-9_]+)?")
+_KEPT = re.compile(r"(NCCL|GLOO|CUDA|CUBLAS|TORCH|UCX|FI|OFI|OMP|RANK|WORLD_SIZE|LOCAL_RANK)(_[A-Z0-9_]+)?")
 _SECRET = re.compile("secret|token|password|passwd|credential|private|apikey|api_key|auth", re.IGNORECASE)
 
 Option = str | int | float | bool | None

@@ -22,6 +22,7 @@ FIGURES = {
     "seconds_p50": "time of one collective as this rank saw it, median over its iterations",
     "seconds_p99": "the same, 99th percentile",
     "seconds_max": "the same, the longest",
+    "seconds_often": "the same, that at least 5 iterations and 5 % of them reach: what jitter is judged by; 0 for fewer than 10 iterations",
     "compute_p50": "time of its own work between two collectives, median",
     "busbw_gb_s": "2 (n-1)/n x bytes / seconds_p50, in 1e9 (nccl-tests, PERFORMANCE.md); 0 for one rank",
     "algbw_gb_s": "bytes / seconds_p50",

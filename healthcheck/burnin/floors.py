@@ -100,7 +100,8 @@ class Floors:
 
 
 def load_floors(folders: Iterable[Path]) -> Floors:
-    """`burnin.yaml` and the approved floors of all folders; raises RulesError, also for a floor that nobody approved."""
+    """`burnin.yaml` and the approved floors of all folders; raises RulesError, also for a floor that no one approved or that asks for
+    nothing (`refused`)."""
     folders = tuple(folders)
     rules, digest = load_burnin(folders), hashlib.sha256()
     learned: list[Learned] = []
@@ -108,16 +109,32 @@ def load_floors(folders: Iterable[Path]) -> Floors:
         for name in (FILE, NAME):
             if (path := folder / name).is_file():
                 digest.update(path.read_bytes())
-                learned += read(path, approved=True).floors if name == NAME else ()
+                learned += read(path, approved=True, rules=rules).floors if name == NAME else ()
     return Floors(rules, tuple(learned), digest.hexdigest())
 
 
-def read(path: Path, *, approved: bool = False) -> Proposal:
-    """A floors file; raises RulesError with file, line and column. With `approved` every floor must say by whom and when."""
-    return _proposal(load_yaml(path, error=RulesError), str(path), approved)
+def refused(one: Learned, rules: BurninRules) -> str:
+    """Why a floor asks for too little to judge by; "" where it does not."""
+    least = rules.least_share
+    if one.floor <= 0:
+        return "a floor of 0 asks for nothing"
+    if one.floor < least * one.median:
+        of = f"{one.floor / one.median:.1%} of its median {one.median:g}"
+        return f"a floor of {one.floor:g} is {of}, below {least:.0%}: the figures scatter too much"
+    for nodes in one.nodes:
+        found = rules.value(replace(one.setting, nodes=nodes))
+        if found is not None and one.floor < least * found[0]:
+            return f"a floor of {one.floor:g} is {one.floor / found[0]:.1%} of the {found[0]:g} of {found[1].id}, below {least:.0%}"
+    return ""
 
 
-def _proposal(top: Any, name: str, approved: bool) -> Proposal:
+def read(path: Path, *, approved: bool = False, rules: BurninRules | None = None) -> Proposal:
+    """A floors file; raises RulesError with file, line and column. With `approved` every floor must say by whom and when, with `rules` none
+    may be `refused`."""
+    return _proposal(load_yaml(path, error=RulesError), str(path), approved, rules)
+
+
+def _proposal(top: Any, name: str, approved: bool, rules: BurninRules | None = None) -> Proposal:
     if not isinstance(top, LocatedMap):
         raise RulesError(f"expected a map of {', '.join(_TOP)}; got {kind_of(top)}", Mark(name, 1, 1))
     known_keys(top, _TOP, "")
@@ -134,6 +151,8 @@ def _proposal(top: Any, name: str, approved: bool) -> Proposal:
         first = seen.setdefault((one.setting, one.nodes), at)
         if first != at:
             raise RulesError(f"floors: {at + 1}: is for what {first + 1} is for already ({one.setting})", given.value_marks[at])
+        if rules is not None and (why := refused(one, rules)):
+            raise RulesError(f"floors: {at + 1}: {why} ({one.setting})", given.value_marks[at])
     return Proposal(learned, runs, floors)
 
 
@@ -170,7 +189,7 @@ def as_yaml(proposal: Proposal) -> str:
     lines = [
         "# What this site's own machines reach in a burn-in, and the least that muster then asks of them."
         + ("" if approved else " Proposed, not approved:"),
-        "# floor is the smaller of 0.97 medians and the median less 3.5 deviations (1.4826 mad); n is how many measured it.",
+        "# floor is what sound ones reach: at most 0.97 medians, and 6 deviations below the median; n is how many measured it.",
         "# It holds for what is measured under the very same setting; nodes may be made a range, such as 60-64.",
         f"schema: {SCHEMA}", f"learned: {_quoted(proposal.learned)}",
         *([f"runs: [{', '.join(map(_quoted, proposal.runs))}]"] if proposal.runs else []),
@@ -193,15 +212,16 @@ def as_yaml(proposal: Proposal) -> str:
     return "\n".join(lines) + "\n"
 
 
-def approve(proposed: Path, folder: Path, by: str, at: str) -> Path:
+def approve(proposed: Path, folder: Path, by: str, at: str, rules: BurninRules) -> Path:
     """Afterwards the folder's floors are those it had and, over them, the proposed ones, each with who approved it and when (ISO time).
 
-    Gives the file; raises RulesError where a file cannot be read as such, UsageError where nobody is named or it cannot be written.
+    Gives the file; raises RulesError where a file cannot be read as such or a floor is `refused`, UsageError where no one is named or it
+    cannot be written.
     """
     by = clean(" ".join(by.split()), 120)
     if not by:
         raise UsageError("--by: expected the name of the person who approves")
-    new = read(proposed)
+    new = read(proposed, rules=rules)
     if not new.floors:
         raise UsageError(f"{proposed}: holds no floor to approve")
     make_folder(folder, "--into")

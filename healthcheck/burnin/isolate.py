@@ -39,7 +39,7 @@ def tested(result: TaskResult, slow: bool | None, rails: Mapping[int, Outcome] =
         outcome, fault = Outcome.FAIL, faults.SLOW_LINK
     elif result.whole and slow is not None:
         outcome = Outcome.FAIL if slow else Outcome.PASS
-    return Tested(pair(one, two), result.task.id, outcome, fault, rails)
+    return Tested(pair(one, two), result.task.id, outcome, fault, rails, result.whole and outcome is Outcome.UNKNOWN)
 
 
 class Isolation:
@@ -136,8 +136,8 @@ class Isolation:
         """Who takes part in the next stage: nobody accused, and nobody who gave no result twice."""
         silent = Counter(node for test in self.evidence.tests if test.outcome is Outcome.UNKNOWN for node in test.pair)
         accused = self.weighed.accused
-        return [node for node in self.sites.order if (cause := Cause("node", node)) not in accused
-                and (silent[node] < 2 or cause in self.evidence.of)]
+        return [node for node in self.sites.order if Cause("node", node) not in accused
+                and (silent[node] < 2 or node in self.evidence.measured)]
 
     def _confirm(self) -> Iterator[Round]:
         """Rounds for suspects, until none is left whom another test could convict or clear."""

@@ -7,6 +7,7 @@ comes as accusations.
 from __future__ import annotations
 
 import statistics
+from collections import Counter as Counted
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,8 +22,9 @@ from healthcheck.burnin.judgement import Held, Judgement
 from healthcheck.burnin.merged import merged, task_of
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage, TaskResult
 from healthcheck.burnin.nodejudge import outcomes
-from healthcheck.burnin.published import GLOO, Setting
-from healthcheck.burnin.setting import Hardware, Measure, backend_of, measures, subject
+from healthcheck.burnin.onnode.times import OFTEN, OFTEN_SHARE
+from healthcheck.burnin.published import CHECKSUMS, GLOO, BurninRules, Setting, unjudged
+from healthcheck.burnin.setting import OF_HOST, Hardware, Measure, backend_of, measures, subject, unbound
 from healthcheck.burnin.stats import LEAST_EQUALS, slow
 from inventory.text import clean
 
@@ -54,7 +56,8 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     groups: dict[Setting, list[Measure]] = defaultdict(list)
     for one in measures(burnt.results, places, burnt.hardware):
         groups[one.setting].append(one)
-    held = tuple(_held(setting, groups[setting], floors) for setting in sorted(groups))
+    alike = Counted(setting.learned_from for setting in groups for _ in groups[setting])
+    held = tuple(_held(setting, groups[setting], floors, alike[setting.learned_from]) for setting in sorted(groups))
     sampled, odd = clocks(burnt.results), odd_ones(burnt.results)
     errors = counted(burnt.counters, rules, places, burnt.hardware)
     slows: list[Accusation] = []
@@ -67,12 +70,16 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
             if why := said(name, sampled, equals):
                 found.append(Accusation(Object.GPU, name, faults.SLOW, why))
         slows += found
+        if not _judged(of) and not rules.accepts(of.setting):
+            for node in dict.fromkeys(node for one in group for node in one.nodes):
+                what = unjudged(of.setting.figure, of.setting.learned_from.stage)
+                doubts.setdefault(node, []).append(f"{what} was not judged: there is no floor, and it was not compared with equals")
         peak = rules.peak(of.setting)
         for one in (one for one in group if peak is not None and one.value > peak):
             why = f"{of.setting.figure} of {one.name} is {one.value:g}, more than its data sheet allows"
             for node in one.nodes:
                 doubts.setdefault(node, []).append(why)
-    jitter, unjudged = _jitter(burnt.results, rules.jitter)
+    jitter, jitter_unjudged = _jitter(burnt.results, rules.jitter)
     named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations, *errors.accusations,
              *_wrong(burnt.results), *slows, *jitter]
     blamed = {task_of(test) for one in named for test in one.tests_for}
@@ -80,16 +87,26 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
     accusations = merged(named, places)
     _uncovered(burnt.results, rules.coverage, doubts)
     _on_cpus(burnt, doubts)
+    _far(burnt.results, rules, doubts)
+    for node, backend in odd.alone.items():
+        if unjudged(CHECKSUMS, Stage.NODE.value) not in rules.accept.get(backend, ()):
+            doubts.setdefault(node, []).append("a random product had no equal to be compared with, so whether it is right was not judged")
     return Judgement(
         outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts, odd.doubtful),
-        accusations, held, (*_remarks(held), *unjudged, *_untested(burnt.results), *odd.remarks, *errors.remarks))
+        accusations, held, (*_remarks(held, rules), *jitter_unjudged, *_untested(burnt.results), *odd.remarks, *errors.remarks))
 
 
-def _held(setting: Setting, group: Sequence[Measure], floors: Floors) -> Held:
+def _held(setting: Setting, group: Sequence[Measure], floors: Floors, alike: int) -> Held:
+    """`alike` is how many there are in all stages whose figures are alike: those of a confirmation are compared with all pairs."""
     values = [one.value for one in group]
-    few = len(values) < LEAST_EQUALS or setting.stage in _ALONE
+    few = alike < LEAST_EQUALS or setting.stage in _ALONE
     equals = not few and not _of_cpus(setting) and floors.rules.relative.get(setting.backend) is not None
     return Held(setting, len(values), statistics.median(values), min(values), floors.of(setting), equals)
+
+
+def _judged(of: Held) -> bool:
+    """Whether anything said how good the figure is."""
+    return of.floor is not None or of.equals
 
 
 def _below(of: Held, group: Iterable[Measure]) -> Iterator[Accusation]:
@@ -169,20 +186,20 @@ def _unexplained(results: Iterable[TaskResult]) -> Iterator[Accusation]:
 
 
 def _jitter(results: Iterable[TaskResult], limits: Mapping[str, float | None]) -> tuple[list[Accusation], list[str]]:
-    """Collectives whose longest iterations are far longer than most, as every rank sees; and what is not judged so."""
+    """Collectives of which not one but several iterations are far longer than most, as every rank sees; and what is not judged so."""
     found, unjudged = [], set[str]()
     for result in results:
         if result.task.kind is not Kind.ALLREDUCE or not result.whole:
             continue
-        ratios = [report.figures["seconds_p99"] / report.figures["seconds_p50"] for report in result.reports
-                  if report.figures.get("seconds_p50", 0) > 0 and "seconds_p99" in report.figures]
         backend = backend_of(result.reports[0])
         limit = limits.get(backend)
+        ratios = [report.figures["seconds_often"] / report.figures["seconds_p50"] for report in result.reports
+                  if report.figures.get("seconds_p50", 0) > 0 and report.figures.get("seconds_often", 0) > 0]
         if limit is None:
             unjudged.add(backend)
         elif ratios and (ratio := statistics.median(ratios)) > limit:
             object_, name = subject(result.task)
-            why = f"99th percentile {ratio:.3g} times the median, allowed {limit:g}"
+            why = f"at least {OFTEN} iterations, and {OFTEN_SHARE:.0%} of them, took {ratio:.3g} times the median, allowed {limit:g}"
             found.append(Accusation(object_, name, faults.JITTER, why, (result.task.id,)))
     return found, [f"jitter of {backend} is not judged" for backend in sorted(unjudged)]
 
@@ -195,6 +212,15 @@ def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None],
             if wanted is not None and report.end is End.DONE and (share is None or not share >= wanted):
                 how = "an unknown part" if share is None else f"{share:.0%}"
                 doubts.setdefault(report.seat.node, []).append(f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
+
+
+def _far(results: Iterable[TaskResult], rules: BurninRules, doubts: dict[str, list[str]]) -> None:
+    """Adds whose host copies cannot be judged, because their memory may have been on the far socket."""
+    names = {unjudged(figure, Stage.NODE.value) for figure in OF_HOST}
+    for result in results:
+        for report in result.reports if result.task.kind is Kind.COPY else ():
+            if (why := unbound(report)) and not names <= set(rules.accept.get(backend_of(report), ())):
+                doubts.setdefault(report.seat.node, []).append(f"host copies of {report.seat} were not judged: {why}")
 
 
 def _on_cpus(burnt: Burnt, doubts: dict[str, list[str]]) -> None:
@@ -220,12 +246,13 @@ def _untested(results: Iterable[TaskResult]) -> Iterator[str]:
         yield f"sums and paths of other collectives were not tested in {stage}: {clean(why, 200)}"
 
 
-def _remarks(held: Iterable[Held]) -> Iterator[str]:
+def _remarks(held: Iterable[Held], rules: BurninRules) -> Iterator[str]:
     """What had no floor, once for each figure and way to be judged without."""
-    stages: dict[tuple[str, bool], list[str]] = {}
+    stages: dict[tuple[str, str], list[str]] = {}
     for of in held:
         if of.floor is None:
-            stages.setdefault((of.setting.figure, of.equals), []).append(of.setting.stage)
-    for (figure, equals), where in stages.items():
-        how = "judged by equals alone" if equals else "and it was not compared with equals: not judged"
+            how = "judged by equals alone" if of.equals else "and it was not compared with equals: not judged" + (
+                ", which the site's policy accepts" if rules.accepts(of.setting) else "")
+            stages.setdefault((of.setting.figure, how), []).append(of.setting.stage)
+    for (figure, how), where in stages.items():
         yield f"{figure} in {', '.join(dict.fromkeys(where))}: no floor was learned or published for it, {how}"

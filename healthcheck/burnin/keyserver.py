@@ -21,7 +21,7 @@ from typing import Any
 
 from healthcheck.burnin.keys import Answer, Asked, Store
 from healthcheck.burnin.peer import Peer, listening, room_for_files
-from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Garbled, packed, proof
+from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Garbled, packed, proof, token_of
 from inventory.text import clean
 
 GREET_S = 10.0
@@ -62,17 +62,18 @@ class KeyServer:
     """The server. As a context manager it serves meanwhile; `events` is what agents do, as Came, Said and Gone in the order of
     its happening; others may put theirs there, too.
 
-    `nodes` are the names that an agent or rank may have, `host` and `port` where to listen: "" is every address, 0 a free port. What it
-    does not prevent: who can read the traffic can read keys and figures, and who can change it can end the burn-in.
+    `secret` is the head's alone: each node knows the token that is made of it for that node. `nodes` are the names that an agent or rank
+    may have, `host` and `port` where to listen: "" is every address, 0 a free port. What it does not prevent: who can read the traffic can
+    read keys and figures, and who can change it can end the burn-in.
     """
 
-    def __init__(self, token: str, run: str, nodes: Collection[str], *, host: str = "", port: int = 0, silent_s: float = SILENT_S,
+    def __init__(self, secret: str, run: str, nodes: Collection[str], *, host: str = "", port: int = 0, silent_s: float = SILENT_S,
                  clock: Callable[[], float] = time.monotonic) -> None:
         self._listener = listening(host, port)
         self.events: queue.SimpleQueue[object] = queue.SimpleQueue()
         self.refused = 0
         self.store = Store()
-        self._token = token
+        self._secret = secret
         self._run = run
         self._nodes = frozenset(nodes)
         self._silent_s = silent_s
@@ -244,7 +245,8 @@ class KeyServer:
         role, node, given, challenge = (message.get(word) for word in ("as", "node", "proof", "challenge"))
         if not (isinstance(role, str) and isinstance(node, str) and isinstance(given, str)):
             raise Garbled("no greeting")
-        right = proof(self._token, peer.challenge, role, node)
+        token = token_of(self._secret, node)
+        right = proof(token, peer.challenge, role, node)
         if not hmac.compare_digest(given.encode("utf-8", "replace"), right.encode()):
             raise Garbled("a wrong proof")
         if role not in (AGENT, RANK) or node not in self._nodes or message.get("run") != self._run:
@@ -253,7 +255,7 @@ class KeyServer:
             raise Garbled("an agent of this name is here already")
         peer.role, peer.node = role, node
         peer.frames.most = MOST_FRAME
-        self._send(peer, packed({"welcome": proof(self._token, str(challenge)[:256], "head", node)}))
+        self._send(peer, packed({"welcome": proof(token, str(challenge)[:256], "head", node)}))
         if role == AGENT and peer in self._peers:
             self._agents[node] = peer
             self.events.put(Came(node, peer.address))

@@ -10,21 +10,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.burnin.document import Burnin, iso
-from healthcheck.burnin.floors import Learned, Proposal, rounded
+from healthcheck.burnin.floors import Learned, Proposal, refused, rounded
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.model import Stage
 from healthcheck.burnin.published import BurninRules, Setting
 from healthcheck.burnin.setting import Measure, measures
-from healthcheck.burnin.stats import LEAST_RATIO, LEAST_Z, SIGMA, mad, median
+from healthcheck.burnin.stats import mad, median, sound
 from inventory.errors import UsageError
 
+MOST_JUDGED = 8 * 4096      # by one floor, in one burn-in
 # One run gives one such figure (or a few, by ring order), whatever the number of nodes.
 _BY_RUN = (Stage.ALL.value,)
 
 
 @dataclass(frozen=True)
 class Learning:
-    """The proposal, with a line for each figure that too few have shown, and for each floor that is low beside what is published."""
+    """The proposal, with a line for each figure that too few have shown or that scatters too much, and for each floor that is low beside
+    what is published."""
 
     proposal: Proposal
     left_out: tuple[str, ...]
@@ -45,10 +47,11 @@ def learn(runs: Sequence[Burnin], rules: BurninRules, now: float) -> Learning:
     floors, left_out = [], []
     for setting in sorted(seen):
         short = _too_few(setting, seen[setting], rules)
-        if short:
-            left_out.append(f"{setting}: {short}")
+        made = _floor(setting, [one.value for _, one in seen[setting]], rules)
+        if why := short or refused(made, rules):
+            left_out.append(f"{setting}: {why}")
         else:
-            floors.append(_floor(setting, [one.value for _, one in seen[setting]], rules))
+            floors.append(made)
     if not floors:
         said = left_out[0] if left_out else "no task of them was whole"
         raise UsageError(f"nothing can be learned from {_count(len(runs), 'burn-in')} yet: {said}")
@@ -66,10 +69,9 @@ def _too_few(setting: Setting, seen: Sequence[tuple[str, Measure]], rules: Burni
 
 
 def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Learned:
-    """The smaller of both bounds of the rule that equals are judged by, so that no floor accuses whom equals would not."""
+    """What all reach that will ever be judged by it, at the rate of wrong accusations of `stats`."""
     known = list(values)
-    middle, deviation = median(known), mad(known)
-    floor = rounded(max(0.0, min(LEAST_RATIO * middle, middle + LEAST_Z * SIGMA * deviation)))
+    middle, deviation, floor = median(known), mad(known), rounded(sound(known, MOST_JUDGED))
     made = Learned(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
     found = rules.value(setting)
     if found is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from healthcheck.burnin.wire import TOKEN, token_of
 from healthcheck.joined import joined
 from healthcheck.loader import LOADER, payload
 from inventory.transport.base import Program
@@ -16,20 +17,20 @@ _HERE = Path(__file__).parent
 _WIRE = (_HERE / "wire.py",)
 _AGENT = ("agent",)
 # Each after those that it needs.
-_NURSERY = ("slots", "environment", "store", "device", "times", "data", "flight", "ncclog", "ras", "sample", "gemm", "memory", "copy",
-            "exchange", "allreduce", "work", "rank", "look", "nursery")
+_NURSERY = ("slots", "environment", "store", "device", "numa", "times", "data", "flight", "ncclog", "ras", "sample", "gemm", "memory",
+            "copy", "exchange", "allreduce", "work", "rank", "look", "nursery")
 
 
-def build(*, run: str, token: str, hosts: Sequence[str], port: int, python: Sequence[str], node: str = "") -> Program:
-    """The program of one run, for any number of nodes; each is told its name by the word node=NAME (`wire.NODE_WORD`), or by `node`.
+def build(*, run: str, secret: str, nodes: Iterable[str], hosts: Sequence[str], port: int, python: Sequence[str]) -> Program:
+    """The program of one run, for these nodes; each is told its name by the word node=NAME (`wire.NODE_WORD`).
 
     `hosts` are addresses by which nodes may reach the head's key server, the likeliest first. `python` are the words of a Python that has
-    PyTorch, on the node or in a container there; a node is told others by words python=WORD (`wire.PYTHON_WORD`). The token is in the
-    payload, never among words or in an environment.
+    PyTorch, on the node or in a container there; a node is told others by words python=WORD (`wire.PYTHON_WORD`). The token of a node
+    is given to it alone, when it asks (`wire.TOKEN`): it is not in the payload, among words or in an environment.
     """
-    document = {"run": run, "token": token, "hosts": list(hosts), "port": port, "python": list(python), "node": node,
-                "nursery": nursery_text()}
-    return Program(secrets.token_hex(8), LOADER, payload(agent_text().encode(), json.dumps(document).encode()))
+    document = {"run": run, "hosts": list(hosts), "port": port, "python": list(python), "nursery": nursery_text()}
+    own = {node: {TOKEN: token_of(secret, node).encode()} for node in nodes}
+    return Program(secrets.token_hex(8), LOADER, payload(agent_text().encode(), json.dumps(document).encode()), own=own)
 
 
 @functools.cache

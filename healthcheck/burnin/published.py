@@ -16,6 +16,7 @@ from healthcheck.burnin.model import Stage
 FILE = "burnin.yaml"
 GIB = 1024**3
 BUSBW = "busbw_gb_s"
+CHECKSUMS = "checksums"     # of random products, which equals judge
 NCCL, GLOO = "nccl", "gloo"
 ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat")
 # Stages whose figures are alike: what is learned in one holds in the other.
@@ -115,7 +116,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class BurninRules:
-    """All of `burnin.yaml`. Ratios are by backend, None where that is not judged."""
+    """All of `burnin.yaml`. Ratios are by backend, None where that is not judged.
+
+    `accept` names by backend what may pass unjudged, as "busbw_gb_s in all"; a learned floor below `least_share` is refused. `profiles` are
+    NCCL settings by name.
+    """
 
     published: tuple[Published, ...]
     counters: tuple[Limit, ...]
@@ -125,10 +130,13 @@ class BurninRules:
     learn_nodes: int
     learn_runs: int
     warn_share: float
+    least_share: float
     relative: Mapping[str, float | None]
     jitter: Mapping[str, float | None]
     coverage: Mapping[str, float | None]
+    accept: Mapping[str, tuple[str, ...]]
     days: float
+    profiles: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[str, ...] = ()
 
@@ -145,9 +153,18 @@ class BurninRules:
         bounds = [one.peak for one in self.published if one.peak is not None and replace(one, watts=0).holds(setting)]
         return self.believed * max(bounds) if bounds else None
 
+    def accepts(self, setting: Setting) -> bool:
+        """Whether the site takes such a figure for good though nothing judged it."""
+        return unjudged(setting.figure, setting.learned_from.stage) in self.accept.get(setting.backend, ())
+
     def limit(self, counter: str) -> Limit | None:
         """How far that counter may rise; None for one that nobody judges."""
         return next((one for one in self.counters if counter in one.counters), None)
+
+
+def unjudged(figure: str, stage: str) -> str:
+    """The name by which a policy accepts what nothing judged."""
+    return f"{figure} in {stage}"
 
 
 def is_model(product: str, word: str) -> bool:

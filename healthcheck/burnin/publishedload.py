@@ -13,13 +13,16 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.burnin.figures import FIGURES
-from healthcheck.burnin.published import ALGOS, BUSBW, FILE, GIB, GLOO, NCCL, BurninRules, Limit, Published
+from healthcheck.burnin.model import Stage
+from healthcheck.burnin.published import ALGOS, BUSBW, CHECKSUMS, FILE, GIB, GLOO, NCCL, BurninRules, Limit, Published, alike
 from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
 from healthcheck.triage.policyform import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
+from inventory.ncclenv import checked
 
 _MOST = 1e9
+_STAGES = tuple(dict.fromkeys(alike(stage).value for stage in Stage))
 _RANGE = re.compile(r"([1-9]\d{0,5})(?:-([1-9]\d{0,5}))?")
 
 
@@ -58,13 +61,16 @@ _LIMIT: Mapping[str, Form] = {
     "counters": several("names of counters", _WORD), "allow": real(0, _MOST), "allow_per_hour": real(0, _MOST), "below_gbps": _POSITIVE,
     "why": TEXT, "source": TEXT, "enabled": FLAG,
 }
+_ACCEPTED = Form("a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all", lambda given: _accepted(given))
 _BACKENDS = {NCCL: yet(_RATIO), GLOO: yet(_RATIO)}
 _SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "floors": {"share": real(0.01, 1), "least_gib": real(0, _MOST), "believed": real(1, 100)},
-    "learn": {"nodes": whole(2, 100_000), "runs": whole(1, 1000), "warn_share": real(0.01, 1)},
+    "learn": {"nodes": whole(2, 100_000), "runs": whole(1, 1000), "warn_share": real(0.01, 1), "least_share": real(0.1, 1)},
+    "accept": dict.fromkeys((NCCL, GLOO), _ACCEPTED),
     "relative": _BACKENDS, "jitter": _BACKENDS, "coverage": {NCCL: yet(real(0, 1))}, "age": {"days": real(0.01, 3660)},
 }
-_TOP = ("sources", "published", "counters", *_SECTIONS)
+_PROFILE: Mapping[str, Form] = {"env": Form("a map of NCCL settings", lambda given: _settings(given)), "source": TEXT, "enabled": FLAG}
+_TOP = ("sources", "published", "counters", "env_profiles", *_SECTIONS)
 
 
 class _Draft:
@@ -72,7 +78,7 @@ class _Draft:
 
     def __init__(self) -> None:
         self.files: list[str] = []
-        self.entries: dict[str, dict[str, Entry]] = {"published": {}, "counters": {}}
+        self.entries: dict[str, dict[str, Entry]] = {"published": {}, "counters": {}, "env_profiles": {}}
         self.sections: dict[str, dict[str, Any]] = {name: {} for name in _SECTIONS}
         self.sources: dict[str, str] = {}
 
@@ -92,9 +98,11 @@ def load_burnin(folders: Iterable[Path]) -> BurninRules:
     floors, learn = held["floors"], held["learn"]
     return BurninRules(
         published, tuple(_limit(one) for one in _there(draft, "counters")), floors["share"], int(floors["least_gib"] * GIB),
-        floors["believed"], learn["nodes"], learn["runs"], learn["warn_share"],
-        MappingProxyType(held["relative"]), MappingProxyType(held["jitter"]), MappingProxyType(held["coverage"]), held["age"]["days"],
-        MappingProxyType(draft.sources), tuple(draft.files))
+        floors["believed"], learn["nodes"], learn["runs"], learn["warn_share"], learn["least_share"],
+        MappingProxyType(held["relative"]), MappingProxyType(held["jitter"]), MappingProxyType(held["coverage"]),
+        MappingProxyType(held["accept"]), held["age"]["days"],
+        MappingProxyType({one.name: _profile(one) for one in _there(draft, "env_profiles")}), MappingProxyType(draft.sources),
+        tuple(draft.files))
 
 
 def _read(draft: _Draft, path: Path) -> None:
@@ -106,7 +114,7 @@ def _read(draft: _Draft, path: Path) -> None:
     if "sources" in top:
         texts = _map(top, "sources")
         draft.sources.update({key: value(f"sources: {key}", texts[key], texts.value_marks[key], TEXT) for key in texts})
-    for section, forms in (("published", _PUBLISHED), ("counters", _LIMIT)):
+    for section, forms in (("published", _PUBLISHED), ("counters", _LIMIT), ("env_profiles", _PROFILE)):
         for item, mark in _items(top, section):
             entry = entry_of(item, ("id", *forms), "id", mark)
             value("id", entry.name, entry.marks["id"], NAME)
@@ -181,6 +189,30 @@ def _limit(entry: Entry) -> Limit:
         raise RulesError(f"{where}: allow is missing: expected either allow or allow_per_hour", entry.marks.get("allow", entry.mark))
     return Limit(entry.name, held["counters"], held["why"], held["source"], held.get("allow"), held.get("allow_per_hour"),
                  held.get("below_gbps"))
+
+
+def _profile(entry: Entry) -> Mapping[str, str]:
+    for key in ("env", "source"):
+        if key not in entry.values:
+            raise RulesError(f"env_profiles: {entry.name}: {key} is missing: expected {_PROFILE[key].phrase}", entry.mark)
+    found: Mapping[str, str] = entry.values["env"]
+    return found
+
+
+def _settings(given: Any) -> Mapping[str, str]:
+    if not isinstance(given, LocatedMap):
+        raise ValueError
+    return MappingProxyType(dict(checked(name, value, inventory=False) for name, value in given.items()))
+
+
+def _accepted(given: Any) -> tuple[str, ...]:
+    if not isinstance(given, LocatedList):
+        raise ValueError
+    for each in given:
+        figure, _, stage = each.partition(" in ") if isinstance(each, str) else ("", "", "")
+        if figure not in (*FIGURES, CHECKSUMS) or stage not in _STAGES:
+            raise ValueError
+    return tuple(map(str, given))
 
 
 def _matched(given: Any, pattern: str) -> str:

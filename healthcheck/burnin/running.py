@@ -21,6 +21,7 @@ KILL_S = 2.0            # what an agent gives a rank between TERM and KILL
 NEWS_S = 1.5            # by when a rank that was started has been heard of
 LEFT_S = 6.0            # after which a process that cannot be killed is left to its node
 PARTED_S = 20.0         # between the last report and the last process' end
+OVERTIME_S = 20.0       # after which a rank ends itself, beyond what the head waits for past a task's own seconds
 
 
 class Running:
@@ -41,7 +42,7 @@ class Running:
         """What each of its nodes is told first."""
         task = self.task
         whole = {"id": task.id, "kind": task.kind.value, "stage": task.stage.value, "seconds": task.seconds, "params": dict(task.params),
-                 "world": len(task.seats)}
+                 "world": len(task.seats), "overtime": self._patience.start(len(task.seats)) + OVERTIME_S}
         return {node: {"task": {**whole, "environment": task.on(node),
                                 "seats": [[rank, seat.gpu] for rank, seat in enumerate(task.seats) if seat.node == node]}}
                 for node in task.nodes}
@@ -77,7 +78,7 @@ class Running:
             last = max(seen.reported or now for seen in self._seen)
             return self._stop(now) if now - last > PARTED_S and not self._ended() else None
         if found is None and now - self._sent > self.task.seconds:
-            found = overdue(self.task, self._seen, self._went, now, self._patience)
+            found = overdue(self.task, self._seen, self._sent + self.task.seconds, self._went, now, self._patience)
         if found is not None:
             self._trouble, self._named_at = found, now
             return self._stop(now)

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.burnin.model import Kind, Object, Place, Report, Stage, Task, TaskResult
+from healthcheck.burnin.onnode.numa import NOT_BOUND
 from healthcheck.burnin.published import BUSBW, GLOO, NCCL, Setting
 
 # Figures of a rank by itself that are judged: more is better.
 OF_RANK = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8", "memory_gb_s", "copy_to_gb_s",
            "copy_from_gb_s")
+# Those that hang on which socket's memory they use, too.
+OF_HOST = ("copy_to_gb_s", "copy_from_gb_s")
 # Names of facts that ranks tell.
 DEVICE, BACKEND, WATTS = "device", "backend", "power_limit_w"
+NUMA = "numa"
 CPU = "cpu"
 
 
@@ -73,7 +77,7 @@ def _of_ranks(result: TaskResult, places: Mapping[str, Place], hardware: Mapping
     for report in result.reports:
         for figure in OF_RANK:
             value = report.figures.get(figure, 0)
-            if value > 0:
+            if value > 0 and not (figure in OF_HOST and unbound(report)):
                 setting = Setting(figure, result.task.stage.value, _gpu(report, places, hardware), watts=_watts(report),
                                   backend=backend_of(report))
                 yield Measure(Object.GPU, str(report.seat), setting, value, result.task.id, (report.seat.node,))
@@ -116,6 +120,11 @@ def subject(task: Task) -> tuple[Object, str]:
 def pair(nodes: Sequence[str]) -> str:
     """How a pair is named, whichever of the two comes first."""
     return " - ".join(sorted(nodes))
+
+
+def unbound(report: Report) -> str:
+    """Why a rank was not bound to its GPU's NUMA node; "" where it was, or where there is only one."""
+    return report.facts.get(NUMA, "") if report.facts.get(NUMA, "").startswith(NOT_BOUND) else ""
 
 
 def backend_of(report: Report) -> str:

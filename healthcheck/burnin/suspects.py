@@ -41,8 +41,8 @@ class Suspects:
 
         Without `groups_too`, because there are no proven ones, what a group may explain is looked for in nodes and pairs.
         """
-        unmeasured = (node for node in self._evidence.sites.order if (cause := Cause("node", node)) not in self._evidence.of
-                      and self._tried.get(cause, 0) < LEAF_TRIES)
+        unmeasured = (node for node in self._evidence.sites.order if node not in self._evidence.measured
+                      and self._tried.get(Cause("node", node), 0) < LEAF_TRIES)
         nodes: dict[str, float] = dict.fromkeys(unmeasured, 0.0)
         same: dict[Pair, None] = {}
         groups = dict.fromkeys(cause for cause in self._evidence.of if groups_too and cause.kind == "uplinks" and self.left(cause)

@@ -2,8 +2,9 @@
 
 What follows from a fault elsewhere is nobody's fault: once one rank is dead or stuck, every other fails or waits in the collective.
 So ends are left to settle, and judged by what they can tell: a node that went away before a signal, a signal before an error at a
-rank's own work, and an error in the collective, which all ranks share, tells nothing. Of a stall the guilty are those furthest
-behind in (iteration, phase). Times are the head's clock, in seconds.
+rank's own work, and an error in the collective or of a connection, which ranks share, tells nothing. Hung is who has not moved for a
+stated time, at work of its own, while others wait for it. Who waits in the collective as well is not known to be waited for, and what
+goes on past its time is slow. Times are the head's clock, in seconds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from statistics import median_low
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.model import Accusation, Kind, Object, Progress, Seat, Task
+from healthcheck.burnin.whose import of_a_connection, of_its_own
 from healthcheck.burnin.wire import PHASES
 
 # What a process does to itself when it sees that others are gone: NCCL's watchdog aborts.
@@ -22,6 +24,7 @@ _OF_ITSELF = (signal.SIGABRT, signal.SIGTRAP)
 # Sent from outside: each is a fault of its own, however many there are.
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU)
 _SHARED = ("send",)     # phases in which an error may be anybody's
+_TOGETHER = ("setup", *_SHARED)     # in which a rank waits for others
 _STOPPED = ("T", "t")
 NOWHERE = Progress()
 
@@ -30,7 +33,8 @@ NOWHERE = Progress()
 class Patience:
     """How long, in seconds, before something is trouble; a stall is `stall`, or `iterations` of the task's own.
 
-    `setup` is for a process group's start and first iteration, which takes NCCL seconds, and more with many nodes.
+    `setup` is for a process group's start and first iteration, and `setup_each` is added to it for every rank, because each makes
+    connections to others through the one store at the head. An inventory sets `setup` with `burnin: {setup_s: 300}`.
     """
 
     settle: float = 0.5
@@ -39,7 +43,12 @@ class Patience:
     stall: float = 5.0
     iterations: float = 5.0
     setup: float = 60.0
+    setup_each: float = 0.1
     silent: float = 3.0
+
+    def start(self, ranks: int) -> float:
+        """For so many ranks to have set up their group and begun."""
+        return self.setup + self.setup_each * ranks
 
 
 @dataclass(frozen=True)
@@ -104,19 +113,40 @@ def trouble(task: Task, ranks: Sequence[Seen], sent: float, went: float | None, 
     return _stopped(task, ranks, now, patience) or (_stalled(task, ranks, went, now, patience) if task.kind is Kind.ALLREDUCE else None)
 
 
-def overdue(task: Task, ranks: Sequence[Seen], went: float | None, now: float, patience: Patience) -> Trouble:
-    """The same for a task whose time is over: those who are not done, where others are, or are further."""
-    behind, why = _behind(ranks), f"not done after the task's {task.seconds:.3g} s"
-    since = min((ranks[rank].progress.moved or now for rank in behind), default=now)
+def overdue(task: Task, ranks: Sequence[Seen], over: float, went: float | None, now: float, patience: Patience) -> Trouble | None:
+    """The same for a task whose time was over at `over`; None while it is not known whether it is slow or hung.
+
+    A move after that shows that an all-reduce goes on, and is slow; without one, `trouble` names who hangs.
+    """
+    why = f"not done after the task's {task.seconds:.3g} s"
     if went is None:
-        return Trouble(_accused(task, {rank: (faults.ABSENT, why) for rank in range(len(ranks)) if ranks[rank].joined is None}), since)
-    alone = task.kind is not Kind.ALLREDUCE
-    if alone and not all(seen.done for seen in ranks):
-        behind = [rank for rank, seen in enumerate(ranks) if not seen.done]
-    # All of several equals too slow: whoever said how long it may take was wrong, or they all are.
-    if 2 * len(behind) > len(ranks) and len(ranks) > 1:
-        return Trouble((_unexplained(task, faults.SLOW, f"{len(behind)} of {len(ranks)} ranks were {why}"),), since)
-    return Trouble(_accused(task, {rank: (_state(ranks[rank], patience)[0], f"{why}: {_where(ranks[rank])}") for rank in behind}), since)
+        absent = {rank: (faults.ABSENT, why) for rank, seen in enumerate(ranks) if seen.joined is None}
+        return Trouble(_accused(task, absent), over)
+    if task.kind is not Kind.ALLREDUCE:
+        return _overdue_alone(task, ranks, over, now, patience, why)
+    if _moved(ranks, went) > over:
+        at = max((seen for seen in ranks if not seen.done), key=lambda seen: seen.place)
+        return Trouble((_unexplained(task, faults.SLOW, f"{why}, and it went on: {_where(at)}"),), over)
+    if now - over <= patience.start(len(ranks)):
+        return None
+    return Trouble((_unexplained(task, faults.HUNG, why),), over)
+
+
+def _overdue_alone(task: Task, ranks: Sequence[Seen], over: float, now: float, patience: Patience, why: str) -> Trouble:
+    """Ranks that work each for itself: who still moves is slow, if most others were done in that time."""
+    late = {rank: seen for rank, seen in enumerate(ranks) if not seen.done}
+    named = {}
+    for rank, seen in late.items():
+        fault, how = _state(seen, patience)
+        still = now - (seen.progress.moved or 0.0)
+        if still >= patience.stall or fault != faults.HUNG:
+            named[rank] = (fault, f"{why}: {how}, and has stood still for {min(still, now - over + task.seconds):.1f} s, {_where(seen)}")
+        elif 2 * len(late) <= len(ranks):
+            named[rank] = (faults.SLOW, f"{why}, as {len(ranks) - len(late)} of {len(ranks)} ranks were: {_where(seen)}")
+    if named:
+        return Trouble(_accused(task, named), min(ranks[rank].progress.moved or over for rank in named))
+    # All of several equals too slow, or the only one: whoever said how long it may take was wrong, or they all are.
+    return Trouble((_unexplained(task, faults.SLOW, f"{len(late)} of {len(ranks)} ranks were {why}, and go on"),), over)
 
 
 def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, ...]:
@@ -128,13 +158,13 @@ def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, 
             return (_unexplained(task, faults.LOST, "every node went away at once: it may be the head, or its network"),)
         whys = {seen.seat.node: seen.lost_why for seen in lost.values()}
         return tuple(_lost(task, node, f"its agent went away: {whys[node]}") for node in task.nodes if node in nodes)
-    # Connections are made in it: they fail at every rank that was to have one with whoever failed first.
-    several = task.kind is Kind.ALLREDUCE and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1
-    shared = (*_SHARED, "setup") if several else _SHARED
+    several = task.kind is Kind.ALLREDUCE and len(ranks) > 1
+    # Who ends without a word while others fail at their connections may have ended of that.
+    shared = _TOGETHER if several and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1 else _SHARED
     tests: tuple[tuple[str, Callable[[Seen], bool], bool], ...] = (
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal in _FROM_OUTSIDE, True),
         (faults.DEAD, lambda seen: seen.signal is not None and seen.signal not in _OF_ITSELF, False),
-        (faults.RAISED, lambda seen: seen.raised is not None and seen.progress.phase not in shared, False),
+        (faults.RAISED, lambda seen: seen.raised is not None and _by_itself(seen, several), False),
         (faults.DEAD, lambda seen: seen.raised is None and seen.progress.phase not in shared, False),
     )
     for fault, test, each in tests:
@@ -147,9 +177,18 @@ def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, 
                 found = together if whole and len(together) > 1 else {rank: seen for rank, seen in found.items() if seen is earliest}
             return _accused(task, {rank: (fault, _end(seen)) for rank, seen in found.items()})
     said = [f"{seen.seat} said: {seen.raised}" for seen in sorted(failed.values(), key=lambda seen: seen.failed or 0.0) if seen.raised]
-    where = "as the group was set up" if several else "in the collective"
+    in_setup = any(seen.progress.phase == "setup" for seen in failed.values())
+    where = "as the group was set up" if several and in_setup else "in the collective"
     why = f"{len(failed)} of {len(ranks)} ranks failed {where}, which they share; pairs tell"
     return (_unexplained(task, faults.RAISED, f"{why}; first, {said[0]}" if said else why),)
+
+
+def _by_itself(seen: Seen, several: bool) -> bool:
+    """Whether the error that it reported is its own. Connections are made in setup: what fails there is shared unless it plainly is not."""
+    phase, said = seen.progress.phase, seen.raised or ""
+    if not several or (phase not in _TOGETHER and not of_a_connection(said)):
+        return phase not in _SHARED
+    return phase == "setup" and of_its_own(said)
 
 
 def _end(seen: Seen) -> str:
@@ -177,12 +216,11 @@ def _stopped(task: Task, ranks: Sequence[Seen], now: float, patience: Patience) 
 
 
 def _stalled(task: Task, ranks: Sequence[Seen], went: float, now: float, patience: Patience) -> Trouble | None:
-    """Those furthest behind, when nobody has gone on for too long."""
-    moved = max((seen.progress.moved for seen in ranks if seen.progress.moved is not None), default=went)
-    moved = max(moved, went, max((seen.reported or 0.0 for seen in ranks), default=0.0))
+    """Those furthest behind, when nobody has gone on for too long and they do not wait for others themselves."""
+    moved = _moved(ranks, went)
     farthest = max(seen.progress.iteration for seen in ranks)
     begun = any(seen.done for seen in ranks) or farthest >= 1
-    limit = max(patience.stall, patience.iterations * (moved - went) / max(1, farthest + 1)) if begun else patience.setup
+    limit = max(patience.stall, patience.iterations * (moved - went) / max(1, farthest + 1)) if begun else patience.start(len(ranks))
     if now - moved <= limit:
         return None
     unheard = now - patience.silent
@@ -198,9 +236,21 @@ def _stalled(task: Task, ranks: Sequence[Seen], went: float, now: float, patienc
     named = {}
     for rank in behind:
         fault, how = _state(ranks[rank], patience)
+        if fault == faults.HUNG and ranks[rank].progress.phase in _TOGETHER:
+            continue
         named[rank] = (fault, f"{how}, and has stood still for {now - (ranks[rank].progress.moved or since):.1f} s, {_where(ranks[rank])}; "
                               f"{_ahead(ranks, behind)}")
+    if not named:
+        waiting = ", ".join(str(ranks[rank].seat) for rank in behind[:8]) + (" ..." if len(behind) > 8 else "")
+        why = f"{waiting}: waiting {_where(ranks[behind[0]])}, on whom is not known; {_ahead(ranks, behind)}; pairs tell"
+        return Trouble((_unexplained(task, faults.HUNG, why),), since)
     return Trouble(_accused(task, named), since)
+
+
+def _moved(ranks: Sequence[Seen], went: float) -> float:
+    """When anybody last moved or reported, not before the go."""
+    moves = (at for seen in ranks for at in (seen.progress.moved, seen.reported) if at is not None)
+    return max((went, *moves))
 
 
 def _behind(ranks: Sequence[Seen]) -> list[int]:

@@ -45,13 +45,17 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Tested:
-    """One test of a pair: the task's id, what it came to, of which fault it failed, and each rail's own outcome where it was measured."""
+    """One test of a pair: the task's id, what it came to, of which fault it failed, and each rail's own outcome where it was measured.
+
+    `whole` is whether it was measured though it could not be judged.
+    """
 
     pair: Pair
     test: str
     outcome: Outcome
     fault: str = faults.SLOW
     rails: Mapping[int, Outcome] = field(default_factory=lambda: MappingProxyType({}))
+    whole: bool = False
 
     @property
     def hard(self) -> bool:
@@ -110,11 +114,13 @@ class Evidence:
         self.tests: list[Tested] = []
         self.causes: list[tuple[Cause, ...]] = []
         self.of: dict[Cause, list[int]] = {}
+        self.measured: set[str] = set()     # nodes that came to the end of a test, though nothing could judge it
 
     def add(self, tests: Iterable[Tested]) -> None:
         """These too."""
         for test in tests:
             causes = causes_of(test.pair, self.sites) if test.outcome is not Outcome.UNKNOWN else ()
+            self.measured.update(test.pair if causes or test.whole else ())
             for cause in causes:
                 self.of.setdefault(cause, []).append(len(self.tests))
             self.tests.append(test)

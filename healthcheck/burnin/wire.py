@@ -2,8 +2,8 @@
 
 Pure standard library and Python 3.8: `healthcheck.burnin.program` joins it into the text that runs on nodes. A frame is four bytes of
 length, big-endian, and that many bytes of JSON. The server opens with {"challenge"}; the client answers who it is, with a proof that it
-knows the token, and a challenge of its own; the server's {"welcome": proof} ends the greeting. What is said is authenticated at its
-beginning and not encrypted: the token keeps out whoever else can reach the port, not somebody who sits on the path between.
+knows the token of its node, and a challenge of its own; the server's {"welcome": proof} ends the greeting. What is said is authenticated
+at its beginning and not encrypted: the token keeps out whoever else can reach the port, not somebody who sits on the path between.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ RANKS_S = 0.5       # and this often, while a task runs, where its ranks are
 NODE_WORD = "node="
 # And these, one for each word of the command that starts a Python with PyTorch there: "python=docker", "python=exec" ...
 PYTHON_WORD = "python="
+# The extra that an agent asks its transport for.
+TOKEN = "token"  # noqa: S105  (a name, and no token)
 # Among the addresses of the head: the one from which sshd says that the node was reached.
 SSH_CLIENT = "ssh-client"
 
@@ -91,6 +93,11 @@ def _message(body: bytes) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise Garbled("a frame that is no JSON object")
     return message
+
+
+def token_of(secret: str, node: str) -> str:
+    """The token of one node of a run: it tells nothing of the secret, nor of another node's."""
+    return hmac.new(secret.encode(), b"node\0" + node.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
 
 def proof(token: str, challenge: str, role: str, node: str) -> str:

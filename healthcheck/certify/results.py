@@ -7,22 +7,27 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from healthcheck.burnin.document import Burnin, document
+from healthcheck.burnin.document import Burnin, document, environment
 from healthcheck.burnin.documentread import load
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.model import Kind, Stage
 from healthcheck.certify.certificate import Hardware, Passed
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
+from inventory.ncclenv import FROM_INVENTORY, SETTINGS
 
 
 def passed_in(burnin: Burnin, only: Collection[str] | None = None) -> tuple[list[Passed], dict[str, str]]:
     """The nodes that passed, of these or of all, and of the others why they did not, in words."""
     told = hashlib.sha256(json.dumps(document(burnin), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     kinds: dict[str, set[str]] = {}
+    settings: dict[str, dict[str, str]] = {}
     for result in burnin.burnt.results:
         for node in result.task.nodes:
-            kinds.setdefault(f"{result.task.stage.value} {node}", set()).add(result.task.kind.value)
+            at = f"{result.task.stage.value} {node}"
+            kinds.setdefault(at, set()).add(result.task.kind.value)
+            settings.setdefault(at, {}).update(
+                (name, value) for name, value in result.task.on(node).items() if name in SETTINGS | FROM_INVENTORY)
     passed, others = [], {}
     less = _less(burnin)
     for one in burnin.judgement.outcomes:
@@ -34,8 +39,9 @@ def passed_in(burnin: Burnin, only: Collection[str] | None = None) -> tuple[list
         if less:
             others[one.node] = less
             continue
-        what = tuple({"stage": stage.stage.value, "kinds": sorted(kinds.get(f"{stage.stage.value} {one.node}", ())), "outcome": "pass"}
-                     for stage in one.stages)
+        what = tuple({"stage": stage.stage.value, "kinds": sorted(kinds.get(at, ())), "outcome": "pass",
+                      **({"environment": environment(settings[at])} if settings.get(at) else {})}
+                     for stage in one.stages for at in (f"{stage.stage.value} {one.node}",))
         passed.append(Passed(one.node, burnin.length, int(burnin.ended), what, dict(one.figures), result=told))
     return passed, others
 

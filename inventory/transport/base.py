@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -88,7 +88,8 @@ class Program:
 
     `nonce` marks every line of ours in the output, so that noise from rc files and hostile text cannot be taken for it.
     Extras are sent only when the program asks (`want NAME`): the NVML binding goes to nodes that have an NVIDIA device.
-    `words` are for single nodes, by name, where what one is to be told is not what the others are.
+    `words` are for single nodes, by name, where what one is to be told is not what the others are; `own` are extras for single nodes, which
+    no other node can have.
     """
 
     nonce: str
@@ -96,6 +97,11 @@ class Program:
     payload: bytes
     extras: Mapping[str, bytes] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict, repr=False)
+
+    def of(self, node: str) -> Program:
+        """The program as this node has it: with its own extras, and nobody else's."""
+        return replace(self, extras={**self.extras, **self.own.get(node, {})}, own={})
 
     def told(self, node: Node) -> tuple[str, ...]:
         """The words on its command line on this node: those of the node itself, then its own among `words`."""

@@ -25,7 +25,7 @@ def _visit(job: Job, program: Program, limits: Limits) -> bytes | Failure:
     node = job.node
     job.attempts = 1
     become = node.become and os.geteuid() != 0
-    dialogue = Dialogue(program, limits, python=node.python, become=become, shell=False)
+    dialogue = Dialogue(program.of(node.name), limits, python=node.python, become=become, shell=False)
     job.task.step(limits.login_s, dialogue.timed_out)
     words = (*(("sudo", "-n", "--") if become else ()), node.python, "-I", "-S", "-c", program.loader, program.nonce)
     process = _start([*words, *program.told(node)])

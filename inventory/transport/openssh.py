@@ -151,7 +151,7 @@ class Visit:
 
     def _try(self, job: Job, options: list[str], master: str | None) -> bytes | Failure:
         node = job.node
-        dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become,
+        dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become,
                             by_hand=shlex.join(["ssh", *_given(node), node.name]))
         command = shell_command(self._program, node.python, become=node.become, words=self._program.told(node))
         if master is not None and Path(master).exists():

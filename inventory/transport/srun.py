@@ -79,7 +79,7 @@ class _Sweep:
             raise Refused(Stage.CONNECT, "salloc was not found: run this where Slurm's commands are")
         if node.name not in self._partitions:
             raise Refused(Stage.RESOLVE, "sinfo lists it in no partition; see: sinfo --all -N")
-        dialogue = Dialogue(self._program, self._limits, python=node.python, become=node.become)
+        dialogue = Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become)
         ears = _Ears(dialogue)
         job.task.step(self._wait_s + self._limits.login_s, ears.overdue)
         try:

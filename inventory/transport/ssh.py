@@ -123,7 +123,7 @@ class Sweep:
         return target, route
 
     def _dialogue(self, node: Node, target: Target) -> Dialogue:
-        return Dialogue(self._program, self._limits, python=node.python, become=node.become, by_hand=by_hand(target))
+        return Dialogue(self._program.of(node.name), self._limits, python=node.python, become=node.become, by_hand=by_hand(target))
 
     def _converse(self, link: Link, dialogue: Dialogue, job: Job, target: Target, route: Route, *, again: bool = False) -> None:
         command = shell_command(self._program, job.node.python, become=job.node.become, words=self._program.told(job.node))

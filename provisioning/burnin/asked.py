@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from healthcheck.burnin.floors import load_floors
 from healthcheck.burnin.model import Stage
+from healthcheck.burnin.published import BurninRules
+from healthcheck.burnin.watch import Patience
 from healthcheck.ruleset import Ruleset
+from healthcheck.sku import Sku
 from inventory.errors import UsageError
-from inventory.model import Inventory, Node
+from inventory.model import Inventory, Node, SiteBurnIn
 from provisioning.burnin import ramp
+from provisioning.burnin.places import hardware
 from provisioning.burnin.ramp import Power
 from provisioning.burnin.run import Asked, places_of
+from provisioning.burnin.speeds import Speeds
 from provisioning.burnin.stages import Work, check
 
 STAGES = tuple(stage.value for stage in Stage if stage not in (Stage.LEAF_CONFIRM, Stage.BISECT))     # those two come by themselves
@@ -26,12 +33,27 @@ def asked(
     work, power = Work(length), Power(max_kw, domain_kw)
     if found is not None:
         site = found.burnin
-        work = Work(length, site.params)
+        work = Work(length, site.params, patience=Patience(setup=site.setup_s if site.setup_s is not None else Patience.setup))
         power = Power(max_kw if max_kw is not None else site.max_kw, domain_kw if domain_kw is not None else site.domain_kw)
     check(work)
     one = Asked(tuple(nodes), ruleset.skus, sku, work, wanted(stages, length), power, load_floors(folders))
-    ramp.check(places_of(one), power)
-    return one
+    places = places_of(one)
+    ramp.check(places, power)
+    env = {node.name: settings(one.sku(node), found.burnin if found is not None else SiteBurnIn(), one.floors.rules) for node in nodes}
+    return replace(one, work=replace(work, speeds=Speeds(one.floors, hardware(ruleset.skus, places)), env=MappingProxyType(env)))
+
+
+def settings(sku: Sku | None, site: SiteBurnIn, rules: BurninRules) -> Mapping[str, str]:
+    """What is set for NCCL on such a node: the inventory's word goes before the SKU's, and either's own before its profile's.
+
+    Raises UsageError for a profile that there is not.
+    """
+    found: dict[str, str] = {}
+    for profile, env in ((sku.burnin.profile, dict(sku.burnin.env)) if sku is not None else (None, {}), (site.profile, dict(site.env))):
+        if profile is not None and profile not in rules.profiles:
+            raise UsageError(f"burnin: profile {profile}: no such profile; there are {', '.join(sorted(rules.profiles))}")
+        found.update({**(rules.profiles[profile] if profile is not None else {}), **env})
+    return MappingProxyType(found)
 
 
 def wanted(stages: str | None, length: str) -> frozenset[Stage]:

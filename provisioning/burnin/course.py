@@ -126,11 +126,8 @@ class Course:
         if floor is not None and self._figures[of][name] < floor.least:
             return True
         beside = stats.slow(self._figures[of], ratio=ratio)[name].off if ratio is not None else None
-        if beside is None and floor is None:
-            said = "pairs were too few to be compared with each other, and there is no floor: how fast they are was not judged"
-            if said not in self.remarks:
-                self.remarks.append(said)
-        return bool(beside)
+        # What nothing judged clears no one, unless the site's policy says that its speed need not be known.
+        return False if beside is None and (floor is not None or self._floors.rules.accepts(setting)) else beside
 
     def _together(self, stage: Stage) -> None:
         """All that are left, in several orders; once more without whom a try names; and in parts, where nobody can be named."""
@@ -175,12 +172,13 @@ class Course:
         number = 1
         while (parts := bisection.next()) is not None:
             # Each has nodes of its own; one of a single node has nobody to talk with.
-            tasks = [stages.together(Stage.BISECT, number + at, [part.nodes], self._by_name, self.work)[0].tasks[0]
+            steps = [stages.together(Stage.BISECT, number + at, [part.nodes], self._by_name, self.work)[0]
                      for at, part in enumerate(parts) if len(part.nodes) > 1]
+            tasks = tuple(step.tasks[0] for step in steps)
             of = {task.nodes: task.id for task in tasks}
             number += len(parts)
-            seconds = max((stages.expected(task.kind, task.params, len(task.nodes)) for task in tasks), default=0.0)
-            done = {result.task.id: result for result in self._run(Step(Stage.BISECT, f"{len(tasks)} parts", tuple(tasks), seconds))}
+            seconds = max((step.seconds for step in steps), default=0.0)
+            done = {result.task.id: result for result in self._run(Step(Stage.BISECT, f"{len(tasks)} parts", tasks, seconds))}
             bisection.told([self._part(of.get(part.nodes, ""), done) for part in parts])
         accusations = bisection.accusations()
         self.found += accusations

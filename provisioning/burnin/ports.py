@@ -1,8 +1,8 @@
 """Which ports the ranks of a node use, as environment for NCCL: from the inventory's port map and a look at the node.
 
 NCCL's documentation, "Environment Variables": a NCCL_IB_HCA that begins with = names devices exactly, device:port where one has several;
-NCCL_NET=IB makes it fail where it would fall back to TCP unseen. Ports of storage and management are never named. Where no RDMA port is
-found, nothing is forced, and that is said.
+NCCL_NET=IB makes it fail where it would fall back to TCP unseen, and is set unless the site says otherwise. Ports of storage and
+management are never named. Where no RDMA port is found, nothing is forced, and that is said.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Ports:
 
 def ports(
     rails: Sequence[Rail], plans: Mapping[str, PortPlan], seen: Iterable[Port], netdevs: Iterable[NetDev] = (),
-    gids: Mapping[tuple[str, int], int] = MappingProxyType({}),
+    gids: Mapping[tuple[str, int], int] = MappingProxyType({}), env: Mapping[str, str] = MappingProxyType({}),
 ) -> Ports:
     """The environment for a node with these compute rails. `plans` say by PCI address what every port is for, `gids` which GID of a
-    device's port is of RoCE v2 and can be routed."""
+    device's port is of RoCE v2 and can be routed. What the site sets (`env`) goes before what is found; but a rail alone has its device."""
     seen = [port for port in seen if isinstance(port.pci, str) and isinstance(port.device, str)]
     notes: list[str] = []
     base = _interface(plans, netdevs)
@@ -47,12 +47,19 @@ def ports(
                      f"{', '.join(rail.address for rail in missing)}")
     if not usable:
         notes.append("no RDMA port was found, so NCCL takes the network that it finds (NCCL_NET is not set)")
-        return Ports(MappingProxyType(base), notes=tuple(notes))
+        return Ports(given({**base, **env}), notes=tuple(notes))
     notes += [f"{port.name} is {port.state}" for port in usable if isinstance(port.state, str) and port.state != "ACTIVE"]
     many = {device for device, count in Counter(port.device for port in seen).items() if count > 1}
     each = {rail.number: [port for port in usable if port.pci == rail.address] for rail in rails}
-    alone = {number: MappingProxyType({**base, **_fabric(own, many, gids, notes)}) for number, own in each.items() if own}
-    return Ports(MappingProxyType({**base, **_fabric(usable, many, gids, notes)}), MappingProxyType(alone), tuple(dict.fromkeys(notes)))
+    of_rail = {name: value for name, value in env.items() if name != "NCCL_IB_HCA"}
+    alone = {number: given({**base, **_fabric(own, many, gids, notes), **of_rail}) for number, own in each.items() if own}
+    values = given({**base, **_fabric(usable, many, gids, notes), **env})
+    return Ports(values, MappingProxyType(alone), tuple(dict.fromkeys(notes)))
+
+
+def given(values: Mapping[str, str]) -> Mapping[str, str]:
+    """What of these is set: an empty one is how a site says that it is not to be."""
+    return MappingProxyType({name: value for name, value in values.items() if value})
 
 
 def _fabric(own: Sequence[Port], many: set[str], gids: Mapping[tuple[str, int], int], notes: list[str]) -> dict[str, str]:

@@ -139,7 +139,7 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
 
     def conduct() -> Conductor:
         return Conductor(granted.transport, held, hosts=asked.hosts, listen=asked.listen, port=asked.port,
-                         limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course))
+                         limits=Limits(fanout=asked.fanout), seconds=_longest(asked, course), patience=asked.work.patience)
 
     def missing(conductor: Conductor) -> dict[str, str]:
         """By node why PyTorch does nothing there; who has too few GPUs leaves."""
@@ -214,7 +214,8 @@ def _ports(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: M
     for node in nodes:
         if _has_gpus(asked.sku(node)):
             at = seen[node.name]
-            found[node.name] = ports.ports(by_name[node.name].rails, planned(node, asked.sku(node)), at.ports, at.netdevs, at.gids)
+            found[node.name] = ports.ports(by_name[node.name].rails, planned(node, asked.sku(node)), at.ports, at.netdevs, at.gids,
+                                             asked.work.env.get(node.name, MappingProxyType({})))
     return found
 
 

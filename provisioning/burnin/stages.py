@@ -14,9 +14,11 @@ from healthcheck.burnin import rounds
 from healthcheck.burnin.isolate import ACROSS, Isolation
 from healthcheck.burnin.model import Kind, Place, Seat, Stage, Task
 from healthcheck.burnin.params import LENGTHS, PARAMS, params_for
+from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.weigh import Outcome, Tested
 from inventory.errors import UsageError
-from provisioning.burnin.ports import Ports
+from provisioning.burnin.ports import Ports, given
+from provisioning.burnin.speeds import Speed, Speeds
 
 # Each node alone does these in turn; the last is among its own GPUs.
 ALONE = (Kind.KNOWN, Kind.RANDOM, Kind.MEMORY, Kind.RATE, Kind.COPY, Kind.ALLREDUCE)
@@ -30,15 +32,18 @@ RAIL_BYTES = 1024**3
 THROUGH_NIC = MappingProxyType({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
 _SETUP_S = MappingProxyType({Kind.ALLREDUCE: 12.0})     # of a process group; else a process and its device
 _START_S, _A_NODE_S = 5.0, 0.1
-_SLOWEST = 20e9         # bytes a second, of an all-reduce and of a copy, that a sound machine exceeds
+_SLOWEST = 20e9         # bytes a second, of a copy, that a sound machine exceeds
 _PATTERN_S = 1.0        # to fill 80 GB and to read them back
 _PATTERNS, _PRECISIONS = 5, 6
 _MANNERS, _CHECK_S = 29, 0.01       # of collectives whose arithmetic is tested (`onnode/exchange.py`), and to look at one
+_LONG_S = 1800.0        # what takes longer, by far the most of it at work, is given less beyond it
 
 
 @dataclass(frozen=True)
 class Work:
     """What is asked for: a length, the site's parameters over it by "kind.name", and by node the environment for its ports.
+
+    `speeds` say how long all-reduces may take, `patience` how long ranks are waited for; `env` is by node what the site sets for NCCL.
 
     Another `seed` has other nodes meet: so few rounds of pairs try few of all paths, and the next burn-in is to try others.
     """
@@ -47,6 +52,9 @@ class Work:
     params: Mapping[str, int | float | str] = field(default_factory=lambda: MappingProxyType({}))
     ports: Mapping[str, Ports] = field(default_factory=lambda: MappingProxyType({}))
     seed: int = 0
+    speeds: Speeds = field(default_factory=Speeds)
+    patience: Patience = field(default_factory=Patience)
+    env: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True)
@@ -79,9 +87,10 @@ def alone(places: Sequence[Place], work: Work) -> list[Step]:
     steps = []
     for kind in ALONE:
         params = _params(work, kind)
-        tasks = [_task(f"node-{kind.value}-{place.node}", Stage.NODE, kind, rounds.seats([place.node], {place.node: place}), params)
+        tasks = [Task(f"node-{kind.value}-{place.node}", Stage.NODE, kind, rounds.seats([place.node], {place.node: place}), 0.0,
+                      MappingProxyType(dict(params)), given(work.env.get(place.node, {}) if kind is Kind.ALLREDUCE else {}))
                  for place in places]
-        steps.append(_step(Stage.NODE, kind.value, tasks))
+        steps.append(step(Stage.NODE, kind.value, tasks, places, work))
     return steps
 
 
@@ -98,17 +107,18 @@ def rails(places: Sequence[Place], work: Work) -> list[Step]:
             first = min(at * place.gpus // len(place.rails), place.gpus - 2) // 2 * 2
             turn = turns[first] = turns.get(first, -1) + 1
             seats = (Seat(place.node, first), Seat(place.node, first + 1))
-            task = _task(f"rail-{rail.number}-{place.node}", Stage.RAIL, Kind.ALLREDUCE, seats, {**params, "rail": rail.number})
-            steps.setdefault(turn, []).append(
-                replace(task, environment=MappingProxyType({**ports.rails[rail.number], **THROUGH_NIC, "NCCL_ALGO": "RING"})))
-    return [_step(Stage.RAIL, f"step {turn + 1} of {len(steps)}", steps[turn]) for turn in sorted(steps)]
+            steps.setdefault(turn, []).append(Task(
+                f"rail-{rail.number}-{place.node}", Stage.RAIL, Kind.ALLREDUCE, seats, 0.0,
+                MappingProxyType({**params, "rail": rail.number}),
+                MappingProxyType({**ports.rails[rail.number], **THROUGH_NIC, "NCCL_ALGO": "RING"})))
+    return [step(Stage.RAIL, f"step {turn + 1} of {len(steps)}", steps[turn], places, work) for turn in sorted(steps)]
 
 
 def pairs(the: rounds.Round, places: Mapping[str, Place], work: Work) -> Step:
     """One round of pairs."""
     params = _params(work, Kind.ALLREDUCE)
-    tasks = rounds.tasks(the, places, limit(Kind.ALLREDUCE, params, 2), params)
-    return _step(the.stage, f"round {the.number}", [local(task, work) for task in tasks])
+    tasks = [local(task, work) for task in rounds.tasks(the, places, 0.0, params)]
+    return step(the.stage, f"round {the.number}", tasks, places.values(), work)
 
 
 def together(stage: Stage, number: int, orders: Sequence[Sequence[str]], places: Mapping[str, Place], work: Work) -> list[Step]:
@@ -118,8 +128,8 @@ def together(stage: Stage, number: int, orders: Sequence[Sequence[str]], places:
               else _params(work, Kind.ALLREDUCE, ramp_s=ramp_s))
     steps = []
     for at, order in enumerate(orders):
-        task = _task(f"{stage.value}-{number + at}", stage, Kind.ALLREDUCE, rounds.seats(order, places), params)
-        steps.append(_step(stage, f"order {number + at}", [local(task, work)]))
+        task = Task(f"{stage.value}-{number + at}", stage, Kind.ALLREDUCE, rounds.seats(order, places), 0.0, MappingProxyType(dict(params)))
+        steps.append(step(stage, f"order {number + at}", [local(task, work)], places.values(), work))
     return steps
 
 
@@ -163,8 +173,8 @@ def local(task: Task, work: Work) -> Task:
     return replace(task, local=MappingProxyType({node: MappingProxyType(dict(values)) for node, values in own.items() if values}))
 
 
-def expected(kind: Kind, params: Mapping[str, Any], nodes: int) -> float:
-    """How many seconds a sound GPU takes for it, roughly and rather too long."""
+def expected(kind: Kind, params: Mapping[str, Any], nodes: int, ranks: int = 1, bytes_a_second: float = Speed.usual) -> float:
+    """How many seconds a sound GPU takes for it, roughly and rather too long; of an all-reduce at this bus bandwidth."""
     full = {name: row[0] for name, row in PARAMS[kind.value].items()} | dict(params)
     seconds = _SETUP_S.get(kind, _START_S) + _A_NODE_S * nodes + 2 * full["ramp_s"]
     if kind in (Kind.KNOWN, Kind.RANDOM):
@@ -176,24 +186,29 @@ def expected(kind: Kind, params: Mapping[str, Any], nodes: int) -> float:
     elif kind is Kind.COPY:
         seconds += 2 * full["repeats"] * full["bytes"] / _SLOWEST
     else:
-        seconds += full["run_s"] or full["iterations"] * 2 * full["bytes"] / (10 * _SLOWEST)
-        seconds += full["checks"] * _MANNERS * (_CHECK_S + 2 * full["check_bytes"] / _SLOWEST)
+        carried = 2 * (ranks - 1) / ranks * full["bytes"]
+        seconds += full["run_s"] or (full["warmup"] + full["iterations"]) * carried / bytes_a_second
+        seconds += full["checks"] * _MANNERS * (_CHECK_S + 2 * full["check_bytes"] / bytes_a_second)
     return float(seconds)
 
 
-def limit(kind: Kind, params: Mapping[str, Any], nodes: int) -> float:
-    """After how many seconds a task is given up: three times what is expected, and time to begin; of the hours of a soak only the rest."""
-    whole = expected(kind, params, nodes)
-    return 60.0 + 0.2 * nodes + (3 * whole if whole < 1800 else 1.2 * whole)
+def limit(task: Task, speed: Speed, patience: Patience) -> float:
+    """After how many seconds a task is given up: time to begin, and three times what is expected, or what it takes at the least speed
+    that is let finish; of the hours of a soak only the rest.
+    """
+    size = len(task.nodes), len(task.seats)
+    whole, slowest = (expected(task.kind, task.params, *size, rate) for rate in (speed.usual, speed.least))
+    return patience.start(len(task.seats)) + max(3 * min(whole, _LONG_S), 1.2 * whole, slowest)
 
 
-def _task(name: str, stage: Stage, kind: Kind, seats: tuple[Seat, ...], params: Mapping[str, Any]) -> Task:
-    nodes = len({seat.node for seat in seats})
-    return Task(name, stage, kind, seats, limit(kind, params, nodes), MappingProxyType(dict(params)))
-
-
-def _step(stage: Stage, name: str, tasks: Sequence[Task]) -> Step:
-    return Step(stage, name, tuple(tasks), max((expected(task.kind, task.params, len(task.nodes)) for task in tasks), default=0.0))
+def step(stage: Stage, name: str, tasks: Sequence[Task], places: Iterable[Place], work: Work) -> Step:
+    """The step of these tasks, each with its time."""
+    by_name = {place.node: place for place in places}
+    speeds = [work.speeds.of(task, by_name) if task.kind is Kind.ALLREDUCE else Speed() for task in tasks]
+    seconds = [expected(task.kind, task.params, len(task.nodes), len(task.seats), speed.usual)
+               for task, speed in zip(tasks, speeds, strict=True)]
+    timed = [replace(task, seconds=limit(task, speed, work.patience)) for task, speed in zip(tasks, speeds, strict=True)]
+    return Step(stage, name, tuple(timed), max(seconds, default=0.0))
 
 
 def _params(work: Work, kind: Kind, **more: Any) -> dict[str, Any]:

@@ -286,9 +286,13 @@ def approve(file: str, by: str, into: str | None) -> None:
     """
     from healthcheck.burnin.document import iso
     from healthcheck.burnin.floors import approve as approved
+    from healthcheck.burnin.publishedload import load_burnin
+    from healthcheck.rulesfolder import folders
     from provisioning.burnin.record import rules_folder
 
-    click.echo(f"{approved(Path(file), Path(into) if into is not None else rules_folder(), by, iso(time.time()))}: approved by {by}")
+    folder = Path(into) if into is not None else rules_folder()
+    rules = load_burnin(folders(into if into is not None and folder.is_dir() else None))
+    click.echo(f"{approved(Path(file), folder, by, iso(time.time()), rules)}: approved by {by}")
 
 
 def _asked(

@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -34,6 +35,7 @@ FAULTS = {
     "exits": "ends with code 3 while it computes",
     "raises": "an error of its own while it computes",
     "stopped": "stops itself (SIGSTOP) while it computes",
+    "paused": "stops itself for a second (SIGSTOP, SIGCONT) while it computes",
     "hung": "goes on living and computes no further",
     "slow": "computes 30 ms longer, from that iteration on",
     "flip": "one bit of its own part is another when it is sent",
@@ -156,7 +158,7 @@ def plant(torch: Any, faults: Faults) -> None:
         faults.together = True
 
     def product(*words: Any, **named: Any) -> Any:
-        row = faults.now("killed", "exits", "raises", "stopped", "hung", "slow")
+        row = faults.now("killed", "exits", "raises", "stopped", "paused", "hung", "slow")
         if row is not None:
             trouble(row)
         made = mm(*words, **named)
@@ -239,6 +241,10 @@ def trouble(row: dict[str, Any]) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore of it")
     elif name == "hung":
         asleep()
+    elif name == "paused":
+        waker = subprocess.Popen(["sh", "-c", f"sleep {row.get('seconds', 1.0)}; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+        waker.wait()
     else:
         os.kill(os.getpid(), signal.SIGKILL if name == "killed" else signal.SIGSTOP)
 

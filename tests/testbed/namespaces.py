@@ -63,6 +63,24 @@ class Net:
             _run("tc", "filter", "add", "dev", "eth0", "protocol", "ip", "parent", "1:", "u32", "match", "ip", "dst",
                  f"{self.address(target)}/32", "flowid", "1:2", space=space)
 
+    def apart(self, one: str, other: str, *, silent: bool) -> None:
+        """From now on nothing goes between these two, and all else as before; who sends is told at once, or is not (`silent`)."""
+        for source, target in ((one, other), (other, one)):
+            space, address = self.spaces[source], self.address(target)
+            if silent:
+                _run("ip", "neighbour", "replace", address, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent", space=space)
+            else:
+                _run("ip", "route", "replace", "unreachable", f"{address}/32", space=space)
+
+    def joined(self, one: str, other: str, *, silent: bool) -> None:
+        """Undoes `apart`."""
+        for source, target in ((one, other), (other, one)):
+            space, address = self.spaces[source], self.address(target)
+            if silent:
+                _run("ip", "neighbour", "delete", address, "dev", "eth0", space=space)
+            else:
+                _run("ip", "route", "delete", "unreachable", f"{address}/32", space=space)
+
 
 @contextlib.contextmanager
 def namespaces(folder: Path, count: int) -> Iterator[Net]:

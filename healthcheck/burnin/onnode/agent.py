@@ -18,7 +18,7 @@ import time
 import zlib
 from typing import Any, BinaryIO, NoReturn
 
-from healthcheck.burnin.wire import AGENT, BEAT_S, NODE_WORD, PYTHON_WORD, Frames, Link, connected, greeted, packed
+from healthcheck.burnin.wire import AGENT, BEAT_S, NODE_WORD, PYTHON_WORD, TOKEN, Frames, Link, connected, greeted, packed
 
 # It reads the text of the nursery from standard input, and leaves the rest of that to it.
 BOOT = ('import sys;i=sys.stdin.buffer;g={"__name__":"muster"};'
@@ -172,7 +172,10 @@ def main(nonce: str, document: bytes, stdin: BinaryIO) -> NoReturn:
     """The whole life of the agent: `document` is JSON (see `healthcheck.burnin.program`), `stdin` is open for as long as it is wanted."""
     told = json.loads(document.decode())
     names = [word[len(NODE_WORD):] for word in sys.argv[2:] if word.startswith(NODE_WORD)]
-    node = names[0] if names else told["node"]
+    node = names[0] if names else ""
+    sys.stdout.buffer.write(("muster:%s:want %s\n" % (nonce, TOKEN)).encode())
+    sys.stdout.buffer.flush()
+    told["token"] = stdin.read(int(stdin.readline() or os._exit(1))).decode()
     told["python"] = [word[len(PYTHON_WORD):] for word in sys.argv[2:] if word.startswith(PYTHON_WORD)] or told["python"]
     for name in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(name, signal.SIG_IGN)

@@ -34,6 +34,15 @@ class Device:
         if self.cuda:
             self.torch.cuda.synchronize()
 
+    def address(self) -> str:
+        """The GPU's PCI address in full form; "" for the CPU, and where this PyTorch does not say."""
+        if not self.cuda:
+            return ""
+        properties = self.torch.cuda.get_device_properties(self.at)
+        if not all(hasattr(properties, "pci_%s_id" % part) for part in ("domain", "bus", "device")):
+            return ""
+        return "%04x:%02x:%02x.0" % (properties.pci_domain_id, properties.pci_bus_id, properties.pci_device_id)
+
     def free_bytes(self) -> Any:
         """Bytes of memory that are free, and all of them; (0, 0) for the CPU, whose memory is not under test."""
         return self.torch.cuda.mem_get_info() if self.cuda else (0, 0)

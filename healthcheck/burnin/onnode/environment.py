@@ -9,12 +9,13 @@ import struct
 from typing import Any
 
 # A stale NCCL_P2P_DISABLE of a login shell is a classic false fail: nothing of these is inherited.
-SCRUBBED = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "TORCH_DISTRIBUTED_", "GLOO_", "UCX_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_")
+SCRUBBED = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "TORCH_DISTRIBUTED_", "GLOO_", "UCX_", "FI_", "OFI_NCCL_",
+            "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_")
 # What a task may set: nothing of what decides which code runs.
-SETTABLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_", "UCX_", "CUDA_DEVICE_", "CUDA_VISIBLE_", "CUBLAS_WORKSPACE_", "OMP_NUM_")
-# An NCCL plug-in or tuner is a library, and a configuration file is a file: those are the node's, not the task's.
-NEVER = ("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCCL_ENV_PLUGIN", "NCCL_GIN_PLUGIN", "NCCL_CONF_FILE",
-         "NCCL_DEBUG_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE")
+SETTABLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_", "UCX_", "CUDA_DEVICE_", "CUDA_VISIBLE_", "CUBLAS_WORKSPACE_", "OMP_NUM_", "FI_",
+            "OFI_NCCL_")
+# These set any other variable. Which of the rest a site may set the head has decided (inventory.ncclenv).
+NEVER = ("NCCL_ENV_PLUGIN", "NCCL_GIN_PLUGIN", "NCCL_CONF_FILE")
 NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")     # read by NCCL itself: they cannot be scrubbed, so they are told
 SIOCGIFADDR = 0x8915
 

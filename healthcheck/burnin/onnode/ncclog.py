@@ -13,11 +13,11 @@ MOST_LOG = 4 << 20
 
 
 class NcclLog:
-    """Counts lines of NCCL's log. Without NCCL_DEBUG in the environment there is none."""
+    """Counts lines of NCCL's log. Without NCCL_DEBUG in the environment there is none, nor where the site has it written elsewhere."""
 
     def __init__(self, environment: Any) -> None:
         self.file = -1
-        if "NCCL_DEBUG" in environment:
+        if "NCCL_DEBUG" in environment and "NCCL_DEBUG_FILE" not in environment:
             self.file = os.memfd_create("nccl")
             environment["NCCL_DEBUG_FILE"] = "/proc/self/fd/%d" % self.file
 
@@ -29,4 +29,4 @@ class NcclLog:
         if lines == [b""]:
             return {"nccl_log": "nothing was logged"}
         return {"nccl_" + word.decode().lower().replace("/", "_"): str(sum(word in line for line in lines))
-                for word in (b"NET/IB", b"GDRDMA", b"NET/Socket", b"NVLS")}
+                for word in (b"NET/IB", b"NET/OFI", b"NET/gIB", b"GDRDMA", b"NET/Socket", b"NVLS")}

@@ -19,6 +19,7 @@ from healthcheck.burnin.onnode.device import Device
 from healthcheck.burnin.onnode.environment import conf_files, interface_of, set_for
 from healthcheck.burnin.onnode.flight import flight
 from healthcheck.burnin.onnode.ncclog import NcclLog
+from healthcheck.burnin.onnode.numa import numa_bound
 from healthcheck.burnin.onnode.ras import ras
 from healthcheck.burnin.onnode.sample import Sampler
 from healthcheck.burnin.onnode.slots import Slot
@@ -27,7 +28,6 @@ from healthcheck.burnin.params import completed
 from healthcheck.burnin.wire import PHASES, Frames, connected, greeted, packed
 
 TICK_S = 0.25
-OVERTIME_S = 20.0       # past a task's own seconds: the head ends it long before
 MOST_WRONG = 64         # iterations that are reported one by one
 MOST_TEXT = 400
 MOST_FACT_TEXT = 2000
@@ -58,6 +58,7 @@ class Rank:
         self.task, self.number, self.gpu, self.slot, self.channel, self.settings = task, number, gpu, slot, channel, settings
         self.world: int = task["world"]
         self.seconds = float(task["seconds"])
+        self.overtime = float(task["overtime"])     # past those seconds: the head ends it long before
         self.params: dict[str, Any] = {}
         self.iteration = -1
         self.phase = 0
@@ -112,18 +113,20 @@ class Rank:
 
     def help(self, parent: int) -> None:
         """The helper thread: ticks, and minds what ends the rank."""
-        end = time.monotonic() + self.seconds + OVERTIME_S
+        end = time.monotonic() + self.seconds + self.overtime
         while True:
-            called = signal.sigtimedwait([signal.SIGTERM], TICK_S)
+            time.sleep(TICK_S)
+            # Not sigtimedwait: after SIGSTOP and SIGCONT CPython's answers with a signal that never came.
+            called = signal.SIGTERM in signal.sigpending()
             self.slot.tick()
             self.helper_s = time.thread_time()
             if os.getppid() != parent:
                 os._exit(1)
-            if called is not None or time.monotonic() > end:
+            if called or time.monotonic() > end:
                 self.facts["flight"] = flight()
                 if self.facts.get("backend") == "nccl" and self.task["seats"][0][0] == self.number:
                     self.facts["ras"] = ras()
-                self.report("called off", "" if called is not None else "not done after %g s" % (self.seconds + OVERTIME_S))
+                self.report("called off", "" if called else "not done after %g s" % (self.seconds + self.overtime))
                 os._exit(128 + signal.SIGTERM)
 
     def wait_for_go(self) -> None:
@@ -154,6 +157,8 @@ class Rank:
         self.facts["nccl_conf"] = "; ".join(conf_files())
         log = NcclLog(os.environ)
         device = Device(self.gpu)
+        if device.cuda:
+            self.facts["numa"] = numa_bound(device.address())
         self.params = completed(self.task["kind"], self.task["params"], device.cuda)
         self.facts.update(device.facts())
         sampler = Sampler(self.facts.get("uuid", "")) if device.cuda else None

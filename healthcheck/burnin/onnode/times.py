@@ -5,6 +5,9 @@ from __future__ import annotations
 import array
 
 MOST_TIMES = 1 << 16
+# So many iterations at least, and such a share of them, have to be long before that says anything: one or two are noise.
+OFTEN = 5
+OFTEN_SHARE = 0.05
 
 
 class Times:
@@ -31,3 +34,8 @@ class Times:
         """The quantile: the smallest duration that so many of them do not exceed. There must be one."""
         ordered = sorted(self.kept)
         return ordered[max(0, -int(-len(ordered) * share // 1) - 1)]
+
+    def often(self) -> float:
+        """The duration that at least OFTEN of those kept, and OFTEN_SHARE of them, reach: the k-th longest. 0 where there are too few."""
+        k = max(OFTEN, -int(-len(self.kept) * OFTEN_SHARE // 1))
+        return sorted(self.kept)[-k] if len(self.kept) >= 2 * k else 0.0

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from healthcheck.burnin.wire import AGENT, Link, connected, greeted
+from healthcheck.burnin.wire import AGENT, TOKEN, Link, connected, greeted
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply
 
@@ -85,6 +85,7 @@ class Scripted:
 
     def run(self, nodes: Iterable[Node], program: Program, limits: Limits) -> Iterator[Reply]:
         document = read(program)
+        document["tokens"] = {node: extras[TOKEN].decode() for node, extras in program.own.items()}
         done: queue.SimpleQueue[Reply | None] = queue.SimpleQueue()
 
         def halt() -> None:
@@ -111,7 +112,7 @@ class Scripted:
             return
         sock = connected(["127.0.0.1"], document["port"])
         with sock:
-            agent = self.agents[name] = Agent(name, greeted(sock, AGENT, name, document["run"], document["token"]))
+            agent = self.agents[name] = Agent(name, greeted(sock, AGENT, name, document["run"], document["tokens"][name]))
             with contextlib.suppress(OSError, EOFError):
                 script(agent)
         put(Reply(name, zlib.compress(json.dumps({"left": "the script is over"}).encode()), None, now, now))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin import conduct, faults, told
 from healthcheck.burnin.conduct import Conductor, addresses
-from healthcheck.burnin.model import End, Kind, Progress, Seat, Stage, Task
+from healthcheck.burnin.model import End, Kind, Object, Progress, Seat, Stage, Task
 from healthcheck.burnin.running import Running
 from healthcheck.burnin.watch import Patience
 from inventory.model import BurnIn, Node
@@ -159,7 +159,7 @@ def test_nodes_are_told_their_own_seats_and_environment() -> None:
         (result,) = head.run([task(params={"bytes": 5}, environment={"NCCL_ALGO": "RING"}, local={"n1": {"NCCL_IB_HCA": "=mlx5_1"}})])
     assert result.whole
     (order,) = [message["task"] for message in transport.agents["n1"].told if "task" in message]
-    assert order == {"id": "t", "kind": "allreduce", "stage": "all", "seconds": 60.0, "params": {"bytes": 5}, "world": 4,
+    assert order == {"id": "t", "kind": "allreduce", "stage": "all", "seconds": 60.0, "params": {"bytes": 5}, "world": 4, "overtime": 80.4,
                      "environment": {"NCCL_ALGO": "RING", "NCCL_IB_HCA": "=mlx5_1"}, "seats": [[2, 0], [3, 1]]}
 
 
@@ -380,7 +380,36 @@ def test_a_task_whose_time_is_over_is_stopped_whoever_is_to_blame() -> None:
         running.hear("n0", {"ended": {"task": "t", "rank": rank, "code": 143, "signal": None}}, 11.0)
     assert running.over(11.0)
     (accused,) = running.result(11.0).accusations
-    assert (accused.name, accused.fault) == ("n0:0", faults.HUNG) and "not done after the task's 10 s" in accused.why
+    # One is behind at this instant, and both have just moved.
+    assert (accused.object, accused.fault) == (Object.UNEXPLAINED, faults.SLOW) and "not done after the task's 10 s" in accused.why
+
+
+def test_a_head_that_was_held_up_hears_what_came_meanwhile_before_it_judges() -> None:
+    # Its clock leaps, as after SIGSTOP and SIGCONT; the ranks have gone on, and their agents' messages are still to be read.
+    leap = threading.Event()
+
+    def goes_on(agent: Agent) -> None:
+        agent.say(**HERE)
+        agent.hear()
+        agent.join("t")
+        agent.hear()
+        rows = [{"task": "t", "rank": rank, "iteration": 5, "phase": "compute", "moved": 0.0, "tick": 0.0, "state": "S"}
+                for rank in agent.ranks["t"]]
+        agent.say(ranks=rows)
+        time.sleep(0.3)
+        leap.set()
+        time.sleep(0.5)
+        agent.say(ranks=[{**row, "iteration": 9} for row in rows])
+        agent.finish("t")
+        agent.hear()
+
+    def clock() -> float:
+        return time.monotonic() + (100.0 if leap.is_set() else 0.0)
+
+    with conductor(Scripted({"n0": goes_on, "n1": goes_on}), clock=clock, silent_s=1000.0) as head:
+        assert head.ready(20).whole
+        (result,) = head.run([task()])
+    assert result.whole and not result.accusations, result
 
 
 def test_ranks_that_are_done_and_do_not_end_are_stopped_and_still_done() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,12 +66,12 @@ def test_the_file_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_approving_writes_who_and_when_beside_every_floor_and_keeps_the_others(tmp_path: Path) -> None:
     folder = tmp_path / "site"
-    target = approve(proposed(tmp_path), folder, "  Jane\n Doe ", "2026-11-22T04:00:00Z")
+    target = approve(proposed(tmp_path), folder, "  Jane\n Doe ", "2026-11-22T04:00:00Z", RULES)
     assert target == folder / NAME
     held = read(target, approved=True)
     assert {(one.by, one.at) for one in held.floors} == {("Jane Doe", "2026-11-22T04:00:00Z")} and len(held.floors) == 2
     newer = replace(PROPOSAL, floors=(replace(OURS, floor=460.0),))
-    approve(proposed(tmp_path, newer), folder, "R. Roe", "2026-12-01T00:00:00Z")
+    approve(proposed(tmp_path, newer), folder, "R. Roe", "2026-12-01T00:00:00Z", RULES)
     after = {one.setting.figure: one for one in read(target, approved=True).floors}
     assert (after[BUSBW].floor, after[BUSBW].by) == (460.0, "R. Roe") and after["tflops_bf16"].by == "Jane Doe"
     floor = load_floors([packaged(), folder]).of(SETTING)
@@ -86,15 +87,37 @@ def test_a_floor_that_nobody_approved_is_not_taken_from_a_rules_folder(tmp_path:
 
 def test_approving_wants_a_name_and_something_to_approve(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--by"):
-        approve(proposed(tmp_path), tmp_path / "site", " \n ", "now")
+        approve(proposed(tmp_path), tmp_path / "site", " \n ", "now", RULES)
     with pytest.raises(UsageError, match="holds no floor"):
-        approve(proposed(tmp_path, replace(PROPOSAL, floors=())), tmp_path / "site", "the operator", "now")
+        approve(proposed(tmp_path, replace(PROPOSAL, floors=())), tmp_path / "site", "the operator", "now", RULES)
     assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize(("floor", "median", "said"), [
+    (0.0, 471.0, "a floor of 0 asks for nothing"), (1.6, 471.0, "a floor of 1.6 is 0.3% of its median 471, below 50%"),
+    (150.0, 160.0, "a floor of 150 is 31.5% of the 476 of h100-node, below 50%"),
+])
+def test_a_floor_that_asks_for_too_little_is_neither_approved_nor_loaded(tmp_path: Path, floor: float, median: float, said: str) -> None:
+    low = replace(PROPOSAL, floors=(PROPOSAL.floors[1], replace(OURS, floor=floor, median=median)))
+    with pytest.raises(RulesError, match=rf"proposed.yaml:\d+:\d+: floors: 2: {re.escape(said)}"):
+        approve(proposed(tmp_path, low), tmp_path / "site", "the operator", "now", RULES)
+    # One that stands there already, from before this was asked, or changed by hand.
+    (tmp_path / "old").mkdir()
+    write(tmp_path / "old" / NAME, replace(low, floors=tuple(replace(one, by="x", at="y") for one in low.floors)))
+    with pytest.raises(RulesError, match=rf"{NAME}:\d+:\d+: floors: 2: {re.escape(said)}"):
+        load_floors([packaged(), tmp_path / "old"])
+
+
+def test_a_site_may_say_how_low_a_floor_may_be(tmp_path: Path) -> None:
+    low = replace(OURS, floor=150.0, median=160.0, by="x", at="y")
+    write(tmp_path / NAME, replace(PROPOSAL, floors=(low,)))
+    (tmp_path / "burnin.yaml").write_text("learn: {least_share: 0.3}\n")
+    assert load_floors([packaged(), tmp_path]).learned == (low,)
 
 
 def test_the_digest_changes_with_what_is_judged_by(tmp_path: Path) -> None:
     before = load_floors([packaged()]).digest
-    approve(proposed(tmp_path), tmp_path / "site", "the operator", "now")
+    approve(proposed(tmp_path), tmp_path / "site", "the operator", "now", RULES)
     assert load_floors([packaged(), tmp_path / "site"]).digest != before and len(before) == 64
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import secrets
 import signal
 import subprocess
@@ -45,7 +46,8 @@ class Bed:
                 **params: Any) -> TaskResult:
         """What comes of an all-reduce in which one GPU has this fault."""
         node, _, gpu = BAD.partition(":")
-        rows = [{"fault": fault, "node": node, "gpu": int(gpu), "iteration": iteration, **(row or {})}] if fault else []
+        whole = {"fault": fault, "node": node, "gpu": int(gpu), "iteration": iteration, **(row or {})}
+        rows = [{name: value for name, value in whole.items() if value is not None}] if fault else []
         self.plan.write_text(json.dumps(rows))
         self.count += 1
         small = {"bytes": 65536, "iterations": 20, "checks": 0, **params}
@@ -121,6 +123,18 @@ def test_a_slow_rank_is_named_by_who_waits_for_whom(bed: Bed) -> None:
     result = bed.reduced("slow", iteration=0, row={"seconds": 0.2}, iterations=12)
     assert result.whole
     assert named(result) == (BAD, faults.SLOW_COMPUTE)
+
+
+def test_a_rank_that_was_stopped_and_continued_does_its_work_to_the_end(bed: Bed) -> None:
+    result = bed.reduced("paused")
+    assert result.whole and not result.accusations
+
+
+def test_ranks_in_step_that_are_merely_slow_are_slow_and_none_is_hung(bed: Bed) -> None:
+    result = bed.reduced("slow", row={"seconds": 0.1, "node": None, "gpu": None}, seconds=5, iterations=200)
+    assert not result.whole
+    assert (only(result).object, only(result).fault) == (Object.UNEXPLAINED, faults.SLOW)
+    assert "not done after the task's 5 s, and it went on" in only(result).why
 
 
 @pytest.mark.parametrize(("fault", "every", "words"), [
@@ -251,6 +265,16 @@ def test_over_ssh_a_node_that_goes_away_is_named_and_nothing_is_left_on_either(t
             assert set(conductor.ready(0).missing) == {"n1"}
         transport.close()
         await_none_with(mark, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("planting", range(20))
+def test_wherever_and_whenever_a_rank_is_stopped_and_continued_no_one_is_accused(bed: Bed, planting: int) -> None:
+    chance = random.Random(planting)
+    where = {"node": f"n{chance.randrange(2)}", "gpu": chance.randrange(4), "seconds": chance.uniform(0.05, 1.2)}
+    result = bed.reduced("paused", row=where, iteration=chance.randrange(20))
+    assert result.whole and not result.accusations
 
 
 # 64 ranks

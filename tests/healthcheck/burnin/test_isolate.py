@@ -368,8 +368,19 @@ def test_a_task_is_a_test_whose_outcome_is_unknown_unless_it_is_whole_and_judged
     done = result(End.DONE, End.DONE)
     assert as_test(done, False) == Sample(pair("a", "b"), "leaf-pairs-1-0", PASS)
     assert (as_test(done, True).outcome, as_test(done, None).outcome) == (FAIL, UNKNOWN)
+    assert as_test(done, None).whole
     for broken in (result(End.DONE), result(), result(End.DONE, End.CALLED_OFF)):
-        assert as_test(broken, False).outcome is UNKNOWN
+        assert as_test(broken, False).outcome is UNKNOWN and not as_test(broken, None).whole
+
+
+def test_nodes_whose_pairs_were_measured_and_could_not_be_judged_go_on_and_none_is_tried_again_for_it() -> None:
+    isolation = Isolation(cluster(4, 2))
+    stages = []
+    while (the := isolation.next()) is not None:
+        stages.append(the.stage)
+        isolation.told(Sample(each, "t", UNKNOWN, whole=True) for each in the.pairs)
+    assert Stage.LEAF_CONFIRM not in stages and stages.count(Stage.CROSS_PAIRS) == 4
+    assert isolation.accusations() == () and isolation.proven() == ()
 
 
 def test_wrong_data_a_blamed_rank_or_a_slow_rail_is_a_failure_of_that_fault() -> None:

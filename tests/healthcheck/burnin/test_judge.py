@@ -301,17 +301,56 @@ def test_a_tie_leaves_in_doubt_only_those_that_are_of_it() -> None:
 def test_one_gpu_alone_has_nothing_to_be_compared_with_and_that_is_said() -> None:
     there = (place("gpu001", gpus=1),)
     of = judged(sound(there, pairs=False), there, asked=[each for each in ASKED if each[1] is not Kind.ALLREDUCE])
-    assert of.verdict is Outcome.PASS and any("had no equal to be compared with" in one for one in of.remarks)
+    assert of.verdict is Outcome.UNKNOWN and any("had no equal to be compared with" in one for one in of.remarks)
     assert any("it was not compared with equals: not judged" in one for one in of.remarks)
+    assert "a random product had no equal" in why(of, "gpu001") and "memory_gb_s in node was not judged" in why(of, "gpu001")
+
+
+def test_what_the_site_s_policy_accepts_by_name_may_go_unjudged_and_nothing_else() -> None:
+    there = (place("gpu001", gpus=1),)
+    asked = [each for each in ASKED if each[1] is not Kind.ALLREDUCE]
+    names = ("tflops_bf16 in node", "tflops_fp8 in node", "memory_gb_s in node", "copy_to_gb_s in node", "copy_from_gb_s in node", "checksums in node")
+    of = judged(sound(there, pairs=False), there, asked=asked, floors=Floors(replace(RULES, accept={"nccl": names})))
+    assert of.verdict is Outcome.PASS and any("not judged, which the site's policy accepts" in one for one in of.remarks)
+    for at in range(len(names)):
+        less = Floors(replace(RULES, accept={"nccl": names[:at] + names[at + 1:], "gloo": names}))
+        verdict = judged(sound(there, pairs=False), there, asked=asked, floors=less).verdict
+        # What a published floor judges needs no one's acceptance.
+        assert verdict is (Outcome.PASS if names[at].startswith("tflops") else Outcome.UNKNOWN), names[at]
+
+
+def test_a_few_pairs_without_a_floor_and_all_nodes_without_one_leave_every_node_unknown() -> None:
+    for count in (4, 6):
+        there = places(count)
+        slower = [replace(one, reports=tuple(replace(report, figures={**report.figures, "size_bytes": GIB}) for report in one.reports))
+                  if one.task.kind is Kind.ALLREDUCE else one for one in sound(there)]
+        of = judged(slower, there)
+        assert counted(of) == {Outcome.UNKNOWN: count} and not of.accusations
+        assert "busbw_gb_s in all was not judged" in why(of, "gpu001")
+        assert ("busbw_gb_s in leaf-pairs was not judged" in why(of, "gpu001")) == (count == 4)
+
+
+def test_a_confirmation_of_one_pair_is_compared_with_the_pairs_of_its_stage() -> None:
+    one = result(pair("leaf-confirm-3-0", "gpu001", "gpu003", stage=Stage.LEAF_CONFIRM), collective(370, ranks=16, size=GIB))
+    small = [replace(each, reports=tuple(replace(report, figures={**report.figures, "size_bytes": GIB}) for report in each.reports))
+             if each.task.stage is Stage.LEAF_PAIRS else each for each in sound(EIGHT)]
+    assert judged([*small, one]).verdict is Outcome.PASS
 
 
 def test_jitter_is_accused_where_it_shows() -> None:
-    of = judged(changed(sound(EIGHT), "node-allreduce-gpu003", "*", figures={"seconds_p99": 1.0}))
+    of = judged(changed(sound(EIGHT), "node-allreduce-gpu003", "*", figures={"seconds_often": 1.0}))
     assert accused(of) == {"gpu003": faults.JITTER} and "times the median, allowed 1.5" in of.accusations[0].why
 
 
+@pytest.mark.parametrize("id_", ["node-allreduce-gpu003", "leaf1-gpu003-gpu004", "all-1"])
+def test_one_long_iteration_of_fifty_is_no_one_s_jitter(id_: str) -> None:
+    # The 99th percentile of fifty is the longest.
+    of = judged(changed(sound(EIGHT), id_, "*", figures={"seconds_p99": 1.0, "seconds_max": 1.0}))
+    assert of.verdict is Outcome.PASS and not of.accusations
+
+
 def test_on_cpus_jitter_is_not_judged_and_that_is_said() -> None:
-    of = judged(changed(sound(EIGHT, facts=GLOO), "node-allreduce-gpu003", "*", figures={"seconds_p99": 1.0}))
+    of = judged(changed(sound(EIGHT, facts=GLOO), "node-allreduce-gpu003", "*", figures={"seconds_often": 1.0}))
     assert not of.accusations and "jitter of gloo is not judged" in of.remarks
 
 
@@ -374,3 +413,16 @@ def test_where_only_the_timed_all_reduce_was_verified_is_remarked_with_the_reaso
     found = [remark for remark in judged(results).remarks if "other collectives" in remark]
     assert found == ["sums and paths of other collectives were not tested in node: checks is 0",
                      "sums and paths of other collectives were not tested in all: the timed all-reduce alone was verified"]
+
+
+def test_host_copies_of_ranks_that_are_not_bound_to_their_socket_accuse_no_gpu() -> None:
+    far = {"numa": "not bound: the kernel says no NUMA node of 0000:41:00.0 (-1)"}
+    slow = changed(sound(EIGHT), "node-copy-gpu003", "gpu003:2", figures={"copy_to_gb_s": 20.0})
+    assert accused(judged(slow)) == {"gpu003:2": faults.SLOW}
+    of = judged(changed(slow, "node-copy-gpu003", "*", facts=far))
+    assert not of.accusations and counted(of) == {Outcome.PASS: 7, Outcome.UNKNOWN: 1}
+    assert "host copies of gpu003:0 were not judged: not bound: the kernel says no NUMA node" in why(of, "gpu003")
+    accepts = Floors(replace(RULES, accept={"nccl": ("copy_to_gb_s in node", "copy_from_gb_s in node")}))
+    assert judged(changed(slow, "node-copy-gpu003", "*", facts=far), floors=accepts).verdict is Outcome.PASS
+    bound = judged(changed(slow, "node-copy-gpu003", "*", facts={"numa": "node 1, by its cores alone: Operation not permitted"}))
+    assert accused(bound) == {"gpu003:2": faults.SLOW}

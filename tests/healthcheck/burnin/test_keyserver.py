@@ -20,7 +20,7 @@ from healthcheck.burnin import keys as keys_of_head
 from healthcheck.burnin import keyserver
 from healthcheck.burnin.keys import Answer, Asked, Store
 from healthcheck.burnin.keyserver import Came, Gone, KeyServer, Said
-from healthcheck.burnin.wire import MOST_KEY, MOST_VALUE, Garbled, Keys, Link, Refused, coded, connected, greeted, packed, proof
+from healthcheck.burnin.wire import MOST_KEY, MOST_VALUE, Garbled, Keys, Link, Refused, coded, connected, greeted, packed, proof, token_of
 from inventory.errors import UsageError
 from tests.testbed.sshd import wait_until
 
@@ -45,9 +45,9 @@ def hung_up() -> Iterator[None]:
 _opened: list[socket.socket] = []
 
 
-def link(server: KeyServer, role: str = "rank", node: str = "n1", token: str = TOKEN, run: str = "run") -> Link:
+def link(server: KeyServer, role: str = "rank", node: str = "n1", token: str = "", run: str = "run") -> Link:
     _opened.append(connected(["127.0.0.1"], server.port))
-    return greeted(_opened[-1], role, node, run, token)
+    return greeted(_opened[-1], role, node, run, token or token_of(TOKEN, node))
 
 
 def rank(server: KeyServer, task: str = "t") -> Keys:
@@ -136,10 +136,12 @@ def test_keys_and_values_past_their_bounds_are_refused_and_the_connection_goes_o
 # Strangers
 
 def test_who_does_not_know_the_token_is_nobody(server: KeyServer) -> None:
-    for words in ({"token": "0" * 64}, {"node": "n9"}, {"run": "another"}, {"role": "head"}):
+    # Not the head's own secret either, nor the token of another node.
+    for words in ({"token": "0" * 64}, {"node": "n9"}, {"run": "another"}, {"role": "head"}, {"token": TOKEN},
+                  {"node": "n2", "token": token_of(TOKEN, "n1")}, {"role": "agent", "node": "n1", "token": token_of(TOKEN, "n2")}):
         with pytest.raises((Refused, EOFError, OSError)):
             link(server, **words)
-    wait_until(lambda: server.refused == 4)
+    wait_until(lambda: server.refused == 7)
     assert server.events.empty()
     assert rank(server).count() == 0
 
@@ -149,7 +151,7 @@ def test_a_proof_is_of_no_use_a_second_time(server: KeyServer) -> None:
         heard = Link(first).receive(5)["challenge"]
         other = Link(second)
         assert other.receive(5)["challenge"] != heard
-        other.send({"as": "rank", "node": "n1", "run": "run", "proof": proof(TOKEN, heard, "rank", "n1"), "challenge": "x"})
+        other.send({"as": "rank", "node": "n1", "run": "run", "proof": proof(token_of(TOKEN, "n1"), heard, "rank", "n1"), "challenge": "x"})
         assert other.receive(5) == {"error": "a wrong proof"}
 
 
@@ -172,7 +174,7 @@ def test_whatever_a_connection_says_the_server_goes_on(pieces: list[bytes], know
     sock = connected(["127.0.0.1"], server.port)
     with sock, contextlib.suppress(OSError):
         if knows:
-            greeted(sock, "rank", "n1", "run", TOKEN)
+            greeted(sock, "rank", "n1", "run", token_of(TOKEN, "n1"))
         for piece in pieces:
             sock.sendall(piece)
     # Its own key, so that no other example's is in the way.
@@ -314,7 +316,7 @@ def test_one_that_asks_and_does_not_read_is_waited_for_and_nobody_else_is(server
     rank(server).set("big", bytes(MOST_VALUE))
     greedy = connected(["127.0.0.1"], server.port)
     _opened.append(greedy)
-    greeted(greedy, "rank", "n1", "run", TOKEN)
+    greeted(greedy, "rank", "n1", "run", token_of(TOKEN, "n1"))
     question = packed({"op": "get", "key": "t/big", "seconds": 1})
     greedy.setblocking(False)
     sent = 0

@@ -26,7 +26,9 @@ def test_a_floor_is_proposed_for_each_setting_that_enough_nodes_have_shown() -> 
     learning = learn([burnin()], RULES, 1795316400.0)
     by = {(one.setting.figure, one.setting.stage): one for one in learning.proposal.floors}
     one = by[BUSBW, "node"]
-    assert (one.n, one.median) == (8, 472.708) and one.floor == pytest.approx(0.97 * one.median, rel=1e-5)
+    # Of eight that scatter by 0.3 % it is not believed that sound ones do not scatter by 1 %; of 64 it is.
+    assert (one.n, one.median) == (8, 472.708) and one.floor == pytest.approx((1 - 0.064) * one.median, rel=1e-2)
+    assert by["tflops_bf16", "node"].floor == pytest.approx(0.96 * 720, rel=1e-2)
     assert by["tflops_bf16", "node"].n == 64 and (BUSBW, "leaf-pairs") in by
     assert not one.by and learning.proposal.runs == ("20261122T030000-1",) and learning.proposal.learned == "2026-11-22T03:00:00.000Z"
 
@@ -59,7 +61,7 @@ def test_where_values_scatter_the_floor_is_further_down() -> None:
     for number in range(8):
         results = changed(results, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 460.0 + 5 * number})
     one = next(one for one in learn([burnin(EIGHT, results)], RULES, 0).proposal.floors if one.setting.stage == "node" and one.setting.figure == BUSBW)
-    assert one.median == 477.5 and one.mad == 10 and one.floor == pytest.approx(477.5 - 3.5 * 1.4826 * 10, rel=1e-4)
+    assert one.median == 477.5 and one.mad == 10 and one.floor == pytest.approx(477.5 - 6.4 * 1.4826 * 10, rel=1e-2)
 
 
 def test_a_floor_far_below_what_is_published_warns() -> None:
@@ -79,13 +81,13 @@ def test_from_a_stored_burn_in_to_a_floor_that_judges_the_next(tmp_path: Path) -
     proposed = tmp_path / "proposed.yaml"
     write_floors(proposed, learning.proposal)
     assert read(proposed) == learning.proposal
-    approve(proposed, tmp_path / "site", "the operator", "2026-11-22T04:00:00Z")
+    approve(proposed, tmp_path / "site", "the operator", "2026-11-22T04:00:00Z", RULES)
     floors = load_floors([packaged(), tmp_path / "site"])
     assert judge(burnt(EIGHT, sound(EIGHT)), floors).verdict is Outcome.PASS
-    # 95% of what this site is used to passes what is published, and not what was learned.
+    # 93% of what this site is used to passes what is published, and not what was learned.
     slower = sound(EIGHT)
     for number in range(8):
-        slower = changed(slower, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 0.95 * 472})
+        slower = changed(slower, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 0.93 * 472})
     assert judge(burnt(EIGHT, slower), Floors(RULES)).verdict is Outcome.PASS
     assert len(judge(burnt(EIGHT, slower), floors).accusations) == 8
 
@@ -94,3 +96,22 @@ def test_no_learned_floor_accuses_those_that_it_was_learned_from() -> None:
     learning = learn([burnin()], RULES, 0)
     approved = Floors(RULES, tuple(replace(one, by="the operator") for one in learning.proposal.floors))
     assert judge(burnt(EIGHT, sound(EIGHT)), approved).verdict is Outcome.PASS
+
+
+def test_no_floor_is_proposed_that_asks_for_nothing() -> None:
+    results = sound(EIGHT)
+    for number in range(8):     # nodes of which the slowest is 300 times slower than the fastest
+        results = changed(results, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 480.0 / 300 ** (number / 7)})
+    learning = learn([burnin(EIGHT, results, floors=Floors(replace(RULES, relative={"nccl": None}, published=())))], RULES, 0)
+    assert not any(one.setting.figure == BUSBW and one.setting.stage == "node" for one in learning.proposal.floors)
+    assert all(one.floor >= 0.5 * one.median for one in learning.proposal.floors)
+    assert any("a floor of 0 asks for nothing" in line and "busbw_gb_s, node" in line for line in learning.left_out)
+
+
+def test_no_floor_is_proposed_far_below_what_is_published() -> None:
+    results = sound(EIGHT)
+    for number in range(8):
+        results = changed(results, f"node-allreduce-gpu00{number + 1}", "*", figures={BUSBW: 200.0 + number / 10})
+    learning = learn([burnin(EIGHT, results, floors=Floors(replace(RULES, published=())))], RULES, 0)
+    (line,) = [line for line in learning.left_out if "busbw_gb_s, node" in line]
+    assert "of the 476 of h100-node, below 50%" in line

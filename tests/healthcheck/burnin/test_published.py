@@ -101,6 +101,11 @@ def test_a_site_changes_a_figure_takes_one_out_and_adds_its_own(tmp_path: Path) 
     ("published: [{id: x, value: 1}, {id: x, value: 2}]", "id x is defined twice; the first is at line 1"),
     ("counters: [{id: x, counters: [a], why: y, source: z}]", "expected either allow or allow_per_hour"),
     ("counters: [{id: symbols, allow: 3}]", "expected either allow or allow_per_hour"),
+    ("accept: {nccl: [busbw in all]}", "burnin.yaml:1:16: accept: nccl: expected a list of what may pass unjudged"),
+    ("accept: {nccl: [busbw_gb_s in everything]}", "expected a list of what may pass unjudged, each a figure and a stage such as busbw_gb_s in all"),
+    ("accept: {nccl: all}", "accept: nccl: expected a list of what may pass unjudged"),
+    ("accept: {mpi: []}", "unknown key 'mpi'"),
+    ("learn: {least_share: 0}", "learn: least_share: expected a number from 0.1 to 1"),
     ("floors: {share: 2}", "burnin.yaml:1:17: floors: share: expected a number from 0.01 to 1, got 2"),
     ("jitter: {ncll: 2}", "jitter: unknown key 'ncll'; did you mean 'nccl'?"),
 ])

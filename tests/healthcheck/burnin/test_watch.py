@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -189,6 +190,58 @@ def test_a_start_is_waited_for_longer() -> None:
     assert named(look(seen, NOW + 12, went=NOW - 51)) == {"n1:0": faults.HUNG}
 
 
+def test_the_more_ranks_the_longer_a_start_is_waited_for() -> None:
+    assert PATIENCE.start(8) < 70 and 250 < PATIENCE.start(2048) < 300
+    assert replace(PATIENCE, setup=600).start(8) > 600
+    many = replace(TASK, seats=tuple(Seat(f"n{rank // 8}", rank % 8) for rank in range(2048)))
+    seen = [Seen(seat, joined=1.0, heard=NOW, progress=at(-1, "setup", moved=90)) for seat in many.seats]
+    seen[4] = replace(seen[4], progress=at(-1, "wait", moved=91))
+    assert look(seen, went=NOW - 91, task=many) is None
+    assert named(look(seen, NOW + 250, went=NOW - 91, task=many)) == {"n0:4": faults.HUNG}
+
+
+@pytest.mark.parametrize("phase", ["setup", "send"])
+def test_who_is_behind_and_waits_for_others_itself_is_not_accused(phase: str) -> None:
+    # A cut path: its two ends wait in the collective, and the others have gone on to the next one.
+    found = look(waiting(70, progress=dict.fromkeys((1, 6), at(19 if phase == "send" else -1, phase, moved=71))), went=NOW - 200)
+    assert named(found) == {"?": faults.HUNG}
+    assert found is not None and "n0:1, n1:2" in found.accusations[0].why and "pairs tell" in found.accusations[0].why
+
+
+def test_who_is_behind_in_the_collective_because_it_is_stopped_is_accused() -> None:
+    seen = waiting(6, progress={4: at(19, "send", moved=6, tick=0.5, state="T")})
+    assert named(look(seen)) == {"n1:0": faults.STOPPED}
+
+
+@pytest.mark.parametrize("said", [
+    "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.5]:30812",
+    "DistNetworkError: connectFullMesh failed: Connection timed out", "DistBackendError: NCCL error: ncclRemoteError: remote process exited",
+    "ConnectionResetError: [Errno 104] Connection reset by peer", "OSError: [Errno 113] No route to host", "RuntimeError: the key 0/4: timeout after 60 s",
+    "DistBackendError: NCCL error ... ncclSystemError: System call (e.g. socket, malloc) or external library call failed",
+    "NET/IB : Got completion from peer 10.0.0.7<4791> with error 12, opcode 0, len 0, vendor err 129",
+])
+@pytest.mark.parametrize("phase", ["setup", "warm", "compute", "send", "verify"])
+def test_whoever_raises_first_over_a_cut_path_is_not_convicted(said: str, phase: str) -> None:
+    # The other end has not even noticed.
+    found = look(ranks(reported={6: NOW - 0.7}, raised={6: said}, progress={6: at(0, phase)}))
+    assert named(found) == {"?": faults.RAISED}
+    assert found is not None and "first, n1:2 said: " in found.accusations[0].why
+
+
+@pytest.mark.parametrize("said", ["something new", ""])
+def test_an_error_in_setup_that_does_not_show_whose_it_is_accuses_no_one(said: str) -> None:
+    assert named(look(ranks(reported={6: NOW - 0.7}, raised={6: said}, progress={6: at(0, "setup")}))) == {"?": faults.RAISED}
+
+
+@pytest.mark.parametrize("said", [
+    "OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB", "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+    "RuntimeError: CUDA error: invalid device ordinal", "ImportError: cannot import name 'x'", "ValueError: dtype 'x', expected fp32, bf16 or fp16",
+])
+def test_an_error_in_setup_that_is_plainly_its_own_is_named_though_others_fail_after_it(said: str) -> None:
+    seen = ranks(reported={6: NOW - 0.8, 1: NOW - 0.7}, raised={6: said, 1: "Connection closed by peer"}, progress=dict.fromkeys((1, 6), at(0, "setup")))
+    assert named(look(seen)) == {"n1:2": faults.RAISED}
+
+
 def test_a_collective_in_which_all_wait_accuses_nobody() -> None:
     found = look(waiting(6))
     assert named(found) == {"?": faults.HUNG}
@@ -205,13 +258,56 @@ def test_ranks_that_work_each_for_itself_may_take_their_time() -> None:
     assert look(waiting(50, progress={4: at(0, "compute", moved=55)}), task=replace(TASK, kind=Kind.MEMORY)) is None
 
 
-def test_who_is_not_done_when_time_is_over_is_named_where_most_are() -> None:
+def over(seen: list[Seen], now: float = NOW, *, ended: float = NOW - 1, went: float | None = 2.0, task: Task = TASK) -> Trouble | None:
+    """What is judged once the task's time is over, since `ended`."""
+    return overdue(task, seen, ended, went, now, PATIENCE)
+
+
+@pytest.mark.parametrize("world", [2, 5, 8])
+def test_in_no_snapshot_of_healthy_ranks_that_are_merely_slow_is_one_accused(world: int) -> None:
+    # Iterations of 0.7 s, of which each rank spends another part at its own work; looked at whenever it may be that time is over.
+    chance = random.Random(world)
+    task = replace(TASK, seats=SEATS[:world])
+    least_far = 0
+    for _ in range(1000):
+        now = chance.uniform(100, 110)
+        seen = []
+        for seat in task.seats:
+            iteration, within = divmod(now + chance.uniform(-0.15, 0.15), 0.7)
+            phase, since = ("send", within - 0.3) if within > 0.3 else ("compute", within)
+            seen.append(Seen(seat, joined=1.0, heard=now, progress=Progress(int(iteration), phase, now - since, now - 0.1, "S")))
+        least_far += len({each.place for each in seen}) > 1
+        for ended in (now - 0.01, now - 0.3, now - 2.0):
+            found = trouble(task, seen, 0.0, 2.0, now, PATIENCE) or over(seen, now, ended=ended, task=task)
+            assert found is None or named(found) == {"?": faults.SLOW}
+    assert least_far > 250      # or the snapshots would be none of those that accused
+
+
+def test_a_task_that_still_moves_after_its_time_is_slow_and_one_that_does_not_is_waited_for() -> None:
+    behind = {4: at(19, "compute", moved=0.5)}
+    assert named(over(ranks(progress=behind))) == {"?": faults.SLOW}
+    still = waiting(3, progress={4: at(19, "compute", moved=3)})
+    assert over(still) is None
+    later = waiting(6, progress={4: at(19, "compute", moved=6)})
+    assert named(look(later)) == {"n1:0": faults.HUNG}
+
+
+def test_what_never_moves_again_is_given_up_in_the_end_and_accuses_no_one() -> None:
+    assert named(over(waiting(100), ended=NOW - 90)) == {"?": faults.HUNG}
+
+
+def test_of_ranks_that_work_each_for_itself_the_one_that_stands_still_hangs_and_the_one_that_moves_is_slow() -> None:
     alone = replace(TASK, kind=Kind.KNOWN)
     done = dict.fromkeys((0, 1, 2, 3, 5, 6, 7), True)
-    assert named(overdue(alone, ranks(done=done), 2.0, NOW, PATIENCE)) == {"n1:0": faults.HUNG}
-    assert named(overdue(alone, ranks(), 2.0, NOW, PATIENCE)) == {"?": faults.SLOW}
-    assert named(overdue(TASK, ranks(progress={4: at(19, "compute")}), 2.0, NOW, PATIENCE)) == {"n1:0": faults.HUNG}
-    assert named(overdue(TASK, ranks(joined={4: None}), None, NOW, PATIENCE)) == {"n1:0": faults.ABSENT}
+    assert named(over(ranks(done=done, progress={4: at(7, "compute", moved=6)}), task=alone)) == {"n1:0": faults.HUNG}
+    found = over(ranks(done=done), task=alone)
+    assert named(found) == {"n1:0": faults.SLOW}
+    assert found is not None and "as 7 of 8 ranks were" in found.accusations[0].why
+    assert named(over(ranks(), task=alone)) == {"?": faults.SLOW}
+    assert named(over(ranks(progress={4: at(7, "compute", moved=6)}), task=alone)) == {"n1:0": faults.HUNG}
+    one = replace(alone, seats=SEATS[:1])
+    assert named(over(ranks()[:1], task=one)) == {"?": faults.SLOW}
+    assert named(over(ranks(joined={4: None}), went=None)) == {"n1:0": faults.ABSENT}
 
 
 times = st.none() | st.floats(0, 200)
@@ -224,7 +320,7 @@ seen = st.builds(Seen, st.sampled_from(SEATS), times, times, st.builds(
 def test_whatever_is_seen_the_answer_is_of_the_task_and_of_now(found: list[Seen], went: float | None, now: float, kind: Kind) -> None:
     task = replace(TASK, kind=kind)
     seen = [replace(each, seat=seat) for each, seat in zip(found, SEATS, strict=True)]
-    for answer in (trouble(task, seen, 0.0, went, now, PATIENCE), overdue(task, seen, went, now, PATIENCE)):
+    for answer in (trouble(task, seen, 0.0, went, now, PATIENCE), overdue(task, seen, now - 1, went, now, PATIENCE)):
         for each in answer.accusations if answer is not None else ():
             assert each.name in {"t", "n0", "n1", *map(str, SEATS)} and each.fault in faults.MEANING
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from healthcheck.burnin import params, program
 from healthcheck.burnin.model import Kind
 from healthcheck.burnin.onnode import environment
+from healthcheck.burnin.wire import TOKEN
 
 TEXTS = {"agent": program.agent_text, "nursery": program.nursery_text}
 
@@ -42,13 +43,16 @@ def test_every_module_of_the_folder_is_in_one_of_the_texts() -> None:
     assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {"agent", *program._NURSERY}
 
 
-def test_the_token_is_in_the_payload_alone() -> None:
-    built = program.build(run="r", token="t0k3n-of-the-run", hosts=["10.0.0.1"], port=7, python=["python3"], node="n1")
-    assert "t0k3n" not in built.loader
+def test_each_node_is_given_a_token_of_its_own_and_no_one_the_secret_that_it_is_made_of() -> None:
+    built = program.build(run="r", secret="s3cret-of-the-run", nodes=["n1", "n2"], hosts=["10.0.0.1"], port=7, python=["python3"])
+    one, two = (built.of(node).extras[TOKEN].decode() for node in ("n1", "n2"))
+    assert one != two and two not in str(built.of("n1")) and built.of("n9").extras == {}
+    assert one not in str(built) and "s3cret" not in built.loader + one + two
     size, _, packed = built.payload.partition(b"\n")
     assert len(packed) == int(size)
-    document = json.loads(zlib.decompress(packed).split(b"\0")[1])
-    assert (document["token"], document["node"], document["port"]) == ("t0k3n-of-the-run", "n1", 7)
+    text = zlib.decompress(packed)
+    assert json.loads(text.split(b"\0")[1])["port"] == 7
+    assert all(word.encode() not in text for word in (one, two, "s3cret"))
 
 
 def test_every_kind_has_parameters_and_every_length_changes_only_those() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from healthcheck.burnin.keyserver import Gone, KeyServer, Said
 from healthcheck.burnin.program import build
+from healthcheck.burnin.wire import TOKEN
 
 
 @dataclass
@@ -43,14 +44,15 @@ class Nodes:
 
     def __enter__(self) -> Nodes:
         self.server.__enter__()
-        program = build(run=self.run, token=self.token, hosts=["127.0.0.1"], port=self.server.port, python=self.python)
+        program = build(run=self.run, secret=self.token, nodes=self.names, hosts=["127.0.0.1"], port=self.server.port, python=self.python)
         for name in self.names:
             self.agents[name] = subprocess.Popen(
                 [self.agent, "-I", "-S", "-c", program.loader, program.nonce, f"node={name}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             pipe = self.agents[name].stdin
             assert pipe is not None
-            pipe.write(program.payload)
+            token = program.of(name).extras[TOKEN]
+            pipe.write(program.payload + b"%d\n%b" % (len(token), token))
             pipe.flush()
         while len(self.here) < len(self.names):
             node, message = self.next(100)
@@ -94,7 +96,7 @@ class Nodes:
         self.server.open(task)
         for node in dict.fromkeys(node for node, _ in seats):
             self.server.tell(node, {"task": {
-                "id": task, "kind": kind, "stage": "node", "seconds": seconds, "params": params, "environment": dict(environment or {}),
+                "id": task, "kind": kind, "stage": "node", "seconds": seconds, "overtime": 20, "params": params, "environment": dict(environment or {}),
                 "world": len(seats), "seats": [[rank, gpu] for rank, (name, gpu) in enumerate(seats) if name == node]}})
         return task
 

@@ -34,3 +34,16 @@ def test_a_burn_in_of_all_that_its_length_has_certifies_its_nodes() -> None:
 def test_one_that_was_asked_for_less_certifies_nobody(pairs: tuple[tuple[Stage, Kind], ...], length: str, why: str) -> None:
     passed, others = passed_in(asked(burnin(), *pairs, length=length))
     assert passed == [] and len(others) == 8 and all(one.startswith(why) for one in others.values())
+
+
+def test_with_which_nccl_settings_a_stage_was_passed_is_on_the_certificate() -> None:
+    def told(stage: Stage) -> dict[str, object]:
+        burnt = burnin()
+        results = tuple(replace(one, task=replace(one.task, environment={**one.task.environment, "NCCL_IB_TC": "106", "NCCL_NET_PLUGIN": "/opt/x.so"}))
+                        if one.task.stage is Stage.ALL else one for one in burnt.burnt.results)
+        passed, _ = passed_in(replace(burnt, burnt=replace(burnt.burnt, results=results)))
+        return dict(next(one for one in passed[0].what if one["stage"] == stage.value))
+
+    assert told(Stage.ALL)["environment"] == {"NCCL_IB_TC": "106", "NCCL_NET_PLUGIN": "/opt/x.so"}
+    # What muster itself sets is no setting of the site.
+    assert "environment" not in told(Stage.LEAF_PAIRS)

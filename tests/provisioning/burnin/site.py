@@ -38,7 +38,12 @@ SMALL = {
     "allreduce.checks": 1,
     **{f"{kind}.ramp_s": 0 for kind in ("known", "random", "memory", "rate", "copy", "allreduce")},
 }
-RULES = "relative: {nccl: 0.97, gloo: null}\n"
+RULES = """relative: {nccl: 0.97, gloo: null}
+accept:
+  gloo: [tflops_fp32 in node, memory_gb_s in node, copy_to_gb_s in node, copy_from_gb_s in node, busbw_gb_s in node, checksums in node,
+         busbw_gb_s in leaf-pairs, busbw_gb_s in cross-pairs, busbw_gb_s in all]
+  nccl: [busbw_gb_s in node, busbw_gb_s in leaf-pairs, busbw_gb_s in all]
+"""
 
 
 class Site:

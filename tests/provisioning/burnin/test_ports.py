@@ -138,3 +138,14 @@ def test_a_place_is_what_inventory_and_sku_say() -> None:
     with pytest.raises(UsageError, match=r"how many GPUs gpu001 has is not known .SKU: none.: give it a SKU"):
         place(node, None)
     assert hardware({"hgx-h100": H100}, [found])["hgx-h100"].gbps == 400
+
+
+def test_the_site_s_word_goes_before_what_is_found_and_a_rail_alone_keeps_its_device() -> None:
+    node, at = Node("gpu001"), look()
+    env = {"NCCL_NET": "gIB", "NCCL_IB_TC": "52", "NCCL_IB_HCA": "=mlx5_0,mlx5_1"}
+    found = ports(rails(node, H100, at.ports), planned(node, H100), at.ports, at.netdevs, at.gids, env)
+    assert found.values == env
+    assert found.rails[3] == {"NCCL_NET": "gIB", "NCCL_IB_TC": "52", "NCCL_IB_HCA": "=mlx5_3"}
+    unset = ports(rails(node, H100, at.ports), planned(node, H100), at.ports, at.netdevs, at.gids, {"NCCL_NET": ""})
+    assert "NCCL_NET" not in unset.values and "NCCL_NET" not in unset.rails[0]
+    assert ports((), {}, (), env={"FI_PROVIDER": "efa"}).values == {"FI_PROVIDER": "efa"}

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from healthcheck.burnin.floors import Floors, Learned
 from healthcheck.burnin.model import Kind, Place, Rail, Stage
+from healthcheck.burnin.published import BUSBW, GIB, Setting
+from healthcheck.burnin.setting import Hardware
+from healthcheck.burnin.watch import Patience
 from inventory.errors import UsageError
 from provisioning.burnin import stages
 from provisioning.burnin.planpage import lines, presumed
 from provisioning.burnin.ports import Ports
 from provisioning.burnin.ramp import Power
-from provisioning.burnin.stages import Work
+from provisioning.burnin.speeds import Speeds
+from provisioning.burnin.stages import Step, Work
+from tests.healthcheck.burnin.made import RULES
 
 EVERY = frozenset(Stage) - {Stage.SOAK}
 
@@ -137,3 +144,31 @@ def test_the_next_burn_in_has_other_nodes_meet() -> None:
         return {task.nodes for step in stages.planned(there, Work(seed=seed), {Stage.LEAF_PAIRS}) for task in step.tasks}
 
     assert met(1) == met(1) and met(1) != met(2)
+
+
+def pair_of(gbps: float, rails: int, length: str, speeds: Speeds | None = None) -> Step:
+    there = places(2, rails=rails)
+    speeds = speeds or Speeds(hardware={"hgx-h100": Hardware("H100", gbps)})
+    asked = replace(work(there, length), speeds=speeds)
+    return next(step for step in stages.planned(there, asked, {Stage.LEAF_PAIRS}))
+
+
+def test_a_pair_over_one_100_gigabit_port_has_the_time_that_it_takes() -> None:
+    # 300 iterations of 4 GiB among 16 ranks took 223 s there.
+    step = pair_of(100, 1, "standard")
+    assert 200 < step.seconds < 300 and step.tasks[0].seconds > 2 * 223
+
+
+def test_the_slower_the_ports_and_the_lower_the_floor_the_longer_a_task_may_take() -> None:
+    limits = [pair_of(gbps, 1, "standard").tasks[0].seconds for gbps in (400, 200, 100, 25, 10)]
+    assert limits == sorted(limits)
+    slow = Learned(Setting(BUSBW, "leaf-pairs", "NVIDIA H100 80GB HBM3", 8, 2, 1, 100, 4 * GIB, "ring", 700, False), (2, 2), 3, 0.1, 8, 2.5, by="x")
+    learned = pair_of(100, 1, "standard", Speeds(Floors(RULES, (slow,)), {"hgx-h100": Hardware("H100", 100)}))
+    assert learned.tasks[0].seconds > 2400 / 2.5
+    assert pair_of(0, 0, "standard").tasks[0].seconds > 2400    # of which no one knows anything
+
+
+def test_a_soak_and_many_ranks_have_time_to_set_up() -> None:
+    there = places(512)
+    (step,) = (step for step in stages.planned(there, replace(work(there), patience=Patience(setup=500)), {Stage.ALL})[:1])
+    assert step.tasks[0].seconds > 500 + 0.1 * 4096

@@ -1,0 +1,68 @@
+"""How fast an all-reduce is expected to be, and how slow one may be and still be let finish: from its floor, else from its ports' rate.
+
+A task that is slower than its floor is judged by what it measured, so it has to come to its end; only what is far slower is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from healthcheck.burnin.floors import Floors
+from healthcheck.burnin.model import Place, Stage, Task
+from healthcheck.burnin.params import PARAMS
+from healthcheck.burnin.published import BUSBW, Setting, alike
+from healthcheck.burnin.setting import Hardware, algo_of, rail_of
+
+GB = 1e9
+SOUND = 0.8             # of the ports' rate, that a ring between nodes comes to at large sizes
+USUAL = 100 * GB        # bytes a second of bus bandwidth, where nothing is known
+LEAST_INSIDE = 2 * GB   # in a node without NVLink, through the host's memory
+LEAST_BETWEEN = GB / 2  # between nodes, about half of a 10 Gb/s port
+SLOWER = 3              # so many times slower than a floor or a rate, and it is given up
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Bytes a second of bus bandwidth: what is expected, and the least with which a task is let finish."""
+
+    usual: float = USUAL
+    least: float = LEAST_BETWEEN
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """What floors and SKUs say of speeds. `hardware` is by SKU."""
+
+    floors: Floors | None = None
+    hardware: Mapping[str, Hardware] = field(default_factory=lambda: MappingProxyType({}))
+
+    def of(self, task: Task, places: Mapping[str, Place]) -> Speed:
+        """That of an all-reduce."""
+        there = [places[node] for node in task.nodes]
+        first = self.hardware.get(there[0].sku or "", Hardware())
+        domains = {place.domain for place in there}
+        inside = task.stage is not Stage.RAIL if len(there) == 1 else len(domains) == 1 and None not in domains
+        gbps = 0.0 if inside else min(self.hardware.get(place.sku or "", Hardware()).gbps for place in there)
+        nics = 0 if inside else 1 if rail_of(task) is not None else min(max(1, len(place.rails)) for place in there)
+        size = int(task.params.get("bytes", PARAMS["allreduce"]["bytes"][0]))
+        setting = Setting(BUSBW, task.stage.value, first.gpu, round(len(task.seats) / len(there)), len(there), nics, gbps, size,
+                          algo_of(task), nvlink=inside)
+        floor = self._floor(setting)
+        if floor:
+            return Speed(floor, floor / SLOWER)
+        if gbps:
+            return Speed(SOUND * nics * gbps / 8 * GB, SOUND * nics * gbps / 8 * GB / SLOWER)
+        return Speed(least=LEAST_INSIDE if inside else LEAST_BETWEEN)
+
+    def _floor(self, setting: Setting) -> float:
+        """The least floor that may be meant: before a run no device has said its name, its power limit or the exact size."""
+        if self.floors is None:
+            return 0.0
+        learned = [one.floor for one in self.floors.learned
+                   if one.setting.figure == BUSBW and one.setting.stage == alike(Stage(setting.stage)).value
+                   and one.nodes[0] <= setting.nodes <= one.nodes[1] and one.setting.gpus == setting.gpus
+                   and one.setting.nvlink == setting.nvlink and one.setting.nics == setting.nics]
+        found = self.floors.of(setting)
+        return GB * (min(learned) if learned else found.least if found is not None else 0.0)
