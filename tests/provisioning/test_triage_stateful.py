@@ -273,7 +273,7 @@ class Triage(RuleBasedStateMachine):
         finally:
             deeds = self.back.asked[asked:]
             assert deeds == steps[:len(deeds)], (deeds, steps)
-            self.open = self.open or plan.is_open
+        self.open = self.open or plan.is_open       # a run that dies leaves it as it was: the next one takes what room is left
         for one in self.nodes.values():
             one.told, one.known_away = one.told if one.away else self.order, one.away
         assert self.back.trouble.kind or deeds == steps, (deeds, steps, done)
