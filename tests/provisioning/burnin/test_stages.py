@@ -34,7 +34,7 @@ def test_stages_come_in_their_order_and_nodes_alone_do_every_kind_of_work() -> N
     order = [step.stage for step in steps]
     assert order == sorted(order, key=list(Stage).index)
     assert [step.tasks[0].kind for step in steps if step.stage is Stage.NODE] == list(stages.ALONE)
-    assert Counter(order) == {Stage.NODE: 6, Stage.RAIL: 2, Stage.LEAF_PAIRS: 2, Stage.CROSS_PAIRS: 4, Stage.ALL: 2}
+    assert Counter(order) == {Stage.NODE: 6, Stage.RAIL: 2, Stage.LEAF_PAIRS: 3, Stage.CROSS_PAIRS: 8, Stage.ALL: 2}
     assert [len(step.tasks) for step in steps if step.stage in (Stage.LEAF_PAIRS, Stage.CROSS_PAIRS)] == [4] * 6
 
 
@@ -131,7 +131,7 @@ def test_the_plan_says_what_each_step_takes_and_draws_and_what_cannot_be() -> No
 
 
 def test_the_next_burn_in_has_other_nodes_meet() -> None:
-    there = places(16)
+    there = places(32)
 
     def met(seed: int) -> set[tuple[str, ...]]:
         return {task.nodes for step in stages.planned(there, Work(seed=seed), {Stage.LEAF_PAIRS}) for task in step.tasks}
