@@ -38,7 +38,7 @@ class Depth:
 
 
 # Simulated with nodes that fail in 3 of 10 tests (scripts/bench/isolate): quick finds 9 of 10 of them, standard 99 of 100.
-DEPTHS = MappingProxyType({"quick": Depth(2, 8, 16), "standard": Depth(3, 14, 40), "soak": Depth(3, 14, 40)})
+DEPTHS = MappingProxyType({"quick": Depth(1, 8, 16), "standard": Depth(3, 14, 40), "soak": Depth(3, 14, 40)})
 
 
 def tested(result: TaskResult, slow: bool | None, rails: Mapping[int, Outcome] = MappingProxyType({})) -> Tested:

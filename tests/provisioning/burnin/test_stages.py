@@ -34,8 +34,8 @@ def test_stages_come_in_their_order_and_nodes_alone_do_every_kind_of_work() -> N
     order = [step.stage for step in steps]
     assert order == sorted(order, key=list(Stage).index)
     assert [step.tasks[0].kind for step in steps if step.stage is Stage.NODE] == list(stages.ALONE)
-    assert Counter(order) == {Stage.NODE: 6, Stage.RAIL: 2, Stage.LEAF_PAIRS: 3, Stage.CROSS_PAIRS: 8, Stage.ALL: 2}
-    assert [len(step.tasks) for step in steps if step.stage in (Stage.LEAF_PAIRS, Stage.CROSS_PAIRS)] == [4] * 11
+    assert Counter(order) == {Stage.NODE: 6, Stage.RAIL: 2, Stage.LEAF_PAIRS: 2, Stage.CROSS_PAIRS: 8, Stage.ALL: 2}
+    assert [len(step.tasks) for step in steps if step.stage in (Stage.LEAF_PAIRS, Stage.CROSS_PAIRS)] == [4] * 10
 
 
 @settings(deadline=None)
