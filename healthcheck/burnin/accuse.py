@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.model import Accusation, Object
-from healthcheck.burnin.weigh import Cause, Evidence, Outcome, Tested, Weighed
+from healthcheck.burnin.posterior import Rival, Weighed
+from healthcheck.burnin.suspects import Suspects
+from healthcheck.burnin.weigh import Cause, Evidence, Outcome, Tested
 
+_MOST_NAMES = 8
+_MOST_ODDS = 14.0       # beyond a million to one the model is not to be believed so exactly
+_UNLIKELY = -4.0        # 1 to 55 against a cause, beside the noise that was learned
 _MOST_TESTS = 16        # named for and against one accusation; how many more there were is said
 
 
@@ -23,26 +29,90 @@ def accusations(weighed: Weighed, with_proven: Set[tuple[str, int]]) -> tuple[Ac
     found: dict[tuple[Object, str], Accusation] = {}
     for cause in weighed.accused:
         for one in _OF[cause.kind](weighed, cause, with_proven):
+            one = replace(one, why=f"{one.why}; {_next_best(weighed, cause)}")
             # A leaf may be guilty inside and in what leads out of it, which is one accusation.
             known = found.setdefault((one.object, one.name), one)
             if known is not one:
                 found[one.object, one.name] = replace(known, tests_for=tuple(dict.fromkeys((*known.tests_for, *one.tests_for))))
-    return (*found.values(), *_unexplained(weighed))
+    for one in (*_open(weighed), *_unexplained(weighed)):
+        found.setdefault((one.object, one.name), one)
+    return tuple(found.values())
+
+
+def _next_best(weighed: Weighed, cause: Cause) -> str:
+    """What else could be, and how much less likely that is."""
+    rival = weighed.rivals[cause]
+    instead = _named_causes(other for other in rival.causes if other not in weighed.best)
+    odds = f"{math.exp(min(rival.worse, _MOST_ODDS)):,.0f}"
+    return f"{instead or 'chance'} instead is {'over ' if rival.worse > _MOST_ODDS else ''}{odds} times less likely"
+
+
+def _open(weighed: Weighed) -> Iterator[Accusation]:
+    """What good explanations differ on, those on the same failures as one: no one is named for it, unless what they share has a name."""
+    evidence = weighed.evidence
+    left = dict(weighed.doubtful)
+    while left:
+        first, rival = left.popitem()
+        causes = {first: None, **dict.fromkeys(other for other in rival.causes if other not in weighed.best)}
+        failed = {at for cause in causes for at in evidence.failed(cause)} & set(weighed.unexplained())
+        for other in [other for other in left if failed & set(evidence.failed(other))]:
+            causes.update({other: None, **dict.fromkeys(one for one in left.pop(other).causes if one not in weighed.best)})
+            failed |= set(evidence.failed(other)) & set(weighed.unexplained())
+        tests = sorted(failed) or evidence.failed(first)
+        shared = _path_between(causes)
+        if shared is not None:
+            yield from _between(weighed, shared, tests)
+            continue
+        pairs = {str(evidence.tests[at].pair) for at in tests}
+        name = pairs.pop() if len(pairs) == 1 else _named_causes(causes)
+        test = Suspects(weighed, {}).decides(rival)
+        how = f"a test of {test} would decide" if test is not None else "no test of two nodes tells them apart"
+        passed = [at for cause in causes for at in evidence.passed(cause)]
+        why = f"{_named_causes(causes, ' or ')} ({_times(rival)} between the best two): {how}"
+        yield _accusation(evidence, Object.UNEXPLAINED, name, why, tests, sorted(set(passed)))
+
+
+def _times(rival: Rival) -> str:
+    return f"{math.exp(rival.worse):.3g} to 1"
+
+
+def _path_between(causes: Iterable[Cause]) -> Cause | None:
+    """The path between two groups, where all that could be guilty lies on it: with only two, no third tells whose end it is."""
+    known = list(causes)
+    between = next((cause for cause in known if cause.kind == "between"), None)
+    groups = sorted({cause.name for cause in known if cause.kind == "uplinks"})
+    if any(cause.kind not in ("between", "uplinks") for cause in known):
+        return None
+    if between is None:
+        return Cause("between", groups[0], groups[1]) if len(groups) == 2 else None
+    return between if set(groups) <= {between.name, between.other} and sum(cause.kind == "between" for cause in known) == 1 else None
+
+
+def _named_causes(causes: Iterable[Cause], word: str = ", ") -> str:
+    names = list(dict.fromkeys(_called(cause) for cause in causes))
+    return word.join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
+
+
+def _called(cause: Cause) -> str:
+    if cause.kind in ("pair", "between"):
+        return f"the path {cause.name} - {cause.other}"
+    where = {"node": "", "out": "what leads out of ", "uplinks": "what leads out of ", "inside": "all of "}[cause.kind]
+    return f"{where}{cause.name or 'the nodes without a leaf'}"
 
 
 def doubts(weighed: Weighed) -> tuple[str, ...]:
     """The failures that did not come again when their pair was measured once more, a line each: noise, and nobody's fault yet."""
     found = []
-    for at in weighed.unexplained():
+    for at in weighed.unexplained(weighed.best):
         test = weighed.evidence.tests[at]
-        if _did_not_come_again(weighed.evidence, at):
+        if _is_noise(weighed, at):
             found.append(f"{test.test}: {test.pair} {test.fault} once, and not again")
     return tuple(found)
 
 
 def _node(weighed: Weighed, cause: Cause, with_proven: Set[tuple[str, int]]) -> list[Accusation]:
     evidence = weighed.evidence
-    failed, passed = _own(weighed, cause), evidence.passed(cause)
+    failed, passed = _own(weighed, cause), evidence.passed(Cause("node", cause.name))
     partners = {evidence.tests[at].pair.other(cause.name) for at in failed}
     confirmed = any((cause.name, at) in with_proven for at in failed)
     why = f"failed in {len(failed)} of {len(failed) + len(passed)} tests, with {len(partners)} partners" + (
@@ -51,15 +121,9 @@ def _node(weighed: Weighed, cause: Cause, with_proven: Set[tuple[str, int]]) -> 
     if rails:
         return [_accusation(evidence, Object.RAIL, f"{cause.name}/rail{rail}", f"{why}; only rail {rail} did", failed, passed, confirmed)
                 for rail in rails]
-    near = [at for at in passed if any(each.kind == "inside" and _is_near(evidence, at) for each in evidence.causes[at])]
-    if near and not any(_is_near(evidence, at) for at in failed):
+    if cause.kind == "out":
         why += "; only outside its leaf or NVLink domain"
     return [_accusation(evidence, Object.NODE, cause.name, why, failed, passed, confirmed)]
-
-
-def _is_near(evidence: Evidence, at: int) -> bool:
-    one, two = evidence.tests[at].pair
-    return evidence.sites.near[one] == evidence.sites.near[two]
 
 
 def _own(weighed: Weighed, cause: Cause) -> list[int]:
@@ -95,11 +159,11 @@ def _pair(weighed: Weighed, cause: Cause, _: object) -> list[Accusation]:
     return [_accusation(evidence, Object.PAIR, name, why, failed, passed, len(failed) > 1)]
 
 
-def _between(weighed: Weighed, cause: Cause, _: object) -> list[Accusation]:
+def _between(weighed: Weighed, cause: Cause, failed: object) -> list[Accusation]:
     evidence = weighed.evidence
-    failed, passed = evidence.failed(cause), evidence.passed(cause)
-    why = f"{len(failed)} of {len(failed) + len(passed)} pairs between them failed, and their nodes pass elsewhere"
-    return [_accusation(evidence, Object.PAIR, f"{cause.name or 'no leaf'} - {cause.other or 'no leaf'}", why, failed, passed, True)]
+    own, passed = failed if isinstance(failed, list) else evidence.failed(cause), evidence.passed(cause)
+    why = f"{len(own)} of {len(own) + len(passed)} pairs between them failed, and their nodes pass elsewhere"
+    return [_accusation(evidence, Object.PAIR, f"{cause.name or 'no leaf'} - {cause.other or 'no leaf'}", why, own, passed, True)]
 
 
 def _group(weighed: Weighed, cause: Cause, _: object) -> list[Accusation]:
@@ -127,24 +191,27 @@ def _switch(weighed: Weighed, cause: Cause, rail: int) -> str:
     return only or f"{cause.group}, rail {rail}"
 
 
-_OF = {"node": _node, "pair": _pair, "between": _between, "uplinks": _group, "inside": _group}
+_OF = {"node": _node, "out": _node, "pair": _pair, "between": _between, "uplinks": _group, "inside": _group}
 
 
 def _unexplained(weighed: Weighed) -> list[Accusation]:
     evidence = weighed.evidence
     left: dict[str, list[int]] = {}
-    for at in weighed.unexplained():
-        if not _did_not_come_again(evidence, at):
+    for at in weighed.unexplained(weighed.best):
+        if not _is_noise(weighed, at):
             left.setdefault(str(evidence.tests[at].pair), []).append(at)
     return [_accusation(evidence, Object.UNEXPLAINED, name, "failed, and no node, path or leaf explains it by more than one sample", failed,
                         evidence.passed(Cause("pair", *evidence.tests[failed[0]].pair))) for name, failed in left.items()]
 
 
-def _did_not_come_again(evidence: Evidence, at: int) -> bool:
-    """Whether the pair itself was run again and did not fail again. What noise does not do needs no second time."""
-    test = evidence.tests[at]
-    cause = Cause("pair", *test.pair)
-    return not test.hard and len(evidence.passed(cause)) >= len(evidence.failed(cause))
+def _is_noise(weighed: Weighed, at: int) -> bool:
+    """Whether the pair itself was run again and did not fail again, or nothing that it depends on is half likely to be bad. What noise does
+    not do needs no second time.
+    """
+    evidence, test = weighed.evidence, weighed.evidence.tests[at]
+    path = Cause("pair", *test.pair)
+    again = len(evidence.passed(path)) >= len(evidence.failed(path))
+    return not test.hard and (again or all(weighed.gain(cause) < _UNLIKELY for cause in evidence.causes[at]))
 
 
 def _accusation(

@@ -1,112 +1,156 @@
-"""Whom a further test could convict or clear: the nodes, paths and leaves that are worth another round."""
+"""What a further test could decide: the nodes, paths and leaves on which good explanations differ, or that may yet prove bad."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
-from healthcheck.burnin.rounds import Pair
-from healthcheck.burnin.weigh import ENOUGH, FAIL, PASS, Cause, Outcome, Weighed
+from healthcheck.burnin.posterior import Rival, Weighed
+from healthcheck.burnin.priors import LEAVE
+from healthcheck.burnin.rounds import Pair, pair
+from healthcheck.burnin.weigh import Cause
 
-LEAF_TRIES = 2
-_SURE = 8.0         # the gain from which a leaf is sure: it has hundreds of tests, and one more round would not change it
+UNMEASURED_TRIES = 2
+GROUP_TRIES = 6
+DECIDES = 0.1       # a test tells two explanations apart whose chances of failing differ by this
+_SAMPLES = 8
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Nodes to try with a proven one, the worst first; pairs to try once more; groups to try as wholes."""
+
+    nodes: list[str]
+    pairs: list[Pair]
+    groups: list[tuple[Cause, Rival]]
 
 
 def clean(weighed: Weighed, guilty: Iterable[Cause]) -> list[str]:
     """The nodes that have passed with somebody, and failed with nobody unless one of these explains it."""
     evidence = weighed.evidence
+    guilty = frozenset(guilty)
     doubted = {node for at in weighed.unexplained(guilty) for node in evidence.tests[at].pair}
-    return [node for node in evidence.sites.order
-            if node not in doubted and (cause := Cause("node", node)) not in weighed.accused and evidence.clears(cause)]
+    bad = {cause.name for cause in guilty if cause.kind in ("node", "out")}
+    return [node for node in evidence.sites.order if node not in doubted and node not in bad and evidence.clears(Cause("node", node))]
+
+
+def at_issue(weighed: Weighed) -> dict[Cause, None]:
+    """The causes on which the best explanation and one that is about as good differ."""
+    found: dict[Cause, None] = {}
+    for cause, rival in weighed.doubtful.items():
+        found[cause] = None
+        found.update(dict.fromkeys(other for other in rival.causes if other not in weighed.best))
+    return found
 
 
 class Suspects:
-    """Of the evidence so far. `tried` is how often each was tried again already, of at most `tries` for a node and `paths` for a path."""
+    """Of the evidence so far. `tried` is how often each was tried without failing, of at most `tries` for a node and `paths` for a path;
+    `confirmed` are the nodes that failed with a proven one.
+    """
 
-    def __init__(self, weighed: Weighed, tried: Mapping[Cause, int], tries: int, paths: int) -> None:
+    def __init__(self, weighed: Weighed, tried: Mapping[Cause, int], tries: int = 1, paths: int = 1,
+                 confirmed: Collection[str] = ()) -> None:
         self._weighed, self._evidence = weighed, weighed.evidence
-        self._tried = tried
-        self._most = {"node": tries, "pair": paths, "uplinks": LEAF_TRIES, "inside": LEAF_TRIES}
-        self._sure = {cause for cause, gain in weighed.accused.items() if self._is_sure(cause, gain)}
+        self._tried, self._confirmed = tried, confirmed
+        self._most = {"node": tries, "out": tries, "pair": paths}
+        self._issue = at_issue(weighed)
 
     def left(self, cause: Cause) -> int:
         """How many more times a node is tried with a proven one, a pair with itself, a group with others."""
-        return max(0, self._most.get(cause.kind, 0) - self._tried.get(cause, 0))
+        return max(0, self._most.get(cause.kind, GROUP_TRIES) - self._tried.get(cause, 0))
 
     def proven(self) -> list[str]:
-        """Nodes to try others with: those of which nothing bad is known, or for want of any, nothing that the accused do not explain."""
-        return clean(self._weighed, self._sure) or clean(self._weighed, self._weighed.accused)
+        """Nodes to try others with: those of which nothing bad is known, or for want of any, nothing that the best explanation leaves."""
+        suspected = {cause.name for cause in (*self._issue, *self._weighed.best) if cause.kind in ("node", "out")}
+        certain = [node for node in clean(self._weighed, self._weighed.accused) if node not in suspected]
+        return certain or [node for node in clean(self._weighed, self._weighed.best) if node not in suspected]
 
-    def found(self, groups_too: bool = True) -> tuple[list[str], list[Pair], list[Cause]]:
-        """Nodes to try with a proven one, the worst first; pairs to try with themselves; groups to try with proven groups.
+    def wanted(self) -> Wanted:
+        """What is worth a test now."""
+        nodes = {node: 0.0 for node in self._evidence.sites.order if node not in self._evidence.measured
+                 and self._tried.get(Cause("node", node), 0) < UNMEASURED_TRIES}
+        pairs: dict[Pair, float] = {}       # with how much each tells
+        groups: dict[Cause, Rival] = {}
+        proven = self.proven()
+        for cause in self._weighed.accused:
+            if cause.name not in self._confirmed and self.left(cause):
+                if cause.kind == "node":
+                    nodes[cause.name] = self._weighed.gain(cause)
+                elif cause.kind == "out" and (test := self._sample(cause, proven, self._weighed.rivals[cause])) is not None:
+                    pairs[test] = 1.0
+        for doubted, rival in self._weighed.doubtful.items():
+            for cause in dict.fromkeys((doubted, *self._differ(rival))):
+                if not self.left(cause):
+                    continue
+                if cause.kind in ("node", "out", "pair"):
+                    test = Pair(cause.name, cause.other) if cause.kind == "pair" else self._sample(cause, proven, rival)
+                    told = self._tells(test, rival) if test is not None else 1.0
+                    if told >= DECIDES and cause.kind == "node":
+                        nodes[cause.name] = self._weighed.gain(cause)
+                    elif told >= DECIDES and test is not None:
+                        pairs[test] = max(told, pairs.get(test, 0.0))
+                else:
+                    groups.setdefault(cause, rival)
+        # Who has met bad ones alone has passed nothing yet.
+        nodes.update({node: 0.0 for node in self._evidence.sites.order if (cause := Cause("node", node)) in self._evidence.of
+                      and cause not in self._weighed.best and node not in self._confirmed and not self._evidence.clears(cause)})
+        for at in self._weighed.unexplained(self._weighed.best):
+            self._again(self._evidence.tests[at].pair, nodes, pairs)
+        return Wanted(sorted(nodes, key=lambda node: -nodes[node]), sorted(pairs, key=lambda test: -pairs[test]), list(groups.items()))
 
-        Without `groups_too`, because there are no proven ones, what a group may explain is looked for in nodes and pairs.
+    def _again(self, each: Pair, nodes: dict[str, float], pairs: dict[Pair, float]) -> None:
+        """Adds what is to be tried of a pair that failed and that nothing explains: whatever is likeliest of its nodes and its path."""
+        path = Cause("pair", *each)
+        left = self.left(path) and len(self._evidence.passed(path)) < len(self._evidence.failed(path))
+        least = max(LEAVE, self._weighed.gain(path)) if left else LEAVE
+        worth = {node: gain for node in each if self.left(cause := Cause("node", node)) and (gain := self._weighed.gain(cause)) > least}
+        nodes.update(worth)
+        if left and not worth:
+            pairs[each] = 0.0
+
+    def _differ(self, rival: Rival) -> list[Cause]:
+        """What one explanation accuses, and the other does not."""
+        best = self._weighed.best
+        return [cause for cause in (*best, *rival.causes) if (cause in best) != (cause in rival.causes)]
+
+    def _sample(self, cause: Cause, proven: Iterable[str], rival: Rival) -> Pair | None:
+        """A test of a node with a proven one, of what leads out of it with one that is no neighbour: the nearest that tells most."""
+        near, leaf = self._evidence.sites.near, self._evidence.sites.leaf
+        node = cause.name
+        others = [other for other in proven if other != node and not (cause.kind == "out" and near[other] == near[node])]
+        nearest = sorted(others, key=lambda other: (near[other] != near[node], leaf[other] != leaf[node]))[:_SAMPLES]
+        return max((pair(node, other) for other in nearest), key=lambda test: self._tells(test, rival), default=None)
+
+    def _tells(self, test: Pair, rival: Rival) -> float:
+        return abs(self._weighed.chance(test, self._weighed.best) - self._weighed.chance(test, rival.causes))
+
+    def decides(self, rival: Rival) -> Pair | None:
+        """The test that tells the best explanation and this one apart most surely; None where there is none."""
+        proven = self.proven()
+        tests = []
+        for cause in self._differ(rival):
+            if cause.kind in ("node", "out"):
+                tests.append(self._sample(cause, proven, rival))
+            else:
+                tests += [Pair(cause.name, cause.other)] if cause.kind == "pair" else self.of_groups(cause, rival, ())[:1]
+        best = max((test for test in tests if test is not None), key=lambda test: self._tells(test, rival), default=None)
+        return best if best is not None and self._tells(best, rival) >= DECIDES else None
+
+    def of_groups(self, cause: Cause, rival: Rival, used: Collection[str]) -> list[Pair]:
+        """Tests of a leaf, or of what leads out of it: all of its nodes with those of the leaf where explanations differ most; [] where
+        they differ nowhere.
         """
-        unmeasured = (node for node in self._evidence.sites.order if node not in self._evidence.measured
-                      and self._tried.get(Cause("node", node), 0) < LEAF_TRIES)
-        nodes: dict[str, float] = dict.fromkeys(unmeasured, 0.0)
-        same: dict[Pair, None] = {}
-        groups = dict.fromkeys(cause for cause in self._evidence.of if groups_too and cause.kind == "uplinks" and self.left(cause)
-                               and self._evidence.failed(cause) and self._doubtful(cause))
-        for at in self._weighed.unexplained(self._sure):
-            causes = self._evidence.causes[at]
-            likely = self._likely(causes, groups) if groups_too else []
-            if likely:
-                groups.update(dict.fromkeys(likely))
-                continue
-            each = self._evidence.tests[at].pair
-            untried = self._untried(Cause("pair", *each)) if Cause("pair", *each) in self._weighed.accused else []
-            if untried:
-                nodes.update(dict.fromkeys(untried, 0.0))
-                continue
-            # Only whom as many failures as it has tries left would convict.
-            gain = {cause: value for cause in causes if cause.kind in ("node", "pair") and (left := self.left(cause))
-                    and (value := self._weighed.gain(cause)) + left * FAIL >= ENOUGH}
-            path = gain.pop(Cause("pair", *each), None)
-            worse = {cause.name: value for cause, value in gain.items() if path is None or value >= path + PASS}
-            nodes.update(worse)
-            if not worse and path is not None:
-                same[each] = None
-        return sorted(nodes, key=lambda node: -nodes[node]), list(same), list(groups)
-
-    def _likely(self, causes: Iterable[Cause], doubtful: Mapping[Cause, None]) -> list[Cause]:
-        """The groups among these causes that another round would tell more about than one of a node or a pair."""
-        found = []
-        for cause in causes:
-            if cause.kind == "between" and cause in self._weighed.accused:
-                found += self._ends(cause)
-            elif cause.kind in ("uplinks", "inside") and self.left(cause) and (cause in doubtful or self._weighed.gain(cause) >= ENOUGH):
-                found.append(cause)
-        return found
-
-    def _is_sure(self, cause: Cause, gain: float) -> bool:
-        """Whether an accused cause needs no more tests: a node or path was tried again, and stays accused though the next one passed."""
-        if self._untried(cause):
-            return False
-        if cause.kind in ("node", "pair"):
-            return self._tried.get(cause, 0) > 0 and gain - min(1, self.left(cause)) * PASS >= ENOUGH
-        if cause.kind == "between":
-            return not self._ends(cause)
-        return not self.left(cause) or (gain >= _SURE and not (cause.kind == "uplinks" and self._doubtful(cause)))
-
-    def _untried(self, cause: Cause) -> list[str]:
-        """The nodes of an accused path that were never tried with a proven one: a flaky node may have failed each time the path was run."""
-        return [] if cause.kind != "pair" else [
-            node for node in (cause.name, cause.other) if not self._tried.get(each := Cause("node", node), 0) and self.left(each)]
-
-    def _doubtful(self, cause: Cause) -> bool:
-        """Whether what leads out of a group may be guilty or not: all groups that it met are accused themselves, or all but one, and with
-        that one it failed as well."""
-        others: dict[Cause, bool] = {}
-        for at in self._evidence.of[cause]:
-            for other in self._evidence.causes[at]:
-                if other.kind == cause.kind and other != cause and other not in self._weighed.accused:
-                    others[other] = others.get(other, False) or self._evidence.tests[at].outcome is Outcome.FAIL
-        return not others or list(others.values()) == [True]
-
-    def _ends(self, cause: Cause) -> list[Cause]:
-        """What may be guilty in place of the path between two groups: either one's uplinks, where these can still be tried elsewhere."""
         sites = self._evidence.sites
-        found = dict.fromkeys(other for at in self._evidence.of[cause] for other in self._evidence.causes[at]
-                              if other.kind == "uplinks" and str(other.group) in (cause.name, cause.other))
-        number = len({group for by in (sites.leaf, sites.near) for group in by.values()})
-        return [other for other in found if number > 2 and not self._tried.get(other, 0)]
+        bad = {each.name for each in (*self._issue, *self._weighed.best) if each.kind in ("node", "out")} | set(used)
+        by = sites.near if cause.kind != "between" and cause.group is not None and cause.group.kind == "domain" else sites.leaf
+        free = sites.grouped((node for node in sites.order if node not in bad), by)
+        own = [group for group in free if group == cause.group or str(group) in (cause.name, cause.other)]
+        best: tuple[float, list[Pair]] = (DECIDES, [])
+        for one in own:
+            for two, others in free.items():
+                half = len(others) // 2
+                tests = [pair(*each) for each in (zip(others[:half], others[half:], strict=False) if one == two
+                                                  else zip(free[one], others, strict=False))]
+                if tests and (told := self._tells(tests[0], rival)) > best[0]:
+                    best = (told, tests)
+        return best[1]

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.burnin import rounds
-from healthcheck.burnin.isolate import ACROSS, Isolation
+from healthcheck.burnin.isolate import DEPTHS, Isolation
 from healthcheck.burnin.model import Kind, Place, Seat, Stage, Task
 from healthcheck.burnin.params import LENGTHS, PARAMS, params_for
 from healthcheck.burnin.watch import Patience
@@ -154,8 +154,10 @@ def planned(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> l
 
 
 def isolated(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> Isolation:
-    """The rounds of pairs among these places."""
-    return Isolation(places, across=ACROSS if Stage.CROSS_PAIRS in wanted else 0, seed=work.seed)
+    """The rounds of pairs among these places, as many as the length asks for."""
+    depth = DEPTHS[work.length]
+    return Isolation(places, repeats=depth.repeats, across=depth.across if Stage.CROSS_PAIRS in wanted else 0, tries=depth.tries,
+                     seed=work.seed)
 
 
 def asked(steps: Iterable[Step]) -> tuple[tuple[Stage, Kind], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from isolation.methods import bisection, fixed, ours, parallel_bisection, round_robin, two_passes
+from isolation.methods import bisection, fixed, of_length, ours, parallel_bisection, round_robin, two_passes
 from isolation.world import Tally, World
 
 
@@ -44,7 +44,7 @@ _GUILTY = (1, 2, 4, 8)
 
 def cases(leaves: int) -> list[Case]:
     """All cases for a cluster with so many leaves. The notes' figures are of 512 nodes; they bind for another size all the same."""
-    return [*_nodes(), *_flaky(), *_uplinks(leaves), *_links()]
+    return [*_nodes(), *_several(), *_flaky(), *_seldom(), *_uplinks(leaves), *_links()]
 
 
 def _nodes() -> list[Case]:
@@ -58,6 +58,22 @@ def _nodes() -> list[Case]:
         Method("parallel bisection", parallel_bisection, Bound("10, 35 min"), 50),
         Method("bisection", bisection, Bound(said[count][1]), 50),
         Method("round robin", round_robin, Bound(f"511 {said[count][0]}"), 5))) for count in _GUILTY]
+
+
+def _several() -> list[Case]:
+    """A share of one leaf's nodes: they are those nodes, and not their leaf. Nobody's notes have figures of it."""
+    return [Case(f"{share:.0%} of one leaf's nodes bad", {"one_leaf": share}, (
+        Method("muster, quick", of_length("quick"), Bound("all, 0", None, 1.0, 0.0)),)) for share in (0.25, 0.5, 0.75)]
+
+
+def _seldom() -> list[Case]:
+    """Nodes that fail now and then, by length of burn-in; and noise alone."""
+    least = {0.1: (None, None), 0.3: (0.9, 0.99), 0.5: (0.99, 0.99)}
+    rows = [Case(f"2 nodes that fail in {share:.0%} of their tests, false alarms .005", {"nodes": 2, "detect": share, "alarm": 0.005}, (
+        Method("muster, quick", of_length("quick"), Bound("", None, quick, 0.03)),
+        Method("muster, standard", of_length("standard"), Bound("", None, standard, 0.03)))) for share, (quick, standard) in least.items()]
+    return [*rows, Case("nothing bad, false alarms .05", {"alarm": 0.05}, (
+        Method("muster, quick", of_length("quick"), Bound("", None, None, 0.03)),))]
 
 
 def _flaky() -> list[Case]:

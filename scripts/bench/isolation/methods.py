@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from isolation.world import Tally, World, number
 
-from healthcheck.burnin.isolate import Isolation
+from healthcheck.burnin.isolate import DEPTHS, Isolation
 from healthcheck.burnin.model import Object
 from healthcheck.burnin.weigh import Outcome, Tested
 
 
-def ours(world: World, repeats: int = 1, tries: int = 3, across: int = 4, paths: int = 2) -> Tally:
+def ours(world: World, repeats: int = 1, tries: int = 12, across: int = 4, paths: int = 3) -> Tally:
     """healthcheck.burnin.isolate, as it is."""
     tally = Tally()
     isolation = Isolation(world.places(), repeats=repeats, tries=tries, paths=paths, across=across, seed=world.chance.randrange(1 << 30))
@@ -36,6 +36,12 @@ def ours(world: World, repeats: int = 1, tries: int = 3, across: int = 4, paths:
         else:
             tally.unexplained += 1
     return tally
+
+
+def of_length(length: str) -> Callable[[World], Tally]:
+    """The same as a burn-in of this length asks for it."""
+    depth = DEPTHS[length]
+    return lambda world: ours(world, depth.repeats, depth.tries, depth.across)
 
 
 def round_robin(world: World) -> Tally:

@@ -108,11 +108,11 @@ def number(node: str) -> int:
 
 
 def drawn(leaves: int, size: int, seed: int, *, nodes: int = 0, links: int = 0, uplinks: int = 0, detect: float = 1.0,
-          alarm: float = 0.0) -> World:
-    """A world with so many guilty ones, from one seed."""
+          alarm: float = 0.0, one_leaf: float = 0.0) -> World:
+    """A world with so many guilty ones, from one seed; besides, this share of one leaf's nodes."""
     chance = random.Random(seed)  # noqa: S311
     count = leaves * size
-    bad = frozenset(chance.sample(range(count), nodes))
+    bad = frozenset(chance.sample(range(count), nodes)) | frozenset(chance.sample(range(size), round(one_leaf * size)) if one_leaf else ())
     paths: set[Pair] = set()
     while len(paths) < links:
         one, two = sorted(chance.sample(range(count), 2))

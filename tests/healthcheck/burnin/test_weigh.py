@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.accuse import accusations
 from healthcheck.burnin.model import Object, Place
+from healthcheck.burnin.posterior import Weighed
+from healthcheck.burnin.priors import ENOUGH
 from healthcheck.burnin.rounds import Sites, pair
-from healthcheck.burnin.weigh import ENOUGH, FAIL, PASS, Cause, Evidence, Outcome, Weighed, causes_of
+from healthcheck.burnin.weigh import Cause, Evidence, Outcome, causes_of
 from healthcheck.burnin.weigh import Tested as Sample
 
 SITES = Sites([Place(f"{leaf}{domain}{at}", 8, leaf=leaf, domain=f"{leaf}{domain}" if leaf != "c" else None)
@@ -29,7 +30,8 @@ def weighed(*tests: tuple[str, str, str], fault: str = faults.SLOW, sites: Sites
 
 
 def kinds(one: str, two: str) -> list[tuple[str, str, str]]:
-    return [(cause.kind, cause.name, cause.other) for cause in causes_of(pair(one, two), SITES)][3:]
+    return [(cause.kind, cause.name, cause.other) for cause in causes_of(pair(one, two), SITES)
+            if cause.kind not in ("node", "out", "pair")]
 
 
 def test_what_a_pair_depends_on_is_what_lies_between_its_nodes() -> None:
@@ -54,8 +56,13 @@ def test_one_failure_accuses_nobody_however_often_others_pass() -> None:
 
 
 def test_failures_with_one_partner_only_accuse_no_node() -> None:
-    found = weighed(("cx0", "cx1", "FFFF"))
-    assert [cause.kind for cause in found.accused] == ["pair"]
+    found = weighed(("cx0", "cx1", "FFFF"), ("cx2", "cx3", "P"))
+    assert found.accused == {} and {cause.name for cause in found.doubtful} <= {"cx0", "cx1"}
+
+
+def test_what_leads_out_of_a_node_is_a_cause_of_pairs_that_are_no_neighbours() -> None:
+    assert Cause("out", "ax0") in causes_of(pair("ax0", "ay1"), SITES)
+    assert Cause("out", "ax0") not in causes_of(pair("ax0", "ax1"), SITES)
 
 
 def test_what_a_guilty_partner_explains_accuses_nobody_else() -> None:
@@ -64,11 +71,11 @@ def test_what_a_guilty_partner_explains_accuses_nobody_else() -> None:
     assert found.gain(Cause("node", "cx1")) < 0
 
 
-def test_the_gain_of_a_node_is_that_of_its_failures_less_its_passes_and_its_rarity() -> None:
-    found = weighed(("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "P"))
-    gain = found.accused[Cause("node", "cx0")]
-    assert gain == pytest.approx(2 * FAIL - PASS - 4.85) and gain >= ENOUGH
-    assert weighed(("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "PP")).accused == {}
+def test_the_odds_of_a_node_are_those_of_its_failures_less_its_passes_and_its_rarity() -> None:
+    twice = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx1", "cx2", "P"))
+    assert Cause("node", "cx0") in weighed(*twice).best
+    odds = [weighed(*twice, ("cx0", "cx3", "P" * passes)).gain(Cause("node", "cx0")) for passes in (0, 1, 2, 4)]
+    assert odds == sorted(odds, reverse=True) and odds[0] >= 4
 
 
 def test_unknown_tests_weigh_nothing() -> None:
@@ -79,33 +86,35 @@ def test_unknown_tests_weigh_nothing() -> None:
 
 def test_wrong_data_weighs_more_than_slowness() -> None:
     tests = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "PP"))
-    assert weighed(*tests).accused == {} and set(weighed(*tests, fault=faults.WRONG_DATA).accused) == {Cause("node", "cx0")}
+    assert weighed(*tests, fault=faults.WRONG_DATA).gain(Cause("node", "cx0")) > weighed(*tests).gain(Cause("node", "cx0"))
 
 
 def test_many_failures_out_of_one_leaf_to_two_others_are_the_leafs() -> None:
     tests = [(f"a{domain}{at}", f"{leaf}{domain}{at}", "F") for domain in "xy" for at in range(4) for leaf in "bc"]
     clean = [(f"d{domain}{at}", f"{leaf}{domain}{at}", "P") for domain in "xy" for at in range(4) for leaf in "bc"]
-    found = weighed(*tests, *clean)
+    inner = [(f"a{domain}{at}", f"a{domain}{at + 1}", "PPPP") for domain in "xy" for at in (0, 2)]
+    found = weighed(*tests, *clean, *inner)
     assert [(cause.kind, cause.name) for cause in found.accused] in ([("uplinks", "a")], [("inside", "a")])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.floats(0, 1))
 def test_whoever_is_accused_gains_enough_beside_the_others_and_was_seen_failing(seed: int, fails: float) -> None:
     chance = random.Random(seed)
     names = list(SITES.order)
-    tests = [(*chance.sample(names, 2), "F" if chance.random() < fails else "P") for _ in range(chance.randrange(120))]
+    tests = [(*chance.sample(names, 2), "F" if chance.random() < fails else "P") for _ in range(chance.randrange(60))]
     found = weighed(*tests)
-    for cause, gain in found.accused.items():
-        assert gain >= ENOUGH - 1e-9 and len(found.evidence.failed(cause)) > 1
+    for cause, odds in found.accused.items():
+        assert odds >= ENOUGH and len(found.evidence.failed(cause)) > 1 and cause not in found.rivals[cause].causes
     again = Weighed(found.evidence)
     assert again.accused == found.accused and again.unexplained() == found.unexplained()
 
 
-def test_a_path_is_not_accused_where_one_of_its_nodes_fails_elsewhere_as_well() -> None:
-    tests = (("cx0", "cx1", "FFF"), ("cx0", "cx3", "P" * 10), ("cx1", "cx3", "P"))
+def test_a_path_is_less_sure_where_one_of_its_nodes_fails_elsewhere_as_well() -> None:
+    tests = (("cx0", "cx1", "FFFF"), ("cx0", "cx3", "P" * 20), ("cx1", "cx3", "P" * 20))
     assert [cause.kind for cause in weighed(*tests).accused] == ["pair"]
-    assert weighed(*tests, ("cx0", "cx2", "F")).accused == {}
+    path = Cause("pair", "cx0", "cx1")
+    assert weighed(*tests, ("cx0", "cx2", "FF")).gain(path) < weighed(*tests).gain(path) - 1
 
 
 def test_one_node_of_a_leaf_does_not_make_its_leaf_guilty() -> None:
@@ -115,6 +124,6 @@ def test_one_node_of_a_leaf_does_not_make_its_leaf_guilty() -> None:
 
 def test_a_path_whose_node_passed_with_nobody_else_is_unexplained() -> None:
     (accused,) = accusations(weighed(("cx0", "cx1", "FFF"), ("cx0", "cx2", "P")), frozenset())
-    assert accused.object is Object.UNEXPLAINED and "cx1 passed with nobody" in accused.why
-    (accused,) = accusations(weighed(("cx0", "cx1", "FFF"), ("cx0", "cx2", "P"), ("cx1", "cx2", "P")), frozenset())
+    assert accused.object is Object.UNEXPLAINED and "cx1 or the path" in accused.why and "a test of cx1 - cx2 would decide" in accused.why
+    (accused,) = accusations(weighed(("cx0", "cx1", "FFF"), ("cx0", "cx2", "P" * 20), ("cx1", "cx2", "P" * 20)), frozenset())
     assert accused.object is Object.PAIR and accused.name == "cx0 - cx1"

@@ -28,7 +28,7 @@ def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_a
     assert done.stdout.startswith("PASS  burn-in 2") and "4 nodes" in done.stdout and "n[1-4]" in done.stdout
     found = site.document()
     stages = Counter(task["stage"] for task in found["tasks"])
-    assert stages == {"node": 24, "leaf-pairs": 2, "cross-pairs": 4, "all": 1}
+    assert stages == {"node": 24, "leaf-pairs": 2, "cross-pairs": 16, "all": 1}
     assert found["verdict"] == "pass" and found["options"]["finished"] is True and not found["accusations"]
     assert [path.read_bytes() for path in kept(tmp_path / "state")] == [(tmp_path / "doc.json").read_bytes()]
     assert "1 - 2" not in done.stdout and len(list(ElementTree.parse(tmp_path / "pairs.svg").iter())) > 20  # noqa: S314  (ours)

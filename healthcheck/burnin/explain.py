@@ -1,0 +1,280 @@
+"""Finds the set of causes that explains failed tests best, as a whole: its prior and what it makes of every test. Pure, of numbers.
+
+Each accused cause makes a test that it touches fail with some chance, besides the others and noise (a "noisy or"). A passed test takes a
+fixed sum from each cause that it touches; what a failed test adds grows less with every further cause that explains it. So the gain of a
+cause only falls as others are accused (the score is submodular). Two things follow. What gains nothing by itself is in no best
+explanation, and is left out beforehand. And a branch in which all that is left gains less than the best known lacks is closed, so that
+small problems are solved exactly; large ones by adding, dropping and exchanging causes until no such step is better.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+SMALL = 16          # so many parts are solved exactly
+_MOVES = 800        # of the bounded search, at most, for one problem; whom it does not get to is not named
+_LEAST = 1e-9       # a smaller difference is the computer's
+_STEPS = 4000       # of the exact search, at most; what it has found by then counts
+
+
+class Part(NamedTuple):
+    """A cause that is bad in one way. `owner` is the cause's number, `price` what accusing it takes beside `hits`, the failed tests that it
+    touches; `lot` a lot of nodes in which it is bad for `lot_price` instead, where that lot is bad.
+    """
+
+    owner: int
+    strength: float
+    price: float
+    hits: tuple[int, ...]
+    lot: int = -1
+    lot_price: float = math.inf
+
+
+class Explanation(NamedTuple):
+    """Parts and lots, by number, and the logarithm of how much likelier they make all tests than noise alone does, prior included."""
+
+    score: float
+    parts: frozenset[int]
+    lots: frozenset[int]
+
+
+@dataclass
+class _State:
+    score: float
+    total: list[float]      # of each failed test, the strengths of noise and of all accused that touch it
+    parts: set[int]
+    lots: set[int]
+
+    def copy(self) -> _State:
+        return _State(self.score, self.total.copy(), self.parts.copy(), self.lots.copy())
+
+    def explanation(self) -> Explanation:
+        return Explanation(self.score, frozenset(self.parts), frozenset(self.lots))
+
+
+@lru_cache(maxsize=1 << 16)
+def fails(total: float) -> float:
+    """The logarithm of the chance that a test fails whose strengths add up to this."""
+    return math.log(-math.expm1(-total))
+
+
+class Problem:
+    """Failed tests that share causes. `base` is the strength of noise in each, `times` how many tests it stands for, which the same parts
+    touch; `lots` is what each lot costs.
+    """
+
+    def __init__(self, parts: Sequence[Part], base: Sequence[float], times: Sequence[int], lots: Mapping[int, float]) -> None:
+        self.parts, self.base, self.times, self.lots = parts, base, times, lots
+        self._of_test: dict[int, list[int]] = {}
+        self._of_owner: dict[int, list[int]] = {}
+        self._of_lot: dict[int, list[int]] = {}
+        self._near: dict[int, frozenset[int]] = {}
+        self._moves = _MOVES
+        for at, part in enumerate(parts):
+            self._of_owner.setdefault(part.owner, []).append(at)
+            if part.lot in lots:
+                self._of_lot.setdefault(part.lot, []).append(at)
+            for test in part.hits:
+                self._of_test.setdefault(test, []).append(at)
+
+    def best(self) -> Explanation:
+        """The best explanation of all."""
+        everything = range(len(self.parts))
+        state = self._state()
+        self._settle(state, everything, ())
+        return self._exact(self._improved(state, everything, ()), ()).explanation()
+
+    def rivals(self, best: Explanation) -> tuple[Explanation, dict[int, Explanation]]:
+        """By owner of each cause in the best explanation the best one in which that cause is innocent, which is another one as good where
+        the search had to end before; and the best one, should one of those be better than what was taken for it.
+        """
+        rivals: dict[int, Explanation] = {}
+        waiting = self._owners(best)
+        while waiting:
+            owner = waiting.pop()
+            rival = rivals[owner] = self._without(best, owner) if self._moves > 0 else best
+            if rival.score > best.score + _LEAST:
+                best, rivals = rival, {}
+                waiting = self._owners(best)
+        return best, rivals
+
+    def _owners(self, of: Explanation) -> list[int]:
+        return list(dict.fromkeys(self.parts[at].owner for at in sorted(of.parts)))
+
+    def _without(self, best: Explanation, owner: int) -> Explanation:
+        banned = frozenset(self._of_owner[owner])
+        state = self._state(best)
+        changed: set[int] = set()
+        for at in banned & state.parts:
+            self._drop(state, at)
+            changed |= self._neighbours(at)
+        self._settle(state, changed, banned)
+        near = {each for at in banned for each in self._neighbours(at)}
+        return self._exact(self._improved(state, near, banned), banned).explanation()
+
+    # ---- single steps
+
+    def _state(self, of: Explanation | None = None) -> _State:
+        state = _State(0.0, list(self.base), set(), set())
+        for lot in of.lots if of is not None else ():
+            self._open(state, lot)
+        for at in of.parts if of is not None else ():
+            self._add(state, at)
+        return state
+
+    def _price(self, state: _State, at: int) -> float:
+        part = self.parts[at]
+        return part.lot_price if part.lot in state.lots else part.price
+
+    def _gain(self, state: _State, at: int) -> float:
+        part = self.parts[at]
+        more = 0.0
+        for test in part.hits:
+            total = state.total[test]
+            more += self.times[test] * (fails(total + part.strength) - fails(total))
+        return more - self._price(state, at)
+
+    def _lost(self, state: _State, at: int) -> float:
+        """What it gains beside the other accused ones."""
+        part = self.parts[at]
+        own = 0.0
+        for test in part.hits:
+            own += self.times[test] * (fails(state.total[test]) - fails(self._less(state, test, part.strength)))
+        return own - self._price(state, at)
+
+    def _less(self, state: _State, test: int, strength: float) -> float:
+        return max(self.base[test], state.total[test] - strength)
+
+    def _add(self, state: _State, at: int) -> None:
+        state.score += self._gain(state, at)
+        state.parts.add(at)
+        for test in self.parts[at].hits:
+            state.total[test] += self.parts[at].strength
+
+    def _drop(self, state: _State, at: int) -> None:
+        state.score -= self._lost(state, at)
+        state.parts.remove(at)
+        for test in self.parts[at].hits:
+            state.total[test] = self._less(state, test, self.parts[at].strength)
+
+    def _open(self, state: _State, lot: int) -> None:
+        """Takes a lot of nodes for bad, which makes each of its nodes cheaper."""
+        state.score += self._saved(state, lot)
+        state.lots.add(lot)
+
+    def _close(self, state: _State, lot: int) -> None:
+        state.score -= self._saved(state, lot)
+        state.lots.remove(lot)
+
+    def _saved(self, state: _State, lot: int) -> float:
+        accused = [self.parts[at] for at in self._of_lot[lot] if at in state.parts]
+        return sum(part.price - part.lot_price for part in accused) - self.lots[lot]
+
+    def _neighbours(self, at: int) -> frozenset[int]:
+        """The parts whose gain changes with this one."""
+        if at not in self._near:
+            self._near[at] = frozenset(each for test in self.parts[at].hits for each in self._of_test[test])
+        return self._near[at]
+
+    # ---- bounded search
+
+    def _settle(self, state: _State, changed: Iterable[int], banned: Collection[int]) -> None:
+        """Adds what gains most and drops what gains nothing, among these parts and all whose gain changes by that."""
+        changed = set(changed)
+        while changed:
+            dropped = [at for at in sorted(changed & state.parts) if self._drops(state, at)]
+            for at in dropped:
+                changed |= self._neighbours(at)
+            changed = self._filled(state, changed, banned)
+
+    def _drops(self, state: _State, at: int) -> bool:
+        if self._lost(state, at) >= 0:
+            return False
+        self._drop(state, at)
+        return True
+
+    def _filled(self, state: _State, parts: Iterable[int], banned: Collection[int]) -> set[int]:
+        """Adds the best of these parts again and again; the accused ones whose gain has changed by that. Gains only fall as others are
+        added, so an old one is an upper bound.
+        """
+        heap = [(-gain, at) for at in parts if at not in state.parts and at not in banned and (gain := self._gain(state, at)) > _LEAST]
+        heapq.heapify(heap)
+        changed: set[int] = set()
+        while heap:
+            _, at = heapq.heappop(heap)
+            gain = self._gain(state, at)
+            if heap and gain < -heap[0][0] - _LEAST:
+                if gain > _LEAST:
+                    heapq.heappush(heap, (-gain, at))
+            elif gain > _LEAST:
+                self._add(state, at)
+                changed |= self._neighbours(at) & state.parts - {at}
+        return changed
+
+    def _improved(self, state: _State, parts: Iterable[int], banned: Collection[int]) -> _State:
+        """The state after all exchanges that better it: one of these parts in, or out, or a lot in or out, and what follows from that."""
+        order = [at for at in parts if at not in banned]
+        better = True
+        while better and self._moves > 0:
+            better = False
+            for lot in self.lots:
+                other = state.copy()
+                (self._close if lot in state.lots else self._open)(other, lot)
+                self._settle(other, self._of_lot[lot], banned)
+                if other.score > state.score + _LEAST:
+                    state, better = other, True
+            for at in order:
+                out, touched = at in state.parts, self._neighbours(at) & state.parts
+                if not out and len(touched) < 2:
+                    continue    # one for one is found by taking that one out
+                other = state.copy()
+                (self._drop if out else self._add)(other, at)
+                if not out and all(self._lost(other, one) >= 0 for one in touched):
+                    continue    # it replaces nothing, and by itself it gains nothing
+                self._moves -= 1
+                if self._moves < 0:
+                    break
+                self._settle(other, self._neighbours(at) - {at}, {*banned, at} if out else banned)
+                if other.score > state.score + _LEAST:
+                    state, better = other, True
+        return state
+
+    # ---- exact search
+
+    def _exact(self, known: _State, banned: Collection[int]) -> _State:
+        """The best state of a small problem; the known one for a large one."""
+        free = [at for at in range(len(self.parts)) if at not in banned]
+        if len(free) > SMALL:
+            return known
+        best, steps = known, _STEPS
+        for lots in _subsets(list(self.lots)):
+            start = self._state()
+            for lot in lots:
+                self._open(start, lot)
+            waiting = [(start, free)]
+            while waiting and steps:
+                steps -= 1
+                state, left = waiting.pop()
+                if state.score > best.score + _LEAST:
+                    best = state
+                gains = sorted(((gain, at) for at in left if (gain := self._gain(state, at)) > 0), reverse=True)
+                if state.score + sum(gain for gain, _ in gains) <= best.score + _LEAST:
+                    continue
+                rest = [at for _, at in gains[1:]]
+                waiting.append((state, rest))
+                more = state.copy()
+                self._add(more, gains[0][1])
+                waiting.append((more, rest))
+        return best
+
+
+def _subsets(items: Sequence[int]) -> list[list[int]]:
+    """All of them, of at most four items; of more, none and each alone."""
+    if len(items) > 4:
+        return [[], *([item] for item in items)]
+    return [[item for at, item in enumerate(items) if bits >> at & 1] for bits in range(1 << len(items))]
