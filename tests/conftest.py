@@ -18,6 +18,7 @@ LONGEST = (
     "tests/healthcheck/burnin/test_guilty.py",
     "tests/provisioning/burnin/test_whole.py",
     "tests/healthcheck/burnin/test_worker_faults.py",
+    "tests/healthcheck/burnin/test_planted.py",
     "tests/provisioning/agent/test_systemd.py",             # 120
     "tests/provisioning/bringup/test_sixtyfour.py",         # 80
     "tests/provisioning/lease/test_disruptive.py",          # 76

@@ -60,7 +60,7 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
     },
 }
 
-# length: {kind: what it changes}. quick: about five minutes for a node, standard 45, soak hours (at the end, on all nodes).
+# length: {kind: what it changes}. quick: about eight minutes for a node, standard 45, soak hours (at the end, on all nodes).
 LENGTHS: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {
         "known": {"run_s": 40.0}, "random": {"run_s": 30.0}, "memory": {"passes": 1, "walks": 2, "dwell_s": 2.0},
