@@ -56,12 +56,16 @@ def same_machine(one: str, other: str) -> bool:
     return all(first[name] == second[name] for name in first.keys() & second.keys())
 
 
+_NEW_CHASSIS = (
+    "SELECT name, seat.began FROM seat JOIN node ON node.id = seat.node WHERE slot = 'chassis' AND seat.ended IS NULL "
+    "AND node.id IN (SELECT node FROM seat WHERE slot = 'chassis' AND ended IS NOT NULL)")
+
+
 def new_since(store: Store) -> dict[str, float]:
     """By node when sweeps first met this machine, of those that met another one before: installed anew, or in another chassis."""
     found: dict[str, float] = {}
-    for name, time in [*store.rows("SELECT name, machine_since FROM node WHERE machine_since IS NOT NULL"), *store.rows(
-            "SELECT name, seat.began FROM seat JOIN node ON node.id = seat.node WHERE slot = 'chassis' AND seat.ended IS NULL AND EXISTS "
-            "(SELECT 1 FROM seat AS old WHERE old.node = seat.node AND old.slot = 'chassis' AND old.ended IS NOT NULL)")]:
+    installed = store.rows("SELECT name, machine_since FROM node WHERE machine_since IS NOT NULL")
+    for name, time in [*installed, *store.rows(_NEW_CHASSIS)]:
         found[name] = max(time, found.get(name, 0.0))
     return found
 

@@ -194,3 +194,23 @@ def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: P
         look(5, Status.SKIPPED, "disabled in rules/site.yaml")
         found = [look.measured for look in known(store, 6)["n1"].looks]
         assert found == [{"gpu-ecc-uncorrected"}, set(), set(), {"gpu-ecc-uncorrected"}]   # the newest four are kept
+
+
+def test_no_statement_looks_through_all_rows_once_for_each_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+    real = Store.rows
+
+    def rows(self: Store, sql: str, *values: object) -> object:
+        asked.append((sql, len(values)))
+        return real(self, sql, *values)
+
+    with opened(tmp_path, make=True) as store:
+        monkeypatch.setattr(Store, "rows", rows)
+        gather(store, NODES, POLICY, HOUR)
+        monkeypatch.undo()
+        plans = {sql: [str(row[3]) for row in store.rows(f"EXPLAIN QUERY PLAN {sql}", *[0] * count)]
+                 for sql, count in asked if sql.startswith("SELECT")}
+    assert len(plans) > 5
+    for sql, steps in plans.items():
+        inner = steps[next((at for at, step in enumerate(steps) if step.startswith("CORRELATED")), len(steps)):]
+        assert not any(step.startswith("SCAN") for step in inner), sql
