@@ -88,7 +88,8 @@ def cordon_each(store: Store, backend: Backend, wants: Sequence[Want], who: str,
         backend.isolate(node, marked(made[node].mark, free[node].why))
 
     troubles = each(backend, {node: partial(put, node) for node in free}, begin)
-    done |= {node: Done(node, why, held=False, failed=True) for node, why in troubles.items() if node not in made}
+    # Of what was made a look says what became of it.
+    done |= {node: Done(node, why, held=False, failed=True) for node, why in troubles.items()}
     done.update(_looked_at(store, backend, list(made.values()), troubles, clock))
     return [done[node] for node in nodes]
 

@@ -26,7 +26,8 @@ RULES: Mapping[str, str] = MappingProxyType({
     ERRORS: "a burn-in found that a GPU or a node counted more errors than are allowed",
     SHARED: "a burn-in failed with this node, and cannot say whether it is the node, its partner or a switch between them",
 })
-_LENGTHS = ("quick", "standard", "soak")
+# Of burn-ins that can end what an earlier one found; each shows all that those before it do.
+LENGTHS = ("quick", "standard", "soak")
 _SEVERITIES = (Severity.INFO.value, Severity.WARNING.value, Severity.CRITICAL.value)
 # A stage that shows what another one does, and more.
 _WIDER = {"leaf-pairs": ("cross-pairs",), "all": ("soak",)}
@@ -130,7 +131,7 @@ def _begin(db: sqlite3.Connection, node: int, one: Accused, found: Found) -> boo
             return False
         severity = max(severity, held[1], key=_SEVERITIES.index)
         evidence["stages"] = list(dict.fromkeys((*before["stages"], *one.stages)))
-        evidence["length"] = max(before["length"], found.length, key=_LENGTHS.index)
+        evidence["length"] = max(before["length"], found.length, key=LENGTHS.index)
     told = (severity, one.owner.value, one.observed, one.expected, _reason(one, found.run), one.remedy, json.dumps(evidence), found.at)
     if held is not None:
         db.execute("UPDATE problem SET severity = ?, owner = ?, observed = ?, expected = ?, reason = ?, remedy = ?, evidence = ?, "
@@ -163,7 +164,7 @@ def _passes(length: str, stages: Iterable[str], evidence: Mapping[str, object]) 
     needed, before = evidence["stages"], evidence["length"]
     assert isinstance(needed, list) and isinstance(before, str)  # noqa: S101  (we wrote it)
     done = frozenset(stages)
-    return _LENGTHS.index(length) >= _LENGTHS.index(before) and all(
+    return LENGTHS.index(length) >= LENGTHS.index(before) and all(
         stage in done or any(wider in done for wider in _WIDER.get(stage, ())) for stage in needed)
 
 

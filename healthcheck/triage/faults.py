@@ -127,7 +127,7 @@ def _climbed(
     if outlived >= policy.climb.failures:
         because.append(f"it came back after {outlived} reboots in {policy.climb.days:g} days: hardware")
         return Repair.REPLACE if _component(where) else Repair.INSPECT
-    lesser = [done.time for done in past.repaired if done.what == repair.value and repair is not Repair.REBOOT]
+    lesser = [done.time for done in past.repaired if done.what == repair.value]
     if repair is not Repair.REBOOT and (outlived or returns(own, lesser, policy.climb, now)):
         because.append(f"it came back after {'a reboot' if outlived else repair.value}")
         return Repair.REBOOT

@@ -79,9 +79,8 @@ def _showing(fleet: Fleet, policy: Policy) -> dict[str, dict[str, tuple[Problem,
 
 
 def _without(showing: Showing, drop: Callable[[str, str, Problem], bool]) -> dict[str, dict[str, tuple[Problem, ...]]]:
-    left = {name: {node: kept for node, problems in nodes.items() if (kept := tuple(one for one in problems if not drop(name, node, one)))}
+    return {name: {node: kept for node, problems in nodes.items() if (kept := tuple(one for one in problems if not drop(name, node, one)))}
             for name, nodes in showing.items()}
-    return {name: nodes for name, nodes in left.items() if nodes}
 
 
 class _Numbers:
@@ -99,7 +98,6 @@ class _Numbers:
         """The number, and the one that is opened again, if it is one."""
         for one in reversed(self._ended):
             if (one.kind, one.place) == (kind, place) and set(one.symptoms) & set(symptoms):
-                self._ended.remove(one)
                 return one.id, one
         self._next += 1
         return self._next - 1, None

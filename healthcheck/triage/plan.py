@@ -103,25 +103,37 @@ def make(fleet: Fleet, policy: Policy, at_most: int | None = None) -> Plan:
                 withheld.append(Withheld(Act.RELEASE, verdict.node, why))
     breaker = Breaker(fleet, policy.breaker, policy.incidents.as_one)
     windows = tuple(InWindow(until, one.why, one.but) for one in policy.windows if (until := one.until(fleet.now)) is not None)
+    withheld_of: dict[str, Withheld] = {}
     isolated = 0
-    for verdict in _wanting(verdicts, past_of, policy):
-        past = past_of[verdict.node]
-        incident = life.of.get(verdict.incident)
-        place = (incident.kind, incident.cause) if incident is not None else NOWHERE
-        by_breaker = False
-        reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)
-        refused = past.leased or past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now) or _later(verdict, windows)
-        if not refused and at_most is not None and isolated >= at_most:
-            refused = f"--at-most {at_most}: this run isolates no more"
-        if not refused:
-            refused = breaker.take(past, reserve=reserve, place=place)
-            by_breaker = bool(refused)
-        if refused:
-            withheld.append(Withheld(Act.ISOLATE, verdict.node, refused, by_breaker, _first(verdict), verdict.incident))
-            continue
-        isolated += 1
-        why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
-        steps.append(Step(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve, place=place))
+    waiting = _wanting(verdicts, past_of, policy)
+    order = [verdict.node for verdict in waiting]
+    while waiting:
+        again: list[Verdict] = []
+        before = isolated
+        for verdict in waiting:
+            past = past_of[verdict.node]
+            incident = life.of.get(verdict.incident)
+            place = (incident.kind, incident.cause) if incident is not None else NOWHERE
+            by_breaker = False
+            reserve = any(fault.kind.reserve and fault.isolation is not Isolation.NONE for fault in verdict.faults)
+            refused = (past.leased or past.others or _overridden(past, verdict) or _stale(verdict, policy, fleet.now)
+                       or _later(verdict, windows))
+            if not refused and at_most is not None and isolated >= at_most:
+                refused = f"--at-most {at_most}: this run isolates no more"
+            if not refused:
+                refused = breaker.take(past, reserve=reserve, place=place)
+                by_breaker = bool(refused)
+            if refused:
+                withheld_of[verdict.node] = Withheld(Act.ISOLATE, verdict.node, refused, by_breaker, _first(verdict), verdict.incident)
+                again += [verdict] * by_breaker
+                continue
+            isolated += 1
+            withheld_of.pop(verdict.node, None)
+            why = verdict.why if verdict.incident else f"{verdict.fault}: {verdict.why}"
+            steps.append(Step(Act.ISOLATE, verdict.node, why, verdict, reserve=reserve, place=place))
+        # Which place goes beside may have changed, and with it what counts inside a domain: the next plan would find that room.
+        waiting = again if isolated > before else []
+    withheld += [withheld_of[node] for node in order if node in withheld_of]
     return Plan(fleet.now, tuple(verdicts), life.incidents, tuple(steps), tuple(withheld), breaker.opens, breaker.closes, breaker.is_open,
                 tuple(past.node for past in fleet.nodes if past.in_service and not _measured(past, policy, fleet.now)), life.ends, windows)
 

@@ -57,7 +57,7 @@ def suspects(fleet: Fleet, policy: Policy) -> tuple[list[Incident], dict[str, fr
         return [], {}
     service = fleet.quiet.serving + sum(past.in_service for past in fleet.nodes)
     open_now = {(one.kind, one.place): one for one in fleet.incidents if one.ended is None}
-    over = {(one.kind, one.place) for one in fleet.incidents if one.ended is not None} - open_now.keys()
+    over = {(one.kind, one.place) for one in fleet.incidents} - open_now.keys()
     found: list[Incident] = []
     waived: dict[str, set[str]] = defaultdict(set)
     failing = _failing(fleet)
@@ -65,7 +65,8 @@ def suspects(fleet: Fleet, policy: Policy) -> tuple[list[Incident], dict[str, fr
         kind = newly.change.kind if newly.change.kind in VERSIONS else RULES
         cause = f"{newly.change.digest if kind in VERSIONS else _called(newly.change)}{_SINCE}{minute(newly.change.began)}"
         # Of two changes that explain the same, the one that explains more has answered for it.
-        left = {rule: {node: some for node, some in nodes.items() if rule not in waived[node]} for rule, nodes in newly.failing.items()}
+        left = {rule: {node: some for node, some in nodes.items() if rule not in waived.get(node, ())}
+                for rule, nodes in newly.failing.items()}
         known = open_now.get((kind, cause))
         rules = {rule: nodes for rule, nodes in left.items() if _many(len(nodes), service, policy) or (known is not None and nodes)}
         nodes = sorted({node for each in rules.values() for node in each})
@@ -77,7 +78,7 @@ def suspects(fleet: Fleet, policy: Policy) -> tuple[list[Incident], dict[str, fr
         symptoms = sorted({symptom(problem) for each in rules.values() for some in each.values() for problem in some} - {""})
         why = _said(newly, rules, service)
         found.append(Incident(kind, cause, tuple(nodes), why, Owner.OPERATOR, symptoms=tuple(symptoms)))
-    return found, {node: frozenset(rules) for node, rules in waived.items() if rules}
+    return found, {node: frozenset(rules) for node, rules in waived.items()}
 
 
 def _failing(fleet: Fleet) -> _Failing:

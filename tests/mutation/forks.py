@@ -39,7 +39,7 @@ class Forks:
 
     def run(self, items: Sequence[pytest.Item], stop: bool) -> Iterator[str]:
         """Runs the tests, in order, and yields the ids of those that fail."""
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for item, following in zip(items, [*items[1:], None][:len(items)], strict=True):
             self.why = ""
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self.why:
@@ -67,7 +67,8 @@ class Forks:
                 os.close(descriptor)
                 del running[descriptor]
                 answer = self.folder / f"{name or 'all'}.json"
-                done[name] = json.loads(answer.read_text()) if over and answer.exists() else None
+                died = {"noticed": "its process died"}
+                done[name] = None if not over else json.loads(answer.read_text()) if answer.exists() else died
         return done
 
     def _fork(self, name: str, job: Callable[[], dict[str, Any]]) -> int:

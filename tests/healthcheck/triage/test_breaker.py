@@ -265,3 +265,13 @@ def test_what_goes_beside_is_held_up_by_no_bound_of_a_failure_domain() -> None:
 def test_the_breaker_says_how_many_count_what_goes_beside_and_what_is_kept(isolated: tuple[Isolated, ...], reserve: int, said: str) -> None:
     full = breaker(isolated, reserve=reserve)
     assert full.take(node(100), reserve=False) == f"the breaker is open: {said}" and full.opens == said
+
+
+def test_whom_a_domain_refused_is_isolated_once_the_incident_has_grown_so_that_its_nodes_go_beside() -> None:
+    """At the third node both places have three, and the other one goes beside; from the fourth on it is this leaf."""
+    sick = [number for rack in range(64, 96, 8) for number in range(rack, rack + 4)]
+    plan = make(fleet(128, ports(sick), done(-0.5, ("rack", "r5"), range(40, 43))), bounded(domains={"rack": 2}))
+    assert {step.place for step in plan.steps} == {("leaf", "leaf-2")}
+    assert sorted(isolated(plan)) == [f"n{number:03}" for number in sick]
+    assert not plan.withheld and not plan.opens
+    assert isolated(plan)[-2:] == ["n089", "n088"]

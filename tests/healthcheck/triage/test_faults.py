@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from healthcheck.outcome import Owner, Repair
 from healthcheck.store.history import Problem
 from healthcheck.triage.faults import accuses, faults, isolates, suspect_node
-from healthcheck.triage.policy import FaultKind, Isolation
-from tests.healthcheck.triage.made import NOW, at, past, policy, problem, repaired
+from healthcheck.triage.past import Repaired, Shared
+from healthcheck.triage.policy import FaultKind, Isolation, Repeat
+from tests.healthcheck.triage.made import KINDS, NOW, at, past, policy, problem, repaired
 
 
 def only(node, **changes):  # type: ignore[no-untyped-def]
@@ -107,7 +110,7 @@ def test_a_component_takes_its_record_along_to_another_node() -> None:
     here = problem("kernel-xid", serial="A")
     fault = only(past("n1", here, moved=earlier))
     assert (fault.repair, fault.owner) == (Repair.REPLACE, Owner.VENDOR)
-    assert "also in n7, n9" in fault.because[-1]
+    assert "repeat offender: this component failed 4 times" in fault.because[-1] and "also in n7, n9" in fault.because[-1]
     assert only(past("n1", problem("kernel-xid", serial="B"), moved=earlier)).repair is Repair.RESET_GPU
 
 
@@ -120,7 +123,8 @@ def test_old_failures_weigh_less_and_what_comes_back_at_once_is_one_failure() ->
 
 def test_a_new_chassis_starts_clean() -> None:
     earlier = tuple(problem("disk-state", "sda", began=hours, ended=hours + 1) for hours in (-100, -72, -48))
-    assert "repeat offender" in only(past("n1", problem("disk-state", "sda"), over=earlier)).because[-1]
+    again = only(past("n1", problem("disk-state", "sda"), over=earlier))
+    assert "repeat offender: this node failed 4 times" in again.because[-1] and again.repair is Repair.INSPECT
     assert only(past("n1", problem("disk-state", "sda"), over=earlier, chassis_since=at(-40))).because == ()
 
 
@@ -187,3 +191,150 @@ def test_lines_without_an_emitter_make_no_repeat_offender() -> None:
     here = problem("kernel-xid", serial="A", emitter="nvrm", ends="reset")
     assert only(past("n1", here, over=over("nvrm"))).repair is Repair.REPLACE
     assert only(past("n1", here, over=over(""))).repair is Repair.RESET_GPU
+
+
+def test_what_an_incident_answers_for_neither_flaps_nor_climbs_on_its_nodes() -> None:
+    incident = Shared(1, frozenset({"port-state of port"}), at(-30), at(-0.4))
+    over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number) for number in range(3))
+    assert len(faults(past("n1", over=over), policy(), NOW)) == 1
+    assert faults(past("n1", over=over, shared=(incident,)), policy(), NOW) == []
+    returned = problem("fabric-manager", "", began=-20, ended=-10)
+    here = problem("fabric-manager", "", began=-5)
+    assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)))).repair is Repair.REBOOT
+    ended = Shared(1, frozenset({"fabric-manager"}), at(-21), at(-9))
+    assert only(past("n1", here, over=(returned,), boots=(at(-30), at(-15)), shared=(ended,))).repair is Repair.RESTART_SERVICE
+    lasting = Shared(1, frozenset({"fabric-manager"}), at(-6))
+    assert only(past("n1", here, boots=(at(-30), at(-4)), shared=(lasting,))).repair is Repair.RESTART_SERVICE
+
+
+def test_what_could_not_be_measured_holds_nothing_once_it_is_measured_and_a_node_that_comes_and_goes_is_held() -> None:
+    def over(rule: str) -> tuple[Problem, ...]:
+        return tuple(problem(rule, "", status="unknown", began=-1.5 - number, ended=-1.2 - number) for number in range(3))
+
+    assert faults(past("n1", over=over("gpu-ecc")), policy(), NOW) == []
+    assert only(past("n1", over=over(""))).kind.id == "gone"
+
+
+def test_a_fault_that_came_and_went_elsewhere_or_was_of_an_unknown_emitter_does_not_flap_here() -> None:
+    def times(**more: Any) -> tuple[Problem, ...]:
+        return tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number, **more) for number in range(3))
+
+    assert only(past("n1", moved=times())).isolation is Isolation.NO_NEW_JOBS
+    assert faults(past("n1", moved=times(node="n7")), policy(), NOW) == []
+    assert faults(past("n1", over=times(emitter="")), policy(), NOW) == []
+
+
+def test_a_fault_that_flaps_is_told_by_the_last_time_that_it_came() -> None:
+    over = tuple(problem("port-state", "mlx5_0 port 1", began=-1.5 - number, ended=-1.2 - number) for number in range(3))
+    fault = only(past("n1", over=over))
+    assert (len(fault.problems), fault.began) == (1, at(-1.5))
+
+
+def test_of_a_fault_with_several_problems_the_oldest_says_since_when_the_worst_the_repair_and_the_one_seen_most_whether_it_is_sure() -> None:
+    xids = (problem("kernel-xid", "GPU 3", began=-1, repair="replace"), problem("kernel-xid", "GPU 3", began=-2, repair="reset-gpu"))
+    fault = only(past("n1", *xids))
+    assert (fault.repair, fault.owner, fault.began) == (Repair.REPLACE, Owner.VENDOR, at(-2))
+    ports = (problem("port-state", "mlx5_0", sweeps=1), problem("port-rate", "mlx5_0", sweeps=2))
+    assert only(past("n1", *ports)).isolation is Isolation.NO_NEW_JOBS
+
+
+def test_a_line_of_an_unknown_emitter_asks_for_no_repair_where_the_driver_speaks_and_confirms_nothing_by_having_been_there() -> None:
+    forged = problem("kernel-xid", "GPU 3", emitter="", repair="replace")
+    assert only(past("n1", forged, problem("kernel-xid", "GPU 3", emitter="nvrm", repair="reset-gpu"))).repair is Repair.RESET_GPU
+    once = problem("port-state", "mlx5_0 port 1", sweeps=1)
+    before = problem("port-state", "mlx5_0 port 1", began=-6, ended=-5, sweeps=3, emitter="")
+    assert only(past("n1", once, over=(before,))).isolation is Isolation.NONE
+
+
+def test_a_rule_that_is_not_measured_and_a_node_that_is_not_reached_are_different_faults() -> None:
+    assert only(past("n1", problem("gpu-ecc", "", status="unknown"))).kind.id == "wedged"
+    assert only(past("n1", problem("", "", status="unknown"))).kind.id == "gone"
+
+
+@pytest.mark.parametrize(("began", "sweeps", "isolation"), [
+    ((-9,), 2, Isolation.NO_NEW_JOBS), ((-9,), 1, Isolation.NONE),
+    ((-3,), 2, Isolation.NONE),                 # more than a day
+    ((-3, -9), 2, Isolation.NO_NEW_JOBS)])      # of two the older counts
+def test_a_second_confirmation_is_spared_for_a_day_from_the_beginning_of_what_was_confirmed(
+    began: tuple[float, ...], sweeps: int, isolation: Isolation,
+) -> None:
+    here = tuple(problem("port-state", "mlx5_0 port 1", began=hours, sweeps=1) for hours in began)
+    before = problem("port-state", "mlx5_0 port 1", began=-30, ended=-29, sweeps=sweeps)
+    assert only(past("n1", *here, over=(before,))).isolation is isolation
+
+
+@pytest.mark.parametrize(("owners", "owner"), [
+    ((None, "network"), Owner.NETWORK), (("datacentre", "network"), Owner.DATACENTRE), ((None,), Owner.OPERATOR)])
+def test_a_fault_is_for_whom_its_first_problem_names_and_else_for_the_operator(owners: tuple[str | None, ...], owner: Owner) -> None:
+    here = tuple(problem("disk-state", "sda", began=-9 + at, owner=each) for at, each in enumerate(owners))
+    assert only(past("n1", *here)).owner is owner
+
+
+@pytest.mark.parametrize(("boots", "done", "repair", "because"), [
+    ((-50,), (), Repair.RESTART_SERVICE, ()),
+    ((-50,), (repaired(-3, "restart-service"),), Repair.REBOOT, ("it came back after restart-service",)),
+    ((-50, -3), (), Repair.REBOOT, ("it came back after a reboot",)),
+    ((-50, -4, -3), (), Repair.INSPECT, ("it came back after 2 reboots in 30 days: hardware",))])
+def test_a_service_that_fails_again_after_its_restart_is_rebooted_and_after_two_reboots_inspected(
+    boots: tuple[float, ...], done: tuple[Repaired, ...], repair: Repair, because: tuple[str, ...],
+) -> None:
+    fault = only(past("n1", problem("fabric-manager", "", began=-5), boots=tuple(map(at, boots)), repaired=done))
+    assert (fault.repair, fault.because, fault.raised) == (repair, because, bool(because))
+
+
+def test_a_reboot_that_did_not_help_once_is_no_reason_for_another_word() -> None:
+    assert only(past("n1", problem("gpu-count", "", began=-5), boots=(at(-50), at(-3)))).because == ()
+
+
+def test_a_component_that_failed_elsewhere_has_not_outlived_the_reboots_of_the_node_that_it_came_to() -> None:
+    elsewhere = problem("kernel-xid", serial="A", node="n7", began=-40, ended=-30)
+    node = past("n1", problem("kernel-xid", serial="A", began=-5), moved=(elsewhere,), boots=(at(-50), at(-20)))
+    assert only(node).repair is Repair.RESET_GPU
+
+
+def test_a_part_that_is_named_by_two_words_and_has_no_serial_number_is_not_replaced() -> None:
+    node = past("n1", problem("gpu-count", "fan tray", began=-5), boots=(at(-50), at(-4), at(-3)))
+    assert only(node).repair is Repair.INSPECT
+
+
+def test_a_node_is_no_repeat_offender_for_what_its_components_did() -> None:
+    earlier = tuple(problem("kernel-xid", serial="A", began=hours, ended=hours + 1) for hours in (-100, -72, -48, -24))
+    assert only(past("n1", problem("disk-state", "sda"), over=earlier)).because == ()
+
+
+@pytest.mark.parametrize(("began", "because"), [(0, 1), (-1, 0)])
+def test_a_score_that_is_just_reached_makes_a_repeat_offender(began: float, because: int) -> None:
+    node = past("n1", problem("kernel-xid", serial="A", began=began), problem("kernel-xid", serial="B", began=began))
+    assert [len(fault.because) for fault in faults(node, policy(repeat=Repeat(1, 14, 60, 6)), NOW)] == [because, because]
+    assert bool(suspect_node(node, policy(repeat=Repeat(1, 14, 60, 6)), NOW)) is bool(because)
+
+
+def test_of_what_is_not_measured_only_a_node_that_is_not_reached_isolates_by_itself() -> None:
+    assert isolates(problem("", "", status="unknown"), policy()) and not isolates(problem("gpu-ecc", "", status="unknown"), policy())
+    assert not isolates(problem("", "", status="unknown", origin="muster"), policy())
+    assert isolates(problem("port-state", sweeps=2), policy()) and not isolates(problem("port-state", sweeps=1), policy())
+
+
+def test_of_two_words_of_the_driver_on_one_gpu_the_stronger_is_done() -> None:
+    kinds = (*KINDS[:2], FaultKind("other-driver", "", ("driver-says",), isolation=Isolation.NO_NEW_JOBS, decides=True), *KINDS[2:])
+    node = past("n1", problem("gpu-recovery-action", serial="A", repair="reboot"), problem("driver-says", serial="A", repair="restart-service"),
+                problem("kernel-xid", serial="A", repair="reset-gpu"))
+    (fault,) = [fault for fault in faults(node, policy(kinds=kinds), NOW) if fault.kind.id == "error"]
+    assert fault.repair is Repair.REBOOT
+
+
+@pytest.mark.parametrize(("count", "more", "suspect"), [
+    (2, {}, True), (1, {}, False), (2, {"chassis_since": at(-50)}, False),
+    (2, {"shared": (Shared(1, frozenset({"kernel-xid of GPU"}), at(-200), at(0)),)}, False)])
+def test_two_components_that_fail_by_turns_in_the_same_chassis_accuse_it(count: int, more: dict[str, Any], suspect: bool) -> None:
+    over = tuple(problem("kernel-xid", f"GPU {number % count}", serial=str(number % count), began=-20.0 * (number + 1),
+                         ended=-20.0 * (number + 1) + 1) for number in range(4))
+    assert bool(suspect_node(past("n1", over=over, **more), policy(), NOW)) is suspect
+
+
+def test_what_the_node_itself_failed_at_accuses_nothing_that_its_components_share() -> None:
+    gpus = tuple(problem("kernel-xid", f"GPU {number}", serial=str(number), began=-24, ended=-23) for number in range(2))
+    disk = tuple(problem("disk-state", "sda", began=-20.0 * (number + 1), ended=-20.0 * (number + 1) + 1) for number in range(4))
+    assert suspect_node(past("n1", over=(*gpus, *disk)), policy(), NOW) == ""
+    one = tuple(problem("kernel-xid", "GPU 0", serial="0", began=-20.0 * (number + 1), ended=-20.0 * (number + 1) + 1) for number in range(4))
+    assert suspect_node(past("n1", over=(*one, *disk)), policy(), NOW) == ""

@@ -12,10 +12,10 @@ from healthcheck.facts.kernel import LOG
 from healthcheck.outcome import Severity
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
-from healthcheck.triage.past import Change, Fleet, Known, Member, OpenCordon, OpenVerdict, Past
+from healthcheck.triage.past import Change, Fleet, Known, Member, OpenCordon, OpenVerdict, Past, Quiet
 from healthcheck.triage.plan import Act, Plan, make
 from healthcheck.triage.policy import Isolation, Policy
-from healthcheck.triage.suspect import RULES, suspected
+from healthcheck.triage.suspect import RULES, suspected, suspects
 from tests.healthcheck.triage.made import NOW, at, problem
 from tests.healthcheck.triage.test_breaker import bounded
 
@@ -65,7 +65,8 @@ def test_a_rule_that_came_and_went_on_a_node_before_the_change_is_not_excused_th
     assert [step.node for step in made.steps] == ["n000"]
 
 
-@pytest.mark.parametrize(("count", "size", "excused"), [(1, 512, 0), (2, 512, 0), (25, 512, 0), (26, 512, 26), (2, 8, 0), (3, 8, 3)])
+@pytest.mark.parametrize(("count", "size", "excused"), [
+    (1, 512, 0), (2, 512, 0), (25, 512, 0), (26, 512, 26), (2, 8, 0), (3, 8, 3), (26, 520, 0), (26, 522, 0)])
 def test_a_fault_of_a_few_nodes_right_after_a_change_isolates_them(count: int, size: int, excused: int) -> None:
     made = plan(*sick(count), size=size)
     assert isolated(made) == count - excused and sum(one.kind == RULES for one in made.incidents) == bool(excused)
@@ -125,10 +126,71 @@ def driver(number: int, began: float = -2, digest: str = "580.2", **more: Any) -
 def test_a_rule_that_newly_fails_where_nodes_have_a_new_driver_is_an_incident_of_that_version_and_isolates_no_node() -> None:
     made = plan(*(driver(number, began=-2 - number / 10) for number in range(41)), changes=())
     (one,) = made.incidents
-    assert (one.kind, one.isolates, len(one.nodes)) == ("driver", False, 41) and one.cause.startswith("580.2 since ") and made.steps == ()
+    assert (one.kind, one.isolates, len(one.nodes)) == ("driver", False, 41) and made.steps == ()
+    assert one.cause == "580.2 since 2027-01-15T02:00Z" and one.why.startswith("driver 580.2 changed after 2027-01-15T01:54Z, first sweep with it ")
+    assert one.why.endswith(": look at that version before any node; no node is isolated for it")
     assert suspected(one.kind, one.cause) and "41 of 512 nodes in service fail gpu-answers since" in one.why
     assert isolated(plan(*(driver(number) for number in range(2)), changes=())) == 2
     assert isolated(plan(*(driver(number, digest=str(number)) for number in range(41)), changes=())) == 41
+
+
+@pytest.mark.parametrize(("severity", "count"), [("info", 0), ("warning", 1)])
+def test_a_rule_that_only_informs_is_no_incident_and_one_that_warns_is(severity: str, count: int) -> None:
+    told = tuple(replace(one, problems=tuple(replace(each, severity=severity) for each in one.problems)) for one in sick(41))
+    assert sum(one.kind == RULES for one in plan(*told).incidents) == count
+
+
+def test_nodes_whose_kind_nobody_named_may_be_of_the_one_that_changed() -> None:
+    changed = Change("sku", "h100", "b", BEGAN, BEFORE, UNTIL)
+    assert isolated(plan(*sick(41, sku=""), changes=(changed,))) == 0
+    assert "before: 0" in plan(*sick(41, sku="h100"), *(node(number, began=-3, sku="h200") for number in range(41, 44)), changes=(changed,)).incidents[0].why
+
+
+@pytest.mark.parametrize(("began", "excused"), [(-1.9, 41), (-1.89, 0)])
+def test_what_the_sweep_after_the_change_shows_is_still_of_it(began: float, excused: int) -> None:
+    assert isolated(plan(*sick(41, began=began))) == 41 - excused
+
+
+@pytest.mark.parametrize(("ended", "rule", "excused"), [(-20, "host-memory", False), (-28, "host-memory", True), (-20, "cpu-count", True)])
+def test_a_rule_that_failed_on_a_node_within_a_day_before_the_change_is_not_excused_there(ended: float, rule: str, excused: bool) -> None:
+    old = (problem(rule, "DIMM 3", node="n000", began=-30, ended=ended),)
+    unmeasured = (problem("host-memory", "DIMM 3", node="n001", began=-9, ended=-3, status="unknown"),)
+    assert isolated(plan(node(0, over=old), node(1, over=unmeasured), *sick(41)[2:])) == (0 if excused else 1)
+
+
+def test_nodes_of_which_nothing_is_to_be_said_are_in_service_too() -> None:
+    assert isolated(plan(*sick(10), size=10)) == 0
+    assert isolated(plan(*sick(10), size=10, quiet=Quiet(serving=500))) == 10
+    assert "10 of 110 nodes in service" in plan(*sick(10), size=10, quiet=Quiet(serving=100)).incidents[0].why
+
+
+@pytest.mark.parametrize(("count", "more"), [(4, ""), (5, ", and 1 rules more")])
+def test_at_most_four_rules_are_named(count: int, more: str) -> None:
+    rules = ("cpu-count", "disk-state", "fan-speed", "gpu-count", "host-memory")[:count]
+    wrong = tuple(replace(one, problems=tuple(problem(rule, "", node=one.node, began=-2, sweeps=9) for rule in rules)) for one in sick(41))
+    (one,) = plan(*wrong, changes=(Change("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL),)).incidents
+    assert f"fail {rules[3]} since; before: 0{more}: look" in one.why
+
+
+@pytest.mark.parametrize(("kind", "cause", "of_a_change"), [
+    (RULES, "rule host-memory since then", True), ("driver", "580.2 since then", True), ("driver", "580.2", False), ("rack", "r3 since then", False)])
+def test_an_incident_of_a_change_says_since_when(kind: str, cause: str, of_a_change: bool) -> None:
+    assert suspected(kind, cause) is of_a_change
+
+
+def test_of_two_changes_the_one_that_explains_more_answers_and_the_other_for_what_it_leaves() -> None:
+    rule = replace(RULE, began=at(-1), before=at(-1.1), until=at(-0.9))
+    muster = Change("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL)
+    made = plan(*sick(60), *(node(number, began=-1) for number in range(60, 100)), changes=(rule, muster))
+    assert [(one.cause.partition(" since")[0], len(one.nodes)) for one in made.incidents] == [("muster 0.2.0", 60), ("rule host-memory", 40)]
+    assert isolated(made) == 0
+
+
+def test_what_answers_for_nothing_on_a_node_excuses_nothing_there() -> None:
+    few = tuple(node(number, "cpu-count") for number in range(100, 102))
+    nodes = (*sick(41), *few, *(Past(f"w{number:03}", state="healthy", seen=at(-0.1)) for number in range(400)))
+    _, waived = suspects(Fleet(NOW, nodes, since=at(-2000), changes=(RULE, Change("muster", "muster", "0.2.0", BEGAN, BEFORE, UNTIL))), bounded(1000))
+    assert waived == {f"n{number:03}": frozenset({"host-memory"}) for number in range(41)}
 
 
 # ---- how it lasts, and ends

@@ -268,7 +268,7 @@ class Hands(RuleBasedStateMachine):
 
 
 TestHands = Hands.TestCase
-TestHands.settings = settings(max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+TestHands.settings = settings(max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 # ---- who holds

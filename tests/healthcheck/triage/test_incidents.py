@@ -1,0 +1,330 @@
+"""The life of incidents, asked directly: which goes on, by which name and with whom, which ends and why, and what it answers for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from healthcheck.outcome import Owner
+from healthcheck.store.history import Problem
+from healthcheck.triage.incidents import Life, live
+from healthcheck.triage.past import Change, Fleet, Known, Member, Past
+from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, Policy
+from tests.healthcheck.triage.made import NOW, at, policy, problem
+
+KINDS = {kind: IncidentKind(Owner.NETWORK, True) for kind in ("rack", "leaf", "power")}
+POLICY = policy(incidents=IncidentPolicy(kinds=KINDS))
+# Domains of NVLink are known to it, and no node is in one.
+RACKS = policy(incidents=IncidentPolicy(kinds={"rack": KINDS["rack"], "nvlink_domain": KINDS["rack"]}))
+NODES = 128
+R2, R3 = range(16, 24), range(24, 32)
+
+
+def name(number: int) -> str:
+    return f"n{number:03}"
+
+
+def names(numbers: Iterable[int]) -> list[str]:
+    return [name(number) for number in numbers]
+
+
+def wrong(number: int, rule: str = "port-state", **more: Any) -> Problem:
+    """Something that each node has had for an hour or two, at a time of its own."""
+    return problem(rule, "", node=name(number), **{"began": -1 - number / 100, **more})
+
+
+def failing(numbers: Iterable[int], rule: str = "port-state", **more: Any) -> dict[int, tuple[Problem, ...]]:
+    return {number: (wrong(number, rule, **more),) for number in numbers}
+
+
+def life(
+    sick: Mapping[int, tuple[Problem, ...]], *known: Known, by: Policy = POLICY, of: Mapping[int, Mapping[str, Any]] | None = None,
+    next_incident: int = 5, **more: Any,
+) -> Life:
+    """128 nodes: eight in a rack, sixteen behind a leaf, thirty-two on a feed. `of` are further values of a node."""
+    nodes = tuple(Past(name(number), **{"problems": sick.get(number, ()), "domains": {
+        "rack": (f"r{number // 8}",), "leaf": (f"l{number // 16}",), "power": (f"p{number // 32}",)}, **(of or {}).get(number, {})})
+        for number in range(NODES))
+    return live(Fleet(NOW, nodes, since=at(-2000), incidents=known, next_incident=next_incident, **more), by)
+
+
+def opened(kind: str, place: str, numbers: Iterable[int], number: int = 1, **more: Any) -> Known:
+    """An incident that the store remembers; its members were last seen sick six minutes ago."""
+    members = tuple(Member(name(each), at(-3), at(-0.1)) for each in numbers)
+    values: dict[str, Any] = {"symptoms": ("port-state",), "owner": "network", "why": "", "likelihood": 9e9, "began": at(-3), "seen": at(-0.1),
+                              "members": members, **more}
+    return Known(number, kind, place, **values)
+
+
+def ended(one: Known, hours: float, by: str = "triage") -> Known:
+    return replace(one, ended=at(hours), by=by, members=tuple(replace(member, ended=at(hours)) for member in one.members))
+
+
+def at_(found: Life) -> list[tuple[int, str, int]]:
+    """The open ones: number, place and how many nodes show it."""
+    return [(one.id, one.cause, len(one.nodes)) for one in found.incidents]
+
+
+def ends(found: Life) -> dict[int, str]:
+    return {end.id: end.why for end in found.ends}
+
+
+# ---- what is found
+
+def test_a_new_incident_takes_the_next_number_and_begins_with_its_first_node_and_takes_in_no_other_place() -> None:
+    found = life({**failing(R2), **failing(range(64, 72)), **failing([100])})
+    assert sorted(at_(found)) == [(5, "r8", 8), (6, "r2", 8)]
+    first = found.incidents[1]
+    assert first.began == at(-1.23) and [member.node for member in first.members] == names(R2)
+    assert [(member.began, member.seen) for member in first.members[:1]] == [(at(-1.16), at(-0.1))]
+
+
+@pytest.mark.parametrize(("sweeps", "count"), [(3, 1), (2, 0)])
+def test_what_is_not_measured_counts_once_it_has_lasted(sweeps: int, count: int) -> None:
+    assert len(life(failing(range(16, 22), "gpu-ecc", status="unknown", sweeps=sweeps)).incidents) == count
+
+
+@pytest.mark.parametrize(("seen", "count"), [(-13, 1), (-25, 0)])
+def test_what_no_sweep_has_seen_for_a_day_is_no_news(seen: float, count: int) -> None:
+    assert len(life(failing(R2, began=-30, seen=seen)).incidents) == count
+
+
+def test_what_many_nodes_cannot_measure_is_no_incident_of_a_place_and_what_the_same_rule_finds_elsewhere_is() -> None:
+    dark = life(failing(R2, "", status="unknown"))
+    assert [(one.kind, one.id) for one in dark.incidents] == [("unreached", 5)] and "8 of them are in rack r2" in dark.incidents[0].why
+    both = life({**failing(R2, "gpu-ecc", status="unknown"), **failing(R3, "gpu-ecc")})
+    assert [(one.kind, one.cause) for one in both.incidents] == [("unmeasured", "gpu-ecc"), ("rack", "r3")]
+    two = life(failing([*R2, *range(64, 72)], "", status="unknown"))
+    assert two.incidents[0].why.count(" of them are in ") == 1
+
+
+def test_what_muster_answers_for_is_no_incident_of_a_place() -> None:
+    changed = Change("rule", "port-state", "b", at(-2), at(-2.1), at(-1))
+    sick = {**failing(R2), **failing(R3, "gpu-count")}
+    found = life(sick, changes=(changed,))
+    assert [(one.kind, one.cause) for one in found.incidents] == [("rules", "rule port-state since 2027-01-15T06:00Z"), ("rack", "r3")]
+    assert found.waived == {name(number): frozenset({"port-state"}) for number in R2}
+    before = failing(range(100, 104), began=-5)
+    found = life({**sick, **before}, changes=(changed,))
+    assert [member.node for member in found.incidents[0].members] == names(R2) and found.incidents[0].began == at(-1.23)
+
+
+# ---- numbers
+
+@pytest.mark.parametrize(("kind", "place", "symptom", "days", "number"), [
+    ("rack", "r2", "port-state", 6, 1), ("rack", "r2", "port-state", 8, 5), ("rack", "r3", "port-state", 6, 5),
+    ("leaf", "r2", "port-state", 6, 5), ("rack", "r2", "gpu-count", 6, 5)])
+def test_one_that_comes_back_at_its_place_with_its_symptom_within_a_week_is_the_same(
+    kind: str, place: str, symptom: str, days: float, number: int,
+) -> None:
+    found = life(failing(R2), ended(opened(kind, place, [*R2, 99], symptoms=(symptom,)), -24 * days))
+    (one,) = found.incidents
+    assert (one.id, one.began) == (number, at(-3) if number == 1 else at(-1.23))
+    assert [member.node for member in one.members] == names(R2) and {member.ended for member in one.members} == {None}
+
+
+def test_one_of_musters_own_that_comes_back_has_its_number_and_beginning_and_the_nodes_of_now() -> None:
+    before = ended(opened("unreached", "network, power or access", [1, *R2], symptoms=("not reached",)), -24)
+    (one,) = life(failing(R2, "", status="unknown"), before).incidents
+    assert (one.id, one.began, [member.node for member in one.members]) == (1, at(-3), names(R2))
+    (one,) = life(failing(R2, "", status="unknown", sweeps=1)).incidents
+    assert {member.began for member in one.members} == {NOW}       # too early to be told of a node, and a member from now on
+
+
+def test_one_of_musters_own_is_over_as_soon_as_it_is_not_found_any_more() -> None:
+    found = life({}, opened("unreached", "network, power or access", R2, symptoms=("not reached",)),
+                 opened("rules", "rule port-state since then", R3, 2), opened("rack", "r8", range(64, 72), 3))
+    assert ends(found) == {1: "it is over", 2: "it is not so on most of its nodes any more, or what changed changed again; "
+                                               "what goes on is each node's own"}
+    assert at_(found) == [(3, "r8", 0)]
+
+
+# ---- what a person closed
+
+@pytest.mark.parametrize(("sick", "by", "found"), [
+    (failing(R2), "a person", []), (failing(R2), "triage", [(1, "r2", 8)]),
+    (failing(R2, "gpu-count"), "a person", [(5, "r2", 8)]),     # another symptom
+    (failing(R3), "a person", [(5, "r3", 8)]),                  # other nodes
+    (failing(R2, began=-0.2), "a person", [(5, "r2", 8)])])     # begun since
+def test_what_a_person_closed_is_each_nodes_own_and_nothing_else_is(
+    sick: dict[int, tuple[Problem, ...]], by: str, found: list[tuple[int, str, int]],
+) -> None:
+    assert at_(life(sick, ended(opened("rack", "r2", R2), -0.5, by))) == found
+
+
+# ---- one that is open already: where it goes on, by which name, with whom
+
+def test_one_that_goes_on_at_its_place_stays_the_same_with_all_that_it_ever_showed() -> None:
+    before = opened("rack", "r2", R2, symptoms=("fabric-manager",))
+    found = life({number: (wrong(number), wrong(number, "fabric-manager", seen=-0.05)) for number in R2}, before)
+    assert at_(found) == [(1, "r2", 8)] and found.ends == () and found.of == {1: found.incidents[0]}
+    (one,) = found.incidents
+    assert (one.symptoms, one.began, one.owner, one.isolates) == (("fabric-manager", "port-state"), at(-3), Owner.NETWORK, True)
+    assert {(member.began, member.seen) for member in one.members} == {(at(-3), at(-0.05))}
+    older = life({number: (wrong(number, began=-9, seen=-0.3), wrong(number, began=-8, seen=-0.2)) for number in R2}, before)
+    assert {(member.began, member.seen) for member in older.incidents[0].members} == {(at(-9), at(-0.1))}
+    fresh = life({number: (wrong(number, began=-9, seen=-0.3), wrong(number, began=-8, seen=-0.2)) for number in R2})
+    assert {(member.began, member.seen) for member in fresh.incidents[0].members} == {(at(-9), at(-0.2))}
+
+
+def test_what_it_showed_once_and_does_not_show_now_stays_with_it() -> None:
+    (one,) = life(failing(R2), opened("rack", "r2", R2, symptoms=("port-state", "gpu-count"))).incidents
+    assert one.symptoms == ("port-state", "gpu-count")
+
+
+def test_a_node_that_left_it_is_not_in_it_again_without_a_symptom() -> None:
+    before = opened("rack", "r2", R2)
+    left = replace(before, members=(*before.members, Member(name(99), at(-3), at(-2), at(-1))))
+    assert [member.node for member in life(failing(R2), left).incidents[0].members] == names(R2)
+    assert [member.node for member in life(failing([16]), left).incidents[0].members] == names(R2)
+
+
+@pytest.mark.parametrize(("sick", "place"), [
+    ([*R2, *R3], "l1"),         # it has grown
+    (R2, "r2"), ([*range(16, 22)], "r2")])
+def test_it_goes_by_the_name_of_the_place_that_it_has_grown_to(sick: list[int], place: str) -> None:
+    found = life(failing(sick), opened("rack", "r2", R2))
+    assert at_(found) == [(1, place, len(sick))] and found.ends == ()
+
+
+def test_it_keeps_its_name_where_it_only_shrinks_and_where_what_is_left_of_it_elsewhere_is_in_no_other() -> None:
+    assert at_(life(failing(R2), opened("leaf", "l1", [*R2, *R3]))) == [(1, "l1", 8)]
+    assert at_(life(failing([*R2, 25, 120]), opened("power", "p1", [*R2, 25]))) == [(1, "p1", 8)]
+    another = {number: (wrong(number, "gpu-count"),) for number in R3}
+    found = life({**failing(R2), **another, 25: (wrong(25), *another[25])}, opened("leaf", "l1", [*R2, 25]))
+    assert at_(found) == [(1, "l1", 8), (5, "r3", 8)]
+
+
+def test_of_one_that_falls_apart_one_part_keeps_the_number_and_takes_the_name_and_the_others_are_not_in_it() -> None:
+    whole = opened("nvlink_domain", "d0", range(32))
+    found = life(failing([*R2, *range(8)]), whole, by=RACKS)
+    assert [(one.id, one.kind, len(one.nodes)) for one in found.incidents] == [(1, "rack", 8), (5, "rack", 8)]
+    kept, other = ({member.node for member in one.members} for one in found.incidents)
+    assert not kept & other and len(other) == 8 and set(names(R3)) <= kept
+
+
+def test_it_goes_on_in_what_is_most_like_it() -> None:
+    before = opened("nvlink_domain", "d0", [*range(16, 22), *range(24, 30)])
+    assert at_(life(failing([*R2, *range(24, 30)]), before, by=RACKS)) == [(1, "r3", 6), (5, "r2", 8)]
+
+
+@pytest.mark.parametrize(("inside", "elsewhere", "symptom", "ids"), [
+    (4, 4, "port-state", [1]), (3, 5, "port-state", [1, 5]), (4, 4, "gpu-count", [1, 5])])
+def test_it_goes_on_where_half_of_what_goes_on_in_it_is_and_shows_the_same(
+    inside: int, elsewhere: int, symptom: str, ids: list[int],
+) -> None:
+    scattered = [40 + 8 * each for each in range(elsewhere)]
+    before = opened("leaf", "elsewhere", [*range(16, 16 + inside), *scattered], symptoms=(symptom,))
+    found = life({**failing(R2), **failing(scattered)}, before)
+    assert [one.id for one in found.incidents] == ids
+
+
+def test_of_two_that_become_one_the_one_whose_place_it_is_goes_on_with_the_nodes_of_both() -> None:
+    first, second = opened("leaf", "l9", [16, 17, 18, 40]), opened("rack", "r2", [20, 21, 22, 23], 2, began=at(-2))
+    seen = replace(first, members=(Member(name(16), at(-4), at(-0.5)), *first.members[1:]))
+    again = replace(second, members=(Member(name(40), at(-1), at(-0.02)), *second.members))
+    found = life(failing(R2), seen, again)
+    assert at_(found) == [(2, "r2", 8)] and [(end.id, end.into, end.why) for end in found.ends] == [(1, 2, "it is part of incident 2")]
+    (one,) = found.incidents
+    times = {member.node: (member.began, member.seen) for member in one.members}
+    assert times[name(16)] == (at(-4), at(-0.1)) and times[name(40)] == (at(-3), at(-0.02)) and one.began == at(-2)
+    assert found.of == {1: one, 2: one}
+
+
+# ---- one that is not found any more
+
+def calm(numbers: Iterable[int], hours: float, rule: str = "port-state") -> dict[int, dict[str, Any]]:
+    return {number: {"over": (wrong(number, rule, began=-9, ended=-hours),)} for number in numbers}
+
+
+def long_ago(one: Known, hours: float = 5) -> Known:
+    return replace(one, members=tuple(replace(member, began=at(-9), seen=at(-hours)) for member in one.members))
+
+
+@pytest.mark.parametrize(("hours", "is_over"), [(0.7, False), (1.1, True)])
+def test_it_ends_when_all_its_nodes_were_well_for_the_calm_hours(hours: float, is_over: bool) -> None:
+    before = long_ago(opened("rack", "r2", R2))
+    found = life({}, before, of=calm([17], hours))
+    assert ends(found) == ({1: "all its 8 nodes were well for 1 h"} if is_over else {}) and at_(found) == ([] if is_over else [(1, "r2", 0)])
+    assert ends(life({}, long_ago(opened("rack", "r2", R2), hours))) == ({1: "all its 8 nodes were well for 1 h"} if is_over else {})
+    if is_over:
+        assert {node: (one.incident, one.ended) for node, (one,) in found.shared.items()} == dict.fromkeys(names(R2), (1, NOW))
+
+
+def test_what_else_is_or_was_wrong_with_its_nodes_does_not_keep_it_open() -> None:
+    before = long_ago(opened("rack", "r2", R2))
+    assert ends(life(failing([16], "gpu-count"), before, of=calm([17], 0.2, "gpu-count"))) == {1: "all its 8 nodes were well for 1 h"}
+
+
+def test_a_node_that_is_not_reached_or_shows_it_beside_something_else_is_not_well_and_one_out_of_service_or_gone_has_no_say() -> None:
+    before = long_ago(opened("rack", "r2", [16, 17, 18]))
+    dark = life({number: (wrong(number, "", status="unknown"),) for number in (16, 17, 18)}, before)
+    assert 1 in {one.id for one in dark.incidents} and not ends(dark)
+    both = {number: (wrong(number, "gpu-count"), wrong(number)) for number in (16, 17, 18)}
+    assert (1, "r2", 3) in at_(life(both, before))
+    assert ends(life(both, before, of={number: {"in_service": False} for number in (16, 17, 18)})) == {1: "all its 3 nodes were well for 1 h"}
+    gone = replace(before, members=tuple(replace(member, node=f"gone{at}") for at, member in enumerate(before.members)))
+    assert ends(life({}, gone)) == {1: "all its 3 nodes were well for 1 h"}
+
+
+@pytest.mark.parametrize(("sick", "members", "share", "left"), [
+    (2, 3, 50, "n016, n017"),                   # fewer than an incident has
+    (3, 4, 50, ""), (4, 8, 50, ""),             # enough, and half
+    (4, 8, 50.25, "n016, n017, n018 and 1 more"), (5, 12, 50, "n016, n017, n018 and 2 more"),
+    (3, 8, 50, "n016, n017, n018"), (2, 2, 50, "")])     # no other is well
+def test_what_goes_on_in_few_while_the_rest_is_well_is_their_own(sick: int, members: int, share: float, left: str) -> None:
+    by = policy(incidents=IncidentPolicy(kinds={"leaf": KINDS["leaf"]}, share=share, likelihood=1e300))
+    found = life(failing(range(16, 16 + sick)), long_ago(opened("leaf", "l1", range(16, 16 + members))), by=by)
+    assert ends(found) == ({1: f"the rest was well for 1 h; what goes on in {left} is their own"} if left else {})
+    assert at_(found) == ([] if left else [(1, "l1", sick)])
+
+
+def test_it_takes_in_who_shows_it_in_its_place_and_nobody_elsewhere() -> None:
+    before = opened("rack", "r2", range(16, 20))
+    found = life(failing([16, 22, 40]), before)
+    assert at_(found) == [(1, "r2", 2)] and [member.node for member in found.incidents[0].members] == [*names(range(16, 20)), name(22)]
+    assert {node: one.incident for node, (one,) in found.shared.items()} == dict.fromkeys([*names(range(16, 20)), name(22)], 1)
+
+
+def test_it_loses_whoever_is_in_another_now_and_ends_where_that_is_all() -> None:
+    before = opened("leaf", "l9", [*range(16, 19), 40, 48, 56, 64, 72])
+    found = life(failing([*R2, 40, 48, 56, 64, 72]), before)
+    assert at_(found) == [(1, "l9", 5), (5, "r2", 8)]
+    assert [member.node for member in found.incidents[0].members] == names([40, 48, 56, 64, 72])
+    assert {one.incident for one in found.shared[name(16)]} == {1, 5} and found.shared[name(16)][0].ended == NOW
+    assert ends(life(failing(R2), opened("leaf", "l9", range(16, 19)), opened("rack", "r2", R2, 2))) == {1: "it is part of incident 2"}
+    dark = opened("leaf", "l9", range(16, 19), symptoms=("port-state", "gpu-count"))
+    well = {number: {"over": ()} for number in R2}
+    assert ends(life({}, replace(dark, members=()), of=well)) == {1: "all its nodes are in others"}
+
+
+def test_one_whose_place_cannot_cause_it_by_the_policy_of_now_ends() -> None:
+    by = policy(incidents=IncidentPolicy(kinds=KINDS, causes=(Causes("ports", "", frozenset({"rack"}), ("port-*",)),)))
+    found = life(failing([*R2, *R3]), opened("leaf", "l1", [*R2, *R3]), by=by)
+    assert ends(found) == {1: "by the policy such a place does not cause that: leaf"}
+    assert [one.kind for one in found.incidents] == ["rack", "rack"]
+    assert life(failing([*R2, *R3]), opened("leaf", "l1", [*R2, *R3])).ends == ()
+
+
+def test_one_of_a_kind_that_the_policy_does_not_name_any_more_goes_on_as_the_operators() -> None:
+    (one,) = life(failing(R2), opened("rack", "r2", R2), by=policy()).incidents
+    assert (one.id, one.owner, one.isolates) == (1, Owner.OPERATOR, False)
+
+
+# ---- in words
+
+def test_it_says_at_most_three_of_its_symptoms() -> None:
+    rules = ("a-rule", "b-rule", "c-rule", "d-rule")
+    four = life({number: tuple(wrong(number, rule) for rule in rules) for number in R2})
+    assert "a-rule, b-rule, c-rule and 1 more on 8 of its 8 nodes" in four.incidents[0].why
+    three = life({number: tuple(wrong(number, rule) for rule in rules[:3]) for number in R2})
+    assert "a-rule, b-rule, c-rule on 8 of its 8 nodes" in three.incidents[0].why and "share" not in three.incidents[0].why
+
+
+def test_it_says_which_other_place_has_the_same_nodes() -> None:
+    by = policy(incidents=IncidentPolicy(kinds={**KINDS, "nvlink_domain": KINDS["rack"]}))
+    domains = {number: {"domains": {"rack": (f"r{number // 8}",), "nvlink_domain": (f"d{number // 8}",)}} for number in range(NODES)}
+    assert life(failing(R2), by=by, of=domains).incidents[0].why.endswith("; the same nodes share rack r2")
