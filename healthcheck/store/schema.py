@@ -229,4 +229,9 @@ _NINTH = (
     "CREATE TABLE policy_file (name TEXT PRIMARY KEY, digest TEXT NOT NULL, seen REAL NOT NULL) WITHOUT ROWID",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _NINTH)
+# When a node was last screened in service, by which run, and whether that told anything of it; the newest of each.
+_TENTH = (
+    "CREATE TABLE screened (node TEXT PRIMARY KEY, run TEXT NOT NULL, at REAL NOT NULL, told INTEGER NOT NULL) WITHOUT ROWID",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH, _NINTH, _TENTH)

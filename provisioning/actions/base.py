@@ -152,6 +152,14 @@ class Runs(Protocol):
         """By node what runs on it; a node that is not in it has nothing. Raises ActionError."""
 
 
+@runtime_checkable
+class Waits(Protocol):
+    """What a back end can do beside, which knows the jobs that wait for nodes."""
+
+    def waiting(self, nodes: Collection[str]) -> str:
+        """Which job waits and could start if these nodes were free, in words; "" where none could. Raises ActionError."""
+
+
 @dataclass(frozen=True)
 class New:
     """A node on probation: which thing of its name it is, and when it registered, in seconds since 1970, None where that is not known."""

@@ -180,6 +180,19 @@ def gpu_pod(pod: Json) -> str:
     return ""
 
 
+def unplaced(pod: Json) -> str:
+    """Why this pod waits for a node with a GPU; "" where it does not: one that is bound, or gated, or asks for none.
+
+    https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-conditions, and .../pod-scheduling-readiness/
+    """
+    if _map(pod, "spec").get("nodeName") or not (why := gpu_pod(pod)):
+        return ""
+    conditions = _maps(_map(pod, "status").get("conditions"))
+    unfit = any(one.get("type") == "PodScheduled" and one.get("status") == "False" and one.get("reason") == "Unschedulable"
+                for one in conditions)
+    return f"{why}, and waits for a node" if unfit else ""
+
+
 def _ours(taint: Mapping[str, Any]) -> bool:
     return _borne(taint) is not None
 

@@ -33,6 +33,7 @@ from provisioning.actions.kubenode import (
     registered,
     released,
     uid,
+    unplaced,
     unproven,
 )
 
@@ -174,6 +175,17 @@ class Kubernetes:
         for selector in chosen:
             self._api.collect(PODS, {"fieldSelector": f"{selector},{live}"}, take)
         return busy
+
+    def waiting(self, nodes: Collection[str]) -> str:
+        """A pod that asks for GPUs and that the scheduler could not place. What it says of nodes is not weighed: any such pod counts."""
+        found: list[str] = []
+
+        def take(pod: Json) -> None:
+            if not found and (why := unplaced(pod)):
+                found.append(why)
+
+        self._api.collect(PODS, {"fieldSelector": "spec.nodeName=,status.phase=Pending"}, take)
+        return found[0] if found else ""
 
     def unproven(self, nodes: Collection[str]) -> Mapping[str, New]:
         """Those that bear the startup taint; a name that several carry is on probation as the newest of them."""

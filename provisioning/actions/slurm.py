@@ -45,6 +45,7 @@ from inventory.errors import MusterError
 from inventory.importers.slurm import Seen, date_of, states_of
 from inventory.nodeset import fold
 from inventory.text import short
+from provisioning.actions import slurmqueue
 from provisioning.actions.base import ActionError, Boot, Change, Held, Holder
 
 # States in which Slurm starts no job on a node, and those in which one runs (slurm.h, node_states and its flags). A node that merely
@@ -115,6 +116,13 @@ class Slurm:
         """As Slurm shows BootTime, and the flags of a reboot."""
         known = self._seen()
         return {node: Boot(known[node].booted, bool(known[node].states & _REBOOT)) for node in nodes if node in known}
+
+    def waiting(self, nodes: Collection[str]) -> str:
+        """By squeue, and by sinfo where a job waits."""
+        jobs = list(slurmqueue.waiting(self._ask(*slurmqueue.SQUEUE).decode("utf-8", "backslashreplace")))
+        if not jobs:
+            return ""
+        return slurmqueue.could_start(jobs, slurmqueue.partitions(self._ask(*slurmqueue.SINFO).decode("utf-8", "backslashreplace")), nodes)
 
     def _seen(self) -> Mapping[str, Seen]:
         # All of them: where one name is unknown, scontrol tells of none.

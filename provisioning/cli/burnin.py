@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,16 +14,18 @@ from inventory.cli.chosen import who
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from provisioning.cli.burnincompare import compare
+from provisioning.cli.burninscreen import screen
+from provisioning.cli.burninshow import code as code_of
+from provisioning.cli.burninshow import show as show_page
 
 if TYPE_CHECKING:
     from healthcheck.burnin.document import Burnin
     from healthcheck.ruleset import Ruleset
     from inventory.model import Inventory
-    from inventory.transport.base import Transport
     from provisioning.burnin.run import Asked
 
 _LENGTHS = ("quick", "standard", "soak")
-_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "soak")
+_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -63,18 +63,21 @@ def burnin() -> None:
     """Burn nodes in: the last gate before training, which names who is guilty.
 
     GPUs compute what is known to the last bit, memory is written and read back, and NCCL's all-reduce runs in each node, along each rail,
-    between pairs of nodes and among all of them, with data whose owner every wrong element names. Nodes are leased meanwhile.
+    between pairs of nodes and among all of them, with data whose owner every wrong element names; a short
+    training ends it. Nodes are leased meanwhile.
 
     \b
     muster burnin plan @train                    what would be run, for how long, at how many kW; touches nothing
     muster burnin run @train --length standard
     muster burnin show                           the newest one again
+    muster burnin screen                         which idle nodes in service would be tested for some minutes, beside jobs that go first
     muster burnin compare 20261122T031500Z-3fa9 20261123T021000Z-77b0    before and after a new driver
     muster burnin learn -o floors.yaml; muster burnin approve floors.yaml --by "$USER"
     """
 
 
 burnin.add_command(compare)
+burnin.add_command(screen)
 
 
 @burnin.command(short_help="Say what would be run, for how long, at how many kW.")
@@ -151,6 +154,7 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     from provisioning.burnin import run as running
     from provisioning.burnin.consequences import carry_out
     from provisioning.burnin.engines import NCCL_TESTS, left_to_torch
+    from provisioning.burnin.launch import transport as transport_of
     from provisioning.burnin.planpage import presumed
     from provisioning.burnin.record import Record
     from provisioning.burnin.stages import planned
@@ -180,8 +184,8 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
         click.echo(f"muster: {line}", err=True)
     # Nodes are held no longer than the longest task could last without us: whoever lives renews.
     longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + 600.0
-    transport = _transport(launcher, None)
-    under = (lambda name: _transport(launcher, name)) if launcher == "slurm" else None
+    transport = transport_of(launcher)
+    under = (lambda name: transport_of(launcher, name)) if launcher == "slurm" else None
 
     def act(burnin: Burnin, withheld: Mapping[str, str]) -> None:
         for line in carry_out(folder, burnin, withheld, f"burn-in ({who()})", time.time()):
@@ -200,8 +204,8 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
         click.echo(f"muster: it could not be kept: {record.trouble}", err=True)
     # As it is kept, so that `muster burnin show` prints this very page.
     data = as_bytes(burnt)
-    _show(read(data, f"burn-in {record.run}"), data, json_file, svg)
-    return 130 if interrupted else 2 if record.trouble else _code(burnt)
+    show_page(read(data, f"burn-in {record.run}"), data, json_file, svg)
+    return 130 if interrupted else 2 if record.trouble else code_of(burnt)
 
 
 @burnin.command(short_help="Show a burn-in that is kept once more.")
@@ -234,8 +238,8 @@ def show(which: str | None, json_file: str | None, svg: str | None, list_: bool,
         return 0
     path = chosen(which, folder)
     burnt = load(path)
-    _show(burnt, path.read_bytes(), json_file, svg)
-    return _code(burnt)
+    show_page(burnt, path.read_bytes(), json_file, svg)
+    return code_of(burnt)
 
 
 @burnin.command(short_help="Propose floors from what sound nodes reached.")
@@ -261,7 +265,7 @@ def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | No
     from provisioning.burnin.kept import chosen
 
     folder = state_dir(state)
-    paths = [chosen(one, folder) for one in runs] if runs else kept(folder)
+    paths = [chosen(one, folder) for one in runs] if runs else kept(folder, screenings=False)
     found = learned([one for one in map(load, paths) if one.options.get("finished") is not False], load_burnin(folders(rules)), time.time())
     if output == "-":
         click.echo(as_yaml(found.proposal), nl=False)
@@ -325,63 +329,6 @@ def _chosen(nodes: str, option: str | None, ruleset: Ruleset) -> tuple[Sequence[
     if not chosen:
         raise UsageError(f"{nodes} names no node of {found.source}")
     return chosen, found
-
-
-def _transport(launcher: str, reservation: str | None) -> Transport:
-    if launcher == "local":
-        from inventory.transport.local import LocalTransport
-
-        return LocalTransport()
-    if launcher == "slurm":
-        from inventory.transport.srun import SrunTransport
-
-        return SrunTransport(reservation)
-    from inventory.transport.remote import RemoteTransport
-
-    return RemoteTransport()
-
-
-def _show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> None:
-    """Prints the page of a burn-in, of which `data` is the document, and writes what was asked for besides."""
-    from healthcheck.burnin import matrix as matrices
-    from inventory.nodeset import fold
-
-    matrix = matrices.matrix(burnt.burnt.places, burnt.burnt.results)
-    if svg is not None:
-        from healthcheck.burnin.svg import svg as drawn
-
-        _write(svg, drawn(matrix, f"burn-in {burnt.run}: pairs").encode(), "--svg")
-    if json_file is not None and json_file != "-":
-        _write(json_file, data, "--json")
-    # A reader that went away (`| head`) does not change what was found.
-    with contextlib.suppress(BrokenPipeError, SystemExit):
-        if json_file == "-":
-            click.echo(data.decode("utf-8", "replace"), nl=False)
-            return
-        from rich.console import Console
-
-        from healthcheck.burnin.page import render
-
-        console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
-        render(console, burnt, fold)
-        if matrix.cells and sys.stdout.isatty():
-            console.print()
-            matrices.draw(console, matrix)
-
-
-def _write(file: str, data: bytes, option: str) -> None:
-    from healthcheck.files import write_whole
-
-    try:
-        write_whole(Path(file), data, 0o644)
-    except OSError as error:
-        raise UsageError(f"{option} {file}: cannot be written: {error.strerror}") from error
-
-
-def _code(burnt: Burnin) -> int:
-    from healthcheck.burnin.judgement import Outcome
-
-    return {Outcome.PASS: 0, Outcome.FAIL: 1, Outcome.UNKNOWN: 3}[burnt.judgement.verdict]
 
 
 def _count(number: int, what: str) -> str:

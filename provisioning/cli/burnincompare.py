@@ -19,7 +19,7 @@ def compare(before: str, after: str, least: float, form: str, state: str | None)
     Every GPU, node, rail and pair is compared with itself, by figure, size and stage. A change is one when a
     99 % confidence interval of the median leaves out "no change" and it is at least --least; eight nodes or
     pairs are the fewest that can show one. Whoever lost more than the others did is named, and so is what
-    differs between the runs: versions, options, variables.
+    differs between the runs: versions, options, variables, and what NCCL chose at which size.
 
     \b
     muster burnin compare 20261122T031500Z-3fa9 20261123T021000Z-77b0

@@ -27,10 +27,12 @@ from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.idle import idle
 from provisioning.lease.reservation import Reservation
 from provisioning.lease.take import Lessor, Taken, give_back, settle, take, without
-from provisioning.lease.watch import BEAT_S, Watch
+from provisioning.lease.watch import BEAT_S, GivesWay, Watch
 
 # The lease outlasts what is sent under it by so much, however the head ends.
 MARGIN_S = 120.0
+# Of the look at whether nodes are idle, under a lease that gives way: no one reads the queue meanwhile.
+LOOK_S = 20.0
 # Nobody means to hold nodes for longer by leaving options out.
 LONGEST_S = 86400.0
 
@@ -96,11 +98,12 @@ class Leases:
 @contextmanager
 def leased(
     plan: Plan, transport: Transport, bounds: Limits, folder: Path, made: MakeLessor, *, beat: float = BEAT_S,
-    why: str = "muster check --disruptive", under: Callable[[str], Transport] | None = None,
+    why: str = "muster check --disruptive", under: Callable[[str], Transport] | None = None, gives_way: GivesWay | None = None,
 ) -> Iterator[Granted]:
     """Leases the plan's nodes for a sweep within these bounds, and gives them back. Nodes without a lease are in `Lease.refused`.
 
-    With `under` what is sent goes over the transport that it makes for the lease's name: one that comes in only under a reservation.
+    With `under` what is sent goes over the transport that it makes for the lease's name: one that comes in only under a reservation. With
+    `gives_way` the lease is over as soon as that says why, and what runs under it is ended.
     Raises ActionError, StoreError, UsageError before anything is sent.
     """
     names = [node.name for node in plan.nodes]
@@ -112,11 +115,11 @@ def leased(
         try:
             if under is not None and taken.entry is not None:
                 transport = under(taken.entry.name)
-            taken = _proven(ours, taken, plan, transport, bounds.fanout)
+            taken = _proven(ours, taken, plan, transport, limits(LOOK_S if gives_way is not None else None, bounds.fanout))
             if taken.entry is None:
                 yield Granted(transport, bounds, Lease(frozenset(), "nobody", taken.refused))
                 return
-            with Watch(folder, made, taken.entry, transport, beat=beat) as watch:
+            with Watch(folder, made, taken.entry, transport, beat=beat, gives_way=gives_way) as watch:
                 yield Granted(watch, bounds, Lease(frozenset(taken.nodes), taken.entry.name, taken.refused, watch.stood))
             for node, why in sorted(watch.lost.items())[:1]:
                 click.echo(f"muster: the lease did not stand to the end ({node}: {why}): what it was for is not judged", err=True)
@@ -132,12 +135,12 @@ def _given_back(lessor: Lessor, entry: Entry) -> str:
         return str(error)
 
 
-def _proven(lessor: Lessor, taken: Taken, plan: Plan, transport: Transport, fanout: int) -> Taken:
+def _proven(lessor: Lessor, taken: Taken, plan: Plan, transport: Transport, bounds: Limits) -> Taken:
     """The lease with those of its nodes on which a look at their GPUs shows no process."""
     nodes = [node for node in plan.nodes if node.name in taken.nodes]
     if not nodes:
         return taken
-    looked = idle(nodes, transport, plan.ruleset.skus, plan.default_sku, limits(None, fanout))
+    looked = idle(nodes, transport, plan.ruleset.skus, plan.default_sku, bounds)
     unproven = dict.fromkeys(looked.without & taken.unsaid, "it has no GPU, and its scheduler cannot say whether a job is on it")
     return without(lessor, taken, {**looked.refused, **unproven})
 

@@ -1,6 +1,7 @@
 """Watches over a lease while work is done under it: renews it, and stops the work when it no longer stands.
 
-A thread looks every few seconds whether the nodes are still held for us and free of jobs. That the back end does not answer stops
+A thread looks every few seconds whether the nodes are still held for us and free of jobs, and, of a lease that gives way, whether a job
+waits for them. That the back end does not answer stops
 nothing as long as the lease's time lasts: a scheduler that is down starts no job either.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from healthcheck.store import leases
@@ -18,12 +19,14 @@ from healthcheck.store.leases import Entry
 from inventory.errors import StoreError
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage, Transport
-from provisioning.actions.base import ActionError
+from provisioning.actions.base import ActionError, Backend
 from provisioning.lease.jobs import jobs
 from provisioning.lease.take import Lessor
 
 BEAT_S = 20.0
 MakeLessor = Callable[[Store], Lessor]
+# Asked with the back end and the nodes of a lease: why it is to give way now, in words, "" where it is not. Raises ActionError.
+GivesWay = Callable[[Backend, Sequence[str]], str]
 
 
 class Watch:
@@ -32,13 +35,15 @@ class Watch:
     The work is done through `transport`, which sends to a node of the lease only what a look directly before allows.
     """
 
-    def __init__(self, folder: Path, lessor: MakeLessor, entry: Entry, transport: Transport, *, beat: float = BEAT_S) -> None:
+    def __init__(self, folder: Path, lessor: MakeLessor, entry: Entry, transport: Transport, *, beat: float = BEAT_S,
+                 gives_way: GivesWay | None = None) -> None:
         self.entry = entry
         self.lost: dict[str, str] = {}
         self._folder = folder
         self._lessor = lessor
         self._inner = transport
         self._beat = beat
+        self._gives_way = gives_way
         self._term = entry.until - entry.began
         self._until = entry.until
         self._end = threading.Event()
@@ -68,6 +73,8 @@ class Watch:
             if now > entry.until:
                 return dict.fromkeys(entry.nodes, f"lease {entry.name} was not renewed in time")
             lost = {**lessor.way.gone(entry), **jobs(lessor.way.base, entry.nodes, lessor.run, entry.name).busy}
+            if self._gives_way is not None and (why := self._gives_way(lessor.way.base, entry.nodes)):
+                return {**dict.fromkeys(entry.nodes, f"it gave way: {why}"), **lost}
             if len(lost) < len(entry.nodes) and entry.until - now < self._term * share:
                 lessor.way.extend(entry, now + self._term)
                 leases.extend(store, entry, now + self._term)

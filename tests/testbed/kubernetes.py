@@ -359,15 +359,17 @@ class Serving:
         assert found[0] == 200, found
         return list(found[1]["items"])
 
-    def pod(self, name: str, node: str, gpus: int = 0, phase: str = "Running", **spec: Any) -> None:
-        """A pod that is bound to a node."""
+    def pod(self, name: str, node: str, gpus: int = 0, phase: str = "Running", unplaced: str = "", **spec: Any) -> None:
+        """A pod that is bound to a node; or, with node "", one that the scheduler could not place for the reason `unplaced`."""
         resources = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+        told = {"phase": phase, **({"conditions": [{"type": "PodScheduled", "status": "False", "reason": unplaced}]} if unplaced else {})}
         status, found = self.ask("POST", "/api/v1/namespaces/default/pods", {
             "kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"},
-            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i", "resources": resources}], **spec}, "status": {"phase": phase}})
+            "spec": {**({"nodeName": node} if node else {}), "containers": [{"name": "c", "image": "i", "resources": resources}], **spec},
+            "status": told})
         assert status == 201, found
         if self.cluster is None:
-            status, found = self.ask("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", {"status": {"phase": phase}}, kind="application/merge-patch+json")
+            status, found = self.ask("PATCH", f"/api/v1/namespaces/default/pods/{name}/status", {"status": told}, kind="application/merge-patch+json")
             assert status == 200, found
 
 

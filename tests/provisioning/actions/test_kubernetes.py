@@ -227,6 +227,16 @@ def test_a_pod_that_has_a_gpu_is_a_job_until_it_is_over(bed: Serving) -> None:
     assert back.running(["gpu2", *(f"other{n}" for n in range(20))]) == {"gpu2": "pod default/runs has nvidia.com/gpu: 1 there"}
 
 
+def test_a_pod_that_asks_for_a_gpu_and_cannot_be_placed_waits_and_no_other_does(bed: Serving) -> None:
+    back = through(bed)
+    bed.pod("bound", "gpu1", gpus=8, phase="Pending")
+    bed.pod("of-cpus", "", phase="Pending", unplaced="Unschedulable")
+    bed.pod("gated", "", gpus=8, phase="Pending", unplaced="SchedulingGated")
+    assert back.waiting(["gpu1"]) == ""
+    bed.pod("training", "", gpus=8, phase="Pending", unplaced="Unschedulable")
+    assert back.waiting(["gpu1"]) == "pod default/training has nvidia.com/gpu: 8, and waits for a node"
+
+
 def lessor(store: Store, bed: Serving) -> Lessor:
     return Lessor(store, Cordoned(store, through(bed), time.time), "me", time.time)
 

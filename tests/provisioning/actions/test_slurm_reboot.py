@@ -135,6 +135,7 @@ def test_several_nodes_are_one_call_and_a_dry_run_is_none(bed: Slurm, slurm: Bac
     assert {slurm.held([node])[node].number for node in ("gpu006", "gpu007")} == {1, 2}
 
 
+@pytest.mark.slow
 def test_a_node_that_does_not_come_back_is_told_and_stays_ours(bed: Slurm, slurm: Backend, store: Store) -> None:
     conf = bed.conf.read_text()
     bed.conf.write_text(conf.replace("ResumeTimeout=3600", f"ResumeTimeout={TIMEOUT_S}"))

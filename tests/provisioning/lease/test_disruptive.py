@@ -261,6 +261,7 @@ def test_of_two_that_want_one_node_at_once_one_has_it(bed: Slurm, fleet: Fleet, 
     assert ran(fleet, "gpu001") == ["began", "ended"]
 
 
+@pytest.mark.slow
 def test_a_lease_that_is_ended_by_hand_ends_the_work_and_what_it_brought_is_not_believed(bed: Slurm, fleet: Fleet, tmp_path: Path) -> None:
     with running(bed, fleet, tmp_path, "gpu[001-002]") as process:
         wait_until(lambda: ran(fleet, "gpu001") == ran(fleet, "gpu002") == ["began"], 60, "the diagnostics")

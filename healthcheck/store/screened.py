@@ -1,0 +1,50 @@
+"""Which nodes were screened in service, and when; and how many node-hours that has taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from healthcheck.store.file import Store
+
+HOUR = 3600.0
+# What leases of screenings are for, by which they are known.
+WHY = "muster burnin screen"
+
+
+@dataclass(frozen=True)
+class Screened:
+    """The newest screening of a node: its run, when it ended (epoch seconds), and whether it told how it is."""
+
+    run: str
+    at: float
+    told: bool
+
+
+def write(store: Store, run: str, at: float, nodes: Mapping[str, bool]) -> None:
+    """Afterwards this is the newest screening of these nodes; by node whether it told how the node is.
+
+    Raises StoreError.
+    """
+    with store.writing() as db:
+        db.executemany(
+            "INSERT INTO screened (node, run, at, told) VALUES (?, ?, ?, ?) ON CONFLICT (node) DO UPDATE SET "
+            "run = excluded.run, at = excluded.at, told = excluded.told",
+            [(node, run, at, told) for node, told in nodes.items()])
+
+
+def newest(store: Store) -> dict[str, Screened]:
+    """By node its newest screening. Raises StoreError."""
+    return {row["node"]: Screened(row["run"], row["at"], bool(row["told"]))
+            for row in store.rows("SELECT * FROM screened")}
+
+
+def node_hours(store: Store, since: float, now: float) -> float:
+    """For how long leases of screenings have held nodes since then, nodes added up, in hours.
+
+    A lease that was not ended counts until its time was over. Raises StoreError.
+    """
+    rows = store.rows("SELECT nodes, began, coalesce(ended, until) AS over FROM lease WHERE why = ?", WHY)
+    spans = [(len(json.loads(row["nodes"])), min(row["over"], now) - max(row["began"], since)) for row in rows]
+    return float(sum(nodes * max(0.0, seconds) for nodes, seconds in spans)) / HOUR

@@ -1,0 +1,251 @@
+"""`muster burnin screen`: tests idle nodes in service for some minutes, and gives way to jobs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.cli.chosen import who
+from inventory.errors import UsageError
+from provisioning.cli.burninshow import code as code_of
+from provisioning.cli.burninshow import show as show_page
+
+if TYPE_CHECKING:
+    from healthcheck.burnin.document import Burnin
+    from inventory.model import Node
+    from provisioning.actions.base import Backend
+    from provisioning.burnin.run import Asked
+    from provisioning.burnin.screenpage import Screening
+
+_HOURS = 24.0
+# No reservation of others may begin sooner on a node: to confirm a suspect takes longer than all else.
+_LONGEST_S = 900.0
+# Once the head is gone what was sent ends by itself within that (NO_ANSWER_S of onnode/agent.py). The lease
+# lasts MARGIN_S more, and is renewed, so that nodes of a head that was killed are soon free again.
+_TERM_S = 60.0
+
+
+@click.command(short_help="Test idle nodes in service for some minutes, and give way to jobs.")
+@click.argument("nodes", required=False)
+@click.option("--apply", "act", is_flag=True, help="Screen them.")
+@click.option("--at-most", metavar="N", type=click.IntRange(1, 100_000),
+              help="Nodes at a time.  [burnin.yaml, screen: {nodes: 16}]")
+@click.option("--node-hours", metavar="H", type=click.FloatRange(0, min_open=True),
+              help="Of all screenings in any 24 hours together.  [burnin.yaml, screen: {node_hours: 24}]")
+@click.option("--max-kw", metavar="KW", type=click.FloatRange(0, min_open=True),
+              help="What they may draw together.  [burnin: {max_kw: ...} of the inventory]")
+@click.option("--launcher", type=click.Choice(("ssh", "slurm", "local")), default="ssh", show_default=True,
+              help="As for muster burnin run.")
+@click.option("--head", metavar="ADDRESS", multiple=True,
+              help="Where nodes reach this machine; may be repeated.  [as sshd there sees it]")
+@click.option("--port", type=click.IntRange(0, 65535), default=0,
+              help="Where it listens for them.  [a free port]")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--quiet", is_flag=True, help="Say nothing of progress.")
+@click.option("--inventory", "-i", metavar="FILE", help="Default: as for muster check.")
+@click.option("--sku", metavar="NAME", help="SKU of nodes that name none, such as hgx-h100.")
+@click.option("--rules", metavar="DIR",
+              help="A folder of site rules, SKUs and floors that override the packaged ones.")
+@click.option("--state", metavar="DIR",
+              help="Where the store and the documents are. Default: MUSTER_STATE, XDG, /var/lib/muster.")
+def screen(
+    nodes: str | None, act: bool, at_most: int | None, node_hours: float | None, max_kw: float | None,
+    launcher: str, head: tuple[str, ...], port: int, form: str, quiet: bool, inventory: str | None,
+    sku: str | None, rules: str | None, state: str | None,
+) -> int:
+    """Choose which idle nodes in service (of NODES, or of all) are due for a screening; with --apply screen
+    them.
+
+    A screening takes two to three minutes: products whose every bit is known, random products, all-reduces
+    in each node and between two idle neighbours. Who was proven longest ago goes first, by certificate or
+    screening; who was within 7 days is left out. Nodes with a job, cordoned and leased ones are never chosen,
+    nor, where power is bounded, those of which nobody says what they draw.
+
+    Nodes are leased as for a burn-in, and the queue is read every 5 s. As soon as a job waits that could start
+    if they were free, ranks are ended and nodes given back. Nothing is failed or passed then, and they are
+    first again the next time. That takes Slurm, or Kubernetes, where any pod counts that asks for GPUs and
+    cannot be placed.
+
+    A screening accuses with the consequences of a burn-in. What it found ends with a burn-in of the quick
+    length or a longer one. It certifies no one and renews no certificate.
+
+    \b
+    muster burnin screen
+    muster burnin screen --apply
+    muster burnin screen @rack4 --at-most 8 --node-hours 6 --max-kw 60 --apply
+    muster burnin screen --format json | jq '.chosen[].node'
+
+    Exit: 0 a plan, nothing to screen, or every node passes, 1 somebody or something is accused, 2 usage, 3
+    nothing is accused but not all was measured, as when it gave way, 130 interrupted.
+    """
+    from healthcheck import rulesfolder
+    from healthcheck.ruleset import load_ruleset
+    from inventory.load import load_inventory
+    from inventory.locate import find_inventory, state_dir
+    from inventory.nodeset import fold
+    from inventory.select import select
+    from provisioning.actions.base import Waits
+    from provisioning.actions.choose import backend as backend_of
+    from provisioning.alone import alone
+    from provisioning.burnin.asked import SCREEN, asked
+    from provisioning.burnin.screenpage import document, lines, not_acted_on
+
+    path = find_inventory(inventory)
+    if path is None:
+        raise UsageError("no inventory was found, and without one nobody knows which nodes are in service: see "
+                         "muster inventory --help")
+    folders = rulesfolder.folders(rules)
+    ruleset = load_ruleset(folders)
+    if sku is not None and sku not in ruleset.skus:
+        raise UsageError(f"--sku {sku}: no such SKU; there are {', '.join(sorted(ruleset.skus))}")
+    there = load_inventory(path, ruleset.skus, ruleset.profiles)
+    of = list(select(there, nodes)) if nodes is not None else list(there)
+    if not of:
+        raise UsageError(f"{nodes or path} names no node")
+    base = backend_of(there)
+    if not isinstance(base, Waits):
+        raise UsageError("screening needs a scheduler that says which nodes are idle and which jobs wait, Slurm "
+                         f"or Kubernetes; {base.name} does not (cordon: in the inventory)")
+    if launcher == "slurm" and base.name != "slurm":
+        raise UsageError("--launcher slurm needs Slurm as what keeps jobs away (cordon: slurm in the "
+                         "inventory)")
+    hosts = head or ((there.burnin.head,) if there.burnin.head is not None else ())
+
+    def wish(chosen: Sequence[Node]) -> Asked:
+        one = asked(chosen, there, ruleset, folders, SCREEN, None, sku, max_kw)
+        return replace(one, hosts=tuple(hosts), port=port, slurm=launcher == "slurm")
+
+    folder = state_dir(state)
+    if not act:
+        one = _chosen(wish(()), of, base, folder, at_most, node_hours)
+        _print(one, form)
+        if form == "text":
+            more = ": muster burnin screen --apply does it" if one.choice.chosen else ""
+            click.echo(f"nothing changed{more}")
+        return 0
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with alone(folder, "screen.lock", "burnin screen"):
+        one = _chosen(wish(()), of, base, folder, at_most, node_hours)
+        if not one.choice.chosen:
+            _print(one, form)
+            return 0
+        for line in lines(one, fold):
+            click.echo(line, err=form == "json")
+        names = frozenset(one.choice.chosen)
+        ready = wish([node for node in of if node.name in names])
+        burnt, gave_way, code = _screened(ready, one, base, folder, launcher, quiet=quiet)
+    seen = not_acted_on(burnt, ready.floors) if gave_way else []
+    if form == "json":
+        click.echo(json.dumps(document(one, burnt, gave_way, seen), ensure_ascii=False, indent=1))
+        return code
+    _show(burnt)
+    if gave_way:
+        click.echo(f"\nit gave way: {gave_way}. Nothing that it measured counts; these nodes are first "
+                   "again.")
+    for line in seen:
+        click.echo(f"seen before that, and not acted on: {line}; look at it: muster burnin run NODES")
+    return code
+
+
+def _chosen(wish: Asked, of: Sequence[Node], base: Backend, folder: Path, at_most: int | None,
+            node_hours: float | None) -> Screening:
+    """Who is to be screened now; changes nothing."""
+    from healthcheck.store import screened
+    from healthcheck.store.file import opened
+    from provisioning.actions.base import Waits
+    from provisioning.burnin.candidates import candidates
+    from provisioning.burnin.screening import Budget, choose, seconds
+    from provisioning.burnin.screenpage import Screening
+    from provisioning.lease.check import lessor
+
+    policy = wish.floors.rules.screen
+    now = time.time()
+    with opened(folder, make=True) as store:
+        used = screened.node_hours(store, now - _HOURS * screened.HOUR, now)
+        ours = lessor(None, base, who())(store)
+        found = candidates(of, wish.skus, wish.default_sku, ours, folder, _LONGEST_S)
+    idle = [one for one in found if not one.refused]
+    waits = base.waiting([one.node for one in idle]) if idle and isinstance(base, Waits) else ""
+    hours = max(0.0, (node_hours if node_hours is not None else policy.node_hours) - used)
+    long = seconds((one.place for one in idle if one.place is not None), wish.work)
+    budget = Budget(at_most or policy.nodes, hours, wish.power, long)
+    choice = choose(found, budget, now, policy.days, waits)
+    return Screening(now, {one.node: one for one in found}, choice, budget, used, waits)
+
+
+def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher: str, *,
+              quiet: bool) -> tuple[Burnin, str, int]:
+    """Screens those that were chosen: what came of it, why it gave way if it did, and the exit code."""
+    from healthcheck.burnin.document import SCREENING
+    from healthcheck.burnin.judgement import Outcome
+    from healthcheck.store import screened
+    from healthcheck.store.file import opened
+    from inventory.nodeset import fold
+    from inventory.transport.base import Limits
+    from provisioning.burnin import run as running
+    from provisioning.burnin.asked import SCREEN
+    from provisioning.burnin.consequences import carry_out
+    from provisioning.burnin.launch import transport as transport_of
+    from provisioning.burnin.record import Record, run_id
+    from provisioning.burnin.telling import telling
+    from provisioning.lease.check import leased, lessor
+    from provisioning.lease.giveway import BEAT_S, GiveWay
+
+    began = time.time()
+    options = {"nodes": fold(one.choice.chosen), "launcher": launcher, "max_kw": wish.power.max_kw,
+               "domain_kw": wish.power.domain_kw,
+               **{f"params.{name}": value for name, value in wish.work.params.items()}}
+    record = Record(folder, SCREEN, wish.floors, options, run=f"{run_id(began)}{SCREENING}")
+    gives_way = GiveWay(began + one.budget.node_hours * screened.HOUR / len(one.choice.chosen))
+    transport = transport_of(launcher)
+    under = (lambda name: transport_of(launcher, name)) if launcher == "slurm" else None
+
+    def act(burnin: Burnin, withheld: Mapping[str, str]) -> None:
+        with opened(folder, make=True) as store:
+            screened.write(store, burnin.run, burnin.ended, {
+                each.node: each.outcome is not Outcome.UNKNOWN for each in burnin.judgement.outcomes
+                if each.node not in withheld})
+        for line in carry_out(folder, burnin, withheld, f"screening ({who()})", time.time()):
+            click.echo(f"muster: {line}", err=True)
+
+    try:
+        burnt, interrupted = running.run(
+            wish,
+            lambda: leased(running.as_plan(wish), transport, Limits(sweep_s=_TERM_S), folder,
+                           lessor(None, base, who()), beat=BEAT_S, why=screened.WHY, under=under,
+                           gives_way=gives_way),
+            record, lambda steps: telling(steps, quiet=quiet), act)
+    finally:
+        close = getattr(transport, "close", None)
+        if close is not None:
+            close()
+    if record.trouble:
+        click.echo(f"muster: it could not be kept: {record.trouble}", err=True)
+    return burnt, gives_way.why, 130 if interrupted else 2 if record.trouble else code_of(burnt)
+
+
+def _print(one: Screening, form: str) -> None:
+    from inventory.nodeset import fold
+    from provisioning.burnin.screenpage import document, lines
+
+    if form == "json":
+        click.echo(json.dumps(document(one), ensure_ascii=False, indent=1))
+        return
+    for line in lines(one, fold):
+        click.echo(line)
+
+
+def _show(burnt: Burnin) -> None:
+    """Its page, as `muster burnin show` prints it of what is kept."""
+    from healthcheck.burnin.document import as_bytes
+    from healthcheck.burnin.documentread import read
+
+    data = as_bytes(burnt)
+    click.echo("")
+    show_page(read(data, f"screening {burnt.run}"), data, None, None)

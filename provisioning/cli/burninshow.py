@@ -1,0 +1,59 @@
+"""Prints a burn-in: its page or its document, its picture, and the exit code that its verdict has."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from inventory.errors import UsageError
+
+if TYPE_CHECKING:
+    from healthcheck.burnin.document import Burnin
+
+
+def show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> None:
+    """Prints the page of a burn-in, of which `data` is the document, and writes what was asked for besides."""
+    from healthcheck.burnin import matrix as matrices
+    from inventory.nodeset import fold
+
+    matrix = matrices.matrix(burnt.burnt.places, burnt.burnt.results)
+    if svg is not None:
+        from healthcheck.burnin.svg import svg as drawn
+
+        _write(svg, drawn(matrix, f"burn-in {burnt.run}: pairs").encode(), "--svg")
+    if json_file is not None and json_file != "-":
+        _write(json_file, data, "--json")
+    # A reader that went away (`| head`) does not change what was found.
+    with contextlib.suppress(BrokenPipeError, SystemExit):
+        if json_file == "-":
+            click.echo(data.decode("utf-8", "replace"), nl=False)
+            return
+        from rich.console import Console
+
+        from healthcheck.burnin.page import render
+
+        console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
+        render(console, burnt, fold)
+        if matrix.cells and sys.stdout.isatty():
+            console.print()
+            matrices.draw(console, matrix)
+
+
+def _write(file: str, data: bytes, option: str) -> None:
+    from healthcheck.files import write_whole
+
+    try:
+        write_whole(Path(file), data, 0o644)
+    except OSError as error:
+        raise UsageError(f"{option} {file}: cannot be written: {error.strerror}") from error
+
+
+def code(burnt: Burnin) -> int:
+    """The exit code of its verdict (DESIGN section 8)."""
+    from healthcheck.burnin.judgement import Outcome
+
+    return {Outcome.PASS: 0, Outcome.FAIL: 1, Outcome.UNKNOWN: 3}[burnt.judgement.verdict]

@@ -1,0 +1,32 @@
+"""When a lease gives way: as soon as a job waits that could have its nodes, or when its budget is used up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from provisioning.actions.base import Backend, Waits
+
+# How often the queue is read. A job then has the nodes some seconds later, for ranks end within 2 s.
+BEAT_S = 5.0
+
+
+@dataclass
+class GiveWay:
+    """Asked with the back end and a lease's nodes, it says why they are to be given back now, else "".
+
+    `until` is when the budget is used up, in epoch seconds. What it has said once it stays with, in `why`.
+    Raises ActionError where the queue cannot be read.
+    """
+
+    until: float
+    clock: Callable[[], float] = time.time
+    why: str = ""
+
+    def __call__(self, base: Backend, nodes: Sequence[str]) -> str:
+        if not self.why and self.clock() > self.until:
+            self.why = "its node-hours are used up"
+        if not self.why and isinstance(base, Waits):
+            self.why = base.waiting(nodes)
+        return self.why
