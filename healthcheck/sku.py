@@ -19,10 +19,12 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class BurninEnv:
-    """NCCL settings: a profile of rules/burnin.yaml (None: no profile), and what is set over it."""
+    """NCCL settings: a profile of rules/burnin.yaml (None: no profile), and what is set over it; and whether the GPUs' switches can reduce
+    (NVLS), so that all-reduces in a node are swept with and without it."""
 
     profile: str | None = None
     env: tuple[tuple[str, str], ...] = ()
+    nvls: bool = False
 
 
 @dataclass(frozen=True)

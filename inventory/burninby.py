@@ -8,6 +8,7 @@
     burnin: {setup_s: 300}                          # for NCCL to set up a group of ranks, and 0.1 s more for each [60]
     burnin: {profile: roce}                         # NCCL settings of a kind of fabric: roce, efa, gib (rules/burnin.yaml)
     burnin: {env: {NCCL_IB_TC: 106}}                # and the site's own over them, those of `inventory.ncclenv` by exact name
+    burnin: {storage: [/scratch, {path: /lustre/x, bytes: 4GiB}]}   # mounts that each node writes to and reads from, in files of its own
 
 A node says under the same key how it takes part: {python: [/opt/torch/bin/python3], ranks: 8, watts: 10200}.
 """
@@ -20,15 +21,19 @@ from typing import Any
 
 from inventory.entry import check_keys, described, host
 from inventory.errors import InventoryError, Mark
-from inventory.located import LocatedMap
-from inventory.model import SiteBurnIn
+from inventory.located import LocatedList, LocatedMap
+from inventory.model import SiteBurnIn, StorageMount
 from inventory.ncclenv import checked
 
 _NAME = re.compile(r"[a-z]{1,32}\.[a-z][a-z0-9_]{0,63}")
 _PROFILE = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_PATH = re.compile(r"/|(/[^/\0]{1,255}){1,32}")
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(MiB|GiB|TiB)")
+_UNITS = {"MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_MOST_MOUNTS = 16
 _MOST_KW = 1_000_000
 _MOST_SETUP_S = 86_400
-_KEYS = ("max_kw", "domain_kw", "head", "params", "nccl_tests", "setup_s", "profile", "env")
+_KEYS = ("max_kw", "domain_kw", "head", "params", "nccl_tests", "setup_s", "profile", "env", "storage")
 
 
 def read_burnin(document: LocatedMap) -> SiteBurnIn:
@@ -41,7 +46,7 @@ def read_burnin(document: LocatedMap) -> SiteBurnIn:
                              document.value_marks["burnin"])
     check_keys(found, _KEYS, "burnin")
     return SiteBurnIn(_kw(found, "max_kw"), _kw(found, "domain_kw"), _head(found), MappingProxyType(_params(found)), _folder(found),
-                      _seconds(found, "setup_s"), _profile(found), MappingProxyType(_env(found)))
+                      _seconds(found, "setup_s"), _profile(found), MappingProxyType(_env(found)), _storage(found))
 
 
 def _kw(found: LocatedMap, key: str) -> float | None:
@@ -100,6 +105,37 @@ def _env(found: LocatedMap) -> dict[str, str]:
         except ValueError as error:
             raise InventoryError(f"burnin.env: {error}", _at(given, name)) from None
     return values
+
+
+def _storage(found: LocatedMap) -> tuple[StorageMount, ...]:
+    if "storage" not in found:
+        return ()
+    given = found["storage"]
+    if not isinstance(given, LocatedList) or len(given) > _MOST_MOUNTS:
+        raise _wrong(found, "storage", f"a list of at most {_MOST_MOUNTS} mounts, such as [/scratch, {{path: /lustre/x, bytes: 4GiB}}]")
+    mounts: list[StorageMount] = []
+    for at, item in enumerate(given):
+        where, mark = f"burnin.storage[{at}]", given.value_marks[at]
+        size, path = None, item
+        if isinstance(item, LocatedMap):
+            check_keys(item, ("path", "bytes"), where)
+            path = item.get("path")
+            if "bytes" in item:
+                size = _bytes(item["bytes"], f"{where}.bytes", item.value_marks["bytes"])
+        if not isinstance(path, str) or not _PATH.fullmatch(path) or {"..", "."} & set(path.split("/")) or not path.isprintable():
+            raise InventoryError(f"{where} is {described(path)}, expected the full path of a mount, such as /scratch", mark)
+        if path in [mount.path for mount in mounts]:
+            raise InventoryError(f"{where}: {path} is there already", mark)
+        mounts.append(StorageMount(path, size))
+    return tuple(mounts)
+
+
+def _bytes(value: Any, where: str, mark: Mark) -> int:
+    said = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    found = round(float(said[1]) * _UNITS[said[2]]) if said is not None else value
+    if isinstance(found, bool) or not isinstance(found, int) or not _UNITS["MiB"] <= found <= _UNITS["TiB"]:
+        raise InventoryError(f"{where} is {described(value)}, expected a size from 1MiB to 1TiB, such as 4GiB", mark)
+    return found
 
 
 def _params(found: LocatedMap) -> dict[str, Any]:

@@ -198,11 +198,20 @@ class CordonBy:
 
 
 @dataclass(frozen=True)
+class StorageMount:
+    """A mount that every node is to write to and read from, and how many bytes (None: as many as the length of a burn-in asks for)."""
+
+    path: str
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class SiteBurnIn:
     """What holds for every burn-in of the site: how much power it may draw in all and per power domain, and at which address nodes reach
     the head. `params` replace parameters of the work, by "kind.name" (see `healthcheck.burnin.params`); `nccl_tests` is the folder in which
     nodes have all_reduce_perf, None where their PATH leads to it; `setup_s` is how long a group of ranks may take to set up and begin,
     besides what each rank adds. `env` is set for all-reduces, over `profile`, a named set of such settings (rules/burnin.yaml).
+    `storage` are the mounts whose speed is measured.
     """
 
     max_kw: float | None = None
@@ -213,6 +222,7 @@ class SiteBurnIn:
     setup_s: float | None = None
     profile: str | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    storage: tuple[StorageMount, ...] = ()
 
 
 @dataclass(frozen=True)

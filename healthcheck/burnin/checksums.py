@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from healthcheck.burnin import faults
@@ -12,7 +12,8 @@ from healthcheck.burnin.setting import DEVICE, backend_of
 from inventory.text import clean
 
 # A float product is the same bits only with the same chip, driver and libraries; an integer one everywhere.
-_ALIKE = {Kind.RANDOM: (DEVICE, "driver", "cuda", "cublas", "torch"), Kind.KNOWN: ()}
+ALIKE = (DEVICE, "capability", "driver", "cuda", "cublas", "torch")
+_ALIKE = {Kind.RANDOM: ALIKE, Kind.KNOWN: ()}
 _MOST_NAMED = 8
 
 
@@ -59,10 +60,15 @@ def odd_ones(results: Iterable[TaskResult]) -> Odd:
             ]
         else:
             seats = sorted(of)
-            name = f"{what} of {', '.join(map(str, seats[:_MOST_NAMED]))}" + (" ..." if len(seats) > _MOST_NAMED else "")
+            name = f"{what} of {named(seats)}"
             doubtful[name] = frozenset(seat.node for seat in seats)
             accusations.append(Accusation(
                 Object.UNEXPLAINED, name, faults.WRONG_DATA, "equals do not agree, and no result has a majority",
                 tuple(dict.fromkeys(task for _, task in of.values()))))
     remarks = (f"{alone} checksum{'s' * (alone != 1)} had no equal to be compared with",) if alone else ()
     return Odd(tuple(accusations), doubtful, unjudged, remarks)
+
+
+def named(all_: Sequence[object]) -> str:
+    """The first of them, by commas."""
+    return ", ".join(map(str, all_[:_MOST_NAMED])) + (" ..." if len(all_) > _MOST_NAMED else "")

@@ -6,7 +6,9 @@ pairs) changed by; the GPUs of a node are no samples of their own, for they shar
 larger than noise when a 99 % confidence interval of that median leaves out "no change", and when it is at
 least `least`: a room that is two degrees warmer moves all nodes together, and no number of them averages that
 away. The interval is of order statistics (Conover, Practical Nonparametric Statistics, section 3.2), which
-assume no distribution; with fewer than eight nodes there is none at 99 %, and nothing is called a change. A
+assume no distribution; with fewer than eight nodes there is none at 99 %, and nothing is called a change. The
+sizes of one sweep share the remaining 1 %, so that it is wrong about any of them no more often than about one
+figure, and asks for some nodes more: eleven for eleven sizes. A
 single one is named where it lost more than the others did, by the rule that equals are judged by
 (`healthcheck.burnin.stats`).
 """
@@ -14,16 +16,17 @@ single one is named where it lost more than the others did, by the rule that equ
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
+from healthcheck.burnin import sizes
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.model import Object
-from healthcheck.burnin.published import Setting
+from healthcheck.burnin.published import BY_SIZE, Setting, bytes_of
 from healthcheck.burnin.setting import measures
 from healthcheck.burnin.stats import median, slow
 
@@ -116,11 +119,13 @@ def compare(before: Burnin, after: Burnin, least: float = LEAST) -> Comparison:
     """Both runs beside each other; `least` is the smallest change that is called one, as a share."""
     first, second = _by_subject(before), _by_subject(after)
     figures, only = [], []
+    swept = Counter(_sweep(setting) for setting in first.keys() & second.keys() if setting.figure == BY_SIZE)
     for setting in sorted(first.keys() | second.keys()):
         here, there = first.get(setting, {}), second.get(setting, {})
         both = here.keys() & there.keys()
         if both:
-            figures.append(_compared(setting, {one: (here[one], there[one]) for one in sorted(both)}, least))
+            confidence = 1 - (1 - CONFIDENCE) / max(1, swept[_sweep(setting)])
+            figures.append(_compared(setting, {one: (here[one], there[one]) for one in sorted(both)}, least, confidence))
         else:
             only.append((before.run if here else after.run, setting))
     return Comparison(before.run, after.run, tuple(figures), tuple(_differences(before, after)), tuple(_verdicts(before, after)),
@@ -142,13 +147,18 @@ def interval(values: Iterable[float], confidence: float = CONFIDENCE) -> tuple[f
     return (known[k - 1], known[n - k]) if k else None
 
 
-def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float) -> Compared:
+def _sweep(setting: Setting) -> Setting:
+    """What the sizes of one sweep have in common."""
+    return replace(setting, size=0)
+
+
+def _compared(setting: Setting, values: Mapping[_Subject, tuple[float, float]], least: float, confidence: float) -> Compared:
     ratios = {subject: after / before for subject, (before, after) in values.items()}
     units: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for subject, ratio in ratios.items():
         units[subject.nodes].append(ratio)
     samples = [median(of_unit) for of_unit in units.values()]
-    middle, bounds = median(samples), interval(samples)
+    middle, bounds = median(samples), interval(samples, confidence)
     if bounds is None:
         change = Change.TOO_FEW
     elif abs(middle - 1) < least or bounds[0] <= 1 <= bounds[1]:
@@ -191,6 +201,20 @@ def _differences(before: Burnin, after: Burnin) -> Iterable[Difference]:
             changed[name, first[node, name], second[node, name]].append(node)
     for (name, one, other), nodes in sorted(changed.items()):
         yield Difference(name, one, other, tuple(nodes))
+    chose, chooses = _chosen(before), _chosen(after)
+    for (stage, algo, size) in sorted(chose.keys() & chooses.keys()):
+        one, other = chose[stage, algo, size], chooses[stage, algo, size]
+        if one != other:
+            yield Difference(f"NCCL's choice at {bytes_of(size)} in {stage}, {algo}", one, other)
+
+
+def _chosen(burnin: Burnin) -> dict[tuple[str, str, int], str]:
+    """By stage, what was asked for and size what NCCL chose in sweeps; several choices in one text."""
+    found: dict[tuple[str, str, int], set[str]] = defaultdict(set)
+    for result in burnin.burnt.results:
+        for size, choice in sizes.choices(result).items():
+            found[result.task.stage.value, sizes.asked_for(result.task), size].add(choice)
+    return {key: " | ".join(sorted(values)) for key, values in found.items()}
 
 
 def _versions(burnin: Burnin) -> dict[tuple[str, str], str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from healthcheck.burnin.compare import CONFIDENCE, Change, Compared, Comparison, Difference
+from healthcheck.burnin.published import BY_SIZE, Setting, bytes_of
 from inventory.text import clean
 
 SCHEMA = "muster.burnin-compare/1"
@@ -28,7 +31,9 @@ def lines(found: Comparison, fold: Fold) -> Iterator[str]:
         group = [one for one in found.figures if one.change is change]
         if group:
             yield f"{title}:"
-            yield from (f"  {_figure(one)}" for one in sorted(group, key=lambda one: one.share))
+            apart = [one for one in group if one.setting.figure != BY_SIZE or change in (Change.SLOWER, Change.FASTER)]
+            yield from (f"  {_figure(one)}" for one in sorted(apart, key=lambda one: one.share))
+            yield from (f"  {line}" for line in _sweeps(one for one in group if one not in apart))
     fallen = [(one, name, share) for one in found.figures for name, share in one.fell]
     if fallen:
         yield "fell behind the others:"
@@ -64,6 +69,17 @@ def document(found: Comparison) -> dict[str, Any]:
 def _difference(one: Difference, fold: Fold) -> str:
     where = f" on {fold(one.nodes)}" if one.nodes else ""
     return f"  {clean(one.name, 120)}: {clean(one.before, 200)} -> {clean(one.after, 200)}{where}"
+
+
+def _sweeps(figures: Iterable[Compared]) -> Iterator[str]:
+    """One line for each sweep, over those of its sizes."""
+    of: dict[Setting, list[Compared]] = defaultdict(list)
+    for one in figures:
+        of[replace(one.setting, size=0)].append(one)
+    for setting, group in of.items():
+        shares, known = [one.share for one in group], sorted(one.setting.size for one in group)
+        sizes = f"{len(known)} sizes from {bytes_of(known[0])} to {bytes_of(known[-1])}" if len(known) > 1 else bytes_of(known[0])
+        yield f"{min(shares):+.1%} to {max(shares):+.1%}  {sizes}, {group[0].n} compared: {setting}, {setting.algo}"
 
 
 def _figure(one: Compared) -> str:

@@ -7,6 +7,8 @@ An accusation is certain, and so critical, where nothing else explains the failu
     its own work, alone      where it failed in tasks without any other node, and most others did the same work well
     counted errors           of a GPU or a node
 
+A screening accuses as a burn-in does. It is short, so that it ends nothing: what it found ends as what the quick length found does.
+
 Everything else is likely, and a warning: late, lost and absent ranks, for the network and the head may be why; a rail, for its cable and
 its switch may be; and whatever is of a pair, of a leaf or of nobody, which accuses no node by itself.
 """
@@ -28,7 +30,7 @@ from inventory.text import clean
 
 _RULE = {
     faults.WRONG_DATA: accused.WRONG_DATA, faults.SLOW: accused.SLOW, faults.SLOW_COMPUTE: accused.SLOW, faults.JITTER: accused.SLOW,
-    faults.LATE: accused.SLOW, faults.SLOW_LINK: accused.LINK, faults.COUNTED: accused.ERRORS,
+    faults.SLOW_STORAGE: accused.SLOW, faults.LATE: accused.SLOW, faults.SLOW_LINK: accused.LINK, faults.COUNTED: accused.ERRORS,
 }       # everything else is a rank that did not go on
 _EXPECTED = {
     accused.WRONG_DATA: "what arithmetic says", accused.SLOW: "as fast as its equals", accused.LINK: "as fast as its equals",
@@ -43,9 +45,15 @@ _MOST_SHARING = 2
 
 def consequences(burnin: Burnin, doubted: Collection[str] = ()) -> Found:
     """What it says of its nodes; of those that are `doubted` nothing that it says is believed. Only for one that was finished."""
-    return Found(burnin.run, burnin.length, burnin.ended, tuple(_accused(burnin, doubted)), {
+    passed = {} if burnin.length not in accused.LENGTHS else {
         one.node: tuple(stage.stage.value for stage in one.stages) for one in burnin.judgement.outcomes
-        if one.outcome is Outcome.PASS and one.node not in doubted and one.stages and all(stage.done for stage in one.stages)})
+        if one.outcome is Outcome.PASS and one.node not in doubted and one.stages and all(stage.done for stage in one.stages)}
+    return Found(burnin.run, _length(burnin), burnin.ended, tuple(_accused(burnin, doubted)), passed)
+
+
+def _length(burnin: Burnin) -> str:
+    """The length that a burn-in must have to end what this one found."""
+    return burnin.length if burnin.length in accused.LENGTHS else accused.LENGTHS[0]
 
 
 def _accused(burnin: Burnin, doubted: Collection[str]) -> Iterator[Accused]:
@@ -74,7 +82,7 @@ def _of_one(burnin: Burnin, one: Accusation, place: Place, tasks: Mapping[str, T
     severity = Severity.CRITICAL if _certain(one, place, tasks, sick) else Severity.WARNING
     owner = Owner.NETWORK if rule == accused.LINK else Owner.VENDOR if rule == accused.WRONG_DATA else Owner.OPERATOR
     subject = f"GPU {gpu}" if gpu is not None else _port(one.name, place) if one.object is Object.RAIL else ""
-    again = f"muster burnin show {burnin.run}; mend it, then burn it in again: muster burnin run {place.node} --length {burnin.length}"
+    again = f"muster burnin show {burnin.run}; mend it, then burn it in again: muster burnin run {place.node} --length {_length(burnin)}"
     return Accused(
         place.node, rule, subject, severity, owner, _said(one), _EXPECTED[rule], again, _stages(burnin, one, tasks), gpu, place.gpus,
         _serials(burnin, one.name) if gpu is not None else (), one.tests_for, one.tests_against)

@@ -15,7 +15,7 @@ from inventory.text import clean
 
 _PART = re.compile(r"(gpu|rail)(\d{1,4})")
 # A port's counters are narrow, and stay at their largest value: from there on they say nothing.
-_FULL = {name: counter.full for name, counter in BY_NAME.items() if counter.bits} | {"link_downed": 255}
+FULL = {name: counter.full for name, counter in BY_NAME.items() if counter.bits} | {"link_downed": 255}
 TEST = "counters"       # what stands among the tests of an accusation
 
 
@@ -71,7 +71,7 @@ def counted(
             unknown.setdefault(one.node, []).append(f"{said}: not read {'before' if one.before is None else 'after'}")
         elif one.after < one.before:
             unknown.setdefault(one.node, []).append(f"{said}: went back from {one.before} to {one.after}: it was reset meanwhile")
-        elif one.before == _FULL.get(one.name):
+        elif one.before == FULL.get(one.name):
             unknown.setdefault(one.node, []).append(f"{said}: stands at {one.before}, the most that it can hold: reset it")
         elif (rise := one.after - one.before) > (allowed := limit.allowed(one.seconds)):
             why = f"{limit.why}: {clean(one.name, 60)} rose by {rise}, allowed {allowed:g}"

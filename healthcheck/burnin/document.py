@@ -19,6 +19,7 @@ from typing import Any
 from healthcheck.burnin.judge import Burnt
 from healthcheck.burnin.judgement import Held, Judgement, NodeOutcome
 from healthcheck.burnin.model import Accusation, End, Place, Progress, Report, Task, TaskResult
+from healthcheck.burnin.stagecounters import StageCounters
 from healthcheck.files import make_folder, write_whole
 from inventory.errors import UsageError
 from inventory.text import clean
@@ -26,6 +27,7 @@ from inventory.text import clean
 SCHEMA = "muster.burnin/1"
 FOLDER = "burnin"       # in the state folder
 SUFFIX = ".burnin.json"
+SCREENING = "-screen"   # how the ids of screenings end, so that whoever looks for burn-ins need not read them
 NOT_KEPT = "(not kept)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 # What decides how ranks talk is kept; everything else of an environment may be anybody's secret.
@@ -37,7 +39,7 @@ Option = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Burnin:
-    """One burn-in: its id, length (quick, standard, soak), when it began and ended (epoch seconds), by which muster, and all of it.
+    """One burn-in: its id, length (screen, quick, standard, soak), when it began and ended (epoch seconds), by which muster, and all of it.
 
     `floors` is the digest of the files that it was judged by; `options` are the head's, `environment` is what was set for ranks.
     """
@@ -72,6 +74,7 @@ def document(burnin: Burnin) -> dict[str, Any]:
         "remarks": [clean(remark, 600) for remark in judgement.remarks],
         "held": [_held(one) for one in judgement.held],
         "counters": [[one.node, one.subject, one.name, one.before, one.after, _number(one.seconds)] for one in burnt.counters],
+        "stage_counters": [_stage_counters(one) for one in burnt.stage_counters],
         "tasks": [_result(result) for result in burnt.results],
     }
 
@@ -95,12 +98,13 @@ def write(state: Path, burnin: Burnin) -> Path:
     return path
 
 
-def kept(state: Path) -> list[Path]:
-    """The documents in a state folder, the newest first."""
+def kept(state: Path, *, screenings: bool = True) -> list[Path]:
+    """The documents in a state folder, the newest first; without those of screenings where they are not wanted."""
     found = []
     try:
         for path in (state / FOLDER).iterdir():
-            if path.name.endswith(SUFFIX) and not path.name.startswith("."):
+            if path.name.endswith(SUFFIX) and not path.name.startswith(".") and (
+                    screenings or not path.name.endswith(f"{SCREENING}{SUFFIX}")):
                 found.append((path.stat().st_mtime_ns, path.name, path))
     except OSError:
         return []
@@ -121,7 +125,8 @@ def iso(seconds: float) -> str:
 def accusation(one: Accusation) -> dict[str, Any]:
     """One accusation."""
     return {"object": one.object.value, "name": one.name, "fault": one.fault, "why": clean(one.why, 800), "for": list(one.tests_for),
-            "against": list(one.tests_against), "confirmed": one.confirmed}
+            "against": list(one.tests_against), "confirmed": one.confirmed,
+            **({"counted": [clean(line, 600) for line in one.counted]} if one.counted else {})}
 
 
 def _option(name: str, value: Option) -> Option:
@@ -135,6 +140,11 @@ def _place(place: Place) -> dict[str, Any]:
     return {**{key: value for key, value in asdict(place).items() if key != "rails"}, "rails": rails}
 
 
+def _stage_counters(one: StageCounters) -> dict[str, Any]:
+    return {"stage": one.stage.value, "node": one.node, "read": dict(one.read), "grew": [list(row) for row in one.grew],
+            "unknown": [list(row) for row in one.unknown], "why": clean(one.why, 400)}
+
+
 def _outcome(one: NodeOutcome) -> dict[str, Any]:
     return {
         "node": one.node, "outcome": one.outcome.value, "why": [clean(why, 800) for why in one.why],
@@ -146,6 +156,8 @@ def _outcome(one: NodeOutcome) -> dict[str, Any]:
 def _held(one: Held) -> dict[str, Any]:
     floor = None if one.floor is None else {"least": _number(one.floor.least), "origin": one.floor.origin, "why": clean(one.floor.why)}
     setting = {**vars(one.setting), "gbps": _number(one.setting.gbps)}
+    if not one.setting.mount:
+        del setting["mount"]
     return {"setting": setting, "n": one.n, "median": _number(one.median), "least": _number(one.least), "floor": floor,
             "equals": one.equals}
 

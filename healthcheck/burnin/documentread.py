@@ -19,6 +19,7 @@ from healthcheck.burnin.judgement import Held, Judgement, NodeOutcome, Outcome, 
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Progress, Rail, Report, Seat, Stage, Task, TaskResult, Wrong
 from healthcheck.burnin.published import Setting
 from healthcheck.burnin.setting import Hardware
+from healthcheck.burnin.stagecounters import StageCounters
 from inventory.errors import ConfigError
 from inventory.text import clean
 
@@ -63,7 +64,9 @@ def _burnin(top: Fields) -> Burnin:
         places, tuple(_result(Fields(item, at)) for item, at in top.items("tasks")), tuple(asked),
         tuple(_accusation(Fields(item, at)) for item, at in top.items("found")),
         tuple(_counter(item, at) for item, at in top.items("counters")), MappingProxyType(missing),
-        top.plain("hardware", lambda value, at: Hardware(Fields(value, at).text("gpu"), Fields(value, at).number("gbps"))))
+        top.plain("hardware", lambda value, at: Hardware(Fields(value, at).text("gpu"), Fields(value, at).number("gbps"))),
+        # Older burn-ins looked at counters before the first stage and after the last alone.
+        tuple(_stage_counters(Fields(item, at)) for item, at in top.items("stage_counters")) if "stage_counters" in top.held else ())
     judgement = Judgement(
         tuple(_outcome(Fields(item, at)) for item, at in top.items("nodes")),
         tuple(_accusation(Fields(item, at)) for item, at in top.items("accusations")),
@@ -89,13 +92,22 @@ def _place(of: Fields) -> Place:
 
 def _accusation(of: Fields) -> Accusation:
     return Accusation(of.word("object", Object), of.text("name"), of.text("fault"), of.text("why"), of.texts("for"), of.texts("against"),
-                      of.get("confirmed", bool))
+                      of.get("confirmed", bool), of.texts("counted") if "counted" in of.held else ())
 
 
 def _counter(item: Any, at: str) -> Counter:
     node, subject, name, before, after, seconds = fields.row(item, 6, at)
     known = [None if value is None else fields.whole(value, at) for value in (before, after)]
     return Counter(fields.text(node, at), fields.text(subject, at), fields.text(name, at), known[0], known[1], fields.number(seconds, at))
+
+
+def _stage_counters(of: Fields) -> StageCounters:
+    grew = [(fields.text(subject, at), fields.text(name, at), fields.whole(by, at))
+            for item, at in of.items("grew") for subject, name, by in [fields.row(item, 3, at)]]
+    unknown = [(fields.text(subject, at), fields.text(name, at), fields.text(why, at))
+               for item, at in of.items("unknown") for subject, name, why in [fields.row(item, 3, at)]]
+    return StageCounters(of.word("stage", Stage), of.text("node"), of.plain("read", fields.whole), tuple(grew), tuple(unknown),
+                         of.text("why"))
 
 
 def _outcome(of: Fields) -> NodeOutcome:
@@ -110,7 +122,8 @@ def _held(of: Fields) -> Held:
     at = of.map("setting")
     setting = Setting(
         at.text("figure"), at.word("stage", Stage).value, at.text("gpu"), at.whole("gpus"), at.whole("nodes"), at.whole("nics"),
-        at.number("gbps"), at.whole("size"), at.text("algo"), at.whole("watts"), at.get("nvlink", bool), at.text("backend"))
+        at.number("gbps"), at.whole("size"), at.text("algo"), at.whole("watts"), at.get("nvlink", bool), at.text("backend"),
+        at.text("mount") if "mount" in at.held else "")
     floor = None
     if of.held.get("floor") is not None:
         told = of.map("floor")

@@ -19,12 +19,14 @@ from typing import NamedTuple
 SMALL = 16          # so many parts are solved exactly
 _MOVES = 800        # of the bounded search, at most, for one problem; whom it does not get to is not named
 _LEAST = 1e-9       # a smaller difference is the computer's
+_FAR = -15.0        # a part, or an exchange, that costs more is not followed further
 _STEPS = 4000       # of the exact search, at most; what it has found by then counts
 
 
 class Part(NamedTuple):
     """A cause that is bad in one way. `owner` is the cause's number, `price` what accusing it takes beside `hits`, the failed tests that it
-    touches; `lot` a lot of nodes in which it is bad for `lot_price` instead, where that lot is bad.
+    touches; `lot` a lot of nodes in which it is bad for `lot_price` instead, where that lot is bad. Parts of one `start` are all accused at
+    once where a search begins: one by one none of them may be the best.
     """
 
     owner: int
@@ -33,6 +35,7 @@ class Part(NamedTuple):
     hits: tuple[int, ...]
     lot: int = -1
     lot_price: float = math.inf
+    start: int = -1
 
 
 class Explanation(NamedTuple):
@@ -47,11 +50,12 @@ class Explanation(NamedTuple):
 class _State:
     score: float
     total: list[float]      # of each failed test, the strengths of noise and of all accused that touch it
+    worth: list[float]      # and the logarithm of its chance to fail by them, as many times as it stands for
     parts: set[int]
     lots: set[int]
 
     def copy(self) -> _State:
-        return _State(self.score, self.total.copy(), self.parts.copy(), self.lots.copy())
+        return _State(self.score, self.total.copy(), self.worth.copy(), self.parts.copy(), self.lots.copy())
 
     def explanation(self) -> Explanation:
         return Explanation(self.score, frozenset(self.parts), frozenset(self.lots))
@@ -84,10 +88,9 @@ class Problem:
 
     def best(self) -> Explanation:
         """The best explanation of all."""
-        everything = range(len(self.parts))
         state = self._state()
-        self._settle(state, everything, ())
-        return self._exact(self._improved(state, everything, ()), ()).explanation()
+        self._settle(state, range(len(self.parts)), ())
+        return self._searched(state, range(len(self.parts)), ()).explanation()
 
     def rivals(self, best: Explanation) -> tuple[Explanation, dict[int, Explanation]]:
         """By owner of each cause in the best explanation the best one in which that cause is innocent, which is another one as good where
@@ -115,12 +118,35 @@ class Problem:
             changed |= self._neighbours(at)
         self._settle(state, changed, banned)
         near = {each for at in banned for each in self._neighbours(at)}
-        return self._exact(self._improved(state, near, banned), banned).explanation()
+        return self._searched(state, near, banned).explanation()
+
+    def _searched(self, state: _State, near: Iterable[int], banned: Collection[int]) -> _State:
+        """The best found from this state by exchanges of these parts, or from where all of some parts are accused; of a small problem the
+        best there is.
+        """
+        found = self._improved(state, near, banned)
+        started = self._started(banned)
+        if started is not None and started.parts != found.parts:
+            found = max(found, self._improved(started, range(len(self.parts)), banned), key=lambda each: each.score)
+        return self._exact(found, banned)
+
+    def _started(self, banned: Collection[int]) -> _State | None:
+        """The best state from which parts of one start were all accused, those dropped that gain nothing; None where there is no start."""
+        found = []
+        for start in sorted({part.start for part in self.parts if part.start >= 0}):
+            state = self._state()
+            parts = [at for at, part in enumerate(self.parts) if part.start == start and at not in banned]
+            for at in parts:
+                self._add(state, at)
+            self._settle(state, range(len(self.parts)), banned)
+            found.append(state)
+        return max(found, key=lambda each: each.score, default=None)
 
     # ---- single steps
 
     def _state(self, of: Explanation | None = None) -> _State:
-        state = _State(0.0, list(self.base), set(), set())
+        worth = [times * fails(total) for times, total in zip(self.times, self.base, strict=True)]
+        state = _State(0.0, list(self.base), worth, set(), set())
         for lot in of.lots if of is not None else ():
             self._open(state, lot)
         for at in of.parts if of is not None else ():
@@ -131,36 +157,44 @@ class Problem:
         part = self.parts[at]
         return part.lot_price if part.lot in state.lots else part.price
 
-    def _gain(self, state: _State, at: int) -> float:
+    def gain(self, state: _State, at: int) -> float:
+        """What accusing it gains beside the accused ones."""
         part = self.parts[at]
         more = 0.0
         for test in part.hits:
-            total = state.total[test]
-            more += self.times[test] * (fails(total + part.strength) - fails(total))
+            more += self.times[test] * fails(state.total[test] + part.strength) - state.worth[test]
         return more - self._price(state, at)
+
+    def _most(self, state: _State, at: int) -> float:
+        """What it gains at most: as if each test that it touches failed for certain then."""
+        return -sum(map(state.worth.__getitem__, self.parts[at].hits)) - self._price(state, at)
 
     def _lost(self, state: _State, at: int) -> float:
         """What it gains beside the other accused ones."""
         part = self.parts[at]
         own = 0.0
         for test in part.hits:
-            own += self.times[test] * (fails(state.total[test]) - fails(self._less(state, test, part.strength)))
+            own += state.worth[test] - self.times[test] * fails(self._less(state, test, part.strength))
         return own - self._price(state, at)
 
     def _less(self, state: _State, test: int, strength: float) -> float:
         return max(self.base[test], state.total[test] - strength)
 
     def _add(self, state: _State, at: int) -> None:
-        state.score += self._gain(state, at)
+        state.score += self.gain(state, at)
         state.parts.add(at)
         for test in self.parts[at].hits:
-            state.total[test] += self.parts[at].strength
+            self._set(state, test, state.total[test] + self.parts[at].strength)
 
     def _drop(self, state: _State, at: int) -> None:
         state.score -= self._lost(state, at)
         state.parts.remove(at)
         for test in self.parts[at].hits:
-            state.total[test] = self._less(state, test, self.parts[at].strength)
+            self._set(state, test, self._less(state, test, self.parts[at].strength))
+
+    def _set(self, state: _State, test: int, total: float) -> None:
+        state.total[test] = total
+        state.worth[test] = self.times[test] * fails(total)
 
     def _open(self, state: _State, lot: int) -> None:
         """Takes a lot of nodes for bad, which makes each of its nodes cheaper."""
@@ -202,12 +236,13 @@ class Problem:
         """Adds the best of these parts again and again; the accused ones whose gain has changed by that. Gains only fall as others are
         added, so an old one is an upper bound.
         """
-        heap = [(-gain, at) for at in parts if at not in state.parts and at not in banned and (gain := self._gain(state, at)) > _LEAST]
+        heap = [(-gain, at) for at in parts if at not in state.parts and at not in banned and self._most(state, at) > _LEAST
+                and (gain := self.gain(state, at)) > _LEAST]
         heapq.heapify(heap)
         changed: set[int] = set()
         while heap:
             _, at = heapq.heappop(heap)
-            gain = self._gain(state, at)
+            gain = self.gain(state, at)
             if heap and gain < -heap[0][0] - _LEAST:
                 if gain > _LEAST:
                     heapq.heappush(heap, (-gain, at))
@@ -228,21 +263,25 @@ class Problem:
                 self._settle(other, self._of_lot[lot], banned)
                 if other.score > state.score + _LEAST:
                     state, better = other, True
+            beside = _Beside(self, state)
             for at in order:
-                out, touched = at in state.parts, self._neighbours(at) & state.parts
-                if not out and len(touched) < 2:
-                    continue    # one for one is found by taking that one out
-                other = state.copy()
-                (self._drop if out else self._add)(other, at)
-                if not out and all(self._lost(other, one) >= 0 for one in touched):
-                    continue    # it replaces nothing, and by itself it gains nothing
+                out = at in state.parts
+                if not out and (self._most(state, at) < _FAR or beside.exchanged(at) < _FAR):
+                    continue
                 self._moves -= 1
                 if self._moves < 0:
                     break
+                other = state.copy()
+                (self._drop if out else self._add)(other, at)
                 self._settle(other, self._neighbours(at) - {at}, {*banned, at} if out else banned)
                 if other.score > state.score + _LEAST:
                     state, better = other, True
+                    beside = _Beside(self, state)
         return state
+
+    def lost(self, state: _State) -> dict[int, float]:
+        """What each accused part gains beside the others."""
+        return {at: self._lost(state, at) for at in state.parts}
 
     # ---- exact search
 
@@ -262,7 +301,7 @@ class Problem:
                 state, left = waiting.pop()
                 if state.score > best.score + _LEAST:
                     best = state
-                gains = sorted(((gain, at) for at in left if (gain := self._gain(state, at)) > 0), reverse=True)
+                gains = sorted(((gain, at) for at in left if (gain := self.gain(state, at)) > 0), reverse=True)
                 if state.score + sum(gain for gain, _ in gains) <= best.score + _LEAST:
                     continue
                 rest = [at for _, at in gains[1:]]
@@ -271,6 +310,35 @@ class Problem:
                 self._add(more, gains[0][1])
                 waiting.append((more, rest))
         return best
+
+
+class _Beside:
+    """The accused parts of a state, and what each would still gain were another one accused, too."""
+
+    def __init__(self, problem: Problem, state: _State) -> None:
+        self._problem, self._state = problem, state
+        self._lost = problem.lost(state)
+        self._of_test: dict[int, list[int]] = {}
+        for at in state.parts:
+            for test in problem.parts[at].hits:
+                self._of_test.setdefault(test, []).append(at)
+
+    def exchanged(self, new: int) -> float:
+        """What accusing this part comes to without those that would gain nothing any more beside it; where there are none, as little as can
+        be. It has to touch two accused ones: one for one is found by taking that one out.
+        """
+        problem, total = self._problem, self._state.total
+        part = problem.parts[new]
+        left: dict[int, float] = {}
+        for test in part.hits:
+            for at in self._of_test.get(test, ()):
+                strength = problem.parts[at].strength
+                without = max(problem.base[test], total[test] - strength)
+                less = fails(total[test]) - fails(without) - fails(total[test] + part.strength) + fails(without + part.strength)
+                left[at] = left.get(at, self._lost[at]) - problem.times[test] * less
+        if len(left) < 2 or min(left.values()) >= 0:
+            return -math.inf
+        return problem.gain(self._state, new) - sum(min(0.0, each) for each in left.values())
 
 
 def _subsets(items: Sequence[int]) -> list[list[int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 WRONG_DATA = "wrong data"
 SLOW = "slow"
+SLOW_STORAGE = "slow storage"
+WRONG_STORAGE = "wrong data from storage"
 SLOW_COMPUTE = "slow compute"
 SLOW_LINK = "slow link"
 JITTER = "jitter"
@@ -19,6 +21,8 @@ COUNTED = "counted errors"
 MEANING = {
     WRONG_DATA: "a result was not what arithmetic says",
     SLOW: "slower than its equals, or than the floor",
+    SLOW_STORAGE: "a mount is slower there than the floor",
+    WRONG_STORAGE: "what was read from a mount is not what was written",
     SLOW_COMPUTE: "its own work takes longer, and the others wait for it",
     SLOW_LINK: "what it sends or receives takes longer",
     JITTER: "some iterations take far longer than most",

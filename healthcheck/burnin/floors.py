@@ -33,11 +33,12 @@ _FIGURE = real(0, _MOST)
 _FORMS: Mapping[str, Form] = {
     "figure": chosen(FIGURES), "stage": chosen(stage.value for stage in Stage), "gpu": Form("text", lambda given: _text(given)),
     "gpus": whole(1, 1024), "nodes": NODES, "nics": whole(0, 64), "gbps": _FIGURE, "size_bytes": whole(0, 2**50),
-    "algo": chosen((*ALGOS, "")), "watts": whole(0, 100_000), "nvlink": FLAG, "backend": chosen((NCCL, GLOO)), "median": _FIGURE,
+    "algo": chosen((*ALGOS, "")), "watts": whole(0, 100_000), "nvlink": FLAG, "backend": chosen((NCCL, GLOO)),
+    "mount": Form("text", lambda given: _text(given)), "median": _FIGURE,
     "mad": _FIGURE, "n": whole(1, 10**9), "floor": _FIGURE, "warning": TEXT, "approved": Form("a map of by and at", lambda given: given),
 }
 _TOP = ("schema", "learned", "runs", "floors")
-_NEEDED = tuple(key for key in _FORMS if key not in ("warning", "approved"))
+_NEEDED = tuple(key for key in _FORMS if key not in ("mount", "warning", "approved"))
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def _learned(item: Any, where: str, mark: Mark, approved: bool) -> Learned:
         raise RulesError(f"{where}: nobody has approved it: type `muster burnin approve FILE --by NAME`", item.mark)
     setting = Setting(
         held["figure"], held["stage"], held["gpu"], held["gpus"], held["nodes"][0], held["nics"], held["gbps"], held["size_bytes"],
-        held["algo"], held["watts"], held["nvlink"], held["backend"])
+        held["algo"], held["watts"], held["nvlink"], held["backend"], held.get("mount", ""))
     return Learned(setting, held["nodes"], held["median"], held["mad"], held["n"], held["floor"], held.get("warning", ""), by, at)
 
 
@@ -202,7 +203,8 @@ def as_yaml(proposal: Proposal) -> str:
             f"- figure: {at.figure}    # {FIGURES[at.figure]}",
             f"  stage: {at.stage}", f"  gpu: {_quoted(at.gpu)}", f"  gpus: {at.gpus}", f"  nodes: {nodes}", f"  nics: {at.nics}",
             f"  gbps: {at.gbps:g}", f"  size_bytes: {at.size}", f"  algo: {_quoted(at.algo)}", f"  watts: {at.watts}",
-            f"  nvlink: {str(at.nvlink).lower()}", f"  backend: {at.backend}", f"  median: {one.median:g}", f"  mad: {one.mad:g}",
+            f"  nvlink: {str(at.nvlink).lower()}", f"  backend: {at.backend}", *([f"  mount: {_quoted(at.mount)}"] if at.mount else []),
+            f"  median: {one.median:g}", f"  mad: {one.mad:g}",
             f"  n: {one.n}", f"  floor: {one.floor:g}",
         ]
         if one.warning:

@@ -25,6 +25,7 @@ ACROSS = 4          # rounds across leaves
 TRIES = 12          # of one node with proven ones that it passes, at most
 TRIES_BETWEEN = 3   # the same before more rounds, which tell as much
 TRIES_OF_PATHS = 3  # of one pair with itself
+GROUP_ROUNDS = 10   # with tests of leaves, beyond those that are planned
 _MORE = 12          # rounds of such tests at most, beyond the tries of one node
 
 
@@ -38,7 +39,8 @@ class Depth:
 
 
 # Simulated with nodes that fail in 3 of 10 tests (scripts/bench/isolate): quick finds 9 of 10 of them, standard 99 of 100.
-DEPTHS = MappingProxyType({"quick": Depth(1, 8, 16), "standard": Depth(3, 14, 40), "soak": Depth(3, 14, 40)})
+# A screening is repeated every few days: two rounds in the leaf, which tell two suspects apart, and few tries.
+DEPTHS = MappingProxyType({"screen": Depth(1, 0, 4), "quick": Depth(1, 8, 16), "standard": Depth(3, 14, 40), "soak": Depth(3, 14, 40)})
 
 
 def tested(result: TaskResult, slow: bool | None, rails: Mapping[int, Outcome] = MappingProxyType({})) -> Tested:
@@ -73,7 +75,7 @@ class Isolation:
         self._met: set[Pair] = set()
         self._tried: Counter[Cause] = Counter()
         self._with_proven: set[tuple[str, int]] = set()     # a node, and a test in which it was tried with a proven one
-        self._number = 0
+        self._number = self._group_rounds = 0
         self._weighed: Weighed | None = None
         self._trying: set[str] = set()
         self._steps = self._plan()
@@ -175,7 +177,7 @@ class Isolation:
         """Rounds for what is at issue, until no test is left that could decide it."""
         without: list[str] = []
         # Where nothing has passed, no test of two suspects decides much.
-        for _ in range(tries + _MORE if self.proven() else TRIES_BETWEEN):
+        for _ in range(tries + _MORE if clean(self.weighed, self.weighed.best) else TRIES_BETWEEN):
             pairs, without = self._again(tries)
             yield from self._round(Stage.LEAF_CONFIRM, pairs)
             self._trying = set()
@@ -200,7 +202,9 @@ class Isolation:
                 pairs.append(each)
                 self._tried[Cause("pair", *each)] += 1
                 self._trying.update(node for node in each if each.other(node) in proven)
-        return pairs + self._group_pairs(wanted.groups, suspects, used), without
+        of_groups = self._group_pairs(wanted.groups, suspects, used) if self._group_rounds < GROUP_ROUNDS else []
+        self._group_rounds += bool(of_groups)
+        return pairs + of_groups, without
 
     def _confirmed(self) -> set[str]:
         return {node for node, at in self._with_proven if self.evidence.tests[at].outcome is Outcome.FAIL}
@@ -230,8 +234,7 @@ class Isolation:
         pairs: list[Pair] = []
         taken = set(used)
         for cause, rival in groups:
-            found = suspects.of_groups(cause, rival, taken)
-            taken.update(node for each in found for node in each)
-            self._tried[cause] += bool(found)
-            pairs += found
+            while found := suspects.of_groups(cause, rival, taken):
+                taken.update(node for each in found for node in each)
+                pairs += found
         return pairs

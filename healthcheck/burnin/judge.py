@@ -23,13 +23,17 @@ from healthcheck.burnin.merged import merged, task_of
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Stage, TaskResult
 from healthcheck.burnin.nodejudge import outcomes
 from healthcheck.burnin.onnode.times import OFTEN, OFTEN_SHARE
-from healthcheck.burnin.published import CHECKSUMS, GLOO, BurninRules, Setting, unjudged
-from healthcheck.burnin.setting import OF_HOST, Hardware, Measure, backend_of, measures, subject, unbound
+from healthcheck.burnin.published import BY_SIZE, CHECKSUMS, GLOO, BurninRules, Setting, bytes_of, unjudged
+from healthcheck.burnin.setting import OF_HOST, OF_HOST_MEMORY, Hardware, Measure, backend_of, measures, subject, unbound
+from healthcheck.burnin.sizes import busbw, without_nvls
+from healthcheck.burnin.stagecounters import StageCounters, with_causes
 from healthcheck.burnin.stats import LEAST_EQUALS, slow
+from healthcheck.burnin.storagejudge import not_measured, without_shared
+from healthcheck.burnin.training import odd_nodes
 from inventory.text import clean
 
 # Pairs are judged against each other by whoever isolates, and few runs of all nodes are no equals.
-_BY_EQUALS = (Stage.NODE.value, Stage.RAIL.value)
+_BY_EQUALS = (Stage.NODE.value, Stage.RAIL.value, Stage.TRAIN.value)
 _ALONE = (Stage.ALL.value, Stage.BISECT.value, Stage.SOAK.value)
 
 
@@ -37,7 +41,8 @@ _ALONE = (Stage.ALL.value, Stage.BISECT.value, Stage.SOAK.value)
 class Burnt:
     """All that a burn-in brought to light. `asked` is what each node was to do; `missing` says why a stage was not run, by stage.
 
-    `found` are the accusations of isolation and bisection, beside those in the results. `hardware` is by SKU.
+    `found` are the accusations of isolation and bisection, beside those in the results. `hardware` is by SKU. `counters` were read before
+    and after all of it, `stage_counters` between the stages.
     """
 
     places: tuple[Place, ...]
@@ -47,6 +52,7 @@ class Burnt:
     counters: tuple[Counter, ...] = ()
     missing: Mapping[Stage, str] = field(default_factory=lambda: MappingProxyType({}))
     hardware: Mapping[str, Hardware] = field(default_factory=lambda: MappingProxyType({}))
+    stage_counters: tuple[StageCounters, ...] = ()
 
 
 def judge(burnt: Burnt, floors: Floors) -> Judgement:
@@ -58,7 +64,7 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
         groups[one.setting].append(one)
     alike = Counted(setting.learned_from for setting in groups for _ in groups[setting])
     held = tuple(_held(setting, groups[setting], floors, alike[setting.learned_from]) for setting in sorted(groups))
-    sampled, odd = clocks(burnt.results), odd_ones(burnt.results)
+    sampled, odd, apart = clocks(burnt.results), odd_ones(burnt.results), odd_nodes(burnt.results)
     errors = counted(burnt.counters, rules, places, burnt.hardware)
     slows: list[Accusation] = []
     doubts: dict[str, list[str]] = {node: list(said_) for node, said_ in errors.unknown.items()}
@@ -71,36 +77,43 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
                 found.append(Accusation(Object.GPU, name, faults.SLOW, why))
         slows += found
         if not _judged(of) and not rules.accepts(of.setting):
+            what = unjudged(of.setting.figure, of.setting.learned_from.stage)
+            why = f"{what} was not judged: there is no floor, and it was not compared with equals"
             for node in dict.fromkeys(node for one in group for node in one.nodes):
-                what = unjudged(of.setting.figure, of.setting.learned_from.stage)
-                doubts.setdefault(node, []).append(f"{what} was not judged: there is no floor, and it was not compared with equals")
+                if why not in (known := doubts.setdefault(node, [])):
+                    known.append(why)
         peak = rules.peak(of.setting)
         for one in (one for one in group if peak is not None and one.value > peak):
             why = f"{of.setting.figure} of {one.name} is {one.value:g}, more than its data sheet allows"
             for node in one.nodes:
                 doubts.setdefault(node, []).append(why)
     jitter, jitter_unjudged = _jitter(burnt.results, rules.jitter)
-    named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations, *errors.accusations,
-             *_wrong(burnt.results), *slows, *jitter]
+    named = [*(one for result in burnt.results for one in result.accusations), *burnt.found, *odd.accusations, *apart.accusations,
+             *errors.accusations, *_wrong(burnt.results), *slows, *jitter]
+    for node, why in not_measured(burnt.results):
+        doubts.setdefault(node, []).append(why)
     blamed = {task_of(test) for one in named for test in one.tests_for}
     named += (one for one in _unexplained(burnt.results) if one.name not in blamed)
-    accusations = merged(named, places)
+    accusations = with_causes(merged(without_shared(named, burnt.results), places), burnt.stage_counters, burnt.results)
     _uncovered(burnt.results, rules.coverage, doubts)
     _on_cpus(burnt, doubts)
     _far(burnt.results, rules, doubts)
-    for node, backend in odd.alone.items():
-        if unjudged(CHECKSUMS, Stage.NODE.value) not in rules.accept.get(backend, ()):
-            doubts.setdefault(node, []).append("a random product had no equal to be compared with, so whether it is right was not judged")
+    _not_learned(burnt.results, doubts)
+    for what, alone in (("a random product", odd.alone), ("a training", apart.alone)):
+        for node, backend in alone.items():
+            if unjudged(CHECKSUMS, Stage.NODE.value) not in rules.accept.get(backend, ()):
+                doubts.setdefault(node, []).append(f"{what} had no equal to be compared with, so whether it is right was not judged")
     return Judgement(
-        outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts, odd.doubtful),
-        accusations, held, (*_remarks(held, rules), *jitter_unjudged, *_untested(burnt.results), *odd.remarks, *errors.remarks))
+        outcomes(burnt.places, burnt.results, burnt.asked, burnt.missing, accusations, doubts, {**odd.doubtful, **apart.doubtful}),
+        accusations, held, (*_remarks(held, rules), *without_nvls(burnt.results), *jitter_unjudged, *_untested(burnt.results),
+                            *odd.remarks, *errors.remarks))
 
 
 def _held(setting: Setting, group: Sequence[Measure], floors: Floors, alike: int) -> Held:
     """`alike` is how many there are in all stages whose figures are alike: those of a confirmation are compared with all pairs."""
     values = [one.value for one in group]
     few = alike < LEAST_EQUALS or setting.stage in _ALONE
-    equals = not few and not _of_cpus(setting) and floors.rules.relative.get(setting.backend) is not None
+    equals = not few and _comparable(setting) and floors.rules.relative.get(setting.backend) is not None
     return Held(setting, len(values), statistics.median(values), min(values), floors.of(setting), equals)
 
 
@@ -122,13 +135,14 @@ def _below(of: Held, group: Iterable[Measure]) -> Iterator[Accusation]:
             often = f", in {len(low)} of {len(own)} tests" if len(own) > 1 else ""
             worst = min(low, key=lambda one: one.value)
             why = f"{_figure(worst)}, floor {of.floor.least:.4g} ({of.floor.origin}: {of.floor.why}){often}"
-            yield Accusation(worst.object, worst.name, _slow(worst.object), why, tuple(one.task for one in low),
+            fault = faults.SLOW_STORAGE if of.setting.mount else _slow(worst.object)
+            yield Accusation(worst.object, worst.name, fault, why, tuple(one.task for one in low),
                              tuple(one.task for one in own if one not in low))
 
 
 def _behind(of: Held, group: Sequence[Measure], least: float | None) -> Iterator[Accusation]:
     """Who is behind its equals by both rules, of several measures by their median."""
-    if of.setting.stage not in _BY_EQUALS or _of_cpus(of.setting) or least is None:
+    if of.setting.stage not in _BY_EQUALS or not _comparable(of.setting) or least is None:
         return
     each: dict[str, list[Measure]] = defaultdict(list)
     for one in group:
@@ -143,15 +157,29 @@ def _behind(of: Held, group: Sequence[Measure], least: float | None) -> Iterator
             yield Accusation(own[0].object, name, _slow(own[0].object), why, tuple(dict.fromkeys(one.task for one in own)))
 
 
-def _of_cpus(setting: Setting) -> bool:
-    """Whether it is what CPUs do within a node: they do other work, too, and are not what is burnt in; paths between nodes are."""
-    return setting.backend == GLOO and setting.stage in _BY_EQUALS
+def _comparable(setting: Setting) -> bool:
+    """Whether equals may accuse by it.
+
+    What CPUs do within a node is not what is burnt in, and they do other work, too; paths between nodes are. At
+    small sizes the times of a sweep scatter by more than the noise that the rule allows for. Whose file system is
+    full, or whose disk is of another make, reads at another rate.
+    """
+    return setting.figure != BY_SIZE and not setting.mount and not (setting.backend == GLOO and setting.stage in _BY_EQUALS)
 
 
 def _figure(one: Measure) -> str:
     figure = one.setting.figure
+    if one.setting.mount:
+        return f"{figure.removesuffix('_gb_s').replace('_', ' ')} of {clean(one.setting.mount, 120)} {one.value:.4g} GB/s"
+    if figure in OF_HOST_MEMORY:
+        return f"host memory{' of its slowest NUMA node' * (figure != OF_HOST_MEMORY[0])} {one.value:.4g} GB/s"
     if figure.startswith("tflops_"):
         return f"{figure.removeprefix('tflops_')} product {one.value:.4g} TFLOPS"
+    if figure == BY_SIZE:
+        ranks = one.setting.nodes * one.setting.gpus
+        # The definition of the bandwidth has the same form when it is solved for the time.
+        took = f"{busbw(one.setting.size, one.value, ranks) * 1e6:.4g} us"
+        return f"an all-reduce of {bytes_of(one.setting.size)} took {took} ({one.setting.algo}), busbw {one.value:.4g} GB/s"
     return f"{figure.removesuffix('_gb_s')} {one.value:.4g} GB/s"
 
 
@@ -160,9 +188,9 @@ def _slow(object_: Object) -> str:
 
 
 def _wrong(results: Iterable[TaskResult]) -> Iterator[Accusation]:
-    """Who was wrong all by itself. Of data that ranks exchange, others have decided."""
+    """Who was wrong all by itself. Of data that ranks exchange, and of what is a node's, others have decided."""
     for result in results:
-        if result.task.kind is Kind.ALLREDUCE:
+        if result.task.kind.together or result.task.kind.of_node:
             continue
         named = {one.name for one in result.accusations if one.object is Object.GPU}
         for report in result.reports:
@@ -186,15 +214,18 @@ def _unexplained(results: Iterable[TaskResult]) -> Iterator[Accusation]:
 
 
 def _jitter(results: Iterable[TaskResult], limits: Mapping[str, float | None]) -> tuple[list[Accusation], list[str]]:
-    """Collectives of which not one but several iterations are far longer than most, as every rank sees; and what is not judged so."""
+    """Collectives, and steps of a training, of which not one but several are far longer than most, as every rank sees; and what is not
+    judged so."""
     found, unjudged = [], set[str]()
     for result in results:
-        if result.task.kind is not Kind.ALLREDUCE or not result.whole:
+        if result.task.kind not in (Kind.ALLREDUCE, Kind.TRAIN) or not result.whole:
             continue
         backend = backend_of(result.reports[0])
         limit = limits.get(backend)
-        ratios = [report.figures["seconds_often"] / report.figures["seconds_p50"] for report in result.reports
-                  if report.figures.get("seconds_p50", 0) > 0 and report.figures.get("seconds_often", 0) > 0]
+        # The all-reduce of a step waits for others' own work.
+        of = "step" if result.task.kind is Kind.TRAIN else "seconds"
+        ratios = [report.figures[f"{of}_often"] / report.figures[f"{of}_p50"] for report in result.reports
+                  if report.figures.get(f"{of}_p50", 0) > 0 and report.figures.get(f"{of}_often", 0) > 0]
         if limit is None:
             unjudged.add(backend)
         elif ratios and (ratio := statistics.median(ratios)) > limit:
@@ -214,13 +245,27 @@ def _uncovered(results: Iterable[TaskResult], least: Mapping[str, float | None],
                 doubts.setdefault(report.seat.node, []).append(f"{how} of the memory of {report.seat} was tested, wanted {wanted:.0%}")
 
 
-def _far(results: Iterable[TaskResult], rules: BurninRules, doubts: dict[str, list[str]]) -> None:
-    """Adds whose host copies cannot be judged, because their memory may have been on the far socket."""
-    names = {unjudged(figure, Stage.NODE.value) for figure in OF_HOST}
+def _not_learned(results: Iterable[TaskResult], doubts: dict[str, list[str]]) -> None:
+    """Adds whose training did not make the loss fall: it was none."""
     for result in results:
-        for report in result.reports if result.task.kind is Kind.COPY else ():
+        for report in result.reports if result.task.kind is Kind.TRAIN and result.whole else ():
+            first, last = report.figures.get("train_loss_first"), report.figures.get("train_loss")
+            if first is None or last is None or not last < first:
+                how = "is not known" if first is None or last is None else f"did not fall ({first:.3g} to {last:.3g})"
+                why = f"the loss of the {result.task.stage.value} training {how}"
+                if why not in doubts.setdefault(report.seat.node, []):
+                    doubts[report.seat.node].append(why)
+
+
+def _far(results: Iterable[TaskResult], rules: BurninRules, doubts: dict[str, list[str]]) -> None:
+    """Adds whose copies to, from and in the host's memory cannot be judged, because that may have been on the far socket."""
+    kinds = {Kind.COPY: (OF_HOST, "host copies", "were"), Kind.HOST: (OF_HOST_MEMORY[:1], "host memory", "was")}
+    for result in results:
+        figures, what, were = kinds.get(result.task.kind, ((), "", ""))
+        names = {unjudged(figure, Stage.NODE.value) for figure in figures}
+        for report in result.reports if figures else ():
             if (why := unbound(report)) and not names <= set(rules.accept.get(backend_of(report), ())):
-                doubts.setdefault(report.seat.node, []).append(f"host copies of {report.seat} were not judged: {why}")
+                doubts.setdefault(report.seat.node, []).append(f"{what} of {report.seat} {were} not judged: {why}")
 
 
 def _on_cpus(burnt: Burnt, doubts: dict[str, list[str]]) -> None:

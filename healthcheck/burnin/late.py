@@ -22,8 +22,10 @@ AGREES = 0.5        # of what it was late by, that the others must have waited l
 
 
 def late(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
-    """The GPUs that were late with their own work in a whole all-reduce; () where there is none, or where times are missing."""
+    """The GPUs that were late with their own work in a whole all-reduce or training; () where there is none, or where times are missing."""
     computes, collectives = _times(task, reports)
+    # Who is late with nearly every step is so by itself; who shares a busy CPU has some in which it is not.
+    least = [report.figures.get("compute_p10", own) for report, own in zip(reports, computes, strict=False)]
     few = len(computes) < FEW
     share = SHARE_OF_FEW if few else SHARE
     found = []
@@ -33,7 +35,8 @@ def late(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
             continue
         usual, others_waited = median(_without(computes, rank)), median(_without(collectives, rank))
         extra, spared = own - usual, others_waited - waited
-        if extra < max(LEAST_S, share * (usual + others_waited)) or own < RATIO * usual or spared < AGREES * extra:
+        enough = max(LEAST_S, share * (usual + others_waited))
+        if min(extra, least[rank] - usual) < enough or least[rank] < RATIO * usual or spared < AGREES * extra:
             continue
         # Where more than half are equal there is no MAD, and the ratio decides; of a few no median says much.
         if not few and spread > 0 and (own - middle) / spread <= Z:
@@ -59,7 +62,7 @@ def _times(task: Task, reports: Sequence[Report]) -> tuple[list[float], list[flo
     """Of every rank, its own work and its collective; nothing unless all said both."""
     times = [(report.figures.get("compute_p50"), report.figures.get("seconds_p50")) for report in reports]
     whole = [(own, waited) for own, waited in times if own is not None and waited is not None]
-    if task.kind is not Kind.ALLREDUCE or len(whole) != len(task.seats) or len(whole) < 2:
+    if task.kind not in (Kind.ALLREDUCE, Kind.TRAIN) or len(whole) != len(task.seats) or len(whole) < 2:
         return [], []
     return [own for own, _ in whole], [waited for _, waited in whole]
 

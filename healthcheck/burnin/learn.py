@@ -13,12 +13,16 @@ from healthcheck.burnin.document import Burnin, iso
 from healthcheck.burnin.floors import Learned, Proposal, refused, rounded
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.model import Stage
-from healthcheck.burnin.published import BurninRules, Setting
+from healthcheck.burnin.published import BY_SIZE, BurninRules, Setting
 from healthcheck.burnin.setting import Measure, measures
-from healthcheck.burnin.stats import mad, median, sound
+from healthcheck.burnin.stats import mad, median, normal, sound
 from inventory.errors import UsageError
 
 MOST_JUDGED = 8 * 4096      # by one floor, in one burn-in
+# The standard deviation that a sweep's figures are taken to have at least, as a share of the median: at small
+# sizes they are launches and round trips, which differ from day to day by more than `stats.NOISE`. Presumed, and
+# not measured on GPUs. It puts the floor at two thirds of the median or below.
+NOISE_BY_SIZE = 0.05
 # One run gives one such figure (or a few, by ring order), whatever the number of nodes.
 _BY_RUN = (Stage.ALL.value,)
 
@@ -72,6 +76,8 @@ def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Lea
     """What all reach that will ever be judged by it, at the rate of wrong accusations of `stats`."""
     known = list(values)
     middle, deviation, floor = median(known), mad(known), rounded(sound(known, MOST_JUDGED))
+    if setting.figure == BY_SIZE:
+        floor = min(floor, rounded(middle * (1 - normal(MOST_JUDGED) * NOISE_BY_SIZE)))
     made = Learned(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
     found = rules.value(setting)
     if found is None:

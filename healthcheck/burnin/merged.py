@@ -10,8 +10,9 @@ from healthcheck.burnin.model import Accusation, Object, Place
 from inventory.nodeset import natural
 
 # What weighs most comes first: an object that is accused of several things is shown with the first of them.
-_WORST = (faults.WRONG_DATA, faults.DEAD, faults.LOST, faults.ABSENT, faults.STOPPED, faults.HUNG, faults.RAISED, faults.COUNTED,
-          faults.SLOW_COMPUTE, faults.SLOW_LINK, faults.SLOW, faults.LATE, faults.JITTER)
+_WORST = (faults.WRONG_DATA, faults.WRONG_STORAGE, faults.DEAD, faults.LOST, faults.ABSENT, faults.STOPPED, faults.HUNG, faults.RAISED,
+          faults.COUNTED,
+          faults.SLOW_COMPUTE, faults.SLOW_LINK, faults.SLOW, faults.SLOW_STORAGE, faults.LATE, faults.JITTER)
 _ORDER = tuple(Object)
 # Only a whole node can do that; no part of it explains it.
 _OF_NODES = (faults.LOST, faults.ABSENT)

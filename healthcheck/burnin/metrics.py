@@ -24,6 +24,8 @@ STAGE = Family("muster_burnin_stage_done", GAUGE, "Whether the newest burn-in of
 BANDWIDTH = Family("muster_burnin_busbw_bytes_per_second", GAUGE, "Bus bandwidth of all-reduces with this node, median of a stage's tasks.",
                    ("node", "stage"))
 GEMM = Family("muster_burnin_gemm_flops_per_second", GAUGE, "Rate of matrix products, of the slowest GPU of a node.", ("node", "precision"))
+TRAINING = Family("muster_burnin_train_steps_per_second", GAUGE,
+                  "Steps of a short training a second, all-reduce not counted, of the slowest GPU of a node.", ("node",))
 ACCUSED = Family("muster_burnin_accusations", GAUGE, "What a node, its GPUs and rails are accused of by its newest burn-in.",
                  ("fault", "node"))
 FINISHED = Family("muster_burnin_finished_timestamp_seconds", GAUGE, "When the newest burn-in of a node ended.", ("node",))
@@ -31,7 +33,7 @@ WRONG = Family("muster_burnin_wrong_elements", GAUGE, "Elements that the newest 
 UNEXPLAINED = Family("muster_burnin_unexplained", GAUGE, "Failures of the newest burn-in for which no GPU, node, rail or leaf is named.")
 STALE_AFTER = Family("muster_burnin_stale_after_seconds", GAUGE, "The age from which on a burn-in says nothing any more, by burnin.yaml.")
 UNREADABLE = Family("muster_burnin_unreadable_documents", GAUGE, "Documents of burn-ins in the state folder that cannot be read.")
-FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER, UNREADABLE)
+FAMILIES = (OUTCOME, STAGE, BANDWIDTH, GEMM, TRAINING, ACCUSED, FINISHED, WRONG, UNEXPLAINED, STALE_AFTER, UNREADABLE)
 
 Sample = tuple[Family, str]
 # So many documents are looked through for a node's newest one.
@@ -39,7 +41,7 @@ _MOST = 16
 # No text of a document can hold that: its quotes would be escaped.
 _UNFINISHED = re.compile(rb'"finished": ?false')
 _BEGINNING = 65536
-_GEMM, _PAIRS_OF = "tflops_", f"{BUSBW} "
+_GEMM, _TRAINING, _PAIRS_OF = "tflops_", "train_steps_s", f"{BUSBW} "
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,8 @@ class Burnins:
     def again(self) -> bool:
         """Looks for new ones; whether there is anything new to say."""
         stamps = []
-        for path in kept(self._state)[:_MOST]:
+        # A screening is less than a burn-in, and would stand before it as the newest of its nodes.
+        for path in kept(self._state, screenings=False)[:_MOST]:
             try:
                 found = path.stat()
             except OSError:
@@ -149,6 +152,8 @@ def _of_node(one: Told, node: NodeOutcome) -> Iterator[Sample]:
             continue
         if figure.startswith(_GEMM):
             yield GEMM, GEMM.sample(value * 1e12, name, figure.removeprefix(_GEMM))
+        elif figure == _TRAINING:
+            yield TRAINING, TRAINING.sample(value, name)
         elif figure.startswith(_PAIRS_OF):
             yield BANDWIDTH, BANDWIDTH.sample(value * 1e9, name, figure.removeprefix(_PAIRS_OF))
     accused = one.accused.get(name, ())

@@ -12,14 +12,28 @@ from types import MappingProxyType
 
 
 class Kind(Enum):
-    """What the ranks of a task do. All but `ALLREDUCE` are done by each rank for itself."""
+    """What the ranks of a task do: each for itself, or all of them `together`."""
 
     KNOWN = "known"             # integer GEMM whose answer is known, exact in every precision
     RANDOM = "random"           # random-float GEMM: equal to itself again and again, and to its equals by checksum
     MEMORY = "memory"           # patterns written over most of the memory, held, and read back
     RATE = "rate"               # GEMM rate, with clock, power, temperature and throttle reasons sampled meanwhile
     COPY = "copy"               # host to device and back
+    HOST = "host"               # all ranks of a node copy in its host memory at once
+    STORAGE = "storage"         # one rank of a node writes to a mount and reads it back
     ALLREDUCE = "allreduce"     # owner-coded all-reduce among all seats of the task, verified exactly, each iteration
+    SIZES = "sizes"             # the same at sizes from 8 bytes on: how long each takes
+    TRAIN = "train"             # steps of a small transformer; gradients, sums and weights equal bit by bit among equals
+
+    @property
+    def together(self) -> bool:
+        """Whether its ranks exchange data, and so wait for each other."""
+        return self in (Kind.ALLREDUCE, Kind.SIZES, Kind.TRAIN)
+
+    @property
+    def of_node(self) -> bool:
+        """Whether what it tests is the node's, and not of the GPU on whose seat a rank sits."""
+        return self in (Kind.HOST, Kind.STORAGE)
 
 
 class Stage(Enum):
@@ -32,6 +46,7 @@ class Stage(Enum):
     CROSS_PAIRS = "cross-pairs"     # pairs across leaves: four rounds
     ALL = "all"                     # all nodes, several ring orders
     BISECT = "bisect"               # parts of them, by leaf, where only scale shows a failure
+    TRAIN = "train"                 # all nodes, a short training
     SOAK = "soak"                   # all nodes, for hours
 
 
@@ -93,6 +108,11 @@ class Task:
     def on(self, node: str) -> dict[str, str]:
         """The environment of its ranks on this node."""
         return {**self.environment, **self.local.get(node, {})}
+
+    @property
+    def part(self) -> str:
+        """What of a node it tests, where that is no GPU: "host memory" or "storage /scratch"; "" for all else."""
+        return {Kind.HOST: "host memory", Kind.STORAGE: f"storage {self.params.get('path', '')}"}.get(self.kind, "")
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -180,7 +200,8 @@ class Object(Enum):
 class Accusation:
     """Who is guilty of what, by which tests. `fault` is a word of the table in `healthcheck.burnin.faults`; `why` one line for people.
 
-    `tests_for` and `tests_against` are ids of tasks, with what each showed.
+    `tests_for` and `tests_against` are ids of tasks, with what each showed; `counted` is what the accused's own error counters did in the
+    stages of those tests, a line each.
     """
 
     object: Object
@@ -190,6 +211,7 @@ class Accusation:
     tests_for: tuple[str, ...] = ()
     tests_against: tuple[str, ...] = ()
     confirmed: bool = False
+    counted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from healthcheck.burnin.figures import LATENCY
 from healthcheck.burnin.judgement import NodeOutcome, Outcome, StageDone
 from healthcheck.burnin.merged import behind, node_of, task_of
 from healthcheck.burnin.model import Accusation, Kind, Object, Place, Report, Stage, Task, TaskResult
 from healthcheck.burnin.published import BUSBW
-from healthcheck.burnin.setting import OF_RANK
+from healthcheck.burnin.setting import OF_RANK, OF_STORAGE
 from inventory.text import clean
 
 _STAGES = tuple(Stage)
@@ -115,7 +116,7 @@ def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kin
         measured = {report.seat.gpu for part in told for report in part.reports if _measured(report.figures, kind)}
         if not measured:
             return StageDone(stage, False, f"{kind.value} told no figure")
-        if stage in _EACH_GPU and len(measured & set(range(place.gpus))) < place.gpus:
+        if stage in _EACH_GPU and not kind.of_node and len(measured & set(range(place.gpus))) < place.gpus:
             return StageDone(stage, False, f"{kind.value} was measured on {len(measured)} of {place.gpus} GPUs")
     return StageDone(stage, True)
 
@@ -127,9 +128,12 @@ def _stands_in(task: Task, stage: Stage, leaves: Mapping[str, str | None]) -> bo
 
 def _measured(figures: Mapping[str, float], kind: Kind) -> bool:
     """Whether a report shows that the work was done at all."""
+    if kind is Kind.SIZES and not any(name.startswith(LATENCY) and value > 0 for name, value in figures.items()):
+        return False
     if kind is Kind.RATE:
         return any(name.startswith("tflops_") and value > 0 for name, value in figures.items())
-    needs = {Kind.MEMORY: ("memory_gb_s",), Kind.COPY: ("copy_to_gb_s", "copy_from_gb_s")}.get(kind, ())
+    needs = {Kind.MEMORY: ("memory_gb_s",), Kind.COPY: ("copy_to_gb_s", "copy_from_gb_s"), Kind.STORAGE: OF_STORAGE,
+             Kind.HOST: ("host_gb_s",), Kind.TRAIN: ("train_steps_s",)}.get(kind, ())
     return all(figures.get(name, 0) > 0 for name in ("verified", *needs))
 
 
@@ -137,11 +141,17 @@ def _figures(own: Iterable[_Part]) -> dict[str, float]:
     """What stands for the node on the page: of its GPUs' figures the least, of collectives by stage the median of its tasks."""
     least: dict[str, float] = {}
     busbw: dict[str, list[float]] = defaultdict(list)
+    host: dict[str, float] = defaultdict(float)
     for part in own:
         for report in part.reports if part.whole else ():
             for name in OF_RANK:
                 if (value := report.figures.get(name, 0)) > 0:
                     least[name] = min(value, least.get(name, value))
+            host["host_gb_s"] += report.figures.get("host_gb_s", 0)
+            for name in OF_STORAGE:
+                if (value := report.figures.get(name, 0)) > 0:
+                    least[f"{name} {part.task.params.get('path', '')}"] = value
             if (value := report.figures.get(BUSBW, 0)) > 0:
                 busbw[f"{BUSBW} {part.task.stage.value}"].append(value)
+    least.update({name: value for name, value in host.items() if value > 0})
     return {**least, **{name: statistics.median(values) for name, values in busbw.items()}}

@@ -6,13 +6,16 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from healthcheck.burnin import faults
+from healthcheck.burnin import faults, sizes
 from healthcheck.burnin.document import Burnin, iso
 from healthcheck.burnin.judgement import Held, NodeOutcome, Outcome
 from healthcheck.burnin.merged import behind, node_of, task_of
 from healthcheck.burnin.model import Accusation, Object, Stage, TaskResult
+from healthcheck.burnin.published import BY_SIZE, GLOO, Setting, bytes_of
+from healthcheck.burnin.setting import measures
 from inventory.text import clean
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ _MOST, _MOST_TESTS, _MOST_REASONS = 20, 6, 12
 _KEY = 9
 _HEAD = ("STAGE", "WORK", "TASKS", "WHOLE", "TIME")
 _FIGURES = ("STAGE", "FIGURE", "ON", "MEASURED", "MEDIAN", "LEAST", "FLOOR", "FROM")
+_SIZES = ("STAGE", "ALL-REDUCE", "SIZE", "MEASURED", "MEDIAN US", "LONGEST", "CEILING", "GB/S", "FLOOR", "NCCL CHOSE")
 
 
 def render(console: Console, burnin: Burnin, fold: Fold) -> None:
@@ -40,6 +44,7 @@ def render(console: Console, burnin: Burnin, fold: Fold) -> None:
     _nodes(line, burnin.judgement.outcomes, fold)
     _stages(line, burnin.burnt.results)
     _figures(line, burnin.judgement.held)
+    _sizes(line, burnin)
     _not_measured(line, burnin, fold)
 
 
@@ -91,6 +96,8 @@ def _accused(line: Line, burnin: Burnin, fold: Fold) -> None:
         line((f"{one.object.value} {clean(one.name, 200)}", "bold red" if one.object is not Object.UNEXPLAINED else "bold magenta"),
              f": {clean(one.fault, 60)}{sure}", f" ({meaning})" if meaning else "")
         _row(line, "why", clean(one.why, 800))
+        for number, counted in enumerate(one.counted):
+            _row(line, "" if number else "counters", clean(counted, 600))
         for key, tests in (("for", one.tests_for), ("against", one.tests_against)):
             if tests:
                 more = f" and {len(tests) - _MOST_TESTS} more" if len(tests) > _MOST_TESTS else ""
@@ -131,23 +138,46 @@ def _span(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _size(size: int) -> str:
-    for unit, of in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= of:
-            return f"{size / of:.3g} {unit}"
-    return f"{size} B"
-
-
 def _figures(line: Line, held: Sequence[Held]) -> None:
     rows = []
     order = [stage.value for stage in Stage]
-    for one in sorted(held, key=lambda one: (order.index(one.setting.stage), one.setting)):
+    single = [one for one in held if one.setting.figure != BY_SIZE]
+    for one in sorted(single, key=lambda one: (order.index(one.setting.stage), one.setting)):
         at = one.setting
-        on = f"{at.nodes} x {at.gpus}" + (f", {_size(at.size)} {at.algo}" if at.size else "")
+        on = f"{at.nodes} x {at.gpus}" + (f", {bytes_of(at.size)} {clean(at.mount, 60) or at.algo}" if at.size else "")
         alone = "equals alone" if one.equals else "not judged"
         floor, origin = (f"{one.floor.least:.4g}", one.floor.origin) if one.floor is not None else ("-", alone)
         rows.append((at.stage, at.figure, on, str(one.n), f"{one.median:.4g}", f"{one.least:.4g}", floor, origin))
     _table(line, _FIGURES, rows, left=3)
+
+
+def _sizes(line: Line, burnin: Burnin) -> None:
+    """What sweeps showed, a row for each size; a floor of the bandwidth is a ceiling of the time."""
+    places = {place.node: place for place in burnin.burnt.places}
+    tasks = {result.task.id: result for result in burnin.burnt.results}
+    of: dict[Setting, list[TaskResult]] = defaultdict(list)
+    for one in measures(burnin.burnt.results, places, burnin.burnt.hardware):
+        if one.setting.figure == BY_SIZE:
+            of[one.setting].append(tasks[one.task])
+    order = [stage.value for stage in Stage]
+
+    def place(one: Held) -> tuple[int, Setting, int]:
+        return order.index(one.setting.stage), replace(one.setting, size=0), one.setting.size
+
+    rows = []
+    for held in sorted((one for one in burnin.judgement.held if one.setting in of), key=place):
+        at = held.setting
+        row = next(row for row in sizes.rows(of[at]) if row.size == at.size)
+        us, least = row.median * 1e6, held.floor.least if held.floor is not None else 0.0
+        chose = "gloo" if at.backend == GLOO else clean(row.chose, 60) or "not known"
+        rows.append((at.stage, f"{at.nodes} x {at.gpus}, {at.algo}", bytes_of(at.size), str(held.n), _number(us),
+                     _number(row.longest * 1e6), _number(us * held.median / least) if least else "-", _number(held.median),
+                     _number(least) if least else "-", chose))
+    _table(line, _SIZES, rows, left=2)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _table(line: Line, head: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+ROW = 16384     # bytes of a row of 4,096 elements: larger buffers are whole rows
+
 # kind: {name: (value on a GPU, value on the CPU, what it means)}; a task's value must be of the same type (a whole number does for both).
 PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
     "known": {
@@ -45,6 +47,23 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
         "repeats": (20, 3, "copies each way"),
         "ramp_s": (0.0, 0.0, "as for known"),
     },
+    "host": {
+        "bytes": (2147483648, 33554432, "of each rank's two buffers together; more where `caches` asks for it"),
+        "caches": (4.0, 0.0, "times the processor's last-level caches, that all ranks' buffers take at least together"),
+        "share": (0.25, 0.25, "of the memory that is free, which all ranks take at most together"),
+        "threads": (0, 1, "of each rank; 0: its share of the processor's cores"),
+        "run_s": (5.0, 0.2, "for how long all copy at once"),
+        "ramp_s": (0.0, 0.0, "as for known; what is timed begins after it"),
+    },
+    "storage": {
+        "path": ("", "", "the mount, as the inventory names it"),
+        "bytes": (4294967296, 16777216, "how much is written, and then read"),
+        "run_s": (60.0, 10.0, "for how long at most, each way; 0: until the bytes are through"),
+        "threads": (4, 2, "how many transfers of 4 MiB are under way at once"),
+        "leave_share": (0.1, 0.1, "of the file system, that stays free"),
+        "nodes": (1, 1, "how many nodes do so at the same time, as a label, and for the space that they need together where they share it"),
+        "ramp_s": (0.0, 0.0, "as for known"),
+    },
     "allreduce": {
         "bytes": (4294967296, 1048576, "of each rank's buffer; a little less where the ranks do not divide it"),
         "dtype": ("fp32", "fp32", "fp32, bf16 or fp16"),
@@ -58,21 +77,52 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
         "rail": (-1, -1, "which rail alone carries it, as a label: the environment says by which device; -1: all of them may"),
         "ramp_s": (0.0, 0.0, "of rising load before and falling load after: pauses between iterations, verified and not timed"),
     },
+    "sizes": {
+        "bytes": (4294967296, 1048576, "the largest size, which comes first; above 16 KiB a multiple of that"),
+        "factor": (8, 8, "from one size to the next, from 8 bytes on; at least 2"),
+        "run_s": (0.4, 0.4, "for how long each size is timed and verified at most, but for five iterations"),
+        "iterations": (200, 20, "how many of each size at most"),
+        "warmup": (5, 2, "iterations of each size before, at least 2, verified and not timed"),
+        "check_share": (0.05, 1.0, "as for allreduce"),
+        "ramp_s": (0.0, 0.0, "of rising load before the largest size, as for allreduce; afterwards it falls with the sizes"),
+    },
+    "train": {
+        "steps": (200, 60, "forward, backward, all-reduce, optimizer"),
+        "warmup": (5, 2, "of them, at the beginning, that are not timed"),
+        "same_every": (2, 2, "every so many steps all ranks compute one same batch, else each its own"),
+        "precision": ("bf16", "fp32", "of the products: fp32, tf32 or bf16; all else is fp32"),
+        "layers": (8, 2, "of the transformer"),
+        "width": (1024, 32, "of a layer; a multiple of the heads"),
+        "heads": (16, 2, "of each layer"),
+        "length": (512, 16, "tokens of a sequence"),
+        "batch": (8, 2, "sequences of a rank in a step"),
+        "vocab": (1024, 64, "how many tokens there are"),
+        "seed": (1, 1, "of weights and batches: equal seeds, equal steps, on every node"),
+        "ramp_s": (0.0, 0.0, "of rising load before and falling load after, by pauses: at most a quarter of the steps each, not timed"),
+    },
 }
 
-# length: {kind: what it changes}. quick: about eight minutes for a node, standard 45, soak hours (at the end, on all nodes).
+# length: {kind: what it changes}. quick: about ten minutes for a node, standard 45, soak hours (at the end, on all nodes).
+# screen, of nodes in service, two to three minutes: it has only the kinds that it names here, those of wrong arithmetic and wrong data.
+# Memory patterns, rates and copies take longer to say anything; the checks of every sweep see ECC errors and throttling as they happen.
 LENGTHS: dict[str, dict[str, dict[str, Any]]] = {
+    "screen": {"known": {"run_s": 20.0}, "random": {"run_s": 15.0}, "allreduce": {"iterations": 20, "checks": 1}},
     "quick": {
         "known": {"run_s": 40.0}, "random": {"run_s": 30.0}, "memory": {"passes": 1, "walks": 2, "dwell_s": 2.0},
-        "rate": {"run_s": 8.0, "warm_s": 5.0}, "copy": {"repeats": 20}, "allreduce": {"iterations": 50},
+        "rate": {"run_s": 8.0, "warm_s": 5.0}, "copy": {"repeats": 20}, "host": {"run_s": 5.0}, "storage": {},
+        "allreduce": {"iterations": 50}, "sizes": {"iterations": 200}, "train": {"steps": 200},
     },
     "standard": {
         "known": {"run_s": 480.0}, "random": {"run_s": 480.0}, "memory": {"passes": 3, "walks": 8, "dwell_s": 15.0},
-        "rate": {"run_s": 60.0, "warm_s": 60.0}, "copy": {"repeats": 200}, "allreduce": {"iterations": 300},
+        "rate": {"run_s": 60.0, "warm_s": 60.0}, "copy": {"repeats": 200}, "host": {"run_s": 10.0},
+        "storage": {"bytes": 34359738368, "run_s": 120.0}, "allreduce": {"iterations": 300},
+        "sizes": {"iterations": 1000, "run_s": 2.0}, "train": {"steps": 500},
     },
     "soak": {
         "known": {"run_s": 1800.0}, "random": {"run_s": 1800.0}, "memory": {"passes": 8, "walks": 64, "dwell_s": 60.0},
-        "rate": {"run_s": 300.0, "warm_s": 120.0}, "copy": {"repeats": 1000}, "allreduce": {"run_s": 14400.0},
+        "rate": {"run_s": 300.0, "warm_s": 120.0}, "copy": {"repeats": 1000}, "host": {"run_s": 60.0},
+        "storage": {"bytes": 34359738368, "run_s": 120.0}, "allreduce": {"run_s": 14400.0},
+        "sizes": {"iterations": 1000, "run_s": 2.0}, "train": {"steps": 2000},
     },
 }
 
@@ -81,7 +131,7 @@ def params_for(kind: str, length: str, **given: Any) -> dict[str, Any]:
     """What a task of this kind is told for this length, with `given` over it. Raises ValueError for what is not known."""
     if length not in LENGTHS:
         raise ValueError(f"length {length!a}, expected one of {', '.join(LENGTHS)}")
-    told = {**LENGTHS[length][kind], **given}
+    told = {**LENGTHS[length].get(kind, {}), **given}
     completed(kind, told, gpu=True)
     return told
 
@@ -100,4 +150,19 @@ def completed(kind: str, told: Any, gpu: bool) -> dict[str, Any]:
             expected = "text" if wanted is str else "a number of at least 0"
             raise ValueError(f"{name} of {kind} is {ascii(value)[:80]}, expected {expected}")
         whole[name] = value
+    if kind == "sizes" and (whole["factor"] < 2 or whole["bytes"] < 8):
+        told = f"from 8 to {whole['bytes']} bytes by a factor of {whole['factor']}"
+        raise ValueError(f"sizes {told}: expected at least 8 bytes and a factor of at least 2")
     return whole
+
+
+def ladder(most: int, factor: int) -> list[int]:
+    """The sizes of a sweep in bytes, ascending: 8, times the factor again and again, and the largest at last. Each is a buffer of
+    4-byte elements to the byte, of whole rows where it is larger than one."""
+    most = most // ROW * ROW if most > ROW else most // 4 * 4
+    found = []
+    size = 8
+    while size < most:
+        found.append(size if size < ROW else size // ROW * ROW)
+        size *= factor
+    return [*found, most]

@@ -95,14 +95,17 @@ class Weighed:
         return 1 - well
 
     def _by_noise(self) -> dict[float, _AtNoise]:
-        """The best explanations by how much noise there is, from little noise on while more is better, and one beyond."""
+        """The best explanations by how much noise there is; not of more noise than so many passes leave any chance."""
         found: dict[float, _AtNoise] = {}
-        most = -math.inf
-        for noise in priors.NOISE:
-            found[noise] = one = _AtNoise(self.evidence, self._failed, noise)
-            if one.score < most:
-                break
-            most = one.score
+        passed = sum(test.outcome is Outcome.PASS for test in self.evidence.tests)
+        hard = sum(self.evidence.tests[at].hard for at in self._failed)
+        best = -math.inf
+        for noise, prior in priors.NOISE.items():
+            # As if all failures were explained for nothing.
+            most = math.log(prior) + passed * math.log1p(-noise) - hard * math.log(priors.NOISE_HARD)
+            if most > best - ENOUGH:
+                found[noise] = _AtNoise(self.evidence, self._failed, noise)
+                best = max(best, found[noise].score)
         return found
 
 
@@ -195,7 +198,8 @@ def _problems(evidence: Evidence, failed: list[int], noise: float) -> Iterator[t
             strength = priors.strength(way.rate)
             against = passed * strength
             lot_price = priors.cost(priors.LOT_WAYS[number]) + against if cause.kind == "node" else math.inf
-            part = Part(owner, strength, priors.cost(way.prior) + against, tuple(tests), lot_price=lot_price)
+            start = number if cause.kind == "uplinks" else -1
+            part = Part(owner, strength, priors.cost(way.prior) + against, tuple(tests), lot_price=lot_price, start=start)
             found.append(_Found(cause, way.rate, part))
     most = {each.part: sum(fails(base[at] + each.part.strength) - fails(base[at]) for at in each.part.hits) for each in found}
     lots = _lots(evidence, [each for each in found if most[each.part] > each.part.lot_price])

@@ -18,6 +18,9 @@ class Way(NamedTuple):
     prior: float
 
 
+# The shares of tests that a bad uplink among good ones spoils, so close that the one beside the true share is not refuted by 200 tests.
+SHARES = (0.95, 0.75, 0.6, 0.45, 0.3, 0.18)
+
 # About 1 node in 100 of a new cluster is bad: MegaScale reports 0.5 % that are slow for good, and half of what fails, fails at times.
 # A node whose NIC is bad passes where only NVLink or its own leaf is needed: what leads out of it is a cause of its own.
 # A leaf has tens of uplinks, each pair is hashed on some: one bad of 32 shows in a quarter of the tests, several in more. A leaf that
@@ -26,20 +29,21 @@ WAYS: Mapping[str, tuple[Way, ...]] = MappingProxyType({
     "node": (Way(0.97, 1 / 200), Way(0.5, 1 / 400), Way(0.2, 1 / 400)),
     "out": (Way(0.97, 1 / 400), Way(0.5, 1 / 1000), Way(0.2, 1 / 1000)),
     "pair": (Way(0.97, 1 / 5000), Way(0.5, 1 / 5000)),
-    "uplinks": (Way(0.9, 1 / 400), Way(0.65, 1 / 400), Way(0.4, 1 / 400), Way(0.2, 1 / 400)),
+    "uplinks": tuple(Way(rate, 1 / 600) for rate in SHARES),
     "inside": (Way(0.97, 1 / 1000), Way(0.5, 1 / 3000)),
-    "between": (Way(0.97, 1 / 3000), Way(0.65, 1 / 3000), Way(0.4, 1 / 3000), Way(0.2, 1 / 3000)),
+    "between": tuple(Way(rate, 1 / 30_000) for rate in (0.95, 0.6, 0.3)),
 })
 
-# Nodes of one leaf share a rack, a power feed, a batch and who cabled them. In one leaf of 100 each node is bad by even chance, and then
-# mostly for good; without this eight bad nodes of a leaf would be a wonder, and any leaf the better explanation.
-LOT = 1 / 100
+# Nodes of one leaf share a rack, a power feed, a batch and who cabled them. In one leaf of 1,000 each node is bad by even chance, and then
+# mostly for good; without this eight bad nodes of a leaf would be a wonder, and any leaf the better explanation. As rare as a leaf that
+# spoils everything: so where all nodes of a leaf fail, it is the leaf from seven nodes on, and of fewer no one says which.
+LOT = 1 / 1000
 LOT_NODE = 0.5
 LOT_WAYS = (0.8, 0.1, 0.1)      # of those bad nodes, by way
 
 # The share of sound tests that fail for nothing, of slowness, and how likely each is beforehand: judged by a median and its scatter, 1 in
 # 200 does (`stats`), but a shared network can do worse. It is weighed with the causes, for what noise explains accuses nobody.
-NOISE: Mapping[float, float] = MappingProxyType({0.003: 0.5, 0.01: 0.25, 0.03: 0.12, 0.06: 0.08, 0.12: 0.05})
+NOISE: Mapping[float, float] = MappingProxyType({0.003: 0.5, 0.01: 0.3, 0.03: 0.15, 0.06: 0.04, 0.12: 0.01})
 # Wrong data, or a process that dies, does not come of noise.
 NOISE_HARD = 0.0005
 

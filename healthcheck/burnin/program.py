@@ -18,7 +18,8 @@ _WIRE = (_HERE / "wire.py",)
 _AGENT = ("agent",)
 # Each after those that it needs.
 _NURSERY = ("slots", "environment", "store", "device", "numa", "times", "data", "flight", "ncclog", "ras", "sample", "gemm", "memory",
-            "copy", "exchange", "allreduce", "work", "rank", "look", "nursery")
+            "copy", "host", "storage", "exchange", "allreduce", "sizes", "train", "work", "rank",
+            "look", "nursery")
 
 
 def build(*, run: str, secret: str, nodes: Iterable[str], hosts: Sequence[str], port: int, python: Sequence[str]) -> Program:

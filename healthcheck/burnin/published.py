@@ -16,11 +16,13 @@ from healthcheck.burnin.model import Stage
 FILE = "burnin.yaml"
 GIB = 1024**3
 BUSBW = "busbw_gb_s"
+BY_SIZE = "busbw_by_size_gb_s"      # of a sweep, whose sizes are settings of their own
 CHECKSUMS = "checksums"     # of random products, which equals judge
 NCCL, GLOO = "nccl", "gloo"
-ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat")
+# What NCCL is asked for; of a sweep on and off is whether it may use NVLS, whatever it chooses.
+ALGOS = ("auto", "ring", "tree", "nvls", "nvlstree", "collnet", "pat", "nvls-on", "nvls-off")
 # Stages whose figures are alike: what is learned in one holds in the other.
-_SAME = {Stage.LEAF_CONFIRM: Stage.LEAF_PAIRS, Stage.BISECT: Stage.ALL, Stage.SOAK: Stage.ALL}
+_SAME = {Stage.LEAF_CONFIRM: Stage.LEAF_PAIRS, Stage.BISECT: Stage.ALL, Stage.SOAK: Stage.ALL, Stage.TRAIN: Stage.NODE}
 
 
 def alike(stage: Stage) -> Stage:
@@ -30,10 +32,11 @@ def alike(stage: Stage) -> Stage:
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """Under which conditions a figure was measured. `gpu` is the product's name ("" where there is none).
+    """Under which conditions a figure was measured. `gpu` is the product's name ("" where there is none), of host memory the processor's.
 
     `gpus` are ranks a node, `nics` those a node uses for it, of `gbps` each (0: not known); `size` is in bytes, 0 for what has none;
-    `watts` is the power limit, 0 where it is not known; `nvlink` is whether all of it is in one node or one NVLink domain.
+    `watts` is the power limit, 0 where it is not known; `nvlink` is whether all of it is in one node or one NVLink domain. `mount` is which
+    one was written and read; `nodes` is then how many did so at once, where it may be one file system for all of them.
     """
 
     figure: str
@@ -48,6 +51,7 @@ class Setting:
     watts: int = 0
     nvlink: bool = True
     backend: str = NCCL
+    mount: str = ""
 
     @property
     def learned_from(self) -> Setting:
@@ -57,7 +61,7 @@ class Setting:
     def __str__(self) -> str:
         parts = [self.figure, self.stage, self.gpu or "no GPU", f"{self.nodes} x {self.gpus}"]
         if self.size:
-            parts += [f"{self.size / GIB:g} GiB", self.algo]
+            parts += [bytes_of(self.size), self.mount or self.algo]
         return ", ".join([*parts, f"{self.watts} W"] if self.watts else parts)
 
 
@@ -115,6 +119,15 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class ScreenPolicy:
+    """When nodes in service are screened: who was proven within `days` is left out, at most `nodes` at a time, `node_hours` in 24 hours."""
+
+    days: float
+    nodes: int
+    node_hours: float
+
+
+@dataclass(frozen=True)
 class BurninRules:
     """All of `burnin.yaml`. Ratios are by backend, None where that is not judged.
 
@@ -136,6 +149,7 @@ class BurninRules:
     coverage: Mapping[str, float | None]
     accept: Mapping[str, tuple[str, ...]]
     days: float
+    screen: ScreenPolicy
     profiles: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[str, ...] = ()
@@ -160,6 +174,14 @@ class BurninRules:
     def limit(self, counter: str) -> Limit | None:
         """How far that counter may rise; None for one that nobody judges."""
         return next((one for one in self.counters if counter in one.counters), None)
+
+
+def bytes_of(size: int) -> str:
+    """A size in words, such as 64 KiB."""
+    for unit, of in (("GiB", GIB), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= of:
+            return f"{size / of:.3g} {unit}"
+    return f"{size} B"
 
 
 def unjudged(figure: str, stage: str) -> str:

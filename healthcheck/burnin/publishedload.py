@@ -14,7 +14,7 @@ from typing import Any
 
 from healthcheck.burnin.figures import FIGURES
 from healthcheck.burnin.model import Stage
-from healthcheck.burnin.published import ALGOS, BUSBW, CHECKSUMS, FILE, GIB, GLOO, NCCL, BurninRules, Limit, Published, alike
+from healthcheck.burnin.published import ALGOS, BUSBW, CHECKSUMS, FILE, GIB, GLOO, NCCL, BurninRules, Limit, Published, ScreenPolicy, alike
 from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
 from healthcheck.triage.policyform import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
 from inventory.errors import Mark, RulesError
@@ -68,6 +68,7 @@ _SECTIONS: Mapping[str, Mapping[str, Form]] = {
     "learn": {"nodes": whole(2, 100_000), "runs": whole(1, 1000), "warn_share": real(0.01, 1), "least_share": real(0.1, 1)},
     "accept": dict.fromkeys((NCCL, GLOO), _ACCEPTED),
     "relative": _BACKENDS, "jitter": _BACKENDS, "coverage": {NCCL: yet(real(0, 1))}, "age": {"days": real(0.01, 3660)},
+    "screen": {"days": real(0.01, 3660), "nodes": whole(1, 100_000), "node_hours": real(0.01, _MOST)},
 }
 _PROFILE: Mapping[str, Form] = {"env": Form("a map of NCCL settings", lambda given: _settings(given)), "source": TEXT, "enabled": FLAG}
 _TOP = ("sources", "published", "counters", "env_profiles", *_SECTIONS)
@@ -100,7 +101,7 @@ def load_burnin(folders: Iterable[Path]) -> BurninRules:
         published, tuple(_limit(one) for one in _there(draft, "counters")), floors["share"], int(floors["least_gib"] * GIB),
         floors["believed"], learn["nodes"], learn["runs"], learn["warn_share"], learn["least_share"],
         MappingProxyType(held["relative"]), MappingProxyType(held["jitter"]), MappingProxyType(held["coverage"]),
-        MappingProxyType(held["accept"]), held["age"]["days"],
+        MappingProxyType(held["accept"]), held["age"]["days"], ScreenPolicy(**held["screen"]),
         MappingProxyType({one.name: _profile(one) for one in _there(draft, "env_profiles")}), MappingProxyType(draft.sources),
         tuple(draft.files))
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from healthcheck.burnin import sizes
 from healthcheck.burnin.model import Kind, Object, Place, Report, Stage, Task, TaskResult
 from healthcheck.burnin.onnode.numa import NOT_BOUND
-from healthcheck.burnin.published import BUSBW, GLOO, NCCL, Setting
+from healthcheck.burnin.onnode.storage import LOCAL_TYPES
+from healthcheck.burnin.published import BUSBW, BY_SIZE, GLOO, NCCL, Setting
 
 # Figures of a rank by itself that are judged: more is better.
 OF_RANK = ("tflops_fp64", "tflops_fp32", "tflops_tf32", "tflops_fp16", "tflops_bf16", "tflops_fp8", "memory_gb_s", "copy_to_gb_s",
-           "copy_from_gb_s")
+           "copy_from_gb_s", "train_steps_s")
 # Those that hang on which socket's memory they use, too.
 OF_HOST = ("copy_to_gb_s", "copy_from_gb_s")
+OF_HOST_MEMORY = ("host_gb_s", "host_numa_gb_s")
+OF_STORAGE = ("storage_write_gb_s", "storage_read_gb_s")
 # Names of facts that ranks tell.
 DEVICE, BACKEND, WATTS = "device", "backend", "power_limit_w"
 NUMA = "numa"
@@ -57,7 +62,9 @@ def size_of(size: float) -> int:
 
 
 def algo_of(task: Task) -> str:
-    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose."""
+    """The algorithm that the task's environment asks NCCL for; "auto" where it may choose. Of a sweep: whether it may use NVLS."""
+    if task.kind is Kind.SIZES:
+        return sizes.asked_for(task)
     asked = task.environment.get("NCCL_ALGO", "").strip().lower()
     if asked:
         return asked
@@ -70,7 +77,9 @@ def measures(
     """The figures of whole tasks; of a task that is not whole nothing counts. `hardware` is by SKU."""
     for result in results:
         if result.whole:
-            yield from _of_task(result, places, hardware) if result.task.kind is Kind.ALLREDUCE else _of_ranks(result, places, hardware)
+            of = {Kind.ALLREDUCE: _of_task, Kind.SIZES: _of_sizes, Kind.STORAGE: _of_storage, Kind.HOST: _of_host}.get(
+                result.task.kind, _of_ranks)
+            yield from of(result, places, hardware)
 
 
 def _of_ranks(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
@@ -83,6 +92,34 @@ def _of_ranks(result: TaskResult, places: Mapping[str, Place], hardware: Mapping
                 yield Measure(Object.GPU, str(report.seat), setting, value, result.task.id, (report.seat.node,))
 
 
+def _of_host(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+    """What all ranks of a node copied in its memory at once, and those of the NUMA node that copied least, where there are several."""
+    reports = result.reports
+    if any(report.figures.get("host_gb_s", 0) <= 0 or unbound(report) for report in reports):
+        return
+    of_numa: dict[str, float] = defaultdict(float)
+    for report in reports:
+        of_numa[report.facts.get(NUMA, "").partition(",")[0]] += report.figures["host_gb_s"]
+    node = reports[0].seat.node
+    setting = Setting("host_gb_s", result.task.stage.value, reports[0].facts.get("cpu", ""), len(reports), backend=backend_of(reports[0]))
+    yield Measure(Object.NODE, node, setting, sum(of_numa.values()), result.task.id, (node,))
+    if len(of_numa) > 1:
+        least = replace(setting, figure="host_numa_gb_s")
+        yield Measure(Object.NODE, node, least, min(of_numa.values()), result.task.id, (node,))
+
+
+def _of_storage(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+    """What a node's one rank wrote to a mount and read from there."""
+    params = result.task.params
+    for report in result.reports:
+        together = 1 if report.facts.get("mount_type", "") in LOCAL_TYPES else int(params.get("nodes", 1))
+        setting = Setting("", result.task.stage.value, _gpu(report, places, hardware), 1, together,
+                          size=size_of(report.figures.get("size_bytes", 0)), backend=backend_of(report), mount=str(params.get("path", "")))
+        for figure in OF_STORAGE:
+            if (value := report.figures.get(figure, 0)) > 0:
+                yield Measure(Object.NODE, report.seat.node, replace(setting, figure=figure), value, result.task.id, (report.seat.node,))
+
+
 def _of_task(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
     """The bandwidth of a collective is one of all its ranks: their median."""
     busbw = [value for report in result.reports if (value := report.figures.get(BUSBW, 0)) > 0]
@@ -90,6 +127,15 @@ def _of_task(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[
         return      # one rank has none
     object_, name = subject(result.task)
     yield Measure(object_, name, setting_of(result, places, hardware), statistics.median(busbw), result.task.id, result.task.nodes)
+
+
+def _of_sizes(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Iterator[Measure]:
+    """The bandwidth of each size of a sweep."""
+    object_, name = subject(result.task)
+    setting, ranks = setting_of(result, places, hardware), len(result.task.seats)
+    for size, seconds in sizes.latencies(result).items() if ranks > 1 else ():
+        yield Measure(object_, name, replace(setting, figure=BY_SIZE, size=size), sizes.busbw(size, seconds, ranks), result.task.id,
+                      result.task.nodes)
 
 
 def setting_of(result: TaskResult, places: Mapping[str, Place], hardware: Mapping[str, Hardware]) -> Setting:

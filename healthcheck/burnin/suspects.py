@@ -11,8 +11,8 @@ from healthcheck.burnin.rounds import Pair, pair
 from healthcheck.burnin.weigh import Cause
 
 UNMEASURED_TRIES = 2
-GROUP_TRIES = 6
 DECIDES = 0.1       # a test tells two explanations apart whose chances of failing differ by this
+DECIDE = 0.06       # and all nodes of a leaf, at once
 _SAMPLES = 8
 
 
@@ -56,8 +56,8 @@ class Suspects:
         self._issue = at_issue(weighed)
 
     def left(self, cause: Cause) -> int:
-        """How many more times a node is tried with a proven one, a pair with itself, a group with others."""
-        return max(0, self._most.get(cause.kind, GROUP_TRIES) - self._tried.get(cause, 0))
+        """How many more times a node is tried with a proven one, or a pair with itself."""
+        return max(0, self._most[cause.kind] - self._tried.get(cause, 0))
 
     def proven(self) -> list[str]:
         """Nodes to try others with: those of which nothing bad is known, or for want of any, nothing that the best explanation leaves."""
@@ -73,14 +73,14 @@ class Suspects:
         groups: dict[Cause, Rival] = {}
         proven = self.proven()
         for cause in self._weighed.accused:
-            if cause.name not in self._confirmed and self.left(cause):
+            if cause.kind in ("node", "out") and cause.name not in self._confirmed and self.left(cause):
                 if cause.kind == "node":
                     nodes[cause.name] = self._weighed.gain(cause)
-                elif cause.kind == "out" and (test := self._sample(cause, proven, self._weighed.rivals[cause])) is not None:
+                elif (test := self._sample(cause, proven, self._weighed.rivals[cause])) is not None:
                     pairs[test] = 1.0
         for doubted, rival in self._weighed.doubtful.items():
             for cause in dict.fromkeys((doubted, *self._differ(rival))):
-                if not self.left(cause):
+                if cause.kind in self._most and not self.left(cause):
                     continue
                 if cause.kind in ("node", "out", "pair"):
                     test = Pair(cause.name, cause.other) if cause.kind == "pair" else self._sample(cause, proven, rival)
@@ -137,20 +137,21 @@ class Suspects:
         return best if best is not None and self._tells(best, rival) >= DECIDES else None
 
     def of_groups(self, cause: Cause, rival: Rival, used: Collection[str]) -> list[Pair]:
-        """Tests of a leaf, or of what leads out of it: all of its nodes with those of the leaf where explanations differ most; [] where
-        they differ nowhere.
+        """Tests of the leaves on which this explanation and the best one differ, be it in how bad they are: all nodes of two such leaves,
+        or of one and another, where they differ most; [] where they differ nowhere.
         """
-        sites = self._evidence.sites
-        bad = {each.name for each in (*self._issue, *self._weighed.best) if each.kind in ("node", "out")} | set(used)
+        sites, best = self._evidence.sites, self._weighed.best
+        bad = {each.name for each in (*self._issue, *best) if each.kind in ("node", "out")} | set(used)
         by = sites.near if cause.kind != "between" and cause.group is not None and cause.group.kind == "domain" else sites.leaf
         free = sites.grouped((node for node in sites.order if node not in bad), by)
-        own = [group for group in free if group == cause.group or str(group) in (cause.name, cause.other)]
-        best: tuple[float, list[Pair]] = (DECIDES, [])
-        for one in own:
+        names = {name for each in (cause, *best, *rival.causes) if each.kind in ("inside", "uplinks", "between")
+                 and (each == cause or best.get(each) != rival.causes.get(each)) for name in (each.name, each.other)}
+        found: tuple[float, list[Pair]] = (DECIDE, [])
+        for one in [group for group in free if str(group) in names]:
             for two, others in free.items():
                 half = len(others) // 2
                 tests = [pair(*each) for each in (zip(others[:half], others[half:], strict=False) if one == two
                                                   else zip(free[one], others, strict=False))]
-                if tests and (told := self._tells(tests[0], rival)) > best[0]:
-                    best = (told, tests)
-        return best[1]
+                if tests and (told := self._tells(tests[0], rival)) > found[0]:
+                    found = (told, tests)
+        return found[1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.burnin.figures import FIGURES
+from healthcheck.burnin.figures import known
 from healthcheck.burnin.model import End, Progress, Report, Seat, Wrong
 from healthcheck.burnin.wire import PHASES
 from inventory.text import clean
@@ -112,7 +112,7 @@ def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, i
         return None
     body = said["report"]
     figures = {name: float(value) for name, value in _items(body.get("figures"))
-               if name in FIGURES and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+               if known(name) and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
                and math.isfinite(value)}
     last = body.get("last")
     progress = Progress()

@@ -31,7 +31,8 @@ NOWHERE = Progress()
 
 @dataclass(frozen=True)
 class Patience:
-    """How long, in seconds, before something is trouble; a stall is `stall`, or `iterations` of the task's own.
+    """How long, in seconds, before something is trouble; a stall is `stall`, or `iterations` of the task's own, and `storage` where a mount
+    does not answer, which a file system that fails over may do for a while.
 
     `setup` is for a process group's start and first iteration, and `setup_each` is added to it for every rank, because each makes
     connections to others through the one store at the head. An inventory sets `setup` with `burnin: {setup_s: 300}`.
@@ -45,6 +46,7 @@ class Patience:
     setup: float = 60.0
     setup_each: float = 0.1
     silent: float = 3.0
+    storage: float = 30.0
 
     def start(self, ranks: int) -> float:
         """For so many ranks to have set up their group and begun."""
@@ -110,19 +112,20 @@ def trouble(task: Task, ranks: Sequence[Seen], sent: float, went: float | None, 
         absent = [rank for rank, seen in enumerate(ranks) if seen.joined is None]
         after = f"{patience.join:.3g} s after it was asked to"
         return Trouble(_accused(task, dict.fromkeys(absent, (faults.ABSENT, f"did not report for duty, {after}"))), sent)
-    return _stopped(task, ranks, now, patience) or (_stalled(task, ranks, went, now, patience) if task.kind is Kind.ALLREDUCE else None)
+    stalled = _stalled if task.kind.together else _unanswered if task.kind is Kind.STORAGE else None
+    return _stopped(task, ranks, now, patience) or (stalled(task, ranks, went, now, patience) if stalled is not None else None)
 
 
 def overdue(task: Task, ranks: Sequence[Seen], over: float, went: float | None, now: float, patience: Patience) -> Trouble | None:
     """The same for a task whose time was over at `over`; None while it is not known whether it is slow or hung.
 
-    A move after that shows that an all-reduce goes on, and is slow; without one, `trouble` names who hangs.
+    A move after that shows that it goes on, and is slow; without one, `trouble` names who hangs.
     """
     why = f"not done after the task's {task.seconds:.3g} s"
     if went is None:
         absent = {rank: (faults.ABSENT, why) for rank, seen in enumerate(ranks) if seen.joined is None}
         return Trouble(_accused(task, absent), over)
-    if task.kind is not Kind.ALLREDUCE:
+    if not task.kind.together:
         return _overdue_alone(task, ranks, over, now, patience, why)
     if _moved(ranks, went) > over:
         at = max((seen for seen in ranks if not seen.done), key=lambda seen: seen.place)
@@ -158,7 +161,7 @@ def _ends(task: Task, ranks: Sequence[Seen], first: float) -> tuple[Accusation, 
             return (_unexplained(task, faults.LOST, "every node went away at once: it may be the head, or its network"),)
         whys = {seen.seat.node: seen.lost_why for seen in lost.values()}
         return tuple(_lost(task, node, f"its agent went away: {whys[node]}") for node in task.nodes if node in nodes)
-    several = task.kind is Kind.ALLREDUCE and len(ranks) > 1
+    several = task.kind.together and len(ranks) > 1
     # Who ends without a word while others fail at their connections may have ended of that.
     shared = _TOGETHER if several and sum(seen.progress.phase == "setup" for seen in failed.values()) > 1 else _SHARED
     tests: tuple[tuple[str, Callable[[Seen], bool], bool], ...] = (
@@ -247,6 +250,15 @@ def _stalled(task: Task, ranks: Sequence[Seen], went: float, now: float, patienc
     return Trouble(_accused(task, named), since)
 
 
+def _unanswered(task: Task, ranks: Sequence[Seen], went: float, now: float, patience: Patience) -> Trouble | None:
+    """Those whose mount answers nothing: each transfer is a move."""
+    since = {rank: max(went, seen.progress.moved or went) for rank, seen in enumerate(ranks) if not seen.done}
+    stuck = {rank: at for rank, at in since.items() if now - at > patience.storage}
+    named = {rank: (faults.HUNG, f"it has not answered for {now - at:.1f} s, {_where(ranks[rank])}; {_state(ranks[rank], patience)[1]}")
+             for rank, at in stuck.items()}
+    return Trouble(_accused(task, named), min(stuck.values())) if stuck else None
+
+
 def _moved(ranks: Sequence[Seen], went: float) -> float:
     """When anybody last moved or reported, not before the go."""
     moves = (at for seen in ranks for at in (seen.progress.moved, seen.reported) if at is not None)
@@ -300,6 +312,10 @@ def _accused(task: Task, named: Mapping[int, tuple[str, str]]) -> tuple[Accusati
         own = [rank for rank, seat in enumerate(task.seats) if seat.node == node]
         mine = [rank for rank in own if rank in named]
         kinds = {named[rank][0] for rank in mine}
+        if task.part:
+            found += [Accusation(Object.NODE, node, fault, f"{task.part}: {why}", tests_for=(task.id,))
+                      for fault, why in (named[rank] for rank in mine)]
+            continue
         if len(mine) == len(own) > 1 and len(kinds) == 1 and len(task.nodes) > 1:
             found.append(Accusation(Object.NODE, node, kinds.pop(), f"all its {len(own)} ranks: {named[mine[0]][1]}", tests_for=(task.id,)))
         else:
@@ -312,7 +328,7 @@ def _lost(task: Task, node: str, why: str) -> Accusation:
 
 
 def _unexplained(task: Task, fault: str, why: str) -> Accusation:
-    return Accusation(Object.UNEXPLAINED, task.id, fault, why, tests_for=(task.id,))
+    return Accusation(Object.UNEXPLAINED, task.id, fault, f"{task.part}: {why}" if task.part else why, tests_for=(task.id,))
 
 
 def _signal(number: int) -> str:

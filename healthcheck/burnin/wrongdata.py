@@ -21,7 +21,7 @@ two who exchange, one is named that failed with three or more, two of whom faile
 
 What is left may be explained as well by one who is named (`_explained`). Where not, it has several
 explanations: where all of them lie in one node it is that node, else it is unexplained, with the candidates.
-A task whose ranks work each for itself accuses who was wrong.
+A task whose ranks work each for itself accuses who was wrong; of a training `training` says whose fault it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from math import comb
 
 from healthcheck.burnin.faults import WRONG_DATA
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Report, Task, Wrong
+from healthcheck.burnin.storagejudge import wrong_of_nodes
 from healthcheck.burnin.told import MOST_PLACES
+from healthcheck.burnin.training import unequal
 
 CHANCE = 1 / 1000
 # Iterations for which one is named, and how often as many it may explain besides.
@@ -90,11 +92,15 @@ def wrong_data(task: Task, reports: Sequence[Report]) -> tuple[Accusation, ...]:
 
     `reports` are in the order of ranks, one of each.
     """
+    if task.kind is Kind.TRAIN:
+        return unequal(task, reports)
     seen = {rank: _seen(report) for rank, report in enumerate(reports) if report.wrong or report.wrong_total}
     if not seen:
         return ()
+    if task.kind.of_node:
+        return tuple(wrong_of_nodes(task, reports))
     evidence = _Evidence()
-    if task.kind is not Kind.ALLREDUCE:
+    if not task.kind.together:
         for rank, wrongs in seen.items():
             evidence.named[rank, _ALONE] = {each.iteration for each in wrongs}
         return tuple(_gpus(task, evidence))

@@ -11,7 +11,7 @@ from healthcheck.burnin.document import Burnin, document, environment
 from healthcheck.burnin.documentread import load
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.model import Kind, Stage
-from healthcheck.certify.certificate import Hardware, Passed
+from healthcheck.certify.certificate import STAGES, Hardware, Passed
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
 from inventory.ncclenv import FROM_INVENTORY, SETTINGS
@@ -48,8 +48,10 @@ def passed_in(burnin: Burnin, only: Collection[str] | None = None) -> tuple[list
 
 def _less(burnin: Burnin) -> str:
     """What a burn-in of this length has and this one was not asked for (`--stages`), or ""."""
+    if burnin.length not in STAGES:
+        return f"one of length {burnin.length} certifies no one: that is shorter than {STAGES[0]}"
     asked = set(burnin.burnt.asked)
-    if lacking := [kind.value for kind in Kind if (Stage.NODE, kind) not in asked]:
+    if lacking := [kind.value for kind in Kind if kind is not Kind.STORAGE and (Stage.NODE, kind) not in asked]:
         return f"it was not asked for all that a node does alone: {', '.join(lacking)}"
     stages = {stage for stage, _ in asked}
     if len(burnin.burnt.places) > 1 and not stages & {Stage.LEAF_PAIRS, Stage.CROSS_PAIRS, Stage.ALL, Stage.SOAK}:

@@ -14,7 +14,7 @@ from provisioning.bmc.base import Target
 from provisioning.bmc.compare import KINDS
 from provisioning.bringup.policy import Absent
 
-_BURNIN_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "soak")
+_BURNIN_STAGES = ("node", "rail", "leaf-pairs", "cross-pairs", "all", "train", "soak")
 _MOST_MINUTES, _MOST_AT_ONCE, _MOST_TEXT, _MOST_SETTINGS = 60 * 24 * 14, 4096, 200, 200
 
 

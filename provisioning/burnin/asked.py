@@ -22,6 +22,10 @@ from provisioning.burnin.run import Asked, places_of
 from provisioning.burnin.speeds import Speeds
 from provisioning.burnin.stages import Work, check
 
+SCREEN = "screen"
+# What a screening has where nobody names stages: each node alone, and pairs of neighbours, which use all NICs of both. Rails alone, paths
+# across leaves and all nodes at once take as long as all of that again, and nodes that are idle by chance seldom fill leaves evenly.
+SCREENED = (Stage.NODE, Stage.LEAF_PAIRS)
 STAGES = tuple(stage.value for stage in Stage if stage not in (Stage.LEAF_CONFIRM, Stage.BISECT))     # those two come by themselves
 
 
@@ -33,14 +37,16 @@ def asked(
     work, power = Work(length), Power(max_kw, domain_kw)
     if found is not None:
         site = found.burnin
-        work = Work(length, site.params, patience=Patience(setup=site.setup_s if site.setup_s is not None else Patience.setup))
+        work = Work(length, site.params, storage=site.storage,
+                    patience=Patience(setup=site.setup_s if site.setup_s is not None else Patience.setup))
         power = Power(max_kw if max_kw is not None else site.max_kw, domain_kw if domain_kw is not None else site.domain_kw)
     check(work)
     one = Asked(tuple(nodes), ruleset.skus, sku, work, wanted(stages, length), power, load_floors(folders))
     places = places_of(one)
     ramp.check(places, power)
     env = {node.name: settings(one.sku(node), found.burnin if found is not None else SiteBurnIn(), one.floors.rules) for node in nodes}
-    return replace(one, work=replace(work, speeds=Speeds(one.floors, hardware(ruleset.skus, places)), env=MappingProxyType(env)))
+    return replace(one, work=replace(work, speeds=Speeds(one.floors, hardware(ruleset.skus, places)), env=MappingProxyType(env),
+                                  nvls=frozenset(node.name for node in nodes if (of := one.sku(node)) is not None and of.burnin.nvls)))
 
 
 def settings(sku: Sku | None, site: SiteBurnIn, rules: BurninRules) -> Mapping[str, str]:
@@ -58,7 +64,7 @@ def settings(sku: Sku | None, site: SiteBurnIn, rules: BurninRules) -> Mapping[s
 
 def wanted(stages: str | None, length: str) -> frozenset[Stage]:
     """The stages of a list by commas, or all that a burn-in of this length has; raises UsageError."""
-    every = [name for name in STAGES if name != "soak" or length == "soak"]
+    every = [stage.value for stage in SCREENED] if length == SCREEN else [name for name in STAGES if name != "soak" or length == "soak"]
     names = [name.strip() for name in stages.split(",")] if stages is not None else every
     if unknown := [name for name in names if name not in STAGES]:
         raise UsageError(f"--stages {unknown[0]!r}: expected some of {', '.join(STAGES)}")

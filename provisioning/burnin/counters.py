@@ -13,6 +13,16 @@ from provisioning.burnin.look import Seen
 # A counter's name in the limits of rules/burnin.yaml, and the fields of a fact that add up to it.
 OF_GPU = {"ecc_uncorrected": "ecc_uncorrected", "remapped_uncorrectable": "rows_uncorrected", "pcie_replays": "pcie_replays"}
 OF_NVLINK = {"nvlink_replays": ("replay",), "nvlink_recoveries": ("recovery",), "nvlink_crc_errors": ("crc_flit", "crc_data")}
+# What may tell why something is slow, and is held against no limit.
+CAUSES_OF_GPU = {
+    "ecc_corrected": "ecc_corrected", "remapped_correctable": "rows_corrected",
+    **{name: name for name in ("slowdown_power_ns", "slowdown_thermal_ns", "slowdown_hw_thermal_ns", "slowdown_hw_power_brake_ns",
+                               "slowdown_sw_thermal_ns")}}
+CAUSES_OF_NVLINK5 = {f"nvlink5_{name}": (name,) for name in (
+    "malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed", "link_recovery_events",
+    "effective_errors", "symbol_errors")}
+CAUSES_OF_PORT = ("rnr_nak_retry_err", "req_transport_retries_exceeded", "req_rnr_retries_exceeded", "port_xmit_wait")
+CAUSES = frozenset((*CAUSES_OF_GPU, *CAUSES_OF_NVLINK5, *CAUSES_OF_PORT))
 _UNREAD = "unread"
 
 Values = Mapping[tuple[str, str], int | None]       # (subject, counter) -> its value, None where it could not be read
@@ -27,12 +37,12 @@ def values(seen: Seen, place: Place, gpus: bool) -> dict[tuple[str, str], int | 
 
 
 def compared(before: Mapping[str, Values], after: Mapping[str, Values], seconds: float) -> tuple[Counter, ...]:
-    """One counter for each node, subject and name that either look has."""
+    """One counter for each node, subject and name that either look has, and that may be held against a limit."""
     found = []
     for node in before.keys() | after.keys():
         first, last = before.get(node, {}), after.get(node, {})
         found += [Counter(node, subject, name, first.get((subject, name)), last.get((subject, name)), seconds)
-                  for subject, name in sorted(first.keys() | last.keys())]
+                  for subject, name in sorted(first.keys() | last.keys()) if name not in CAUSES]
     return tuple(sorted(found, key=lambda one: (one.node, one.subject, one.name)))
 
 
@@ -41,12 +51,13 @@ def _gpus(seen: Seen) -> dict[tuple[str, str], int | None]:
     order = {gpu.index: f"gpu{at}" for at, gpu in enumerate(sorted(listed, key=lambda gpu: str(gpu.pci)))}
     found: dict[tuple[str, str], int | None] = {}
     for gpu in listed:
-        for name, field in OF_GPU.items():
+        for name, field in {**OF_GPU, **CAUSES_OF_GPU}.items():
             _put(found, order[gpu.index], name, [getattr(gpu, field)])
     links: dict[tuple[str, str], list[Any]] = {}
-    for link in seen.items("nvlink_errors"):
-        for name, fields in OF_NVLINK.items():
-            links.setdefault((order.get(link.gpu, _UNREAD), name), []).extend(getattr(link, field) for field in fields)
+    for fact, of in (("nvlink_errors", OF_NVLINK), ("nvlink5_errors", CAUSES_OF_NVLINK5)):
+        for link in seen.items(fact):
+            for name, fields in of.items():
+                links.setdefault((order.get(link.gpu, _UNREAD), name), []).extend(getattr(link, field) for field in fields)
     for (subject, name), parts in links.items():
         _put(found, subject, name, parts)
     if not listed or seen.why("gpus"):
@@ -73,7 +84,9 @@ def _of_ports(seen: Seen) -> Iterator[tuple[str, str, Any]]:
     for port in seen.ports:
         if isinstance(port.pci, str):
             yield port.pci, "link_downed", port.link_downed
-    for fact in ("port_fatal_counters", "port_rate_counters"):
+    for pci, waits in seen.waits.items():
+        yield pci, "port_xmit_wait", waits
+    for fact in ("port_fatal_counters", "port_rate_counters", "port_job_counters"):
         for one in seen.items(fact):
             if isinstance(one.pci, str) and isinstance(one.counter, str) and " " not in one.counter:
                 yield one.pci, one.counter, one.value

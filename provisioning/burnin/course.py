@@ -11,9 +11,9 @@ from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.isolate import tested
 from healthcheck.burnin.judge import Burnt, judge
 from healthcheck.burnin.merged import behind, node_of
-from healthcheck.burnin.model import Accusation, Object, Place, Stage, TaskResult
+from healthcheck.burnin.model import Accusation, Kind, Object, Place, Stage, TaskResult
 from healthcheck.burnin.published import Setting
-from healthcheck.burnin.setting import Hardware, measures
+from healthcheck.burnin.setting import Hardware, Measure, measures
 from healthcheck.burnin.weigh import Outcome, Tested
 from provisioning.burnin import stages
 from provisioning.burnin.stages import Step, Work
@@ -62,7 +62,7 @@ class Course:
                 self._accuse(judge(self.burnt, self._floors).accusations)
         if {Stage.LEAF_PAIRS, Stage.CROSS_PAIRS} & self.wanted:
             self._pairs()
-        for stage in (Stage.ALL, Stage.SOAK):
+        for stage in (Stage.ALL, Stage.TRAIN, Stage.SOAK):
             if stage in self.wanted and any(step.stage is stage for step in self.steps):
                 self._together(stage)
 
@@ -73,7 +73,8 @@ class Course:
             self.missing.setdefault(step.stage, "all nodes had left before it")
             return []
         found = self._run(Step(step.stage, step.name, tasks, step.seconds))
-        self._accuse(accusation for result in found for accusation in result.accusations)
+        # What all nodes have with a mount is nobody's fault, which the judge sees when the step is over.
+        self._accuse(accusation for result in found if result.task.kind is not Kind.STORAGE for accusation in result.accusations)
         return found
 
     def _run(self, step: Step) -> list[TaskResult]:
@@ -110,24 +111,28 @@ class Course:
         return one.object is Object.UNEXPLAINED and bool(one.tests_for) and all(test.partition(":")[0] in named for test in one.tests_for)
 
     def _tests(self, results: Sequence[TaskResult]) -> list[Tested]:
-        """Each pair as a test: slow by its floor, or beside its equals of all rounds so far."""
-        settings = {}
-        for one in measures(results, self._by_name, self._hardware):
-            settings[one.task] = one.setting
-            self._figures[one.setting.learned_from][one.task] = one.value
-        return [tested(result, self._slow(result, settings.get(result.task.id))) for result in results]
+        """Each pair as a test: slow by its floor, or beside its equals of all planned rounds so far. Those that try a suspect again and
+        again are no measure for others: soon most of them would be as slow as he is.
+        """
+        stage_of = {result.task.id: result.task.stage for result in results}
+        found = {one.task: one for one in measures(results, self._by_name, self._hardware)}
+        for one in found.values():
+            if stage_of[one.task] is not Stage.LEAF_CONFIRM:
+                self._figures[one.setting.learned_from][one.task] = one.value
+        return [tested(result, self._slow(found.get(result.task.id))) for result in results]
 
-    def _slow(self, result: TaskResult, setting: Setting | None) -> bool | None:
-        if setting is None:
+    def _slow(self, one: Measure | None) -> bool | None:
+        if one is None:
             return None
-        of, name = setting.learned_from, result.task.id
+        of, name = one.setting.learned_from, one.task
         ratio = self._floors.rules.relative.get(of.backend)
-        floor = self._floors.of(setting)
-        if floor is not None and self._figures[of][name] < floor.least:
+        floor = self._floors.of(one.setting)
+        if floor is not None and one.value < floor.least:
             return True
-        beside = stats.slow(self._figures[of], ratio=ratio)[name].off if ratio is not None else None
+        equals = {**self._figures[of], name: one.value}
+        beside = stats.slow(equals, ratio=ratio)[name].off if ratio is not None else None
         # What nothing judged clears no one, unless the site's policy says that its speed need not be known.
-        return False if beside is None and (floor is not None or self._floors.rules.accepts(setting)) else beside
+        return False if beside is None and (floor is not None or self._floors.rules.accepts(one.setting)) else beside
 
     def _together(self, stage: Stage) -> None:
         """All that are left, in several orders; once more without whom a try names; and in parts, where nobody can be named."""
@@ -141,7 +146,7 @@ class Course:
                 return
             orders = rounds.rings(left, count)
             if done >= len(orders):
-                return
+                break
             [step] = stages.together(stage, number, [orders[done]], self._by_name, self.work)
             before = len(self.out)
             results = self._step(step)
@@ -151,7 +156,22 @@ class Course:
                 continue
             tries += 1
             if len(self.out) == before or tries > _AGAIN:
-                self._apart(left, results)
+                if stage is not Stage.TRAIN:        # parts of them would do all-reduces, which were right before
+                    self._apart(left, results)
+                return
+        if stage is Stage.ALL:
+            self._sizes()
+
+    def _sizes(self) -> None:
+        """The sweep of all that are left, once more without whom a try names."""
+        for number in range(1, _AGAIN + 2):
+            left = self.left()
+            if len(left) < 2:
+                return
+            before = len(self.out)
+            step = stages.sweep_together(number, rounds.rings(left, 1)[0], self._by_name, self.work)
+            results = self._step(step)
+            if all(result.whole for result in results) or len(self.out) == before:
                 return
 
     def _well(self, result: TaskResult) -> bool:

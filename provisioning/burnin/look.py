@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from healthcheck import program, reply
 from healthcheck.checks import catalogue
 from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.counter import COUNTERS
 from healthcheck.facts.netdev import NetDev
 from healthcheck.facts.port import BASE, Port
 from healthcheck.facts.roce import ROCE
@@ -19,18 +20,23 @@ from inventory.model import Node
 from inventory.transport.base import Limits, Transport
 
 SECONDS = 45.0      # of the collector; the NVML reader has 15 s
-_FACTS = ("ports", "netdevs", "roce_ports", "port_fatal_counters", "port_rate_counters", "gpus", "nvlink_errors")
+_FACTS = ("ports", "netdevs", "roce_ports", "port_fatal_counters", "port_rate_counters", "port_job_counters", "gpus", "nvlink_errors",
+          "nvlink5_errors")
 _GIDS = 8
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look at one node brought: its facts by name, which GID of a port can be routed, and when it was; or why there is nothing."""
+    """What a look at one node brought: its facts by name, which GID of a port can be routed, and when it was; or why there is nothing.
+
+    `waits` is by PCI address of a port how often it had to wait to send (None: not read), which load alone makes grow.
+    """
 
     facts: Mapping[str, Any]
     gids: Mapping[tuple[str, int], int]
     at: float
     trouble: str = ""
+    waits: Mapping[str, int | None] = field(default_factory=dict)
 
     def items(self, fact: str) -> tuple[Any, ...]:
         """What was measured of a fact that is a collection."""
@@ -73,7 +79,20 @@ def seen(recording: Recording) -> Seen:
     captures = Captures(recording)
     facts = {name: build_fact(FACTS[name], captures) for name in _FACTS}
     ports = facts["ports"].value if isinstance(facts["ports"], Partial) else facts["ports"]
-    return Seen(facts, dict(_gids(captures, ports)) if isinstance(ports, tuple) else {}, recording.received)
+    if not isinstance(ports, tuple):
+        return Seen(facts, {}, recording.received)
+    return Seen(facts, dict(_gids(captures, ports)), recording.received, waits=dict(_waits(captures, ports)))
+
+
+def _waits(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[str, int | None]]:
+    """Of each port whose driver counts them (Documentation/ABI/stable/sysfs-class-infiniband: port_xmit_wait)."""
+    capture = captures.capture(COUNTERS)
+    files = capture.files if capture is not None else {}
+    for port in ports:
+        entry = files.get(f"{BASE}/{port.device}/ports/{port.number}/counters/port_xmit_wait") if isinstance(port.device, str) else None
+        if entry is not None and isinstance(port.pci, str):
+            said = _line(entry)
+            yield port.pci, int(said) if said.isdecimal() and len(said) < 20 else None
 
 
 def _gids(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[tuple[str, int], int]]:

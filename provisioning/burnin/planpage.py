@@ -50,7 +50,7 @@ def _unplanned(places: Sequence[Place], steps: Sequence[stages.Step], wanted: Co
     why: Mapping[Stage, str] = {
         Stage.RAIL: "no port map says which rails there are (ports: in the inventory or the SKU); a look at the nodes may still find them",
         Stage.LEAF_PAIRS: "no two nodes are in one leaf", Stage.CROSS_PAIRS: "all nodes are in one leaf, or nobody says in which",
-        Stage.ALL: "it takes two nodes", Stage.SOAK: "it takes two nodes",
+        Stage.ALL: "it takes two nodes", Stage.TRAIN: "it takes two nodes", Stage.SOAK: "it takes two nodes",
     }
     for stage in Stage:
         if stage in wanted and stage not in there and stage in why:

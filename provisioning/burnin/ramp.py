@@ -68,6 +68,12 @@ def waves(tasks: Sequence[Task], places: Mapping[str, Place], power: Power) -> W
     return Waves(tuple(map(tuple, made)), refused)
 
 
+def over(places: Iterable[Place], power: Power) -> str:
+    """Why these nodes cannot be at work together, or ""."""
+    there = {place.node: place for place in places}
+    return _over(_kw(there, there), power)
+
+
 def starts(tasks: Sequence[Task], places: Mapping[str, Place], step_s: float = STEP_S) -> dict[str, float]:
     """By task, how many seconds after the wave's beginning it begins: in each power domain one task after the other.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +17,9 @@ from healthcheck.burnin.document import Burnin, Option
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import Judgement, Outcome
-from healthcheck.burnin.merged import node_of
+from healthcheck.burnin.merged import node_of, task_of
+from healthcheck.burnin.model import Accusation
+from healthcheck.burnin.stagecounters import StageCounters
 from inventory.errors import UsageError
 from provisioning.burnin.course import Course
 
@@ -43,6 +45,7 @@ class Record:
     run: str = ""
     began: float = 0.0
     counters: tuple[Counter, ...] = ()
+    stage_counters: Sequence[StageCounters] = ()
     remarks: list[str] = field(default_factory=list)
     doubts: dict[str, str] = field(default_factory=dict)
     withheld: dict[str, str] = field(default_factory=dict)
@@ -81,27 +84,39 @@ class Record:
         missing = dict(course.missing)
         if not finished:
             missing = {**dict.fromkeys((step.stage for step in course.steps), UNFINISHED), **missing}
-        burnt = replace(course.burnt, counters=self.counters, missing=MappingProxyType(missing))
+        burnt = replace(course.burnt, counters=self.counters, missing=MappingProxyType(missing), stage_counters=tuple(self.stage_counters))
         judgement = judge(burnt, self.floors)
         doubts = {**(dict.fromkeys((place.node for place in course.places), UNFINISHED) if not finished else {}),
                   **self.doubts, **self.withheld}
-        judgement = doubted(judgement, doubts, self.withheld)
+        judgement = doubted(judgement, doubts, self.withheld, {result.task.id: result.task.nodes for result in course.results})
         judgement = replace(judgement, remarks=(*judgement.remarks, *course.remarks, *self.remarks))
         environment = {name: value for result in course.results for name, value in result.task.environment.items()}
         return Burnin(self.run, self.length, self.began, self.clock(), version(), burnt, judgement, self.floors.digest,
                       MappingProxyType({**self.options, "finished": finished}), MappingProxyType(environment))
 
 
-def doubted(judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str]) -> Judgement:
-    """The judgement in which nobody passes of whom there is a doubt; of nodes that are `withheld` nothing is believed, no fault either."""
+def doubted(
+    judgement: Judgement, doubts: Mapping[str, str], withheld: Mapping[str, str], tasks: Mapping[str, Sequence[str]],
+) -> Judgement:
+    """The judgement in which nobody passes of whom there is a doubt.
+
+    Of nodes that are `withheld` nothing is believed, no fault either; what is nobody's is believed if a task without them shows it, by
+    the nodes of each task.
+    """
     outcomes = []
     for one in judgement.outcomes:
         why = doubts.get(one.node)
         if why is not None and (one.outcome is not Outcome.FAIL or one.node in withheld):
             one = replace(one, outcome=Outcome.UNKNOWN, why=(why, *one.why))
         outcomes.append(one)
-    kept = tuple(one for one in judgement.accusations if node_of(one) not in withheld)
-    return replace(judgement, outcomes=tuple(outcomes), accusations=kept)
+    every = [one.node for one in judgement.outcomes]
+
+    def stands(one: Accusation) -> bool:
+        node = node_of(one)
+        shown = [tasks[name] for name in (one.name, *map(task_of, one.tests_for)) if name in tasks] or [every]
+        return node not in withheld if node is not None else any(withheld.keys().isdisjoint(nodes) for nodes in shown)
+
+    return replace(judgement, outcomes=tuple(outcomes), accusations=tuple(filter(stands, judgement.accusations)))
 
 
 def rules_folder() -> Path:

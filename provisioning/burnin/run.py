@@ -26,11 +26,14 @@ from provisioning.burnin.nccltests import NcclTests
 from provisioning.burnin.places import hardware, place, planned
 from provisioning.burnin.ramp import Power
 from provisioning.burnin.record import Record
+from provisioning.burnin.stagelooks import Reading, StageLooks
 from provisioning.burnin.stages import Step, Work
 from provisioning.burnin.telling import Telling
 
 READY_S = 240.0         # for an agent to be started, and PyTorch to be imported from a cold network file system
 LOOK_S = 120.0
+BETWEEN_S = 30.0        # for a look between two stages, while all ranks wait; and, of many nodes, for as many as are looked at in turn
+IN_TURN_S = 2.0
 
 Open = Callable[[], AbstractContextManager[Granted]]
 Act = Callable[[Burnin, Mapping[str, str]], None]
@@ -92,7 +95,8 @@ def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[i
     # Told by the run's own id, so that it can be had again.
     asked = replace(asked, work=replace(asked.work, seed=crc32(record.run.encode())))
     course = _course(asked, asked.work, places_of(asked))
-    first: dict[str, counters.Values] = {}
+    looks: StageLooks | None = None
+    first: dict[str, Reading] = {}
     began = record.clock()
     for node, why in sorted(granted.lease.refused.items()):
         _leave(record, course, node, why)
@@ -104,18 +108,22 @@ def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[i
         course.out = out
         _remark(record, course)
         first, began = _counters(asked, held, places, seen), record.clock()
+        looks = _looks(asked, granted, held, places, first)
+        record.stage_counters = looks.found
         record.keep(course)
         if held:
             with telling(len(course.steps)) as tells:
-                _conduct(asked, granted, held, course, record, tells)
+                _conduct(asked, granted, held, course, record, tells, looks)
         finished = True
     except KeyboardInterrupt:
         interrupted = True
     try:
         # An interrupted one is not kept waiting for what its links counted.
-        if not interrupted and first:
-            last = look(held, granted.transport, bounds)
-            record.counters = counters.compared(first, _counters(asked, held, course.places, last), record.clock() - began)
+        if not interrupted and looks is not None and first:
+            last = _counters(asked, held, course.places, look(held, granted.transport, bounds))
+            looks.ends(last)
+            before, after = ({node: reading.values for node, reading in each.items()} for each in (first, last))
+            record.counters = counters.compared(before, after, record.clock() - began)
     except KeyboardInterrupt:
         interrupted = True
     record.withheld.update(granted.lease.stood() if held else {})
@@ -134,7 +142,19 @@ def _leave(record: Record, course: Course, node: str, why: str) -> None:
     record.doubts[node] = f"took no part: {why}"
 
 
-def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, tells: Telling) -> None:
+def _looks(asked: Asked, granted: Granted, held: Sequence[Node], places: Sequence[Place], first: Mapping[str, Reading]) -> StageLooks:
+    nodes = {node.name: node for node in held}
+    bounds = replace(Limits(fanout=asked.fanout), sweep_s=BETWEEN_S + IN_TURN_S * len(held) / asked.fanout)
+
+    def read(names: Sequence[str]) -> Mapping[str, Reading]:
+        there = [nodes[name] for name in names]
+        return _counters(asked, there, places, look(there, granted.transport, bounds))
+
+    return StageLooks(read, first, "Slurm has given the node to the ranks, and no look is possible meanwhile" if asked.slurm else "")
+
+
+def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, tells: Telling,
+             looks: StageLooks) -> None:
     by_name = {one.node: one for one in course.places}
 
     def conduct() -> Conductor:
@@ -160,6 +180,7 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
             run_ = stack.enter_context(_engines(asked, granted, held, course, record, conduct, missing)).run
 
         def do(step: Step) -> Iterator[TaskResult]:
+            looks.begins(step)
             parts = ramp.waves(step.tasks, by_name, asked.power)
             for why in parts.refused.values():
                 course.missing.setdefault(step.stage, why)
@@ -223,9 +244,10 @@ def _has_gpus(sku: Sku | None) -> bool:
     return sku is None or "gpus" not in sku.empty
 
 
-def _counters(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: Mapping[str, Seen]) -> dict[str, counters.Values]:
+def _counters(asked: Asked, nodes: Sequence[Node], places: Sequence[Place], seen: Mapping[str, Seen]) -> dict[str, Reading]:
     by_name = {one.node: one for one in places}
-    return {node.name: counters.values(seen[node.name], by_name[node.name], _has_gpus(asked.sku(node))) for node in nodes}
+    return {node.name: Reading(counters.values(seen[node.name], by_name[node.name], _has_gpus(asked.sku(node))), seen[node.name].trouble)
+            for node in nodes}
 
 
 def _remark(record: Record, course: Course) -> None:

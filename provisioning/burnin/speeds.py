@@ -39,7 +39,7 @@ class Speeds:
     hardware: Mapping[str, Hardware] = field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, task: Task, places: Mapping[str, Place]) -> Speed:
-        """That of an all-reduce."""
+        """That of a task's all-reduces."""
         there = [places[node] for node in task.nodes]
         first = self.hardware.get(there[0].sku or "", Hardware())
         domains = {place.domain for place in there}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from inventory.errors import InventoryError
 from inventory.load import parse_with_origins
-from inventory.model import BurnIn, Inventory, SiteBurnIn
+from inventory.model import BurnIn, Inventory, SiteBurnIn, StorageMount
 from tests.command import muster
 
 
@@ -29,6 +29,8 @@ def read(top: str = "", defaults: str = "{}", entry: str = "{}") -> Inventory:
     ("burnin: {profile: roce, env: {NCCL_IB_TC: 106, NCCL_NET_PLUGIN: /opt/net/libnccl-net.so, NCCL_NET: ''}}",
      SiteBurnIn(profile="roce", env={"NCCL_IB_TC": "106", "NCCL_NET_PLUGIN": "/opt/net/libnccl-net.so", "NCCL_NET": ""})),
     ("burnin: {setup_s: 300}", SiteBurnIn(setup_s=300.0)),
+    ("burnin: {storage: [/scratch, {path: /lustre/x, bytes: 4GiB}, {path: /raid, bytes: 1048576}]}",
+     SiteBurnIn(storage=(StorageMount("/scratch"), StorageMount("/lustre/x", 4 * 2**30), StorageMount("/raid", 2**20)))),
     ("burnin: {params: {copy.bytes: 1024, memory.share: 0.5, allreduce.dtype: bf16}}",
      SiteBurnIn(params={"copy.bytes": 1024, "memory.share": 0.5, "allreduce.dtype": "bf16"})),
 ])
@@ -56,6 +58,14 @@ def test_what_a_node_says_refines_what_holds_for_all_key_by_key() -> None:
     ("burnin: {profile: [roce]}", "{}", "burnin.profile is a list, expected the name of a profile"),
     ("burnin: {setup_s: 0}", "{}", "burnin.setup_s is the number 0, expected a number of seconds above 0 and at most 86400"),
     ("burnin: {setup_s: .inf}", "{}", "burnin.setup_s is the number inf, expected a number of seconds"),
+    ("burnin: {storage: /scratch}", "{}", "burnin.storage is '/scratch', expected a list of at most 16 mounts, such as [/scratch, {path:"),
+    ("burnin: {storage: [scratch]}", "{}", "burnin.storage[0] is 'scratch', expected the full path of a mount, such as /scratch"),
+    ("burnin: {storage: [/a, /b/../c]}", "{}", "burnin.storage[1] is '/b/../c', expected the full path"),
+    ("burnin: {storage: [/a/]}", "{}", "burnin.storage[0] is '/a/', expected the full path"),
+    ("burnin: {storage: [/a, {path: /a}]}", "{}", "burnin.storage[1]: /a is there already"),
+    ("burnin: {storage: [{bytes: 1GiB}]}", "{}", "burnin.storage[0] is empty, expected the full path"),
+    ("burnin: {storage: [{path: /a, byte: 1}]}", "{}", "unknown key 'byte' in burnin.storage[0]; did you mean bytes?"),
+    ("burnin: {storage: [{path: /a, bytes: 4G}]}", "{}", "burnin.storage[0].bytes is '4G', expected a size from 1MiB to 1TiB, such as 4GiB"),
     ("burnin: {domain_kw: true}", "{}", "burnin.domain_kw is true, expected a number of kilowatts"),
     ("burnin: {head: 'a b'}", "{}", "burnin.head is 'a b', expected a host name or an IP address"),
     ("burnin: {nccl_tests: build}", "{}", "burnin.nccl_tests is 'build', expected the folder of all_reduce_perf on the nodes"),
@@ -80,7 +90,7 @@ _VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(all
                        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=6)
 
 
-@given(st.dictionaries(st.sampled_from(["max_kw", "domain_kw", "head", "params", "nccl_tests", "python", "ranks", "watts"]), _VALUES, max_size=4))
+@given(st.dictionaries(st.sampled_from(["max_kw", "domain_kw", "head", "params", "nccl_tests", "storage", "python", "ranks", "watts"]), _VALUES, max_size=4))
 def test_whatever_stands_there_is_read_or_refused_in_one_line(found: dict[str, object]) -> None:
     for top, entry in ((f"burnin: {json.dumps(found)}", "{}"), ("", json.dumps({"burnin": found}))):
         try:

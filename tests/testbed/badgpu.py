@@ -1,6 +1,6 @@
 """A Python for burn-in whose "GPUs" have faults: `[python, badgpu.py, PLAN]` in place of `[python]`, with the unchanged worker in it.
 
-Without a GPU the lowest seam there is is PyTorch itself: what the worker calls (torch.mm, torch.mul, Tensor.fill_, torch.distributed's
+Without a GPU the lowest seam there is is PyTorch itself: what the worker calls (torch.mm, torch.mul, Tensor.fill_, Tensor.backward, torch.distributed's
 collectives, and torch.set_num_threads, by which a rank takes its CPU) is wrapped here, in the nursery, before it forks ranks. Everything
 else is real: processes, signals, gloo, the store. PLAN is a file, read by each rank as it begins, that holds a JSON list of faults:
 
@@ -8,7 +8,7 @@ else is real: processes, signals, gloo, the store. PLAN is a file, read by each 
 
 for the ranks on that node and GPU, or with that "rank"; "least_world" and "most_world" limit it to tasks of so many ranks, "every": true has it
 come back in each iteration from that one on, and "seconds" is how late a slow one is. In a task of single ranks an iteration is a product,
-else a collective. What alters data may be limited to one ("op": "broadcast", "call": 2, the third of them) and says
+else a collective, of which a step of a training has one. What alters data may be limited to one ("op": "broadcast", "call": 2, the third of them) and says
 
     "when"      "made": in the rank's memory, before it looks (by iteration alone); "entry": after that, as the collective begins; "exit": in its result
     "what"      "own": an element that is not 0; "foreign": one that is, in data in which others' elements are
@@ -27,6 +27,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 FAULTS = {
@@ -44,6 +45,9 @@ FAULTS = {
     "alters": "an element is another: see above",
     "adder": "sums that it makes are wrong",
     "product": "one element of a product is another",
+    "gradient": "one bit (\"bit\") of the largest gradient of a training's step is another",
+    "weight": "one bit of a weight is another after that step",
+    "loss": "the loss of that step is no number",
     "stuck": "one bit of one word of memory is 0 whatever value it is filled with",
 }
 
@@ -145,6 +149,7 @@ def plant(torch: Any, faults: Faults) -> None:
     """Wraps what the worker calls."""
     dist = torch.distributed
     take, mm, mul, fill, init = torch.set_num_threads, torch.mm, torch.mul, torch.Tensor.fill_, dist.init_process_group
+    backward, addcdiv, log_softmax = torch.Tensor.backward, torch.Tensor.addcdiv_, torch.log_softmax
     real = {name: getattr(dist, name) for name in COLLECTIVES}
 
     def set_num_threads(count: int) -> None:
@@ -180,6 +185,29 @@ def plant(torch: Any, faults: Faults) -> None:
         if not faults.together and target.numel() > 1234 and any(row["fault"] == "stuck" for row in faults.rows):
             target.view(-1)[1234] &= ~(1 << 7)
         return made
+
+    def backward_(loss: Any) -> None:
+        row = faults.now("killed", "hung", "slow")
+        if row is not None:
+            trouble(row)
+        leaf = next(leaves(loss.grad_fn))
+        backward(loss)
+        row = faults.now("gradient")
+        if row is not None:
+            whole = leaf.grad._base
+            flipped(torch, whole, int(whole.abs().argmax()), row.get("bit", 0))
+
+    def addcdiv_(target: Any, *words: Any, **named: Any) -> Any:
+        made = addcdiv(target, *words, **named)
+        faults.reduced -= 1         # the step's all-reduce is done, and it is still that step
+        row = faults.now("weight")
+        faults.reduced += 1
+        if row is not None:
+            flipped(torch, target, int(row.get("at", 0.1) * target.numel()), row.get("bit", 0))
+        return made
+
+    def log_softmax_(*words: Any) -> Any:
+        return log_softmax(*words) * (float("nan") if faults.now("loss") else 1)
 
     def planted(name: str, source: Any, target: Any) -> Any:
         """A collective; `source` and `target` give of its words the buffers that are sent from and come to."""
@@ -227,7 +255,22 @@ def plant(torch: Any, faults: Faults) -> None:
     for name, (source, target) in buffers.items():
         setattr(dist, name, planted(name, source, target))
     torch.set_num_threads, torch.mm, torch.mul, torch.Tensor.fill_ = set_num_threads, product, mul_, fill_
+    torch.Tensor.backward, torch.Tensor.addcdiv_, torch.log_softmax = backward_, addcdiv_, log_softmax_
     dist.init_process_group = init_process_group
+
+
+def leaves(function: Any) -> Iterator[Any]:
+    """The parameters that a loss was computed from."""
+    while function is not None and not hasattr(function, "variable"):
+        function = next((each for each, _ in function.next_functions if each is not None), None)
+    if function is not None:
+        yield function.variable
+
+
+def flipped(torch: Any, whole: Any, at: int, bit: int) -> None:
+    """Flips one bit of an element."""
+    with torch.no_grad():
+        whole.view(torch.int32)[at] ^= 1 << bit if bit < 31 else -(1 << 31)
 
 
 def trouble(row: dict[str, Any]) -> None:

@@ -23,17 +23,10 @@ LAST_S = 10.0       # for the others to be done, too: who hangs up early cuts of
 
 def allreduce(rank: Any, device: Any) -> None:
     """See the module's first line; leaves its figures with the rank."""
-    import torch.distributed as dist
     params = rank.params
     rounds = Rounds(rank, device, params)
-    link = rank.link()
-    keys = Keys(link, rank.task["id"])
-    dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds), rank=rank.number,
-                            world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
-    rank.at("warm")
-    rounds.run(1, timed=False)      # which opens connections, and says nothing of those that follow
-    rounds.run(max(1, params["warmup"] - 1), timed=True)
-    pace = rounds.settle()
+    keys = grouped(rank, device)
+    pace = rounds.warm(params["warmup"])
     steps = [(step + 1) / RAMP_STEPS for step in range(RAMP_STEPS)] if params["ramp_s"] else []
     for duty in steps:
         rounds.step(duty, params["ramp_s"] / RAMP_STEPS, pace)
@@ -51,6 +44,16 @@ def allreduce(rank: Any, device: Any) -> None:
     rank.figures.update(rounds.figures())
     arithmetic(rank, device, rounds.iteration)
     rank.parting = lambda: part(keys, rank.world)
+
+
+def grouped(rank: Any, device: Any) -> Keys:
+    """The task's process group is set up; its keys at the head."""
+    import torch.distributed as dist
+    keys = Keys(rank.link(), rank.task["id"])
+    dist.init_process_group("nccl" if device.cuda else "gloo", store=torch_store(keys, rank.seconds), rank=rank.number,
+                            world_size=rank.world, timeout=datetime.timedelta(seconds=rank.seconds))
+    rank.at("warm")
+    return keys
 
 
 def arithmetic(rank: Any, device: Any, iteration: int) -> None:
@@ -87,9 +90,13 @@ class Rounds:
     that what went wrong in any of them is still wrong after the last (`chain_bits` says why the right one is
     exact). So all are verified, and at the size that a floor is for checking takes no more than its share of
     the time. Once anything was wrong each is checked by itself, which tells more.
+
+    `exact`: of just so many bytes. `iteration` is the number of the first.
     """
 
-    def __init__(self, rank: Any, device: Any, params: dict[str, Any]) -> None:
+    def __init__(
+        self, rank: Any, device: Any, params: dict[str, Any], exact: bool = False, iteration: int = 0,
+    ) -> None:
         import torch
         import torch.distributed
         self.torch: Any = torch
@@ -98,13 +105,15 @@ class Rounds:
         if dtype is None:
             raise ValueError("dtype %s, expected fp32, bf16 or fp16" % ascii(params["dtype"]))
         size = torch.empty(0, dtype=dtype).element_size()
-        self.tiles = Tiles(torch, rank.world, max(1, params["bytes"] // size), device.at, dtype)
+        elements = max(1, params["bytes"] // size)
+        self.tiles = Tiles(torch, rank.world, elements, device.at, dtype, exact=exact)
         self.bytes = self.tiles.count * size
         self.buffer = self.tiles.empty()
         n = params["compute_n"]
         self.factor = torch.ones((n, n), dtype=dtype if device.cuda else torch.float32, device=device.at)
         self.product = torch.empty_like(self.factor)
-        self.checked = self.iteration = 0
+        self.checked, self.iteration = 0, iteration
+        self.named = ", %d bytes" % self.bytes if exact else ""
         self.in_a_row(1)
         self.begin()
 
@@ -115,6 +124,12 @@ class Rounds:
         bits = chain_bits(self.tiles, length)
         self.length = length
         self.forms = tuple(form(self.tiles, self.rank.number, bits) for form in (OwnerCoded, Summed))
+
+    def warm(self, count: int) -> float:
+        """So many iterations, at least two, by which to `settle`."""
+        self.run(1, timed=False)    # which opens connections, and says nothing of those that follow
+        self.run(max(1, count - 1), timed=True)
+        return self.settle()
 
     def settle(self) -> float:
         """Takes as many in a row as keep checks within their share of the time, and begins to count anew.
@@ -196,8 +211,8 @@ class Rounds:
         count, where = self.tiles.differs(self.buffer, whole, turn)
         # In which of several in a row it was is not known, nor so whose it is.
         places = list(owned(data, where, turn)) if length == 1 else [[place, -1] for place in where]
-        said = "all-reduce %s %s in place%s" % (str(self.tiles.dtype).partition(".")[2], data.form,
-                                                ", %d in a row" % length if length > 1 else "")
+        said = "all-reduce %s %s in place%s%s" % (str(self.tiles.dtype).partition(".")[2], data.form, self.named,
+                                                  ", %d in a row" % length if length > 1 else "")
         remember(self.rank, iteration, said, inputs, (count, places))
         if length > 1 and self.agreed(float(bool(count or inputs[0]))) >= 1:
             self.in_a_row(1)

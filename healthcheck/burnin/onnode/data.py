@@ -55,12 +55,15 @@ def drawn(column: Any, *keys: Any) -> Any:
 
 
 class Tiles:
-    """The form of buffers of about so many `elements`: `rows` (so many `parts`' multiple) of `tile`."""
+    """The form of buffers of about so many `elements`: `rows` (so many `parts`' multiple) of `tile`.
+
+    `exact`: of just so many, or so many whole rows; for collectives of which no rank has a part of its own.
+    """
 
     def __init__(self, torch: Any, world: int, elements: int, device: str, dtype: Any, parts: int = 1,
-                 rows: int = LEAST_ROWS) -> None:
+                 rows: int = LEAST_ROWS, exact: bool = False) -> None:
         self.torch, self.world, self.device, self.dtype = torch, world, device, dtype
-        self.tile = world * max(1, min(TILE, elements // rows) // world)
+        self.tile = min(TILE, elements) if exact else world * max(1, min(TILE, elements // rows) // world)
         self.rows = parts * max(1, elements // self.tile // parts)
         self.count = self.rows * self.tile
         self.column = torch.arange(self.tile, device=device)

@@ -74,7 +74,9 @@ class Device:
         system = os.uname()
         found = {"torch": str(torch.__version__), "host": system.nodename, "kernel": system.release}
         if not self.cuda:
-            return {**found, "backend": "gloo", "device": "cpu"}
+            # Kernels are chosen by it, and add in other orders.
+            return {**found, "backend": "gloo", "device": "cpu", "capability": str(getattr(
+                torch.backends.cpu, "get_cpu_capability", str)())}
         properties = torch.cuda.get_device_properties(self.at)
         uuid = str(getattr(properties, "uuid", ""))
         nccl = torch.cuda.nccl.version() if torch.distributed.is_nccl_available() else ()

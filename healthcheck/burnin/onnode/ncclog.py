@@ -1,15 +1,24 @@
-"""What NCCL logs of the network that it chose, in a file of its own that has no name: the proof that RDMA was used, or was not.
+"""What NCCL logs of the network, the algorithm and the protocol that it chose, in a file of its own that has no name: the proof that RDMA
+was used, or was not.
 
 Python 3.8. The lines are NCCL's ("NET/IB : Using [0]mlx5_0:1/IB", "via NET/IB/0/GDRDMA"), documented with NCCL_DEBUG; it was not run on
-a GPU. NCCL opens the path that NCCL_DEBUG_FILE names, which here leads to memory of this process.
+a GPU. NCCL opens the path that NCCL_DEBUG_FILE names, which here leads to memory of this process. With the subsystem TUNING its first rank
+logs a line for each collective, "AllReduce: 64 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}" or, before 2.22, with numbers and
+without the collective's name, "64 Bytes -> Algo 1 proto 0 time 9.6" (src/enqueue.cc, src/include/nccl_common.h).
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from typing import Any
 
 MOST_LOG = 4 << 20
+MOST_CHOICES = 256 << 10    # of what is logged while one size is timed
+CHOICE = re.compile(rb"(?:AllReduce|NCCL INFO)[: ] *(\d{1,15}) Bytes -> Algo (\w{1,24}) proto (\w{1,12})")
+ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
+PROTOCOLS = ("LL", "LL128", "SIMPLE")
 
 
 class NcclLog:
@@ -30,3 +39,27 @@ class NcclLog:
             return {"nccl_log": "nothing was logged"}
         return {"nccl_" + word.decode().lower().replace("/", "_"): str(sum(word in line for line in lines))
                 for word in (b"NET/IB", b"NET/OFI", b"NET/gIB", b"GDRDMA", b"NET/Socket", b"NVLS")}
+
+    def length(self) -> int:
+        """How much was logged so far, in bytes."""
+        return os.fstat(self.file).st_size if self.file >= 0 else 0
+
+    def chosen(self, size: int, since: int) -> str:
+        """Algorithm and protocol of all-reduces of so many bytes, as logged from there on: "RING/LL"; "" where that is not known."""
+        return choice(os.pread(self.file, MOST_CHOICES, since), size) if self.file >= 0 else ""
+
+
+def choice(log: bytes, size: int) -> str:
+    """The algorithm and protocol that these lines name most often for so many bytes; "" for none. Of 8 bytes are our own agreements, too,
+    fewer than what is timed."""
+    found = Counter((algorithm, protocol) for of, algorithm, protocol in CHOICE.findall(log) if int(of) == size)
+    if not found:
+        return ""
+    ((algorithm, protocol), _), = found.most_common(1)
+    return "%s/%s" % (named(algorithm, ALGORITHMS), named(protocol, PROTOCOLS))
+
+
+def named(word: bytes, names: Any) -> str:
+    """NCCL's name for it, in capitals; a number that has none stays what it is."""
+    text = word.decode("ascii", "replace")
+    return names[int(text)] if text.isdigit() and int(text) < len(names) else text.upper()

@@ -68,6 +68,7 @@ class Rank:
         self.wrong_total = 0
         self.facts: dict[str, str] = {}
         self.helper_s = 0.0     # CPU of the helper thread
+        self.log: Any = None    # NCCL's, once the environment is set
         self.parting: Callable[[], None] = lambda: None     # what is left to do once it has reported
         self._saying = threading.Lock()
         self._reported = False
@@ -155,7 +156,7 @@ class Rank:
         self.facts["environment"] = " ".join("%s=%s" % pair for pair in sorted(made.items()))
         self.facts["scrubbed"] = " ".join(settings["scrubbed"])
         self.facts["nccl_conf"] = "; ".join(conf_files())
-        log = NcclLog(os.environ)
+        self.log = NcclLog(os.environ)
         device = Device(self.gpu)
         if device.cuda:
             self.facts["numa"] = numa_bound(device.address())
@@ -172,7 +173,7 @@ class Rank:
         try:
             WORK[self.task["kind"]](self, device)
         finally:
-            self.facts.update(log.facts())
+            self.facts.update(self.log.facts())
         if sampler is not None:
             self.figures.update(sampler.figures())
             self.facts.update(sampler.facts)

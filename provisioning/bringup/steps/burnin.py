@@ -104,7 +104,7 @@ class BurnIn:
         """By machine its newest burn-in that ended since it is at this step. Documents of others, and older ones, are passed over."""
         since = {machine.name: machine.began for machine in machines}
         found: dict[str, Burnin] = {}
-        for path in kept(self._means.folder):       # the newest first
+        for path in kept(self._means.folder, screenings=False):       # the newest first
             if not since.keys() - found.keys() or path.stat().st_mtime < min(since.values()):
                 break
             try:

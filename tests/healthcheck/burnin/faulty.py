@@ -9,6 +9,7 @@ from healthcheck.burnin import faults
 from healthcheck.burnin.counters import Counter
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.model import Accusation, End, Object, Progress, Report, Seat, Stage, TaskResult, Wrong
+from healthcheck.burnin.stagecounters import StageCounters
 from tests.healthcheck.burnin.made import NCCL, PAIRED, burnin, changed, collective, pair, places, result, sound
 
 PLACES = places(12, per_leaf=4)
@@ -31,7 +32,12 @@ def faulty() -> Burnin:
     results.append(result(pair("cross-gpu006-gpu010", "gpu006", "gpu010", stage=Stage.CROSS_PAIRS), collective(370, ranks=16),
                           change={**others, "gpu006:3": gone}, accusations=(dead,), named_after=0.4))
     counters = (Counter("gpu008", "rail5", "link_downed", 1, 3, 600.0), Counter("gpu011", "gpu0", "ecc_uncorrected", 0, None, 600.0))
-    whole = burnin(PLACES, results, counters=counters, missing={Stage.ALL: "four nodes had failed before it"},
+    stages = (
+        StageCounters(Stage.NODE, "gpu004", {"gpu0": 11, "gpu1": 10, "rail0": 9},
+                      (("gpu1", "pcie_replays", 412), ("gpu1", "slowdown_hw_thermal_ns", 41_300_000_000)), (("gpu1", "ecc_corrected", "not read after"),)),
+        StageCounters(Stage.LEAF_PAIRS, "gpu009", {"gpu0": 11, "rail0": 9, "rail1": 9}),
+        StageCounters(Stage.LEAF_PAIRS, "gpu010", {}, why="connect: no route to host"))
+    whole = burnin(PLACES, results, counters=counters, stage_counters=stages, missing={Stage.ALL: "four nodes had failed before it"},
                    asked=PAIRED)
     return replace(whole, options={"nodes": "gpu[001-012]", "max_kw": 100, "token": "0123456789abcdef"},
                    environment={"NCCL_DEBUG": "WARN", "NCCL_IB_HCA": "=mlx5_0,mlx5_1", "HF_TOKEN": "hf_secret", "AWS_SECRET_ACCESS_KEY": "x"})

@@ -11,6 +11,7 @@ from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judge import Burnt, judge
 from healthcheck.burnin.model import End, Kind, Place, Rail, Report, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.params import ladder
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.burnin.setting import Hardware
 from healthcheck.rulesfolder import packaged
@@ -22,7 +23,7 @@ NCCL = {"backend": "nccl", "device": H100, "driver": "570.86", "cuda": "12.8", "
 GLOO = {"backend": "gloo", "device": "cpu", "torch": "2.13.0"}
 RULES = load_burnin([packaged()])
 FLOORS = Floors(RULES, (), "0" * 64)
-ASKED = tuple((Stage.NODE, kind) for kind in Kind)
+ASKED = tuple((Stage.NODE, kind) for kind in Kind if kind is not Kind.STORAGE)
 PAIRED = (*ASKED, (Stage.LEAF_PAIRS, Kind.ALLREDUCE), (Stage.ALL, Kind.ALLREDUCE))
 
 
@@ -69,6 +70,22 @@ def collective(busbw: float, *, ranks: int, size: int = 8 * GIB, p99: float = 1.
             "iterations": 50, "checks": 87.0}
 
 
+def swept(share: float = 1.0, *, size: int = 2**20) -> dict[str, float]:
+    """The figures of a rank of a sweep over sizes."""
+    return {f"latency_us_{each}": (18 + each / 1e5) / share for each in ladder(size, 64)} | {"size_bytes": float(size)}
+
+
+TRAINED = MappingProxyType({"train_weights_150": "aa", "train_grads_150": "bb", "train_sum_150": "0",
+                            "train_weights_300": "cc", "train_grads_300": "dd", "train_sum_300": "0"})
+
+
+def trained(steps_s: float) -> dict[str, float]:
+    """The figures of a rank of a training whose own work is as fast as that."""
+    own, waited = 1 / steps_s, 0.002
+    return {"train_steps_s": steps_s, "train_loss_first": 7.1, "train_loss": 0.9, "compute_p50": own, "seconds_p50": waited,
+            "step_p50": own + waited, "step_often": 1.01 * (own + waited), "iterations": 295.0}
+
+
 def spread(number: int) -> float:
     """Sound machines differ a little, and always so."""
     return 1 + ((number * 7919) % 11 - 5) / 1000
@@ -78,9 +95,11 @@ def sound(places_: Sequence[Place], *, pairs: bool = True, facts: Mapping[str, s
     """The results of machines without a fault: each node alone, pairs of neighbours in two rounds, all."""
     found = []
     for number, at in enumerate(places_):
-        def of(kind: Kind, figures: Any, at: Place = at, checksums: Any = MappingProxyType({})) -> TaskResult:
-            return result(task(f"node-{kind.value}-{at.node}", Stage.NODE, kind, [at.node], gpus=at.gpus), figures, facts=facts,
+        def of(kind: Kind, figures: Any, at: Place = at, checksums: Any = MappingProxyType({}), numa: bool = False) -> TaskResult:
+            made = result(task(f"node-{kind.value}-{at.node}", Stage.NODE, kind, [at.node], gpus=at.gpus), figures, facts=facts,
                           checksums=checksums)
+            half = {str(seat): {"numa": f"node {seat.gpu * 2 // max(2, at.gpus)}"} for seat in made.task.seats} if numa else {}
+            return replace(made, reports=tuple(replace(one, facts={**one.facts, **half.get(str(one.seat), {})}) for one in made.reports))
 
         def rates(seat: Seat, number: int = number) -> dict[str, float]:
             share = spread(8 * number + seat.gpu)
@@ -91,7 +110,11 @@ def sound(places_: Sequence[Place], *, pairs: bool = True, facts: Mapping[str, s
             of(Kind.KNOWN, {}, checksums={"known_bf16_8192": "aa:bb"}), of(Kind.RANDOM, {}, checksums={"random_bf16_4096": "cc:dd"}),
             of(Kind.MEMORY, {"memory_gb_s": 1500 * spread(number), "memory_share": 0.93}),
             of(Kind.RATE, rates), of(Kind.COPY, {"copy_to_gb_s": 54 * spread(number), "copy_from_gb_s": 52 * spread(number)}),
+            of(Kind.HOST, {"host_gb_s": 45 * spread(number)}, numa=True),
             of(Kind.ALLREDUCE, collective(472 * spread(number), ranks=at.gpus)),
+            result(task(f"node-sizes-{at.node}", Stage.NODE, Kind.SIZES, [at.node], gpus=at.gpus, factor=64), swept(spread(number)),
+                   facts={**facts, "nccl_chose": "8:RING/LL 32768:RING/LL128 1048576:RING/SIMPLE"}),
+            of(Kind.TRAIN, trained(32 * spread(number)), checksums=TRAINED),
         ]
     names = [at.node for at in places_]
     if pairs and len(names) > 1:

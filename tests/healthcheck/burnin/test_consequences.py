@@ -136,3 +136,12 @@ def test_hostile_words_of_a_rank_are_bounded_and_cannot_move_the_cursor() -> Non
 def test_what_is_found_names_its_run_and_its_time() -> None:
     found = consequences(burnin())
     assert found == Found("run1", "standard", 2000.0, (), found.passed)
+
+
+def test_a_screening_accuses_as_a_burn_in_does_and_ends_nothing() -> None:
+    bad = one(Object.GPU, "n1:3", faults.WRONG_DATA, "known-n1")
+    found = consequences(replace(burnin(bad), length="screen"))
+    assert found.passed == {} and consequences(burnin(bad)).passed.keys() == set(NODES) - {"n1"}
+    assert [(each.node, each.rule, each.severity) for each in found.accused] == [("n1", WRONG_DATA, Severity.CRITICAL)]
+    # It is as long as what must pass to end what it found.
+    assert found.length == "quick" and found.accused[0].remedy.endswith("muster burnin run n1 --length quick")

@@ -70,7 +70,7 @@ def test_nothing_measured_is_no_pass() -> None:
     assert judged(sound(EIGHT), asked=()).verdict is Outcome.UNKNOWN
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", [kind for _, kind in ASKED])
 def test_a_kind_of_work_that_was_not_run_leaves_the_nodes_unknown(kind: Kind) -> None:
     of = judged([one for one in sound(EIGHT) if one.task.stage is not Stage.NODE or one.task.kind is not kind])
     assert counted(of) == {Outcome.UNKNOWN: 8} and f"node: {kind.value} was not run" in why(of, "gpu003")
@@ -303,13 +303,15 @@ def test_one_gpu_alone_has_nothing_to_be_compared_with_and_that_is_said() -> Non
     of = judged(sound(there, pairs=False), there, asked=[each for each in ASKED if each[1] is not Kind.ALLREDUCE])
     assert of.verdict is Outcome.UNKNOWN and any("had no equal to be compared with" in one for one in of.remarks)
     assert any("it was not compared with equals: not judged" in one for one in of.remarks)
+    assert "a training had no equal" in why(of, "gpu001")
     assert "a random product had no equal" in why(of, "gpu001") and "memory_gb_s in node was not judged" in why(of, "gpu001")
 
 
 def test_what_the_site_s_policy_accepts_by_name_may_go_unjudged_and_nothing_else() -> None:
     there = (place("gpu001", gpus=1),)
     asked = [each for each in ASKED if each[1] is not Kind.ALLREDUCE]
-    names = ("tflops_bf16 in node", "tflops_fp8 in node", "memory_gb_s in node", "copy_to_gb_s in node", "copy_from_gb_s in node", "checksums in node")
+    names = ("tflops_bf16 in node", "tflops_fp8 in node", "memory_gb_s in node", "copy_to_gb_s in node", "copy_from_gb_s in node", "host_gb_s in node",
+             "train_steps_s in node", "checksums in node")
     of = judged(sound(there, pairs=False), there, asked=asked, floors=Floors(replace(RULES, accept={"nccl": names})))
     assert of.verdict is Outcome.PASS and any("not judged, which the site's policy accepts" in one for one in of.remarks)
     for at in range(len(names)):
@@ -422,7 +424,7 @@ def test_host_copies_of_ranks_that_are_not_bound_to_their_socket_accuse_no_gpu()
     of = judged(changed(slow, "node-copy-gpu003", "*", facts=far))
     assert not of.accusations and counted(of) == {Outcome.PASS: 7, Outcome.UNKNOWN: 1}
     assert "host copies of gpu003:0 were not judged: not bound: the kernel says no NUMA node" in why(of, "gpu003")
-    accepts = Floors(replace(RULES, accept={"nccl": ("copy_to_gb_s in node", "copy_from_gb_s in node")}))
+    accepts = Floors(replace(RULES, accept={"nccl": ("copy_to_gb_s in node", "copy_from_gb_s in node", "busbw_by_size_gb_s in node")}))
     assert judged(changed(slow, "node-copy-gpu003", "*", facts=far), floors=accepts).verdict is Outcome.PASS
     bound = judged(changed(slow, "node-copy-gpu003", "*", facts={"numa": "node 1, by its cores alone: Operation not permitted"}))
     assert accused(bound) == {"gpu003:2": faults.SLOW}

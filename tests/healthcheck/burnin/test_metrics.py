@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from healthcheck.burnin.document import write
+from healthcheck.burnin.document import kept, write
 from healthcheck.burnin.metrics import FAMILIES, Burnins, here, samples, told
 from healthcheck.exporter.page import Page, text_of
 from healthcheck.exporter.stored import Nodes, StoreSource
@@ -102,3 +102,13 @@ def test_without_burn_ins_there_is_no_series() -> None:
 def test_names_are_as_prometheus_asks(family: object) -> None:
     name = family.name  # type: ignore[attr-defined]
     assert name.startswith("muster_burnin_") and not name.endswith(("_total", "_ms", "_gb", "_mhz"))
+
+
+def test_a_screening_does_not_stand_before_the_burn_in_of_its_nodes(tmp_path: Path) -> None:
+    write(tmp_path, burnin())
+    for number in range(20):
+        write(tmp_path, replace(burnin(run=f"later-{number}-screen", began=1795400000.0), length="screen"))
+    burnins = Burnins(tmp_path, DAYS)
+    assert burnins.again()
+    assert series(text_of(burnins.samples))["muster_burnin_finished_timestamp_seconds", "gpu003"] == 1795317000
+    assert len(kept(tmp_path)) == 21 and len(kept(tmp_path, screenings=False)) == 1

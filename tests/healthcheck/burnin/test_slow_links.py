@@ -72,6 +72,7 @@ def six(tmp_path: Path) -> Iterator[Bed]:
 
 
 @pytest.mark.root
+@pytest.mark.slow
 def test_a_slow_nic_makes_everyone_alike_slow_and_pairs_name_its_node(small: Bed) -> None:
     small.net.nic("n2", MBIT // 4)
     result = small.all()

@@ -165,9 +165,10 @@ def test_news_that_come_late_are_not_the_ranks_fault() -> None:
     assert look(seen) is None
 
 
-def test_a_rank_that_lives_and_stands_still_is_the_one_furthest_behind() -> None:
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind.together])
+def test_a_rank_that_lives_and_stands_still_is_the_one_furthest_behind(kind: Kind) -> None:
     seen = waiting(5.2, progress={4: at(20, "compute", moved=5.3)})
-    found = look(seen)
+    found = look(seen, task=replace(TASK, kind=kind))
     assert named(found) == {"n1:0": faults.HUNG}
     assert found is not None and found.since == NOW - 5.3
     assert "alive" in found.accusations[0].why and "the others are further: in send of iteration 20" in found.accusations[0].why

@@ -66,13 +66,13 @@ def test_what_leads_out_of_a_node_is_a_cause_of_pairs_that_are_no_neighbours() -
 
 
 def test_what_a_guilty_partner_explains_accuses_nobody_else() -> None:
-    found = weighed(("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "F"), ("cx1", "cx2", "P"), ("cx3", "cy0", "P"))
+    found = weighed(("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "F"), ("cx1", "cx2", "P" * 10), ("cx3", "cy0", "P" * 20))
     assert set(found.accused) == {Cause("node", "cx0")} and found.unexplained() == []
     assert found.gain(Cause("node", "cx1")) < 0
 
 
 def test_the_odds_of_a_node_are_those_of_its_failures_less_its_passes_and_its_rarity() -> None:
-    twice = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx1", "cx2", "P"))
+    twice = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx1", "cx2", "P"), ("cy0", "cy1", "P" * 60))
     assert Cause("node", "cx0") in weighed(*twice).best
     odds = [weighed(*twice, ("cx0", "cx3", "P" * passes)).gain(Cause("node", "cx0")) for passes in (0, 1, 2, 4)]
     assert odds == sorted(odds, reverse=True) and odds[0] >= 4
@@ -125,5 +125,11 @@ def test_one_node_of_a_leaf_does_not_make_its_leaf_guilty() -> None:
 def test_a_path_whose_node_passed_with_nobody_else_is_unexplained() -> None:
     (accused,) = accusations(weighed(("cx0", "cx1", "FFF"), ("cx0", "cx2", "P")), frozenset())
     assert accused.object is Object.UNEXPLAINED and "cx1 or the path" in accused.why and "a test of cx1 - cx2 would decide" in accused.why
-    (accused,) = accusations(weighed(("cx0", "cx1", "FFF"), ("cx0", "cx2", "P" * 20), ("cx1", "cx2", "P" * 20)), frozenset())
+    (accused,) = accusations(weighed(("cx0", "cx1", "FFFF"), ("cx0", "cx2", "P" * 20), ("cx1", "cx2", "P" * 20)), frozenset())
     assert accused.object is Object.PAIR and accused.name == "cx0 - cx1"
+
+
+def test_what_much_noise_explains_as_well_accuses_nobody_though_little_noise_would() -> None:
+    few = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "F"), ("cx1", "cx2", "P"), ("cx3", "cy0", "P"))
+    assert weighed(*few).accused == {}
+    assert set(weighed(*few, ("cy0", "cy1", "P" * 30)).accused) == {Cause("node", "cx0")}

@@ -79,7 +79,7 @@ def test_a_wrong_parameter_is_named_with_what_was_expected(told: dict[str, Any],
     with pytest.raises(ValueError, match="expected") as raised:
         params.completed("allreduce", told, gpu=True)
     assert str(raised.value).startswith(said)
-    with pytest.raises(ValueError, match="length 'long', expected one of quick, standard, soak"):
+    with pytest.raises(ValueError, match="length 'long', expected one of screen, quick, standard, soak"):
         params.params_for("copy", "long")
 
 

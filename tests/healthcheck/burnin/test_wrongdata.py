@@ -244,7 +244,7 @@ def test_reports_without_places_are_read_as_they_were_meant() -> None:
     assert blamed(wrong_data(TASK, reports({4: [Wrong(15, 8, (0, 1, 2))]}))) == ["n2:0"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.ALLREDUCE])
+@pytest.mark.parametrize("kind", [kind for kind in Kind if not (kind.together or kind.of_node)])
 def test_who_works_alone_and_is_wrong_is_guilty(kind: Kind) -> None:
     assert blamed(wrong_data(replace(TASK, kind=kind), reports({1: [Wrong(0, 3)], 4: [Wrong(2, 1)]}))) == ["n0:1", "n2:0"]
 

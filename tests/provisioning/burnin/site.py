@@ -35,14 +35,15 @@ SMALL = {
     "known.n": 64, "known.run_s": 0, "known.precisions": "fp32", "random.n": 64, "random.run_s": 0, "random.precisions": "fp32",
     "memory.bytes": 65536, "memory.dwell_s": 0, "memory.walks": 1, "rate.n": 64, "rate.run_s": 0.02, "rate.warm_s": 0,
     "rate.precisions": "fp32", "copy.bytes": 65536, "copy.repeats": 3, "allreduce.bytes": 65536, "allreduce.iterations": 10,
-    "allreduce.checks": 1,
-    **{f"{kind}.ramp_s": 0 for kind in ("known", "random", "memory", "rate", "copy", "allreduce")},
+    "allreduce.checks": 1, "sizes.factor": 64, "sizes.iterations": 5, "host.bytes": 65536, "host.run_s": 0.02, "train.steps": 24,
+    **{f"{kind}.ramp_s": 0 for kind in ("known", "random", "memory", "rate", "copy", "host", "allreduce", "sizes", "train")},
 }
 RULES = """relative: {nccl: 0.97, gloo: null}
 accept:
-  gloo: [tflops_fp32 in node, memory_gb_s in node, copy_to_gb_s in node, copy_from_gb_s in node, busbw_gb_s in node, checksums in node,
-         busbw_gb_s in leaf-pairs, busbw_gb_s in cross-pairs, busbw_gb_s in all]
-  nccl: [busbw_gb_s in node, busbw_gb_s in leaf-pairs, busbw_gb_s in all]
+  gloo: [tflops_fp32 in node, memory_gb_s in node, copy_to_gb_s in node, copy_from_gb_s in node, host_gb_s in node, busbw_gb_s in node, checksums in node,
+         train_steps_s in node, busbw_gb_s in leaf-pairs, busbw_gb_s in cross-pairs, busbw_gb_s in all,
+         busbw_by_size_gb_s in node, busbw_by_size_gb_s in all]
+  nccl: [busbw_gb_s in node, busbw_gb_s in leaf-pairs, busbw_gb_s in all, busbw_by_size_gb_s in node, busbw_by_size_gb_s in all]
 """
 
 

@@ -24,7 +24,7 @@ def test_a_plan_is_printed_and_nothing_is_touched(tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text(INVENTORY)
     done = muster("burnin", "plan", "@all", home=tmp_path)
     lines = done.stdout.splitlines()
-    assert done.returncode == 0 and lines[0].split()[0] == "STAGE" and [line.split()[0] for line in lines[1:8]] == ["node"] * 6 + ["rail"], done
+    assert done.returncode == 0 and lines[0].split()[0] == "STAGE" and [line.split()[0] for line in lines[1:12]] == ["node"] * 10 + ["rail"], done
     assert "note: all cannot be run: its nodes draw up to 91.8 kW, and 60 kW are allowed (max_kw)" in lines
     assert muster("burnin", "plan", "@all", "--max-kw", "100", home=tmp_path).stdout.count("cannot be run") == 0
     assert not (tmp_path / "state").exists()

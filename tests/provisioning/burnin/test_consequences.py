@@ -119,6 +119,7 @@ def test_a_bad_gpu_of_a_node_in_service_is_isolated_uncertified_and_shut_out_and
         assert problems(store, None, 0, still=True) == []
 
 
+@pytest.mark.slow
 def test_a_burn_in_that_is_cut_short_has_no_consequence(site: Site) -> None:
     site.plant(BAD)
     head = subprocess.Popen(site.words("--stages", "node,leaf-pairs"), cwd=site.home, env=site.environment(), stdin=subprocess.DEVNULL,
@@ -136,6 +137,7 @@ def test_a_burn_in_that_is_cut_short_has_no_consequence(site: Site) -> None:
     assert json.loads(site.muster("triage", "--format", "json").stdout)["steps"] == []
 
 
+@pytest.mark.slow
 def test_a_node_that_is_not_in_service_is_not_isolated_and_is_not_certified_either(site: Site) -> None:
     text = json.loads((site.home / "muster.yaml").read_text())
     text["nodes"]["n3"]["lifecycle"] = "bringup"
@@ -148,6 +150,7 @@ def test_a_node_that_is_not_in_service_is_not_isolated_and_is_not_certified_eith
     assert [step["node"] for step in json.loads(site.muster("triage", "--format", "json").stdout)["steps"]] == ["n3"]
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_signed_the_store_alone_keeps_the_certificate_from_standing(site: Site) -> None:
     (site.home / "state/keys").rename(site.home / "elsewhere")
     site.plant(BAD)

@@ -20,10 +20,11 @@ from provisioning.burnin.planpage import presumed
 from provisioning.burnin.record import Record, doubted
 from provisioning.burnin.stages import Step, Work
 from tests.healthcheck.burnin.made import FLOORS as STRICT
-from tests.healthcheck.burnin.made import GIB, HARDWARE, NCCL, RULES, collective, places, spread
+from tests.healthcheck.burnin.made import GIB, HARDWARE, NCCL, RULES, collective, places, spread, trained
 
-# Of so many nodes, and of a node's rails, nothing is published for buffers of this size.
-FLOORS = Floors(replace(RULES, accept={"nccl": ("busbw_gb_s in all", "busbw_gb_s in cross-pairs", "busbw_gb_s in rail")}))
+# Of so many nodes, and of a node's rails, nothing is published for buffers of this size; of host memory nothing at all.
+FLOORS = Floors(replace(RULES, accept={"nccl": (
+    *RULES.accept["nccl"], "busbw_gb_s in all", "busbw_gb_s in cross-pairs", "busbw_gb_s in rail", "host_gb_s in node")}))
 EVERY = frozenset(Stage) - {Stage.SOAK}
 Speed = Callable[[Task], float]
 
@@ -57,6 +58,12 @@ class Cluster:
         if task.kind is Kind.ALLREDUCE:
             best = 477.0 if len(task.nodes) == 1 and task.stage is Stage.NODE else 370.0 if task.stage is not Stage.RAIL else 24.0
             return {**figures, **collective(best * share, ranks=len(task.seats), size=int(task.params.get("bytes", 4 * GIB)))}
+        if task.kind is Kind.SIZES:
+            return {**figures, "latency_us_64": 20.0 / share}
+        if task.kind is Kind.HOST:
+            return {**figures, "host_gb_s": 45.0 * share}
+        if task.kind is Kind.TRAIN:
+            return {**figures, **trained(32.0 * share)}
         if task.kind is Kind.RATE:
             return {**figures, "tflops_bf16": 700.0 * share}
         return figures
@@ -116,7 +123,16 @@ def test_whom_watching_names_among_all_nodes_leaves_and_the_others_are_tried_aga
     cluster = Cluster(dead=lambda task: "gpu009" if len(task.nodes) > 2 and "gpu009" in task.nodes else None)
     found = course(cluster)
     sizes = [len(step.nodes) for step in cluster.steps if step.stage is Stage.ALL]
-    assert sizes == [16, 15, 15] and list(found.out) == ["gpu009"] and outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
+    assert sizes == [16, 15, 15, 15] and list(found.out) == ["gpu009"] and outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
+
+
+def test_whom_a_training_of_all_names_leaves_and_one_that_no_one_explains_is_not_parted() -> None:
+    cluster = Cluster(dead=lambda task: "gpu009" if task.stage is Stage.TRAIN and "gpu009" in task.nodes else None)
+    found = course(cluster)
+    assert [len(step.nodes) for step in cluster.steps if step.stage is Stage.TRAIN] == [16, 15]
+    assert outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1} and cluster.steps[-1].stage is Stage.TRAIN
+    cluster = Cluster(wrong=lambda task: "gpu009:1" if task.stage is Stage.TRAIN else None)
+    assert outcomes(course(cluster)) == {Outcome.UNKNOWN: 16} and Stage.BISECT not in {step.stage for step in cluster.steps}
 
 
 def test_a_failure_that_only_scale_shows_is_parted_by_leaf_until_one_is_named() -> None:
@@ -196,7 +212,22 @@ def test_of_a_node_whose_lease_was_lost_nothing_is_believed() -> None:
     cluster = Cluster(wrong=lambda task: "gpu003:2" if task.kind is Kind.KNOWN else None)
     whole = judge(course(cluster, 4).burnt, FLOORS)
     withheld = {"gpu003": "its lease was lost: ended by somebody else", "gpu001": "its lease was lost: ended by somebody else"}
-    found = doubted(whole, withheld, withheld)
+    found = doubted(whole, withheld, withheld, {})
     assert {one.node: one.outcome for one in found.outcomes} == {
         "gpu001": Outcome.UNKNOWN, "gpu002": Outcome.PASS, "gpu003": Outcome.UNKNOWN, "gpu004": Outcome.PASS}
     assert found.accusations == () and found.verdict is Outcome.UNKNOWN
+
+
+def test_what_is_nobody_s_is_believed_where_a_task_without_those_nodes_shows_it() -> None:
+    there = judge(course(Cluster(), 4).burnt, FLOORS)
+    whole = replace(there, accusations=(
+        Accusation(Object.UNEXPLAINED, "known_fp32", "wrong data", "why", ("node-known-gpu001", "node-known-gpu002")),
+        Accusation(Object.LEAF, "leaf1", "slow", "why", ("pair-1: gpu001 - gpu002 slow",)), Accusation(Object.UNEXPLAINED, "x", "slow", "why")))
+    tasks = {"node-known-gpu001": ("gpu001",), "node-known-gpu002": ("gpu002",), "pair-1": ("gpu001", "gpu002")}
+
+    def left(*withheld: str) -> list[str]:
+        lost = dict.fromkeys(withheld, "its lease was lost")
+        return [one.name for one in doubted(whole, lost, lost, tasks).accusations]
+
+    assert left() == ["known_fp32", "leaf1", "x"] and left("gpu001") == ["known_fp32"] and left("gpu004") == ["known_fp32", "leaf1"]
+    assert left("gpu001", "gpu002") == []

@@ -36,14 +36,15 @@ def test_the_inventory_goes_before_the_sku_and_either_before_its_profile() -> No
 
 def test_a_sku_says_how_its_machines_train(tmp_path: Path) -> None:
     assert sku("burnin: {profile: roce, env: {NCCL_IB_QPS_PER_CONNECTION: 4}}", tmp_path).burnin == BurninEnv(
-        "roce", (("NCCL_IB_QPS_PER_CONNECTION", "4"),))
+        "roce", (("NCCL_IB_QPS_PER_CONNECTION", "4"),), nvls=True)
 
 
 @pytest.mark.parametrize(("text", "said"), [
     ("burnin: {env: {NCCL_NET_PLUGIN: /tmp/evil.so}}", "NCCL_NET_PLUGIN loads code, or reads or writes a file: it may stand in the inventory only"),
     ("burnin: {env: {NCCL_DEBUG_FILE: /etc/cron.d/x}}", "NCCL_DEBUG_FILE loads code"), ("burnin: {env: {LD_PRELOAD: x}}", "'LD_PRELOAD' is not among"),
-    ("burnin: {env: 3}", "burnin: env: expected a map"), ("burnin: 3", "burnin: expected a map with profile and env"),
-    ("burnin: {envs: {}}", "burnin: expected a map with profile and env"), ("burnin: {profile: 3}", "burnin: profile: expected the name"),
+    ("burnin: {env: 3}", "burnin: env: expected a map"), ("burnin: 3", "burnin: expected a map with profile, env and nvls"),
+    ("burnin: {envs: {}}", "burnin: expected a map with profile, env and nvls"), ("burnin: {nvls: 2}", "burnin: nvls: expected true or false"),
+    ("burnin: {profile: 3}", "burnin: profile: expected the name"),
 ])
 def test_no_sku_loads_code_or_writes_a_file(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(RulesError, match=r"ours.yaml:\d+:\d+: ") as error:
@@ -57,10 +58,11 @@ def test_nor_does_a_profile(tmp_path: Path) -> None:
         asked([Node("n1")], None, load_ruleset([packaged()]), [packaged(), tmp_path], "quick", None, "hgx-h100")
 
 
-def test_every_all_reduce_runs_with_them_and_no_other_work_does() -> None:
+def test_whatever_talks_through_nccl_runs_with_them_and_no_other_work_does() -> None:
     there = places(4)
     env = {place.node: {"NCCL_IB_TC": "106", "NCCL_NET": ""} for place in there}
     steps = stages.planned(there, stages.replace(work(there), env=env), frozenset(Stage) - {Stage.RAIL, Stage.SOAK})
     alone = [task for step in steps for task in step.tasks if task.stage is Stage.NODE]
     assert {task.kind: dict(task.environment) for task in alone} == {
-        **{kind: {} for kind in Kind if kind is not Kind.ALLREDUCE}, Kind.ALLREDUCE: {"NCCL_IB_TC": "106"}}
+        **{kind: {} for kind in stages.ALONE}, Kind.ALLREDUCE: {"NCCL_IB_TC": "106"}, Kind.TRAIN: {"NCCL_IB_TC": "106"},
+        Kind.SIZES: {**stages.LOGGED, "NCCL_IB_TC": "106"}}

@@ -15,7 +15,9 @@ from healthcheck.burnin.published import BUSBW, GIB, Setting
 from healthcheck.burnin.setting import Hardware
 from healthcheck.burnin.watch import Patience
 from inventory.errors import UsageError
+from inventory.model import StorageMount
 from provisioning.burnin import stages
+from provisioning.burnin.asked import wanted
 from provisioning.burnin.planpage import lines, presumed
 from provisioning.burnin.ports import Ports
 from provisioning.burnin.ramp import Power
@@ -40,9 +42,23 @@ def test_stages_come_in_their_order_and_nodes_alone_do_every_kind_of_work() -> N
     steps = stages.planned(there, work(there), EVERY)
     order = [step.stage for step in steps]
     assert order == sorted(order, key=list(Stage).index)
-    assert [step.tasks[0].kind for step in steps if step.stage is Stage.NODE] == list(stages.ALONE)
-    assert Counter(order) == {Stage.NODE: 6, Stage.RAIL: 2, Stage.LEAF_PAIRS: 2, Stage.CROSS_PAIRS: 8, Stage.ALL: 2}
+    kinds = [step.tasks[0].kind for step in steps if step.stage is Stage.NODE]
+    assert kinds == [*stages.ALONE[:-2], Kind.SIZES, *stages.ALONE[-2:]]
+    assert Counter(order) == {Stage.NODE: 9, Stage.RAIL: 2, Stage.LEAF_PAIRS: 2, Stage.CROSS_PAIRS: 8, Stage.ALL: 3, Stage.TRAIN: 1}
     assert [len(step.tasks) for step in steps if step.stage in (Stage.LEAF_PAIRS, Stage.CROSS_PAIRS)] == [4] * 10
+
+
+def test_each_mount_that_is_named_is_written_and_read_by_one_rank_of_every_node() -> None:
+    there = places(4)
+    asked = replace(work(there, storage__threads=8), storage=(StorageMount("/scratch"), StorageMount("/lustre/x", 2**30)))
+    steps = [step for step in stages.planned(there, asked, EVERY) if step.tasks[0].kind is Kind.STORAGE]
+    assert [(step.name, len(step.tasks)) for step in steps] == [("storage /scratch", 4), ("storage /lustre/x", 4)]
+    assert all(len(task.seats) == 1 and task.params["nodes"] == 4 and task.params["threads"] == 8 for step in steps for task in step.tasks)
+    assert steps[1].tasks[0].params["bytes"] == 2**30 and "bytes" not in steps[0].tasks[0].params
+    assert (Stage.NODE, Kind.STORAGE) in stages.asked(steps) and not any(
+        task.kind is Kind.STORAGE for step in stages.planned(there, work(there), EVERY) for task in step.tasks)
+    with pytest.raises(UsageError, match=r"burnin.params: storage.path: name mounts in"):
+        stages.check(work(there, storage__path="/x"))
 
 
 @settings(deadline=None)
@@ -94,17 +110,54 @@ def test_pairs_go_by_ring_and_nodes_alone_need_no_port() -> None:
     steps = stages.planned(there, Work(ports=ports), EVERY)
     assert all(task.environment.get("NCCL_ALGO") == "RING" and task.environment["NCCL_IB_HCA"] for step in steps
                for task in step.tasks if step.stage is Stage.LEAF_PAIRS)
-    assert all(not task.environment for step in steps for task in step.tasks if step.stage is Stage.NODE)
+    alone = [task for step in steps for task in step.tasks if step.stage is Stage.NODE]
+    assert all(task.environment == (stages.LOGGED if task.kind is Kind.SIZES else {}) for task in alone)
+
+
+def test_sizes_are_swept_with_nvls_and_without_it_where_it_is_there_and_the_site_leaves_it_open() -> None:
+    there = places(4)
+    known = {"gpu001": {"NCCL_NVLS_ENABLE": "0"}, "gpu002": {"NCCL_IB_TC": "106"}}
+    steps = stages.sweeps(there, replace(work(there), nvls=frozenset(["gpu001", "gpu002", "gpu003"]), env=known))
+    assert [[task.id for task in step.tasks] for step in steps] == [
+        ["node-sizes-gpu000", "node-sizes-gpu001", "node-sizes-nvls-on-gpu002", "node-sizes-nvls-on-gpu003"],
+        ["node-sizes-nvls-off-gpu002", "node-sizes-nvls-off-gpu003"]]
+    of = {task.id: dict(task.environment) for step in steps for task in step.tasks}
+    assert of["node-sizes-gpu000"] == dict(stages.LOGGED) and of["node-sizes-gpu001"]["NCCL_NVLS_ENABLE"] == "0"
+    assert of["node-sizes-nvls-on-gpu002"] == {**stages.LOGGED, "NCCL_NVLS_ENABLE": "2", "NCCL_IB_TC": "106"}
+    assert of["node-sizes-nvls-off-gpu003"] == {**stages.LOGGED, "NCCL_NVLS_ENABLE": "0"}
+
+
+def test_a_sweep_goes_up_to_the_size_that_floors_are_for_and_takes_ten_seconds_of_work_at_most() -> None:
+    there = places(8)
+    sweeps = [step for step in stages.planned(there, work(there, allreduce__bytes=1 << 30), EVERY) if step.tasks[0].kind is Kind.SIZES]
+    assert [(step.stage, len(step.tasks), step.tasks[0].params["bytes"]) for step in sweeps] == [(Stage.NODE, 8, 1 << 30), (Stage.ALL, 1, 1 << 30)]
+    for nodes, ranks, rate in ((1, 8, 400e9), (8, 64, 300e9), (512, 4096, 300e9)):
+        params = {"bytes": 1 << 32}
+        own = stages.expected(Kind.SIZES, params, nodes, ranks, rate) - stages.expected(Kind.SIZES, {**params, "bytes": 8}, nodes, ranks, rate)
+        assert 2 < own < 10
+    with pytest.raises(UsageError, match=r"burnin.params: sizes from 8 to 4294967296 bytes by a factor of 1: expected at least 8 bytes"):
+        stages.check(Work(params={"sizes.factor": 1}))
 
 
 def test_lengths_take_what_they_say() -> None:
     there = places(4)
     minutes = {length: sum(step.seconds for step in stages.planned(there, work(there, length), EVERY)) / 60 for length in ("quick", "standard")}
-    assert 3 < minutes["quick"] < 9 and 30 < minutes["standard"] < 50
+    assert 3 < minutes["quick"] < 11 and 30 < minutes["standard"] < 55
     soak = stages.planned(there, work(there, "soak"), frozenset(Stage))
     [last] = [step for step in soak if step.stage is Stage.SOAK]
     assert 4 * 3600 < last.seconds < last.tasks[0].seconds < 6 * 3600
     assert max(step.seconds for step in soak if step.stage not in (Stage.SOAK, Stage.NODE)) < 600
+
+
+def test_a_screening_has_short_work_for_arithmetic_and_links_alone_and_writes_to_no_mount() -> None:
+    there = places(6)
+    asked = replace(work(there, "screen"), storage=(StorageMount("/scratch"),))
+    steps = stages.planned(there, asked, wanted(None, "screen"))
+    assert [(step.stage.value, step.tasks[0].kind.value) for step in steps] == [
+        ("node", "known"), ("node", "random"), ("node", "allreduce"), *[("leaf-pairs", "allreduce")] * 2]
+    assert sum(step.seconds for step in steps) < 130
+    # In two rounds each node of a leaf meets somebody, though their number be odd.
+    assert all(any(node in step.nodes for step in steps[3:]) for node in ("gpu000", "gpu003", "gpu004", "gpu005"))
 
 
 def test_a_site_s_parameters_replace_those_of_the_length_and_unknown_ones_are_refused() -> None:
@@ -115,7 +168,7 @@ def test_a_site_s_parameters_replace_those_of_the_length_and_unknown_ones_are_re
                          ({"copy.bytes": -1}, "bytes of copy is -1, expected a number of at least 0")):
         with pytest.raises(UsageError, match=said):
             stages.check(Work(params=params))
-    with pytest.raises(UsageError, match="--length long: expected one of quick, standard, soak"):
+    with pytest.raises(UsageError, match="--length long: expected one of screen, quick, standard, soak"):
         stages.check(Work("long"))
 
 
@@ -134,7 +187,7 @@ def test_the_plan_says_what_each_step_takes_and_draws_and_what_cannot_be() -> No
     assert "note: all cannot be run: its nodes draw up to 80.0 kW, and 30 kW are allowed (max_kw)" in said
     bare = list(lines((Place("n1", 2),), Work(), EVERY, Power()))
     assert any("power is not known" in line for line in bare)
-    assert {line.split(":")[1].strip() for line in bare if line.startswith("note: no ")} == {"no rail", "no leaf-pairs", "no cross-pairs", "no all"}
+    assert {line.split(":")[1].strip() for line in bare if line.startswith("note: no ")} == {"no rail", "no leaf-pairs", "no cross-pairs", "no all", "no train"}
 
 
 def test_the_next_burn_in_has_other_nodes_meet() -> None:

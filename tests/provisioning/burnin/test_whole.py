@@ -28,7 +28,7 @@ def test_well_nodes_pass_every_stage_and_are_given_back_with_a_page_a_document_a
     assert done.stdout.startswith("PASS  burn-in 2") and "4 nodes" in done.stdout and "n[1-4]" in done.stdout
     found = site.document()
     stages = Counter(task["stage"] for task in found["tasks"])
-    assert stages == {"node": 24, "leaf-pairs": 2, "cross-pairs": 16, "all": 1}
+    assert stages == {"node": 36, "leaf-pairs": 2, "cross-pairs": 16, "all": 2, "train": 1}
     assert found["verdict"] == "pass" and found["options"]["finished"] is True and not found["accusations"]
     assert [path.read_bytes() for path in kept(tmp_path / "state")] == [(tmp_path / "doc.json").read_bytes()]
     assert "1 - 2" not in done.stdout and len(list(ElementTree.parse(tmp_path / "pairs.svg").iter())) > 20  # noqa: S314  (ours)
@@ -60,7 +60,7 @@ def test_a_rank_that_dies_among_all_nodes_is_named_and_they_are_tried_again_with
     found = site.document()
     assert [(one["object"], one["name"], one["fault"]) for one in found["accusations"]] == [("gpu", "n2:0", "dead")], done.stdout
     worlds = [len(task["seats"]) for task in found["tasks"] if task["stage"] == "all"]
-    assert worlds == [4, 3] and {one["node"]: one["outcome"] for one in found["nodes"]} == {"n1": "pass", "n2": "fail", "n3": "pass", "n4": "pass"}
+    assert worlds == [4, 3, 3] and {one["node"]: one["outcome"] for one in found["nodes"]} == {"n1": "pass", "n2": "fail", "n3": "pass", "n4": "pass"}
 
 
 def test_a_head_that_is_killed_leaves_no_rank_and_the_next_run_starts_clean(tmp_path: Path) -> None:
@@ -141,12 +141,12 @@ def test_over_ssh_the_head_is_found_by_what_sshd_says_of_the_connection(tmp_path
     (tmp_path / "muster.yaml").write_text(json.dumps(text))
     done = site.run("--stages", "node", launcher="ssh")
     assert done.returncode == 0 and site.cordoned() == [], (done.stdout, done.stderr)
-    assert {task["kind"] for task in site.document()["tasks"]} == {"known", "random", "memory", "rate", "copy", "allreduce"}
+    assert {task["kind"] for task in site.document()["tasks"]} == {"known", "random", "memory", "rate", "copy", "host", "allreduce", "sizes", "train"}
 
 
 @pytest.mark.parametrize(("more", "said"), [
     (("--launcher", "slurm"), "muster: --launcher slurm starts programs within the lease's reservation: it needs Slurm as what keeps jobs away"),
-    (("--stages", "nodes"), "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, all, soak"),
+    (("--stages", "nodes"), "muster: --stages 'nodes': expected some of node, rail, leaf-pairs, cross-pairs, all, train, soak"),
     (("--max-kw", "3"), "muster: what n1 and 1 more draws at most is not known, and power is bounded: say it in the inventory"),
     (("--sku", "cray"), "muster: --sku cray: no such SKU; there are "),
 ])

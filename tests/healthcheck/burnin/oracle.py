@@ -1,0 +1,79 @@
+"""An oracle for small burn-ins: tries every explanation of at most three causes on every measurement, with the solver's priors and no search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from healthcheck.burnin import priors
+from healthcheck.burnin.weigh import Cause, Evidence, Outcome
+
+MOST = 3        # causes of an explanation
+_SAME = {"out": "node", "inside": "uplinks"}
+
+
+class _Way(NamedTuple):
+    cause: Cause
+    good: float             # the chance that a test passes though it touches the cause
+    price: float
+    failed: frozenset[int]
+
+
+class Verdict(NamedTuple):
+    """The best explanation, and those of its causes without which every explanation is worse by ENOUGH."""
+
+    best: frozenset[Cause]
+    named: frozenset[Cause]
+
+
+def owner(cause: Cause) -> tuple[str, str, str]:
+    """What has one name: a node or its way out, the inside of a leaf or what leads out of it."""
+    return _SAME.get(cause.kind, cause.kind), cause.name, cause.other
+
+
+def asked(evidence: Evidence) -> Verdict:
+    """What every explanation of at most MOST causes says of these tests."""
+    scores: dict[frozenset[Cause], float] = {}
+    for noise in priors.NOISE:
+        for score, causes in _all(evidence, noise):
+            scores[causes] = max(score, scores.get(causes, -math.inf))
+    best = max(scores, key=scores.__getitem__)
+    named = []
+    for cause in best:
+        rival = max(score for causes, score in scores.items() if owner(cause) not in map(owner, causes))
+        named += [cause] if scores[best] - rival >= priors.ENOUGH else []
+    return Verdict(best, frozenset(named))
+
+
+def _all(evidence: Evidence, noise: float) -> Iterator[tuple[float, frozenset[Cause]]]:
+    """Every explanation beside this noise, with the logarithm of its prior and of what it makes of every test."""
+    failed = [at for at, test in enumerate(evidence.tests) if test.outcome is Outcome.FAIL]
+    passes = sum(test.outcome is Outcome.PASS for test in evidence.tests)
+    alone = math.log(priors.NOISE[noise]) + passes * math.log(1 - noise)
+    leaves = sorted(set(evidence.sites.leaf.values()))
+    for lots in itertools.chain.from_iterable(itertools.combinations(leaves, count) for count in (0, 1)):
+        members = sum(leaf in lots for leaf in evidence.sites.leaf.values())
+        start = alone + len(lots) * math.log(priors.LOT) + members * math.log(priors.LOT_NODE)
+        # Beside others a cause explains no more than alone: one that gains nothing by itself is in no best explanation.
+        ways = [way for way in _ways(evidence, failed, lots)
+                if len(way.failed) * math.log((1 - way.good * (1 - noise)) / noise) > way.price]
+        for count in range(MOST + 1):
+            for some in itertools.combinations(ways, count):
+                score = start - sum(way.price for way in some)
+                for at in failed:
+                    good = 1 - noise
+                    for way in some:
+                        good *= way.good if at in way.failed else 1
+                    score += math.log(1 - good)
+                yield score, frozenset(way.cause for way in some)
+
+
+def _ways(evidence: Evidence, failed: list[int], lots: tuple[object, ...]) -> Iterator[_Way]:
+    for cause in dict.fromkeys(cause for at in failed for cause in evidence.causes[at]):
+        for number, way in enumerate(priors.WAYS[cause.kind]):
+            in_lot = cause.kind == "node" and evidence.sites.leaf[cause.name] in lots
+            prior = priors.LOT_WAYS[number] if in_lot else way.prior
+            against = -len(evidence.passed(cause)) * math.log(1 - way.rate)
+            yield _Way(cause, 1 - way.rate, against - math.log(prior), frozenset(evidence.failed(cause)))

@@ -1,0 +1,42 @@
+"""The solver beside an oracle that tries every explanation on every measurement: it names whom the oracle names, and no one else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from healthcheck.burnin.isolate import Isolation
+from healthcheck.burnin.model import Place
+from healthcheck.burnin.rounds import Pair
+from healthcheck.burnin.weigh import Outcome
+from healthcheck.burnin.weigh import Tested as Sample
+from tests.healthcheck.burnin.oracle import MOST, asked
+
+PLACES = [Place(f"n{leaf}{at}", 8, leaf=f"leaf{leaf}") for leaf in range(3) for at in range(4)]
+
+
+def fails(each: Pair, wrong: str, chance: random.Random) -> bool:
+    """Whether a pair fails where this is wrong; n00, n01 and leaf1 are what may be."""
+    leaves = {node[1] for node in each}
+    return {"a node": "n00" in each,
+            "two nodes of a leaf": not {"n00", "n01"}.isdisjoint(each),
+            "a node at times": "n00" in each and chance.random() < 0.5,
+            "out of a node": "n00" in each and len(leaves) > 1,
+            "uplinks": "1" in leaves and len(leaves) > 1 and chance.random() < 0.45,
+            "a node and uplinks": "n00" in each or ("1" in leaves and len(leaves) > 1 and chance.random() < 0.7),
+            "noise": chance.random() < 0.05}[wrong]
+
+
+@pytest.mark.parametrize("wrong", ["a node", "two nodes of a leaf", "a node at times", "out of a node", "uplinks", "a node and uplinks", "noise"])
+def test_the_solver_finds_the_best_explanation_and_names_what_every_other_lacks_by_far(wrong: str) -> None:
+    chance = random.Random(wrong)
+    isolation = Isolation(PLACES, seed=1)
+    while (the := isolation.next()) is not None:
+        isolation.told(Sample(each, "t", Outcome.FAIL if fails(each, wrong, chance) else Outcome.PASS) for each in the.pairs)
+    weighed = isolation.weighed
+    oracle = asked(isolation.evidence)
+    assert set(weighed.best) == oracle.best
+    # What another explanation of more causes explains about as well, the oracle does not know.
+    beyond = {cause for cause, rival in weighed.rivals.items() if len(rival.causes) > MOST}
+    assert set(weighed.accused) <= oracle.named <= set(weighed.accused) | beyond

@@ -1,0 +1,240 @@
+"""Sweeps over sizes: what ranks report of each size, what is made of it, and against what it is held."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from healthcheck.burnin import faults
+from healthcheck.burnin.compare import Change, compare
+from healthcheck.burnin.comparepage import lines
+from healthcheck.burnin.conduct import Conductor
+from healthcheck.burnin.floors import Floors, approve, load_floors, write
+from healthcheck.burnin.judge import judge
+from healthcheck.burnin.judgement import Judgement, Outcome
+from healthcheck.burnin.learn import learn
+from healthcheck.burnin.model import Kind, Object, Seat, Stage, Task, TaskResult
+from healthcheck.burnin.onnode.ncclog import NcclLog, choice
+from healthcheck.burnin.params import completed, ladder
+from healthcheck.burnin.published import BY_SIZE, Setting
+from healthcheck.burnin.setting import measures
+from healthcheck.burnin.sizes import choices, latencies
+from healthcheck.burnin.watch import Patience
+from healthcheck.rulesfolder import packaged
+from inventory.model import BurnIn, Node
+from inventory.nodeset import fold
+from inventory.transport.local import LocalTransport
+from tests.healthcheck.burnin import made
+from tests.testbed import badgpu, torches
+
+EIGHT, ELEVEN = made.places(8), made.places(11)
+SEATS = tuple(Seat(f"n{rank // 2}", rank % 2) for rank in range(4))
+NEW = "h1:9:9 [0] NCCL INFO AllReduce: 64 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}\n"
+OLD = "h1:9:9 [0] NCCL INFO 64 Bytes -> Algo 4 proto 2 time 12.7\n"
+
+
+class Bed:
+    """Real ranks on this machine, and their plan of faults."""
+
+    def __init__(self, conductor: Conductor, plan: Path) -> None:
+        self.conductor, self.plan, self.count = conductor, plan, 0
+
+    def run(self, *rows: dict[str, object], seats: tuple[Seat, ...] = SEATS, **params: int | float) -> TaskResult:
+        self.plan.write_text(json.dumps(rows))
+        self.count += 1
+        given = {"bytes": 4096, "iterations": 22, "run_s": 100.0, **params}
+        [result] = self.conductor.run([Task(f"t{self.count}", Stage.ALL, Kind.SIZES, seats, 100, given)])
+        assert result.whole, [report.error for report in result.reports]
+        return result
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    plan = tmp_path_factory.mktemp("sizes") / "plan.json"
+    python = (torches.python(), badgpu.__file__, str(plan))
+    nodes = [Node(f"n{number}", python=sys.executable, burnin=BurnIn(python)) for number in range(2)]
+    with Conductor(LocalTransport(), nodes, patience=Patience(join=60, stall=60)) as conductor:
+        assert conductor.ready(100).whole
+        yield Bed(conductor, plan)
+
+
+def test_every_rank_reports_the_time_of_each_size_and_how_much_of_it_was_checking(bed: Bed) -> None:
+    result = bed.run(seats=SEATS[:3], bytes=100_000)    # of three, to whom no power of two can be dealt out
+    assert not result.accusations and all(report.wrong_total == 0 for report in result.reports)
+    assert list(latencies(result)) == [8, 64, 512, 4096, 32768, 98304]
+    for report in result.reports:
+        assert report.figures["verified"] == 6 * 22 and 0 < report.figures["check_share"] < 1
+        assert report.figures["size_bytes"] == 98304 and choices(result) == {}
+
+
+WARM, EACH = 2, 22      # iterations of each size, the largest first
+
+
+def at(size: int) -> range:
+    """The iterations of a size of 4096, 512, 64 and 8 bytes."""
+    first = [4096, 512, 64, 8].index(size) * (WARM + EACH)
+    return range(first, first + WARM + EACH)
+
+
+def test_who_alters_what_it_sends_at_a_small_size_is_named(bed: Bed) -> None:
+    found = bed.run(*({"fault": "flip", "node": "n1", "gpu": 0, "iteration": each} for each in at(64)))
+    named = [one for one in found.accusations if one.fault == faults.WRONG_DATA]
+    assert [(one.object, one.name) for one in named] == [(Object.GPU, "n1:0")]
+    assert {each.check for each in found.reports[0].wrong} == {f"all-reduce float32 {form} in place, 64 bytes" for form in ("owner-coded", "summed")}
+
+
+def test_an_element_of_eight_bytes_that_changes_once_it_has_arrived_is_that_rank_s(bed: Bed) -> None:
+    found = bed.run({"fault": "alters", "when": "exit", "node": "n0", "gpu": 1, "iteration": at(8)[9], "at": 0.0})
+    named = [one for one in found.accusations if one.fault == faults.WRONG_DATA]
+    assert [(one.object, one.name) for one in named] == [(Object.GPU, "n0:1")]
+    [wrong] = found.reports[1].wrong
+    assert (wrong.iteration, wrong.count, wrong.check.rpartition(", ")[2]) == (at(8)[9], 1, "8 bytes")
+
+
+@given(st.integers(8, 1 << 45), st.integers(2, 100))
+def test_sizes_rise_from_eight_bytes_to_the_largest_in_whole_elements_or_rows(most: int, factor: int) -> None:
+    found = ladder(most, factor)
+    assert found[0] == 8 and found == sorted(set(found))
+    assert most - 16384 < found[-1] <= most and all(size % (4 if size <= 16384 else 16384) == 0 for size in found)
+
+
+def test_a_sweep_that_would_not_end_or_has_no_size_is_refused() -> None:
+    for told in ({"factor": 1}, {"factor": 0}, {"bytes": 7}):
+        with pytest.raises(ValueError, match="expected at least 8 bytes and a factor of at least 2"):
+            completed("sizes", told, gpu=True)
+
+
+def test_both_forms_of_nccl_s_log_name_algorithm_and_protocol() -> None:
+    assert choice(NEW.encode() * 3 + OLD.encode(), 64) == "RING/LL"
+    assert choice(OLD.encode(), 64) == "NVLS/SIMPLE"
+    assert choice(NEW.replace("AllReduce", "AllGather").encode() + NEW.encode().replace(b"64", b"640"), 64) == ""
+    assert choice(OLD.replace("Algo 4", "Algo 99").encode(), 64) == "99/SIMPLE"
+
+
+@given(st.binary(max_size=300), st.integers(1, 1 << 40))
+def test_whatever_a_log_holds_it_is_read(log: bytes, size: int) -> None:
+    assert isinstance(choice(NEW.encode()[:40] + log + f" {size} Bytes -> Algo 7 proto".encode() + log, size), str)
+
+
+def test_of_a_log_only_what_came_since_counts() -> None:
+    environment = {"NCCL_DEBUG": "INFO"}
+    log = NcclLog(environment)
+    with open(environment["NCCL_DEBUG_FILE"], "w") as file:
+        file.write(OLD)
+        file.flush()
+        since = log.length()
+        file.write(NEW)
+    assert (log.chosen(64, since), log.chosen(64, 0), log.chosen(8, 0)) == ("RING/LL", "NVLS/SIMPLE", "")
+    os.close(log.file)
+    assert NcclLog({}).chosen(64, NcclLog({}).length()) == ""
+
+
+def swept(node: str = "gpu001", nvls: str = "", chose: str = "", **figures: float) -> TaskResult:
+    environment = {"NCCL_NVLS_ENABLE": nvls} if nvls else {}
+    task = made.task(f"node-sizes-{nvls}-{node}", Stage.NODE, Kind.SIZES, [node], environment=environment, factor=64)
+    return made.result(task, {**made.swept(), **figures}, facts={**made.NCCL, "nccl_chose": chose})
+
+
+def test_sizes_that_were_not_planned_are_not_taken() -> None:
+    assert list(latencies(swept(latency_us_16=3.0, latency_us_512=0.0))) == [8, 32768, 1 << 20]
+    assert latencies(swept(size_bytes=1e300)) == {} and latencies(swept(size_bytes=-1.0)) == {}
+    assert choices(swept(chose="8:RING/LL 9:<b>/x 512:TREE/LL128 0:X/Y")) == {8: "RING/LL", 512: "TREE/LL128"}
+
+
+def test_each_size_is_a_setting_of_its_own_and_so_is_nvls_on_and_off() -> None:
+    of = {nvls: list(measures([swept(nvls=nvls)], {place.node: place for place in EIGHT}, made.HARDWARE)) for nvls in ("", "2", "0")}
+    first = of[""][0]
+    assert first.setting == Setting(BY_SIZE, "node", made.H100, 8, 1, 0, 0, 8, "auto")
+    assert first.value == pytest.approx(8 / (18.00008 * 1e3) * 2 * 7 / 8) and first.object is Object.NODE
+    assert {nvls: {one.setting.algo for one in found} for nvls, found in of.items()} == {"": {"auto"}, "2": {"nvls-on"}, "0": {"nvls-off"}}
+    assert [one.setting.size for one in of["0"]] == [8, 512, 32768, 1 << 20]
+
+
+def judged(results: list[TaskResult], floors: Floors = made.FLOORS) -> Judgement:
+    return judge(made.burnt(EIGHT, results), floors)
+
+
+def slower(share: float, node: str = "gpu004", *sizes: int) -> list[TaskResult]:
+    usual = made.swept(made.spread(3))
+    figures = {f"latency_us_{size}": usual[f"latency_us_{size}"] / share for size in sizes or (8,)}
+    return made.changed(made.sound(EIGHT), f"node-sizes-{node}", "*", figures=figures)
+
+
+def test_without_a_learned_floor_no_size_accuses_and_with_one_it_does() -> None:
+    assert judged(slower(0.1)).verdict is Outcome.PASS
+    proposed = learn([made.burnin(EIGHT, made.sound(EIGHT))], made.RULES, 0).proposal.floors
+    assert [one.setting.size for one in proposed if one.setting.figure == BY_SIZE] == [8, 512, 32768, 1 << 20]
+    assert all(one.floor == pytest.approx(0.67 * one.median, rel=0.02) for one in proposed if one.setting.figure == BY_SIZE)
+    floors = replace(made.FLOORS, learned=proposed)
+    assert judged(slower(0.7), floors).verdict is Outcome.PASS      # what may be another day's noise
+    [accused] = judged(slower(0.5), floors).accusations
+    assert (accused.object, accused.name, accused.fault) == (Object.NODE, "gpu004", faults.SLOW)
+    assert accused.why.startswith("an all-reduce of 8 B took 35.89 us (auto), busbw 0.0003901 GB/s, floor 0.000") and "learned" in accused.why
+
+
+def test_floors_of_sizes_are_approved_and_hold_for_the_same_test_of_nvls_alone(tmp_path: Path) -> None:
+    (tmp_path / "burnin.yaml").write_text("age: {days: 30}\n")
+    on = [swept(place.node, "2") for place in EIGHT]
+    proposal = learn([made.burnin(EIGHT, on)], made.RULES, 0).proposal
+    write(tmp_path / "proposed.yaml", proposal)
+    approve(tmp_path / "proposed.yaml", tmp_path, "somebody", "2026-11-22", made.RULES)
+    floors = load_floors([packaged(), tmp_path])
+    held = {one.setting.algo: one.floor for one in judged([*on, swept("gpu001", "0")], floors).held if one.setting.size == 8}
+    assert held["nvls-off"] is None and held["nvls-on"] is not None and held["nvls-on"].origin == "learned"
+
+
+def test_sizes_that_nothing_judged_are_unknown_where_the_site_does_not_accept_them() -> None:
+    strict = Floors(replace(made.RULES, accept={"nccl": ()}))
+    found = judged(made.sound(EIGHT), strict)
+    whys = [why for one in found.outcomes for why in one.why if BY_SIZE in why]
+    assert len(whys) == 8 and {one.outcome for one in found.outcomes} == {Outcome.UNKNOWN}     # once a node, not once a size
+
+
+def test_a_sweep_that_reports_no_size_leaves_its_stage_undone() -> None:
+    none = {name: 0.0 for name in made.swept() if name.startswith("latency")}
+    [one] = [one for one in judged(made.changed(made.sound(EIGHT), "node-sizes-gpu002", "*", figures=none)).outcomes if one.node == "gpu002"]
+    assert one.outcome is Outcome.UNKNOWN and one.why == ("node: sizes told no figure",)
+
+
+def test_a_test_with_nvls_in_which_nccl_did_not_use_it_says_so() -> None:
+    results = [*made.sound(EIGHT), *(swept(f"gpu00{at}", "2", "8:RING/LL 512:TREE/LL") for at in range(1, 7)), swept("gpu007", "2"),
+               swept("gpu008", "2", "8:RING/LL 1048576:NVLS/SIMPLE"), swept("gpu001", "0", "8:RING/LL")]
+    said = [remark for remark in judged(results).remarks if "NVLS" in remark]
+    assert said == [
+        "NCCL did not use NVLS at any size, though it may and the SKU has it: it chose RING, TREE (gpu001, gpu002, gpu003, gpu004 and 2 more)",
+        "whether NCCL used NVLS is not known: its log says nothing of algorithms (gpu007)"]
+
+
+def test_a_size_at_which_nccl_chooses_otherwise_after_a_change_is_said() -> None:
+    before, after = (made.burnin(EIGHT, [swept(chose=chose)], run=chose[-2:]) for chose in ("8:RING/LL 512:RING/LL", "8:RING/LL 512:TREE/LL"))
+    assert "  NCCL's choice at 512 B in node, auto: RING/LL -> TREE/LL" in lines(compare(before, after), fold)
+    assert sum("NCCL's choice" in line for line in lines(compare(before, after), fold)) == 1
+
+
+def test_two_runs_are_compared_size_by_size_and_the_sizes_share_the_chance_of_being_wrong() -> None:
+    def run(count: int, share: float) -> object:
+        there = made.places(count)
+        results = made.sound(there, pairs=False)
+        for one in results:
+            if one.task.kind is Kind.SIZES:
+                usual = one.reports[0].figures["latency_us_8"]
+                results = made.changed(results, one.task.id, "*", figures={"latency_us_8": usual / share})
+        return made.burnin(there, results, run=f"r{share}", asked=made.ASKED)
+
+    def changes(count: int) -> dict[int, Change]:
+        found = compare(run(count, 1.0), run(count, 0.9))     # type: ignore[arg-type]
+        return {one.setting.size: one.change for one in found.figures if one.setting.figure == BY_SIZE}
+
+    assert changes(11) == {8: Change.SLOWER, 512: Change.SAME, 32768: Change.SAME, 1 << 20: Change.SAME}
+    assert set(changes(8).values()) == {Change.TOO_FEW}      # eight tell a change of one figure, not of any of four
+    said = list(lines(compare(run(11, 1.0), run(11, 0.9)), fold))       # type: ignore[arg-type]
+    assert any(line.startswith("  -10.0% (-10.0% to -10.0%)") and line.endswith(f"{BY_SIZE}, node, {made.H100}, 1 x 8, 8 B, auto") for line in said)
+    assert f"  +0.0% to +0.0%  3 sizes from 512 B to 1 MiB, 11 compared: {BY_SIZE}, node, {made.H100}, 1 x 8, auto" in said

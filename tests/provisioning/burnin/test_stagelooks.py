@@ -1,0 +1,90 @@
+"""Counters between stages: looked at once a stage, by the same program as any sweep, and only where somebody has some."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from healthcheck.burnin.model import Kind, Seat, Stage, Task
+from provisioning.burnin.stagelooks import Reading, StageLooks
+from provisioning.burnin.stages import Step
+from tests.healthcheck import machine
+from tests.provisioning.burnin.site import Site
+from tests.testbed import torches
+
+PART = ("rail0", "symbol_error")
+
+
+def step(stage: Stage, *nodes: str) -> Step:
+    return Step(stage, "x", (Task("t", stage, Kind.ALLREDUCE, tuple(Seat(node, 0) for node in nodes), 1.0),), 1.0)
+
+
+class Reader:
+    """Counters that grow by one with each look."""
+
+    def __init__(self) -> None:
+        self.looks: list[list[str]] = []
+
+    def __call__(self, nodes: Sequence[str]) -> Mapping[str, Reading]:
+        self.looks.append(sorted(nodes))
+        return {node: Reading({PART: len(self.looks)}) if node != "n9" else Reading({}, "connect: refused") for node in nodes}
+
+
+def test_one_look_ends_a_stage_and_begins_the_next_and_the_last_one_is_that_after_all() -> None:
+    read = Reader()
+    looks = StageLooks(read, {node: Reading({PART: 0}) for node in ("n1", "n2", "n3")})
+    for each in (step(Stage.NODE, "n1", "n2", "n3"), step(Stage.NODE, "n1", "n2"), step(Stage.LEAF_PAIRS, "n1", "n2"), step(Stage.ALL, "n1", "n2")):
+        looks.begins(each)
+    looks.ends({node: Reading({PART: 9}) for node in ("n1", "n2", "n3")})
+    assert read.looks == [["n1", "n2", "n3"], ["n1", "n2"]]
+    assert [(one.stage, one.node, one.grew[0][2]) for one in looks.found] == [
+        *((Stage.NODE, node, 1) for node in ("n1", "n2", "n3")), *((Stage.LEAF_PAIRS, node, 1) for node in ("n1", "n2")),
+        *((Stage.ALL, node, 7) for node in ("n1", "n2"))]
+
+
+def test_nodes_without_counters_are_not_looked_at_and_one_that_could_not_be_says_so_for_both_stages() -> None:
+    read = Reader()
+    looks = StageLooks(read, {"n1": Reading({}), "n9": Reading({PART: 0})})
+    looks.begins(step(Stage.NODE, "n1", "n9"))
+    looks.begins(step(Stage.ALL, "n1", "n9"))
+    looks.ends({"n1": Reading({}), "n9": Reading({PART: 3})})
+    assert read.looks == [["n9"]]
+    assert [(one.node, one.stage, one.why, one.grew) for one in looks.found] == [
+        ("n9", Stage.NODE, "connect: refused", ()), ("n9", Stage.ALL, "before it, connect: refused", ())]
+
+
+def test_where_no_look_is_possible_meanwhile_each_stage_says_so() -> None:
+    read = Reader()
+    looks = StageLooks(read, {"n1": Reading({PART: 0})}, "Slurm has it")
+    looks.begins(step(Stage.NODE, "n1"))
+    looks.begins(step(Stage.ALL, "n1"))
+    looks.ends({"n1": Reading({PART: 3})})
+    assert read.looks == [] and [(one.stage, one.why, one.grew) for one in looks.found] == [
+        (Stage.NODE, "Slurm has it", ()), (Stage.ALL, "Slurm has it", ())]
+
+
+@pytest.mark.slow
+def test_what_a_port_counts_during_one_stage_of_a_burn_in_is_told_of_that_stage_alone(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for probe in ("port.sysfs", "port.counters"):
+        for path, entry in machine.recording().captures[probe].files.items():
+            if "/mlx5_2/" in path and entry.text is not None:
+                (tree / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+                (tree / path[1:]).write_text(entry.text)
+    [counter] = tree.glob("sys/class/infiniband/mlx5_2/ports/1/counters/port_xmit_wait")
+    site = Site(tmp_path, torches.python(), nodes=2)
+    process = subprocess.Popen(site.words("--stages", "leaf-pairs,all"), cwd=tmp_path, env=site.environment(MUSTER_ROOT=str(tree)),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "leaf-pairs round 1" in line:
+            counter.write_text(str(int(counter.read_text()) + 412))
+    process.communicate(timeout=110)
+    found = site.document()
+    grew = {(one["stage"], one["node"]): one["grew"] for one in found["stage_counters"]}
+    assert grew == {("all", "n1"): [], ("all", "n2"): [], **{("leaf-pairs", node): [["rail0", "port_xmit_wait", 412]] for node in ("n1", "n2")}}
+    assert all(one["read"]["rail0"] > 8 and not one["unknown"] for one in found["stage_counters"]), json.dumps(found["stage_counters"])
