@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 MUSTER = Path(sys.executable).parent / "muster"
+# One for all tests, as a user has one for all commands: what is kept there is named by the digest of all that it was made of.
+CACHE = Path(sys.prefix) / "muster-tests-cache"
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """A clean environment: nothing of the developer's own configuration, state or agent is seen."""
+    """A clean environment: nothing of the developer's own configuration, state, cache or agent is seen."""
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "LANG", "TMPDIR")}
-    return {**kept, "HOME": str(home), "MUSTER_STATE": str(home / "state"), **more}
+    return {**kept, "HOME": str(home), "MUSTER_STATE": str(home / "state"), "XDG_CACHE_HOME": str(CACHE), **more}
 
 
 def muster(*words: str, home: Path, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:

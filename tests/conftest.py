@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from itertools import islice
 
 import pytest
+from hypothesis import settings
 
 from tests.testbed import fuse
 from tests.testbed.require import require
 from tests.testbed.sshd import SSHD, Sshd, sshd
+
+# Of each property that does not say how many: half of Hypothesis' own number, which took CI minutes more.
+settings.register_profile("muster", parent=settings(), max_examples=50)
+settings.load_profile("muster")
 
 # Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at the end, and with short ones
 # between them, the cores have work meanwhile. (Seconds: three workers on two cores.)

@@ -78,7 +78,7 @@ RULES += [rule(weighed, ("things", "others"))]
 grown = rule(growing, ("things", "previous_things"))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(nodes=st.lists(st.tuples(FACT, FACT), min_size=2, max_size=12), order=st.permutations(RULES))
 def test_a_node_is_judged_among_those_like_it_as_it_is_judged_alone(nodes: list[tuple[Any, Any]], order: list[Any]) -> None:
     shared = Shared()

@@ -155,7 +155,7 @@ def test_no_more_text_is_kept_in_forms_than_the_bound(monkeypatch: pytest.Monkey
 ODD = st.sampled_from([FileCapture(outcome, text) for outcome in Outcome for text in ("", "1\n", "rubbish \u20ac")]) | st.none()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(own=st.lists(st.sampled_from(PLACES), max_size=6, unique=True),
        odd=st.lists(st.tuples(st.integers(3, 9), st.booleans(), st.sampled_from(PLACES), ODD), max_size=4))
 def test_facts_are_those_of_a_node_alone(

@@ -309,7 +309,7 @@ VALUES = st.fixed_dictionaries({
 })
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(VALUES)
 def test_whatever_the_secrets_are_none_is_left(secrets: dict[str, str]) -> None:
     look, node = planted(secrets)

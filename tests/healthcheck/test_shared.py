@@ -76,7 +76,7 @@ def damaged(capture: Capture, how: str) -> Capture | None:
                    files={path: replace(entry, text=entry.text.translate(other)) for path, entry in capture.files.items()})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(changes=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.sampled_from(PROBES), DAMAGE), max_size=6))
 def test_a_node_is_judged_among_others_as_it_is_judged_alone(changes: list[tuple[int, bool, str, str]]) -> None:
     looks = [[named(f"n{number}"), earlier(named(f"n{number}"))] for number in range(4)]

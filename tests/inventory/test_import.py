@@ -184,7 +184,7 @@ def test_any_import_makes_a_file_of_exactly_these_nodes(tmp_path: Path, nodes: d
     assert set(found.groups["train"]) == set(members)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
 @given(NODES, NODES, st.sampled_from([(), ("rack",), ("lifecycle", "labels", "ports", "leaf", "privilege")]), st.booleans())
 def test_any_second_import_fills_what_is_missing_keeps_what_is_there_and_changes_nothing_when_repeated(
     old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]], overwrite: tuple[str, ...], retire: bool,

@@ -319,24 +319,21 @@ def hostile(piece: str) -> list[str]:
 
 
 def seconds(search: Any, text: str) -> float:
-    best = 9.0
-    for _ in range(2):
-        start = time.process_time()
-        search(text)
-        best = min(best, time.process_time() - start)
-    return best
+    start = time.process_time()
+    search(text)
+    return time.process_time() - start
 
 
 def slow(piece: str) -> list[str]:
-    """The texts of 8,000 characters that take it far more than eight times as long as those of 1,000."""
+    """The texts of 8,000 characters that take it far more than eight times as long as those of 1,000, each time that it is measured."""
     search = re.compile(piece, re.ASCII).search
-    found = []
-    for part in hostile(piece):
+
+    def seems_slow(part: str) -> bool:
         longer = seconds(search, (part * 8000)[:8000])
         # A search that takes less than this is not slow, whatever the clock says of a shorter one.
-        if longer > 0.5 or (longer > 0.001 and longer > 20 * seconds(search, (part * 1000)[:1000])):
-            found.append(part)
-    return found
+        return longer > 0.5 or (longer > 0.001 and longer > 20 * seconds(search, (part * 1000)[:1000]))
+
+    return [part for part in hostile(piece) if all(seems_slow(part) for _ in range(5))]
 
 
 def test_no_pattern_takes_more_than_linear_time() -> None:

@@ -371,17 +371,15 @@ def test_no_line_takes_more_than_linear_time(end: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(masking, "LONGEST", 1 << 20)
 
     def seconds(text: str) -> float:
-        best = 9.0
-        for _ in range(3):
-            masking._known.clear()
-            began = time.process_time()
-            template(text)
-            best = min(best, time.process_time() - began)
-        return best
+        masking._known.clear()
+        began = time.process_time()
+        template(text)
+        return time.process_time() - began
 
     for unit in HOSTILE:
         short, long = ((unit * (size // len(unit))) + end for size in (4_000, 64_000))
-        assert seconds(long) < 16 * 4 * max(seconds(short), 2e-4), unit
+        # Again where the machine was busy with something else; what is slow is slow each time.
+        assert any(seconds(long) < 16 * 4 * max(seconds(short), 2e-4) for _ in range(3)), unit
 
 
 def test_the_nearest_known_template_is_found() -> None:

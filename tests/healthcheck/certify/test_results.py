@@ -9,7 +9,7 @@ import pytest
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.model import Kind, Stage
 from healthcheck.certify.results import passed_in
-from tests.healthcheck.burnin.made import ASKED, PAIRED, burnin, places, sound
+from tests.healthcheck.burnin.made import ASKED, FLOORS, PAIRED, RULES, burnin, places, sound
 
 SOAKED = (*PAIRED, (Stage.SOAK, Kind.ALLREDUCE))
 
@@ -22,18 +22,26 @@ def test_a_burn_in_of_all_that_its_length_has_certifies_its_nodes() -> None:
     passed, others = passed_in(burnin())
     assert (len(passed), others) == (8, {})
     assert len(passed_in(asked(burnin(), *SOAKED, length="soak"))[0]) == 8
+    # Who is alone has nobody to meet, and no equal with whom it would be compared where no floor is published.
     alone = places(1)
-    assert len(passed_in(burnin(alone, sound(alone, pairs=False), asked=ASKED))[0]) == 1     # who is alone has nobody to meet
+    unjudged = (*RULES.accept["nccl"], "host_gb_s in node", "host_numa_gb_s in node", "busbw_by_size_gb_s in node")
+    floors = replace(FLOORS, rules=replace(RULES, accept={**RULES.accept, "nccl": unjudged}))
+    assert len(passed_in(burnin(alone, sound(alone, pairs=False), asked=ASKED, floors=floors))[0]) == 1
 
 
 @pytest.mark.parametrize(("pairs", "length", "why"), [
-    (((Stage.NODE, Kind.KNOWN),), "quick", "it was not asked for all that a node does alone: random, memory, rate, copy, allreduce"),
+    (((Stage.NODE, Kind.KNOWN),), "quick", "it was not asked for all that a node does alone: random, memory, rate, copy, host, allreduce"),
     ((), "quick", "it was not asked for all that a node does alone"), (ASKED, "quick", "it was not asked for anything between nodes"),
     (PAIRED, "soak", "it was not asked for the soak itself"),
 ])
 def test_one_that_was_asked_for_less_certifies_nobody(pairs: tuple[tuple[Stage, Kind], ...], length: str, why: str) -> None:
     passed, others = passed_in(asked(burnin(), *pairs, length=length))
     assert passed == [] and len(others) == 8 and all(one.startswith(why) for one in others.values())
+
+
+def test_a_screening_certifies_nobody_though_it_measured_all_that_a_burn_in_does() -> None:
+    passed, others = passed_in(replace(burnin(), length="screen"))
+    assert not passed and set(others.values()) == {"one of length screen certifies no one: that is shorter than quick"}
 
 
 def test_with_which_nccl_settings_a_stage_was_passed_is_on_the_certificate() -> None:

@@ -446,7 +446,7 @@ def as_yaml(site: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.timeout(400)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(site=SITE)
 def test_any_site_is_read_as_ansible_reads_it_in_ini_and_in_yaml(site: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("site")

@@ -90,6 +90,7 @@ def test_a_password_that_is_refused_is_tried_once(alone: Ended) -> None:
     assert {name: alone.site.bed.counts(name)["401"] for name in refused} == dict.fromkeys(refused, 1)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_five_times_comes_to_the_same_end(killed: Ended) -> None:
     assert killed.killed == KILLS, "it was over before it could be killed"
     assert not killed.elsewhere()
