@@ -107,6 +107,9 @@ class KeyServer:
             self._over = True
         self._do(end)
         self._thread.join()
+        # Not in the thread: it may see the deed, and end, before the alarm has been sent.
+        self._awake.close()
+        self._alarm.close()
 
     def open(self, task: str) -> None:
         """From now on this task may have keys."""
@@ -155,8 +158,7 @@ class KeyServer:
             for peer in list(self._peers):
                 self._drop(peer, "the burn-in is over")
             self._selector.close()
-            for end in (self._listener, self._awake, self._alarm):
-                end.close()
+            self._listener.close()
 
     def _wait(self) -> float:
         nearest = self.store.nearest

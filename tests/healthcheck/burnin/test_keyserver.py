@@ -8,7 +8,8 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -393,3 +394,14 @@ def test_it_listens_at_every_address_also_where_there_is_no_ipv6(ipv6: bool, mon
     with KeyServer(TOKEN, "run", {"n1"}) as server:
         server.open("t")
         assert rank(server).count() == 0
+
+
+def test_it_ends_also_when_its_thread_is_done_before_it_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SeenAtOnce(deque[Callable[[], None]]):
+        def append(self, deed: Callable[[], None]) -> None:
+            super().append(deed)
+            server._thread.join(20)
+
+    with KeyServer(TOKEN, "run", {"n1"}) as server:
+        monkeypatch.setattr(server, "_deeds", SeenAtOnce())
+    assert not server._thread.is_alive()
