@@ -99,7 +99,8 @@ def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kin
            leaves: Mapping[str, str | None]) -> StageDone:
     """Whether a node did what was asked of it there: each kind of work in a task that was whole, on each GPU where that is due.
 
-    One task of several is enough: who had a partner that died in the first round is measured in the second.
+    One task of several is enough, for who had a partner that died in the first round is measured in the second; but not where each
+    is a test of its own (`_tests`).
     """
     there = [part for part in own if part.task.stage is stage or (stage in _PAIRS and _stands_in(part.task, stage, leaves))]
     if not there:
@@ -118,7 +119,17 @@ def _stage(stage: Stage, place: Place, own: Sequence[_Part], kinds: Sequence[Kin
             return StageDone(stage, False, f"{kind.value} told no figure")
         if stage in _EACH_GPU and not kind.of_node and len(measured & set(range(place.gpus))) < place.gpus:
             return StageDone(stage, False, f"{kind.value} was measured on {len(measured)} of {place.gpus} GPUs")
+        tests = max(_tests(part.task) for part in tasks)
+        done = sum(all(_measured(one.figures, kind) for one in part.reports) for part in told)
+        if done < tests:
+            return StageDone(stage, False, f"{kind.value} was measured in {done} of its {tests} tests")
     return StageDone(stage, True)
+
+
+def _tests(task: Task) -> int:
+    """How many tests of its kind the node was to do in that stage; where there is but one, another of the same may do instead."""
+    tests = task.params.get("tests", 1)
+    return tests if isinstance(tests, int) and tests > 1 else 0
 
 
 def _stands_in(task: Task, stage: Stage, leaves: Mapping[str, str | None]) -> bool:

@@ -61,6 +61,7 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
         "run_s": (60.0, 10.0, "for how long at most, each way; 0: until the bytes are through"),
         "threads": (4, 2, "how many transfers of 4 MiB are under way at once"),
         "leave_share": (0.1, 0.1, "of the file system, that stays free"),
+        "tests": (1, 1, "as for allreduce: one for each mount"),
         "nodes": (1, 1, "how many nodes do so at the same time, as a label, and for the space that they need together where they share it"),
         "ramp_s": (0.0, 0.0, "as for known"),
     },
@@ -74,6 +75,7 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
         "check_share": (0.05, 1.0, "of the time that checking may take: several all-reduces in a row go to one check; 1: each has its own"),
         "checks": (3, 2, "how often each collective is tested in each manner afterwards; 0: none but the timed one is"),
         "check_bytes": (67108864, 65536, "of each rank's buffer in those"),
+        "tests": (1, 1, "how many such tests the node does in this stage, of which this is one, as a label: all have to be whole"),
         "rail": (-1, -1, "which rail alone carries it, as a label: the environment says by which device; -1: all of them may"),
         "ramp_s": (0.0, 0.0, "of rising load before and falling load after: pauses between iterations, verified and not timed"),
     },
@@ -84,6 +86,7 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
         "iterations": (200, 20, "how many of each size at most"),
         "warmup": (5, 2, "iterations of each size before, at least 2, verified and not timed"),
         "check_share": (0.05, 1.0, "as for allreduce"),
+        "tests": (1, 1, "as for allreduce: two, where NVLS is on in one and off in the other"),
         "ramp_s": (0.0, 0.0, "of rising load before the largest size, as for allreduce; afterwards it falls with the sizes"),
     },
     "train": {

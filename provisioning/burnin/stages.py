@@ -118,7 +118,8 @@ def storage(places: Sequence[Place], work: Work) -> list[Step]:
     """A step for each mount, all nodes at once: one rank of each writes and reads."""
     steps = []
     for number, mount in enumerate(work.storage, 1):
-        own = {"path": mount.path, "nodes": len(places), **({"bytes": mount.bytes} if mount.bytes is not None else {})}
+        own = {"path": mount.path, "nodes": len(places), "tests": len(work.storage),
+               **({"bytes": mount.bytes} if mount.bytes is not None else {})}
         params = MappingProxyType({**_params(work, Kind.STORAGE), **own})
         tasks = [Task(f"node-storage-{number}-{place.node}", Stage.NODE, Kind.STORAGE, (Seat(place.node, 0),), 0.0, params)
                  for place in places]
@@ -133,11 +134,13 @@ def sweeps(places: Sequence[Place], work: Work) -> list[Step]:
     for place in places:
         env = given(work.env.get(place.node, {}))
         both = place.node in work.nvls and place.gpus > 1 and NVLS not in env
-        for test, value in NVLS_TESTS.items() if both else (("", ""),):
+        tests = NVLS_TESTS if both else {"": ""}
+        own = MappingProxyType({**params, "tests": len(tests)})
+        for test, value in tests.items():
             name = f"node-sizes-{test}-{place.node}" if test else f"node-sizes-{place.node}"
             settings = {**LOGGED, **env, **({NVLS: value} if test else {})}
             seats = rounds.seats([place.node], {place.node: place})
-            task = Task(name, Stage.NODE, Kind.SIZES, seats, 0.0, params, MappingProxyType(settings))
+            task = Task(name, Stage.NODE, Kind.SIZES, seats, 0.0, own, MappingProxyType(settings))
             steps.setdefault("sizes, NVLS off" if test == OFF else "sizes", []).append(task)
     return [step(Stage.NODE, name, tasks, places, work) for name, tasks in steps.items()]
 
@@ -162,16 +165,19 @@ def rails(places: Sequence[Place], work: Work) -> list[Step]:
     params = _params(work, Kind.ALLREDUCE, **({} if "allreduce.bytes" in work.params else {"bytes": RAIL_BYTES}))
     for place in places:
         turns: dict[int, int] = {}
+        ports = work.ports.get(place.node)
+        if place.gpus < 2 or ports is None:
+            continue
+        tests = sum(rail.number in ports.rails for rail in place.rails)
         for at, rail in enumerate(place.rails):
-            ports = work.ports.get(place.node)
-            if place.gpus < 2 or ports is None or rail.number not in ports.rails:
+            if rail.number not in ports.rails:
                 continue
             first = min(at * place.gpus // len(place.rails), place.gpus - 2) // 2 * 2
             turn = turns[first] = turns.get(first, -1) + 1
             seats = (Seat(place.node, first), Seat(place.node, first + 1))
             steps.setdefault(turn, []).append(Task(
                 f"rail-{rail.number}-{place.node}", Stage.RAIL, Kind.ALLREDUCE, seats, 0.0,
-                MappingProxyType({**params, "rail": rail.number}),
+                MappingProxyType({**params, "rail": rail.number, "tests": tests}),
                 MappingProxyType({**ports.rails[rail.number], **THROUGH_NIC, "NCCL_ALGO": "RING"})))
     return [step(Stage.RAIL, f"step {turn + 1} of {len(steps)}", steps[turn], places, work) for turn in sorted(steps)]
 

@@ -137,9 +137,9 @@ def test_of_a_log_only_what_came_since_counts() -> None:
     assert NcclLog({}).chosen(64, NcclLog({}).length()) == ""
 
 
-def swept(node: str = "gpu001", nvls: str = "", chose: str = "", **figures: float) -> TaskResult:
+def swept(node: str = "gpu001", nvls: str = "", chose: str = "", tests: int = 1, **figures: float) -> TaskResult:
     environment = {"NCCL_NVLS_ENABLE": nvls} if nvls else {}
-    task = made.task(f"node-sizes-{nvls}-{node}", Stage.NODE, Kind.SIZES, [node], environment=environment, factor=64)
+    task = made.task(f"node-sizes-{nvls}-{node}", Stage.NODE, Kind.SIZES, [node], environment=environment, factor=64, tests=tests)
     return made.result(task, {**made.swept(), **figures}, facts={**made.NCCL, "nccl_chose": chose})
 
 
@@ -202,6 +202,15 @@ def test_a_sweep_that_reports_no_size_leaves_its_stage_undone() -> None:
     none = {name: 0.0 for name in made.swept() if name.startswith("latency")}
     [one] = [one for one in judged(made.changed(made.sound(EIGHT), "node-sizes-gpu002", "*", figures=none)).outcomes if one.node == "gpu002"]
     assert one.outcome is Outcome.UNKNOWN and one.why == ("node: sizes told no figure",)
+
+
+@pytest.mark.parametrize(("without", "done"), [({}, True), (None, False), (dict.fromkeys(made.swept(), 0.0), False)],
+                         ids=["both", "the other was left out", "the other told nothing"])
+def test_with_and_without_nvls_are_two_tests_and_one_of_them_is_not_both(without: dict[str, float] | None, done: bool) -> None:
+    others = [result for result in made.sound(EIGHT) if result.task.id != "node-sizes-gpu001"]
+    other = [swept("gpu001", "0", tests=2, **without)] if without is not None else []
+    [one] = [one for one in judged([*others, swept("gpu001", "2", tests=2), *other]).outcomes if one.node == "gpu001"]
+    assert (one.outcome, one.why) == ((Outcome.PASS, ()) if done else (Outcome.UNKNOWN, ("node: sizes was measured in 1 of its 2 tests",)))
 
 
 def test_a_test_with_nvls_in_which_nccl_did_not_use_it_says_so() -> None:

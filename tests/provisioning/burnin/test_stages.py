@@ -55,6 +55,7 @@ def test_each_mount_that_is_named_is_written_and_read_by_one_rank_of_every_node(
     assert [(step.name, len(step.tasks)) for step in steps] == [("storage /scratch", 4), ("storage /lustre/x", 4)]
     assert all(len(task.seats) == 1 and task.params["nodes"] == 4 and task.params["threads"] == 8 for step in steps for task in step.tasks)
     assert steps[1].tasks[0].params["bytes"] == 2**30 and "bytes" not in steps[0].tasks[0].params
+    assert {task.params["tests"] for step in steps for task in step.tasks} == {2}
     assert (Stage.NODE, Kind.STORAGE) in stages.asked(steps) and not any(
         task.kind is Kind.STORAGE for step in stages.planned(there, work(there), EVERY) for task in step.tasks)
     with pytest.raises(UsageError, match=r"burnin.params: storage.path: name mounts in"):
@@ -85,6 +86,7 @@ def test_each_rail_is_measured_alone_by_two_gpus_beside_it_through_the_nic() -> 
     assert sorted(of) == list(range(8))
     assert of[3].environment == {"NCCL_IB_HCA": "=mlx5_3", "NCCL_NET": "IB", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_ALGO": "RING"}
     assert [seat.gpu for seat in of[3].seats] == [2, 3] and of[3].params["bytes"] == 1024**3
+    assert {task.params["tests"] for task in of.values()} == {8}
 
 
 def test_a_rail_of_which_a_look_saw_nothing_has_no_task() -> None:
@@ -125,6 +127,8 @@ def test_sizes_are_swept_with_nvls_and_without_it_where_it_is_there_and_the_site
     assert of["node-sizes-gpu000"] == dict(stages.LOGGED) and of["node-sizes-gpu001"]["NCCL_NVLS_ENABLE"] == "0"
     assert of["node-sizes-nvls-on-gpu002"] == {**stages.LOGGED, "NCCL_NVLS_ENABLE": "2", "NCCL_IB_TC": "106"}
     assert of["node-sizes-nvls-off-gpu003"] == {**stages.LOGGED, "NCCL_NVLS_ENABLE": "0"}
+    assert {task.nodes[0]: task.params["tests"] for step in steps for task in step.tasks} == {
+        "gpu000": 1, "gpu001": 1, "gpu002": 2, "gpu003": 2}
 
 
 def test_a_sweep_goes_up_to_the_size_that_floors_are_for_and_takes_ten_seconds_of_work_at_most() -> None:
