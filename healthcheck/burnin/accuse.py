@@ -10,6 +10,7 @@ from dataclasses import replace
 from healthcheck.burnin import faults
 from healthcheck.burnin.model import Accusation, Object
 from healthcheck.burnin.posterior import Rival, Weighed
+from healthcheck.burnin.priors import ENOUGH
 from healthcheck.burnin.suspects import Suspects
 from healthcheck.burnin.weigh import Cause, Evidence, Outcome, Tested
 
@@ -27,16 +28,28 @@ def accusations(weighed: Weighed, with_proven: Set[tuple[str, int]]) -> tuple[Ac
         why = "no pair passed, so there is nobody to compare with: what all of them share is at fault, or too many of them"
         return (_accusation(evidence, Object.UNEXPLAINED, "all pairs", why, failed, []),)
     found: dict[tuple[Object, str], Accusation] = {}
+    for one in (*_named(weighed, with_proven), *_open(weighed), *_unexplained(weighed)):
+        # A leaf may be guilty inside and in what leads out of it, which is one accusation.
+        known = found.setdefault((one.object, one.name), one)
+        if known is not one:
+            found[one.object, one.name] = replace(known, tests_for=tuple(dict.fromkeys((*known.tests_for, *one.tests_for))))
+    return tuple(map(_shortened, found.values()))
+
+
+def _named(weighed: Weighed, with_proven: Set[tuple[str, int]]) -> Iterator[Accusation]:
     for cause in weighed.accused:
         for one in _OF[cause.kind](weighed, cause, with_proven):
-            one = replace(one, why=f"{one.why}; {_next_best(weighed, cause)}")
-            # A leaf may be guilty inside and in what leads out of it, which is one accusation.
-            known = found.setdefault((one.object, one.name), one)
-            if known is not one:
-                found[one.object, one.name] = replace(known, tests_for=tuple(dict.fromkeys((*known.tests_for, *one.tests_for))))
-    for one in (*_open(weighed), *_unexplained(weighed)):
-        found.setdefault((one.object, one.name), one)
-    return tuple(found.values())
+            yield replace(one, why=f"{one.why}; {_next_best(weighed, cause)}")
+
+
+def _shortened(one: Accusation) -> Accusation:
+    """Not all tests for and against are named, but of what is unexplained: there the tests say whom that keeps from passing."""
+    return replace(one, tests_for=one.tests_for if one.object is Object.UNEXPLAINED else _some(one.tests_for),
+                   tests_against=_some(one.tests_against))
+
+
+def _some(lines: tuple[str, ...]) -> tuple[str, ...]:
+    return (*lines[:_MOST_TESTS], f"and {len(lines) - _MOST_TESTS} more") if len(lines) > _MOST_TESTS else lines
 
 
 def _next_best(weighed: Weighed, cause: Cause) -> str:
@@ -60,7 +73,7 @@ def _open(weighed: Weighed) -> Iterator[Accusation]:
             failed |= set(evidence.failed(other)) & set(weighed.unexplained())
         tests = sorted(failed) or evidence.failed(first)
         shared = _path_between(causes)
-        if shared is not None:
+        if shared is not None and weighed.worse(_on(shared, evidence, tests)) >= ENOUGH:
             yield from _between(weighed, shared, tests)
             continue
         pairs = {str(evidence.tests[at].pair) for at in tests}
@@ -86,6 +99,12 @@ def _path_between(causes: Iterable[Cause]) -> Cause | None:
     if between is None:
         return Cause("between", groups[0], groups[1]) if len(groups) == 2 else None
     return between if set(groups) <= {between.name, between.other} and sum(cause.kind == "between" for cause in known) == 1 else None
+
+
+def _on(path: Cause, evidence: Evidence, tests: Iterable[int]) -> set[Cause]:
+    """The path between two groups, and what leads out of them."""
+    return {cause for at in tests for cause in evidence.causes[at]
+            if cause == path or (cause.kind == "uplinks" and cause.name in (path.name, path.other))}
 
 
 def _named_causes(causes: Iterable[Cause], word: str = ", ") -> str:
@@ -220,9 +239,8 @@ def _accusation(
     tests = [evidence.tests[at] for at in failed]
     said = Counter(test.fault for test in tests)
     fault = faults.WRONG_DATA if faults.WRONG_DATA in said else said.most_common(1)[0][0]
-    return Accusation(of, name, fault, why, _named(tests), _named(evidence.tests[at] for at in passed), confirmed)
+    return Accusation(of, name, fault, why, _lines(tests), _lines(evidence.tests[at] for at in passed), confirmed)
 
 
-def _named(tests: Iterable[Tested]) -> tuple[str, ...]:
-    lines = [f"{test.test}: {test.pair} {test.fault if test.outcome is Outcome.FAIL else 'passed'}" for test in tests]
-    return (*lines[:_MOST_TESTS], f"and {len(lines) - _MOST_TESTS} more") if len(lines) > _MOST_TESTS else tuple(lines)
+def _lines(tests: Iterable[Tested]) -> tuple[str, ...]:
+    return tuple(f"{test.test}: {test.pair} {test.fault if test.outcome is Outcome.FAIL else 'passed'}" for test in tests)

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Mapping
 from healthcheck.burnin import faults
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.judgement import Outcome
-from healthcheck.burnin.merged import behind, node_of, task_of
+from healthcheck.burnin.merged import node_of, sharing, task_of
 from healthcheck.burnin.model import Accusation, Object, Place, Stage, Task
 from healthcheck.outcome import Owner, Severity
 from healthcheck.store import accused
@@ -113,9 +113,7 @@ def _counts(burnin: Burnin, places: Mapping[str, Place]) -> Mapping[str, float]:
 
 def _sharing(one: Accusation, places: Mapping[str, Place], tasks: Mapping[str, Task]) -> frozenset[str]:
     """The nodes of a pair, or behind leaves that are accused; of what is unexplained those of a pair, and else nobody."""
-    found = frozenset[str]()
-    for part in one.name.split(" - "):
-        found |= {part} if part in places else behind(part.partition(", rail ")[0], places)
+    found = sharing(one.name, places)
     if one.object is Object.UNEXPLAINED and not found:
         found = frozenset(node for test in (one.name, *map(task_of, one.tests_for)) if test in tasks for node in tasks[test].nodes)
     return found if one.object is Object.LEAF or one.object is Object.PAIR or len(found) <= _MOST_SHARING else frozenset()

@@ -93,14 +93,14 @@ class Problem:
         return self._searched(state, range(len(self.parts)), ()).explanation()
 
     def rivals(self, best: Explanation) -> tuple[Explanation, dict[int, Explanation]]:
-        """By owner of each cause in the best explanation the best one in which that cause is innocent, which is another one as good where
-        the search had to end before; and the best one, should one of those be better than what was taken for it.
+        """By owner of each cause in the best explanation the best one in which that cause is innocent; and the best one, should one of
+        those be better than what was taken for it.
         """
         rivals: dict[int, Explanation] = {}
         waiting = self._owners(best)
         while waiting:
             owner = waiting.pop()
-            rival = rivals[owner] = self._without(best, owner) if self._moves > 0 else best
+            rival = rivals[owner] = self.without(best, (owner,))
             if rival.score > best.score + _LEAST:
                 best, rivals = rival, {}
                 waiting = self._owners(best)
@@ -109,8 +109,13 @@ class Problem:
     def _owners(self, of: Explanation) -> list[int]:
         return list(dict.fromkeys(self.parts[at].owner for at in sorted(of.parts)))
 
-    def _without(self, best: Explanation, owner: int) -> Explanation:
-        banned = frozenset(self._of_owner[owner])
+    def without(self, best: Explanation, owners: Iterable[int]) -> Explanation:
+        """The best explanation in which the causes of these numbers are innocent, searched from the best one; that itself, and so one that
+        is as good, where the search had to end before.
+        """
+        if self._moves <= 0:
+            return best
+        banned = frozenset(at for owner in owners for at in self._of_owner[owner])
         state = self._state(best)
         changed: set[int] = set()
         for at in banned & state.parts:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.model import Accusation, Object, Place
+from healthcheck.burnin.rounds import Group
 from inventory.nodeset import natural
 
 # What weighs most comes first: an object that is accused of several things is shown with the first of them.
@@ -34,10 +35,17 @@ def node_of(accusation: Accusation) -> str | None:
 
 
 def behind(leaf: str, places: Mapping[str, Place]) -> frozenset[str]:
-    """The nodes that hang on a leaf, with all rails or one."""
+    """The nodes that hang on a leaf, with all rails or one, or that are of an NVLink domain, as an accusation names it."""
+    group = leaf.partition(", rail ")[0]
     return frozenset(
         place.node for place in places.values()
-        if leaf == place.leaf or leaf in (place.leaf or "").split("+") or any(rail.leaf == leaf for rail in place.rails))
+        if group == place.leaf or group in (place.leaf or "").split("+") or any(rail.leaf == group for rail in place.rails)
+        or (place.domain is not None and group == str(Group("domain", place.domain))))
+
+
+def sharing(name: str, places: Mapping[str, Place]) -> frozenset[str]:
+    """The nodes that the name of a pair or of a leaf stands for; of a path between two leaves all that are behind them."""
+    return frozenset[str]().union(*({part} if part in places else behind(part, places) for part in name.split(" - ")))
 
 
 def merged(accusations: Iterable[Accusation], places: Mapping[str, Place]) -> tuple[Accusation, ...]:

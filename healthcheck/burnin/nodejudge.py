@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from healthcheck.burnin.figures import LATENCY
 from healthcheck.burnin.judgement import NodeOutcome, Outcome, StageDone
-from healthcheck.burnin.merged import behind, node_of, task_of
+from healthcheck.burnin.merged import behind, node_of, sharing, task_of
 from healthcheck.burnin.model import Accusation, Kind, Object, Place, Report, Stage, Task, TaskResult
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.setting import OF_RANK, OF_STORAGE
@@ -71,7 +71,7 @@ def _sort_in(
     if one.object is Object.LEAF:
         nodes, why = behind(one.name, there), f"it is behind {clean(one.name, 60)}, which is accused"
     elif one.object is Object.PAIR:
-        nodes, why = frozenset(one.name.split(" - ")), f"{one.fault} between {clean(one.name, 120)}: which of them is not known"
+        nodes, why = sharing(one.name, there), f"{one.fault} between {clean(one.name, 120)}: which of them is not known"
     else:
         tests = {one.name, *map(task_of, one.tests_for)}
         nodes = doubtful.get(one.name) or frozenset(

@@ -1,60 +1,47 @@
-"""Judges pairs as tests: each one's bandwidth beside its equals of all rounds so far, and against a floor where there is one."""
+"""Judges pairs as tests: each one's bandwidth against its floor, or beside its equals of all planned rounds so far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from statistics import median
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
+from healthcheck.burnin import stats
+from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.isolate import tested
-from healthcheck.burnin.model import Place, TaskResult
-from healthcheck.burnin.rounds import Sites
-from healthcheck.burnin.stats import LEAST_EQUALS, LEAST_RATIO, slow
+from healthcheck.burnin.model import Place, Stage, TaskResult
+from healthcheck.burnin.published import Setting
+from healthcheck.burnin.setting import Hardware, Measure, measures
 from healthcheck.burnin.weigh import Tested
-
-BUSBW = "busbw_gb_s"
 
 
 class PairJudge:
-    """Keeps what the pairs of earlier rounds reached, so that the few of a round of suspects have equals.
-
-    Equals are as far apart (neighbours, one leaf, across leaves) and of the same SKUs, number of ranks and size. `floor` says what a result
-    must reach, None where nobody knows. Without a floor, a pair with too few equals is not judged.
+    """Keeps what the pairs of earlier rounds reached, so that the few of a round of suspects have equals. Those that try a suspect again
+    and again are no measure for others: soon most of them would be as slow as it is.
     """
 
-    def __init__(self, places: Iterable[Place], floor: Callable[[TaskResult], float | None] = lambda _: None, *,
-                 least: int = LEAST_EQUALS, ratio: float = LEAST_RATIO) -> None:
-        self._sites = Sites(places)
-        self._floor, self._least, self._ratio = floor, least, ratio
-        self._known: dict[tuple[object, ...], dict[str, float]] = {}
+    def __init__(self, places: Mapping[str, Place], floors: Floors, hardware: Mapping[str, Hardware]) -> None:
+        self._places, self._floors, self._hardware = places, floors, hardware
+        self._figures: dict[Setting, dict[str, float]] = defaultdict(dict)
 
     def tests(self, results: Iterable[TaskResult]) -> list[Tested]:
         """A round's results as `Isolation.told` takes them."""
         results = list(results)
-        whose: dict[str, tuple[object, ...]] = {}
-        for result in results:
-            value = bandwidth(result)
-            if value is not None:
-                whose[result.task.id] = self._equals(result)
-                self._known.setdefault(whose[result.task.id], {})[result.task.id] = value
-        beside = {key: slow(self._known[key], least=self._least, ratio=self._ratio) for key in dict.fromkeys(whose.values())}
-        return [tested(result, self._slow(result, beside[whose[result.task.id]][result.task.id].off) if result.task.id in whose else None)
-                for result in results]
+        stage_of = {result.task.id: result.task.stage for result in results}
+        found = {one.task: one for one in measures(results, self._places, self._hardware)}
+        for one in found.values():
+            if stage_of[one.task] is not Stage.LEAF_CONFIRM:
+                self._figures[one.setting.learned_from][one.task] = one.value
+        return [tested(result, self._slow(found.get(result.task.id))) for result in results]
 
-    def _slow(self, result: TaskResult, behind: bool | None) -> bool | None:
-        floor, value = self._floor(result), bandwidth(result)
-        if floor is None or value is None:
-            return behind
-        return bool(behind) or value < floor
-
-    def _equals(self, result: TaskResult) -> tuple[object, ...]:
-        nodes = result.task.nodes
-        near, leaf = ({by[node] for node in nodes} for by in (self._sites.near, self._sites.leaf))
-        apart = "near" if len(near) == 1 else "leaf" if len(leaf) == 1 else "across"
-        skus = tuple(sorted(self._sites.places[node].sku or "" for node in nodes))
-        return apart, skus, len(result.task.seats), result.reports[0].figures.get("size_bytes")
-
-
-def bandwidth(result: TaskResult) -> float | None:
-    """The bus bandwidth of a whole task in GB/s, which is one of all its ranks: their median. None where it is not whole, or has none."""
-    values = [report.figures.get(BUSBW, 0.0) for report in result.reports] if result.whole else []
-    return median(values) if values and min(values) > 0 else None
+    def _slow(self, one: Measure | None) -> bool | None:
+        if one is None:
+            return None
+        of, name = one.setting.learned_from, one.task
+        ratio = self._floors.rules.relative.get(of.backend)
+        floor = self._floors.of(one.setting)
+        if floor is not None and one.value < floor.least:
+            return True
+        equals = {**self._figures[of], name: one.value}
+        beside = stats.slow(equals, ratio=ratio)[name].off if ratio is not None else None
+        # What nothing judged clears no one, unless the site's policy says that its speed need not be known.
+        return False if beside is None and (floor is not None or self._floors.rules.accepts(one.setting)) else beside

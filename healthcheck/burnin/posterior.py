@@ -1,19 +1,20 @@
 """What the evidence of pairs says: the best explanation as a whole, the next best without each of its causes, and who is named by that.
 
 A cause is named where every explanation without it is worse by `ENOUGH`. Where one is about as good, the two differ in what nobody is
-named for, and a further test may decide. How often sound tests fail for nothing is learned from the tests that the accused do not touch.
+named for, and a further test may decide. No one is named either, and no one acquitted, where bad leaves explain how another one failed with
+them that has hardly been tried with others. How often sound tests fail for nothing is learned from the tests that the accused do not touch.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from healthcheck.burnin import priors
 from healthcheck.burnin.explain import Explanation, Part, Problem, fails
-from healthcheck.burnin.priors import ENOUGH, WAYS
+from healthcheck.burnin.priors import ACQUIT, ENOUGH, WAYS
 from healthcheck.burnin.rounds import Group, Pair
 from healthcheck.burnin.weigh import Cause, Evidence, Outcome, causes_of
 
@@ -21,7 +22,9 @@ _SAME = {"out": "node", "inside": "uplinks"}
 
 
 class Rival(NamedTuple):
-    """The best explanation without a cause: what it accuses, and how much worse it is (in logarithms of odds)."""
+    """The best explanation without a cause, or of one that may be guilty with it: what it accuses, and how much worse it is (in logarithms
+    of odds).
+    """
 
     causes: Mapping[Cause, float]
     worse: float
@@ -30,7 +33,8 @@ class Rival(NamedTuple):
 class Weighed:
     """`best` are the causes of the best explanation, each with the share of its tests that it spoils; `rivals` the best one without each.
 
-    `accused` are those that are named, each with the logarithm of its odds; `noise` is how often a sound test fails for nothing.
+    `accused` are those that are named, each with the logarithm of its odds; `doubtful` the causes that good explanations differ on, each
+    with the one that differs; `noise` is how often a sound test fails for nothing.
     """
 
     def __init__(self, evidence: Evidence) -> None:
@@ -40,6 +44,9 @@ class Weighed:
         self.best: dict[Cause, float] = {}
         self.rivals: dict[Cause, Rival] = {}
         self.accused: dict[Cause, float] = {}
+        self.doubtful: dict[Cause, Rival] = {}
+        self._near: list[_AtNoise] = []
+        self._chances: dict[int, float] = {}    # of each failed test, by the best explanation
         if not any(test.outcome is Outcome.PASS for test in evidence.tests):
             return      # with nothing to compare with, any explanation is as good as any other
         weighed = self._by_noise()
@@ -51,11 +58,27 @@ class Weighed:
         self.noise, self.best = likeliest.noise, likeliest.causes
         self.rivals = {cause: _rival(cause, likeliest, near) for cause in self.best}
         self.accused = {cause: rival.worse for cause, rival in self.rivals.items() if rival.worse >= ENOUGH}
+        self._near = near
+        self.doubtful = {**self._not_acquitted(), **{cause: rival for cause, rival in self.rivals.items() if cause not in self.accused}}
 
-    @property
-    def doubtful(self) -> dict[Cause, Rival]:
-        """The causes of the best explanation that another one does without, about as well."""
-        return {cause: rival for cause, rival in self.rivals.items() if cause not in self.accused}
+    def worse(self, causes: Collection[Cause]) -> float:
+        """How much worse the best explanation is in which all of these are innocent."""
+        best = max(each.score for each in self._near)
+        return best - max(each.without(*causes)[0] for each in self._near)
+
+    def _not_acquitted(self) -> dict[Cause, Rival]:
+        """The groups that failed, with others that explain it, and have passed too seldom where none of those took part: else a bad leaf
+        among bad leaves would be a sound one.
+        """
+        failed = dict.fromkeys(cause for at in self._failed for cause in self.evidence.causes[at] if cause.kind == "uplinks")
+        owners = {_owner(cause) for cause in self.best}
+        found = {}
+        for cause in failed:
+            alone = [at for at in self.evidence.passed(cause) if self.best.keys().isdisjoint(self.evidence.causes[at])]
+            if _owner(cause) not in owners and len(alone) < ACQUIT:
+                gain, rate = self._beside(cause)
+                found[cause] = Rival({**self.best, cause: rate}, max(0.0, -gain))
+        return found
 
     def unexplained(self, causes: Iterable[Cause] | None = None) -> list[int]:
         """The failed tests that none of these causes (all named ones, unless others are given) touches."""
@@ -66,9 +89,7 @@ class Weighed:
         """By how much accusing it too would better the best explanation; for one of its own causes, how much worse it is without."""
         if cause in self.rivals:
             return self.rivals[cause].worse
-        hits = self.evidence.failed(cause)
-        passed = len(self.evidence.passed(cause))
-        return max(self._alone(hits, passed, way) for way in WAYS[cause.kind])
+        return self._beside(cause)[0]
 
     def chance(self, pair: Pair, causes: Mapping[Cause, float]) -> float:
         """How often a test of this pair would fail if these were the guilty ones."""
@@ -79,8 +100,12 @@ class Weighed:
 
     # ---- the problem in numbers
 
+    def _beside(self, cause: Cause) -> tuple[float, float]:
+        """What accusing it too gains where it is bad in the way that gains most, and the rate of that."""
+        hits, passed = self.evidence.failed(cause), len(self.evidence.passed(cause))
+        return max((self._alone(hits, passed, way), way.rate) for way in WAYS[cause.kind])
+
     def _alone(self, hits: Iterable[int], passed: int, way: priors.Way) -> float:
-        """The gain of a cause that is bad in this way, beside the best explanation."""
         gain = -priors.cost(way.prior) - passed * priors.strength(way.rate)
         for at in hits:
             had = self._chance_of(at)
@@ -88,11 +113,14 @@ class Weighed:
         return gain
 
     def _chance_of(self, at: int) -> float:
-        test = self.evidence.tests[at]
-        well = 1 - (priors.NOISE_HARD if test.hard else self.noise)
-        for cause in self.evidence.causes[at]:
-            well *= 1 - self.best.get(cause, 0.0)
-        return 1 - well
+        """How often a test like this one would fail by the best explanation."""
+        if at not in self._chances:
+            test = self.evidence.tests[at]
+            well = 1 - (priors.NOISE_HARD if test.hard else self.noise)
+            for cause in self.evidence.causes[at]:
+                well *= 1 - self.best.get(cause, 0.0)
+            self._chances[at] = 1 - well
+        return self._chances[at]
 
     def _by_noise(self) -> dict[float, _AtNoise]:
         """The best explanations by how much noise there is; not of more noise than so many passes leave any chance."""
@@ -107,6 +135,11 @@ class Weighed:
                 found[noise] = _AtNoise(self.evidence, self._failed, noise)
                 best = max(best, found[noise].score)
         return found
+
+
+def _owner(cause: Cause) -> tuple[str, str, str]:
+    """A node or its way out, the inside of a leaf or what leads out of it: whichever it is, it has one name."""
+    return _SAME.get(cause.kind, cause.kind), cause.name, cause.other
 
 
 class _AtNoise:
@@ -132,14 +165,11 @@ class _AtNoise:
         for one in self.solved:
             one.doubt()
 
-    def without(self, cause: Cause) -> tuple[float, dict[Cause, float]]:
-        """The best explanation without this cause: its score, and what it accuses."""
-        for one in self.solved:
-            rival = one.without(cause)
-            if rival is not None:
-                causes = {other: rate for each in self.solved if each is not one for other, rate in each.rates(each.best).items()}
-                return self.score - one.best.score + rival.score, {**causes, **one.rates(rival)}
-        return self.score, self.causes
+    def without(self, *causes: Cause) -> tuple[float, dict[Cause, float]]:
+        """The best explanation without these causes: its score, and what it accuses."""
+        rivals = [(one, one.without(causes)) for one in self.solved]
+        return (self.score + sum(rival.score - one.best.score for one, rival in rivals),
+                {cause: rate for one, rival in rivals for cause, rate in one.rates(rival).items()})
 
 
 def _rival(cause: Cause, best: _AtNoise, near: Sequence[_AtNoise]) -> Rival:
@@ -159,10 +189,13 @@ class _Solved:
         """Looks for the best explanation without each cause of the best one."""
         self.best, self._without = self.problem.rivals(self.best)
 
-    def without(self, cause: Cause) -> Explanation | None:
-        """The best explanation without this cause; None where the best one does without."""
-        accused = {self.parts[at][0]: self.problem.parts[at].owner for at in self.best.parts}
-        return self._without[accused[cause]] if cause in accused else None
+    def without(self, causes: Collection[Cause]) -> Explanation:
+        """The best explanation without these causes, which is the best of all where that does without."""
+        owners = {part.owner for part, (cause, _) in zip(self.problem.parts, self.parts, strict=True) if cause in causes}
+        accused = owners & {self.problem.parts[at].owner for at in self.best.parts}
+        if not accused:
+            return self.best
+        return self._without[accused.pop()] if len(owners) == 1 else self.problem.without(self.best, owners)
 
     def rates(self, of: Explanation) -> dict[Cause, float]:
         """What it accuses, and the share of its tests that each spoils."""
@@ -189,10 +222,9 @@ def _problems(evidence: Evidence, failed: list[int], noise: float) -> Iterator[t
         for cause in evidence.causes[at]:
             hits.setdefault(cause, []).append(at)
     found = []
-    owners: dict[str, int] = {}
+    owners: dict[tuple[str, str, str], int] = {}
     for cause, tests in hits.items():
-        # A node or its way out, the inside of a leaf or what leads out of it: whichever it is, it has one name.
-        owner = owners.setdefault(_SAME.get(cause.kind, cause.kind) + f" {cause.name} {cause.other}", len(owners))
+        owner = owners.setdefault(_owner(cause), len(owners))
         passed = len(evidence.passed(cause))
         for number, way in enumerate(WAYS[cause.kind]):
             strength = priors.strength(way.rate)

@@ -49,6 +49,9 @@ NOISE_HARD = 0.0005
 
 # In logarithms of odds: a cause is named from 400 to 1 against the best explanation without it.
 ENOUGH = 6.0
+# So many tests out of a group have to pass, with others of which nothing bad is known, before its failures with bad ones are put down to
+# those alone: where it spoils as few as the least of SHARES, 1 in 20 passes as many.
+ACQUIT = 15
 # A cause whose guilt would make the best explanation more than 1,100 times less likely is not looked for any more.
 LEAVE = -7.0
 

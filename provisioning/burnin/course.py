@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from healthcheck.burnin import faults, rounds, stats
+from healthcheck.burnin import faults, rounds
 from healthcheck.burnin.bisect import Bisection, units
 from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.isolate import tested
 from healthcheck.burnin.judge import Burnt, judge
 from healthcheck.burnin.merged import behind, node_of
 from healthcheck.burnin.model import Accusation, Kind, Object, Place, Stage, TaskResult
-from healthcheck.burnin.published import Setting
-from healthcheck.burnin.setting import Hardware, Measure, measures
-from healthcheck.burnin.weigh import Outcome, Tested
+from healthcheck.burnin.pairjudge import PairJudge
+from healthcheck.burnin.setting import Hardware, measures
+from healthcheck.burnin.weigh import Outcome
 from provisioning.burnin import stages
 from provisioning.burnin.stages import Step, Work
 
@@ -37,7 +35,6 @@ class Course:
         self._by_name = {place.node: place for place in places}
         self.work, self.wanted, self.do = work, frozenset(wanted), do
         self._floors, self._hardware = floors, hardware
-        self._figures: dict[Setting, dict[str, float]] = defaultdict(dict)
 
     @property
     def burnt(self) -> Burnt:
@@ -94,11 +91,12 @@ class Course:
 
     def _pairs(self) -> None:
         isolation = stages.isolated(self.left(), self.work, self.wanted)
+        judge_of = PairJudge(self._by_name, self._floors, self._hardware)
         while (the := isolation.next()) is not None:
             step = stages.pairs(the, self._by_name, self.work)
             # Who is suspected is tried again, so nobody leaves between two rounds but by the isolation's own word.
             results = self._run(step)
-            isolation.told(self._tests(results))
+            isolation.told(judge_of.tests(results))
         accusations = [one for one in isolation.accusations() if not self._explained(one)]
         self.found += accusations
         self.remarks += [*isolation.notes, *isolation.doubts()]
@@ -109,30 +107,6 @@ class Course:
         """Whether it is said to be unexplained what watching has already put down to somebody, in every test of it."""
         named = {result.task.id for result in self.results for each in result.accusations if node_of(each) is not None}
         return one.object is Object.UNEXPLAINED and bool(one.tests_for) and all(test.partition(":")[0] in named for test in one.tests_for)
-
-    def _tests(self, results: Sequence[TaskResult]) -> list[Tested]:
-        """Each pair as a test: slow by its floor, or beside its equals of all planned rounds so far. Those that try a suspect again and
-        again are no measure for others: soon most of them would be as slow as he is.
-        """
-        stage_of = {result.task.id: result.task.stage for result in results}
-        found = {one.task: one for one in measures(results, self._by_name, self._hardware)}
-        for one in found.values():
-            if stage_of[one.task] is not Stage.LEAF_CONFIRM:
-                self._figures[one.setting.learned_from][one.task] = one.value
-        return [tested(result, self._slow(found.get(result.task.id))) for result in results]
-
-    def _slow(self, one: Measure | None) -> bool | None:
-        if one is None:
-            return None
-        of, name = one.setting.learned_from, one.task
-        ratio = self._floors.rules.relative.get(of.backend)
-        floor = self._floors.of(one.setting)
-        if floor is not None and one.value < floor.least:
-            return True
-        equals = {**self._figures[of], name: one.value}
-        beside = stats.slow(equals, ratio=ratio)[name].off if ratio is not None else None
-        # What nothing judged clears no one, unless the site's policy says that its speed need not be known.
-        return False if beside is None and (floor is not None or self._floors.rules.accepts(one.setting)) else beside
 
     def _together(self, stage: Stage) -> None:
         """All that are left, in several orders; once more without whom a try names; and in parts, where nobody can be named."""

@@ -222,6 +222,17 @@ def test_the_switch_of_one_rail_is_named_where_only_that_rail_fails_across() -> 
     assert named(isolation.accusations()) == {(Object.LEAF, "sw3-1")}
 
 
+@pytest.mark.parametrize("seed", [3, pytest.param(0, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)])
+def test_where_all_leaves_have_bad_uplinks_each_is_named_or_unexplained_and_none_is_acquitted(seed: int) -> None:
+    places = cluster(4, 6)
+    isolation = Isolation(places, seed=seed)
+    leaves = set(leaf_of(places).values())
+    played(isolation, uplinks(places, 0.25, leaves, seed), most=60)
+    found = isolation.accusations()
+    open_ = " ".join(line for each in found if each.object is not Object.LEAF for line in each.tests_for)
+    assert {each.name for each in found if each.object is Object.LEAF} | {leaf for name, leaf in leaf_of(places).items() if name in open_} == leaves
+
+
 def test_bad_nodes_and_bad_uplinks_at_once_are_told_apart() -> None:
     places = cluster(8, 32)
     across = uplinks(places, 0.25, {"leaf01", "leaf06"})

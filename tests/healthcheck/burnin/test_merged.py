@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.burnin import faults
-from healthcheck.burnin.merged import merged
+from healthcheck.burnin.merged import merged, sharing
 from healthcheck.burnin.model import Accusation, Object
-from tests.healthcheck.burnin.made import places
+from tests.healthcheck.burnin.made import place, places
 
 PLACES = {place.node: place for place in places(8, per_leaf=4)}
 
@@ -70,3 +70,12 @@ def test_merging_twice_changes_nothing_and_loses_not_everybody(given_: list[Accu
     assert {one.name for one in merged(once, PLACES)} == {one.name for one in once}
     assert bool(once) == bool(given_)
     assert len({(one.object, one.name) for one in once}) == len(once)
+
+
+def test_the_nodes_of_an_accusation_are_found_by_the_name_of_leaf_rail_domain_and_path() -> None:
+    there = {**PLACES, **{one.node: one for one in (place("big1", leaf="leaf09", domain="d1"), place("big2", leaf="leaf09", domain="d2"))}}
+    first, second = ({f"gpu00{at}" for at in some} for some in (range(1, 5), range(5, 9)))
+    assert sharing("leaf01", there) == sharing("leaf01, rail 3", there) == first
+    assert sharing("leaf01 - leaf02", there) == first | second
+    assert sharing("NVLink domain d2", there) == {"big2"} and sharing("gpu001 - gpu005", there) == {"gpu001", "gpu005"}
+    assert sharing("leaf77", there) == frozenset()

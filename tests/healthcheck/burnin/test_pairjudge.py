@@ -1,59 +1,74 @@
-"""Pairs judged as tests: beside their equals of all rounds so far, against a floor, and not at all where neither is there."""
+"""Pairs judged as tests: beside their equals of all planned rounds so far, against a floor, and not at all where neither is there."""
 
 from __future__ import annotations
 
-from healthcheck.burnin.model import End, Kind, Place, Report, Seat, Stage, Task, TaskResult
-from healthcheck.burnin.pairjudge import PairJudge, bandwidth
-from healthcheck.burnin.weigh import Outcome
+from collections.abc import Iterable
+from dataclasses import replace
 
-PLACES = [Place(f"n{at:02d}", 2, sku="big" if at < 24 else "small", leaf=f"leaf{at // 12}") for at in range(48)]
+from healthcheck.burnin.floors import Floors, Learned
+from healthcheck.burnin.model import End, Stage, TaskResult
+from healthcheck.burnin.pairjudge import PairJudge
+from healthcheck.burnin.setting import setting_of
+from healthcheck.burnin.weigh import Outcome
+from tests.healthcheck.burnin.made import FLOORS, collective, pair, place, result
+
+# Of these nothing is published: two makes of node, the last half of them with fewer ports.
+PLACES = {f"n{at:02}": place(f"n{at:02}", gpus=2, leaf="leaf01", sku=None, rails=8 if at < 24 else 4) for at in range(48)}
 PASS, FAIL, UNKNOWN = Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN
 
 
-def ran(number: int, one: int, two: int, *busbw: float, size: float = 1024, end: End = End.DONE) -> TaskResult:
-    seats = tuple(Seat(f"n{node:02d}", gpu) for node in (one, two) for gpu in range(2))
-    values = busbw if len(busbw) == 4 else busbw * 4
-    reports = tuple(Report(seat, end, {"busbw_gb_s": value, "size_bytes": size}) for seat, value in zip(seats, values, strict=True))
-    return TaskResult(Task(f"t{number}", Stage.LEAF_PAIRS, Kind.ALLREDUCE, seats, 60), reports)
+def ran(number: int, one: int, two: int, busbw: float, *, size: int = 2**30, stage: Stage = Stage.LEAF_PAIRS, end: End = End.DONE) -> TaskResult:
+    done = result(pair(f"t{number}", f"n{one:02}", f"n{two:02}", 2, stage), collective(busbw, ranks=4, size=size))
+    return replace(done, reports=(replace(done.reports[0], end=end), *done.reports[1:]))
 
 
 def neighbours(speed: float = 100.0, slow: int | None = None) -> list[TaskResult]:
     return [ran(at, 2 * at, 2 * at + 1, speed * (0.9 if at == slow else 1) + at * 0.01) for at in range(12)]
 
 
+def judge(floor: float | None = None) -> PairJudge:
+    setting = setting_of(neighbours()[0], PLACES, {}).learned_from
+    learned = () if floor is None else (Learned(setting, (2, 2), 100.0, 1.0, 10, floor, by="ops", at="2026-11-01"),)
+    return PairJudge(PLACES, Floors(FLOORS.rules, learned), {})
+
+
+def outcomes(of: PairJudge, results: Iterable[TaskResult]) -> list[Outcome]:
+    return [test.outcome for test in of.tests(results)]
+
+
 def test_a_pair_behind_its_equals_fails_and_the_others_pass() -> None:
-    found = PairJudge(PLACES).tests(neighbours(slow=7))
+    found = judge().tests(neighbours(slow=7))
     assert [test.outcome for test in found] == [FAIL if at == 7 else PASS for at in range(12)]
     assert [test.test for test in found] == [f"t{at}" for at in range(12)] and found[7].pair == ("n14", "n15")
 
 
 def test_the_few_pairs_of_a_later_round_are_judged_beside_those_of_the_earlier_ones() -> None:
-    judge = PairJudge(PLACES)
-    assert PairJudge(PLACES).tests([ran(50, 0, 3, 80.0)])[0].outcome is UNKNOWN
-    judge.tests(neighbours())
-    assert [test.outcome for test in judge.tests([ran(50, 0, 3, 80.0), ran(51, 4, 7, 99.0)])] == [FAIL, PASS]
+    assert outcomes(judge(), [ran(50, 0, 3, 80.0)]) == [UNKNOWN]
+    of = judge()
+    of.tests(neighbours())
+    assert outcomes(of, [ran(50, 0, 3, 80.0), ran(51, 4, 7, 99.9)]) == [FAIL, PASS]
 
 
-def test_pairs_across_leaves_other_skus_and_other_sizes_are_no_equals() -> None:
-    judge = PairJudge(PLACES)
-    judge.tests(neighbours())
-    others = [ran(60, 0, 13, 50.0), ran(61, 0, 3, 50.0, size=2048), ran(62, 24, 25, 50.0)]
-    assert {test.outcome for test in judge.tests(others)} == {UNKNOWN}
+def test_tries_of_a_suspect_are_judged_and_are_no_measure_for_others() -> None:
+    of = judge()
+    of.tests(neighbours())
+    tries = [ran(60 + at, 0, at, 50.0, stage=Stage.LEAF_CONFIRM) for at in range(1, 20)]
+    assert outcomes(of, tries) == [FAIL] * 19
+    assert outcomes(of, [ran(90, 0, 3, 50.0), ran(91, 4, 7, 99.9)]) == [FAIL, PASS]
+
+
+def test_pairs_of_other_ports_and_of_other_sizes_are_no_equals() -> None:
+    of = judge()
+    of.tests(neighbours())
+    assert outcomes(of, [ran(61, 0, 3, 50.0, size=2**20), ran(62, 24, 25, 50.0)]) == [UNKNOWN] * 2
 
 
 def test_a_floor_judges_where_there_are_no_equals_and_binds_where_there_are() -> None:
-    judge = PairJudge(PLACES, lambda _: 90.0)
-    assert [test.outcome for test in judge.tests([ran(1, 0, 1, 89.0), ran(2, 2, 3, 91.0)])] == [FAIL, PASS]
-    assert {test.outcome for test in PairJudge(PLACES, lambda _: 90.0).tests(neighbours(80.0))} == {FAIL}
-    assert PairJudge(PLACES, lambda _: 50.0).tests(neighbours(slow=7))[7].outcome is FAIL
+    assert outcomes(judge(90.0), [ran(1, 0, 1, 89.0), ran(2, 2, 3, 91.0)]) == [FAIL, PASS]
+    assert set(outcomes(judge(90.0), neighbours(80.0))) == {FAIL}
+    assert outcomes(judge(50.0), neighbours(slow=7))[7] is FAIL
 
 
 def test_what_is_not_whole_or_has_no_figure_is_unknown_and_nobodys_equal() -> None:
-    broken = [ran(1, 0, 1, 100.0, end=End.CALLED_OFF), ran(2, 2, 3, 0.0), ran(3, 4, 5, 100.0, 100.0, 0.0, 100.0)]
-    assert [bandwidth(result) for result in broken] == [None, None, None]
-    judge = PairJudge(PLACES)
-    assert [test.outcome for test in judge.tests([*broken, *neighbours()[3:7]])] == [UNKNOWN] * 7
-
-
-def test_the_bandwidth_of_a_pair_is_the_median_of_its_ranks() -> None:
-    assert bandwidth(ran(1, 0, 1, 90.0, 100.0, 102.0, 500.0)) == 101.0
+    broken = [ran(1, 0, 1, 100.0, end=End.CALLED_OFF), result(pair("t2", "n02", "n03", 2), {})]
+    assert outcomes(judge(), [*broken, *neighbours()[3:7]]) == [UNKNOWN] * 6

@@ -11,11 +11,15 @@ import pytest
 
 from healthcheck.burnin import faults
 from healthcheck.burnin.conduct import Conductor
+from healthcheck.burnin.floors import Floors, Learned
 from healthcheck.burnin.isolate import Isolation
 from healthcheck.burnin.late import slow
 from healthcheck.burnin.model import Accusation, Kind, Object, Place, Seat, Stage, Task, TaskResult
 from healthcheck.burnin.pairjudge import PairJudge
+from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.burnin.rounds import tasks
+from healthcheck.burnin.setting import setting_of
+from healthcheck.rulesfolder import packaged
 from inventory.transport.local import LocalTransport
 from tests.testbed import torches
 from tests.testbed.namespaces import MBIT, Net, namespaces
@@ -39,15 +43,22 @@ class Bed:
         print(f"all: {result.reports[0].figures['busbw_gb_s'] / LINK:.0%} of a link")
         return result
 
+    def judge(self, results: list[TaskResult]) -> PairJudge:
+        """Judges pairs as burn-in does, with a floor for what these measured."""
+        setting = next(setting_of(result, self.places, {}) for result in results if result.whole).learned_from
+        floor = Learned(setting, (2, 2), LINK, 0.0, 10, 0.7 * LINK, by="test", at="2026-11-01")
+        return PairJudge(self.places, Floors(load_burnin([packaged()]), (floor,)), {})
+
     def isolated(self) -> tuple[Accusation, ...]:
         """Whom the pairs accuse."""
         isolation = Isolation(self.places.values())
-        judge = PairJudge(self.places.values(), lambda _: 0.7 * LINK)
+        judge: PairJudge | None = None
         began, rounds = time.monotonic(), 0
         while (round_ := isolation.next()) is not None:
             results = list(self.conductor.run(tasks(round_, self.places, 60, PARAMS)))
             for result in results:
                 print(f"{round_.stage.value} {result.task.nodes}: {result.reports[0].figures.get('busbw_gb_s', 0) / LINK:.0%} of a link")
+            judge = judge or self.judge(results)
             isolation.told(judge.tests(results))
             rounds += 1
         print(f"{rounds} rounds in {time.monotonic() - began:.1f} s: {isolation.accusations()}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.burnin import faults
-from healthcheck.burnin.accuse import accusations
+from healthcheck.burnin import accuse, faults
+from healthcheck.burnin.accuse import accusations, doubts
 from healthcheck.burnin.model import Object, Place
 from healthcheck.burnin.posterior import Weighed
 from healthcheck.burnin.priors import ENOUGH
@@ -85,8 +86,8 @@ def test_unknown_tests_weigh_nothing() -> None:
 
 
 def test_wrong_data_weighs_more_than_slowness() -> None:
-    tests = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "PP"))
-    assert weighed(*tests, fault=faults.WRONG_DATA).gain(Cause("node", "cx0")) > weighed(*tests).gain(Cause("node", "cx0"))
+    tests = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "P"))
+    assert weighed(*tests).accused == {} and set(weighed(*tests, fault=faults.WRONG_DATA).accused) == {Cause("node", "cx0")}
 
 
 def test_many_failures_out_of_one_leaf_to_two_others_are_the_leafs() -> None:
@@ -108,6 +109,25 @@ def test_whoever_is_accused_gains_enough_beside_the_others_and_was_seen_failing(
         assert odds >= ENOUGH and len(found.evidence.failed(cause)) > 1 and cause not in found.rivals[cause].causes
     again = Weighed(found.evidence)
     assert again.accused == found.accused and again.unexplained() == found.unexplained()
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32), st.floats(0.02, 1))
+def test_what_failed_has_a_name_or_is_unexplained_or_a_doubt(seed: int, fails: float) -> None:
+    chance = random.Random(seed)
+    names = chance.sample(SITES.order, chance.randrange(3, len(SITES.order)))
+    tests = [(*chance.sample(names, 2), "F" if chance.random() < fails else "P") for _ in range(chance.randrange(1, 50))]
+    found = weighed(*tests)
+    with patch.object(accuse, "_MOST_TESTS", len(tests)):
+        said = [line for each in accusations(found, frozenset()) for line in each.tests_for]
+    of = {line.partition(":")[0] for line in (*said, *doubts(found))}
+    assert [test.test for at, test in enumerate(found.evidence.tests) if test.outcome is Outcome.FAIL and test.test not in of
+            and set(found.accused).isdisjoint(found.evidence.causes[at])] == []
+
+
+def test_the_tests_of_what_is_unexplained_are_all_there_for_they_say_who_cannot_pass() -> None:
+    (accused,) = accusations(weighed(*(("cx0", "cx1", "F") for _ in range(40))), frozenset())
+    assert accused.object is Object.UNEXPLAINED and len(accused.tests_for) == 40
 
 
 def test_a_path_is_less_sure_where_one_of_its_nodes_fails_elsewhere_as_well() -> None:
