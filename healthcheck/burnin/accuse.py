@@ -17,6 +17,7 @@ from healthcheck.burnin.weigh import Cause, Evidence, Outcome, Tested
 _MOST_NAMES = 8
 _MOST_ODDS = 14.0       # beyond a million to one the model is not to be believed so exactly
 _UNLIKELY = -4.0        # 1 to 55 against a cause, beside the noise that was learned
+_NO_TEST = "no test of two nodes tells them apart"
 _MOST_TESTS = 16        # named for and against one accusation; how many more there were is said
 
 
@@ -57,7 +58,9 @@ def _next_best(weighed: Weighed, cause: Cause) -> str:
     rival = weighed.rivals[cause]
     instead = _named_causes(other for other in rival.causes if other not in weighed.best)
     odds = f"{math.exp(min(rival.worse, _MOST_ODDS)):,.0f}"
-    return f"{instead or 'chance'} instead is {'over ' if rival.worse > _MOST_ODDS else ''}{odds} times less likely"
+    alike = cause.kind == "inside" and instead and Suspects(weighed, {}).decides(rival) is None
+    return (f"{instead or 'chance'} instead is {'over ' if rival.worse > _MOST_ODDS else ''}{odds} times less likely"
+            f"{f', by how rare each is: {_NO_TEST}' if alike else ''}")
 
 
 def _open(weighed: Weighed) -> Iterator[Accusation]:
@@ -79,7 +82,7 @@ def _open(weighed: Weighed) -> Iterator[Accusation]:
         pairs = {str(evidence.tests[at].pair) for at in tests}
         name = pairs.pop() if len(pairs) == 1 else _named_causes(causes)
         test = Suspects(weighed, {}).decides(rival)
-        how = f"a test of {test} would decide" if test is not None else "no test of two nodes tells them apart"
+        how = f"a test of {test} would decide" if test is not None else _NO_TEST
         passed = [at for cause in causes for at in evidence.passed(cause)]
         why = f"{_named_causes(causes, ' or ')} ({_times(rival)} between the best two): {how}"
         yield _accusation(evidence, Object.UNEXPLAINED, name, why, tests, sorted(set(passed)))

@@ -438,6 +438,14 @@ def test_where_all_nodes_of_a_leaf_fail_with_everyone_it_is_the_leaf(size: int) 
     assert wrong_in((size,) * 4, set(range(size))) == {(Object.LEAF, "leaf00")}
 
 
+def test_a_leaf_named_for_all_its_nodes_says_how_likely_they_are_instead_and_that_no_test_decides() -> None:
+    isolation = Isolation(cluster(3, 8))
+    played(isolation, bad(*range(8)))
+    (accused,) = isolation.accusations()
+    assert all(node(at) in accused.why for at in range(8)) and "no test of two nodes tells them apart" in accused.why
+    assert 400 < float(accused.why.partition(" instead is ")[2].partition(" ")[0].replace(",", "")) < 5000
+
+
 @pytest.mark.parametrize("size", [2, 4])
 def test_where_all_of_a_few_nodes_of_a_leaf_fail_it_may_be_the_leaf_or_they_and_no_one_is_named(size: int) -> None:
     assert {accused[0] for accused in wrong_in((size,) * 4, set(range(size)))} == {Object.UNEXPLAINED}

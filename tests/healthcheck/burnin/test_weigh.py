@@ -86,7 +86,7 @@ def test_unknown_tests_weigh_nothing() -> None:
 
 
 def test_wrong_data_weighs_more_than_slowness() -> None:
-    tests = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "P"))
+    tests = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "PP"), ("cx1", "cx2", "P" * 6))
     assert weighed(*tests).accused == {} and set(weighed(*tests, fault=faults.WRONG_DATA).accused) == {Cause("node", "cx0")}
 
 
