@@ -156,7 +156,7 @@ class _Index:
             if len(inside) < self._policy.at_least or len(inside) * 100 < self._policy.share * size:
                 continue
             if kind == "rail":
-                tail = binomial(len(rails), self._rails[place[1]] / max(1, self._rails.total()), len(inside))
+                tail = binomial(len(rails), self._rails[place[1]] / self._rails.total(), len(inside))
             else:
                 tail = hypergeometric(self._serving, len(left), self._size[place], len(inside))
             order = (round(tail, 6), -len(inside), self._size[place], kind != first, PLACES.index(kind), natural(place[1]))

@@ -228,7 +228,7 @@ class _Memory:
         here = self._here.get(name, ())
         return Past(
             name, node.in_service, node.lifecycle.state.value, tuple(self._problems.get(name, ())), tuple(self._over.get(name, ())),
-            tuple(problem for component in here if component in self._of for problem in self._of[component] if problem.node != name),
+            tuple(problem for component in here for problem in self._of[component] if problem.node != name),
             self._silent.get(name, 0), tuple(self._boots.get(name, ())), tuple(self._looks.get(name, ())),
             tuple(self._repaired.get(name, ())), self._chassis.get(name, 0.0), tuple(self._cordons.get(name, ())),
             self._verdicts.get(name), self._overridden.get(name, ""), others, self._leased.get(name, ""),

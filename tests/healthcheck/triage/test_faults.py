@@ -338,3 +338,13 @@ def test_what_the_node_itself_failed_at_accuses_nothing_that_its_components_shar
     assert suspect_node(past("n1", over=(*gpus, *disk)), policy(), NOW) == ""
     one = tuple(problem("kernel-xid", "GPU 0", serial="0", began=-20.0 * (number + 1), ended=-20.0 * (number + 1) + 1) for number in range(4))
     assert suspect_node(past("n1", over=(*one, *disk)), policy(), NOW) == ""
+
+
+@pytest.mark.parametrize(("began", "ended", "inside"), [
+    (-9, -5, True), (-8, -5, True), (-9.001, -5, False), (-9, -4, True), (-9, -3.999, False), (-9, None, False)])
+def test_a_problem_is_an_incidents_from_its_beginning_to_its_end(began: float, ended: float | None, inside: bool) -> None:
+    known = past(shared=(Shared(1, frozenset({"gpu-count of GPU"}), at(-9), at(-4)),))
+    assert known.in_incident(problem(began=began, ended=ended)) is inside
+    lasting = past(shared=(Shared(1, frozenset({"gpu-count of GPU"}), at(-9)),))
+    assert lasting.in_incident(problem(began=began, ended=ended)) is (began >= -9)
+    assert not lasting.in_incident(problem("port-state", began=began, ended=ended))

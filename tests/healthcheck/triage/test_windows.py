@@ -92,6 +92,13 @@ def test_a_weekly_window_is_by_the_clocks_of_its_zone(window: Window, now: str, 
     assert window.until(local(now)) == (local(until) if until is not None else None)
 
 
+@pytest.mark.parametrize("ends", ["once", "weekly"])
+def test_a_window_of_a_time_once_and_a_time_every_week_which_no_policy_may_have_holds_never(ends: str) -> None:
+    weekly = Weekly(5, 22, 0, "UTC")
+    begins, until = (weekly, NOW + 1e9) if ends == "once" else (NOW - 1e9, weekly)
+    assert Window(begins, until, "x", frozenset()).until(NOW) is None
+
+
 @example(1774746900.0, 6, 2, 6, 3, "America/New_York")      # 2026-03-29; there the clocks went forward on the 8th
 @example(1773000000.0, 6, 2, 6, 3, "America/New_York")      # 2026-03-08, after the hour that was left out
 @given(st.floats(1.7e9, 2.2e9), st.integers(0, 6), st.integers(0, 23), st.integers(0, 6), st.integers(0, 23),

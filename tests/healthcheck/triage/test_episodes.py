@@ -1,0 +1,73 @@
+"""What is one failure and what are several, which events a fault has outlived, and what flaps: asked directly, to the second."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from healthcheck.triage.episodes import episodes, flapping, returns, score
+from healthcheck.triage.faults import faults
+from healthcheck.triage.policy import Climb, Flap, Repeat
+from tests.healthcheck.triage.made import HOUR, NOW, at, past, policy, problem
+
+CLIMB, FLAP, REPEAT = Climb(2, 30), Flap(3, 24, 12), Repeat(3, 14, 60, 6)
+SECOND = 1 / HOUR
+
+
+def test_without_serial_numbers_two_gpus_of_a_node_are_two_and_two_lines_of_one_gpu_are_of_one() -> None:
+    lines = ("GPU at PCI 0000:18:00.0, Xid 79", "GPU at PCI 0000:18:00.0, Xid 48", "GPU at PCI 0000:2a:00.0, Xid 79")
+    found = faults(past("n1", *(problem("kernel-xid", subject) for subject in lines)), policy(), NOW)
+    assert sorted((fault.place, len(fault.problems)) for fault in found) == [("GPU at PCI 0000:18:00.0", 2), ("GPU at PCI 0000:2a:00.0", 1)]
+
+
+@pytest.mark.parametrize(("again", "count"), [(-3, 1), (-3 + SECOND, 2)])
+def test_what_begins_at_most_so_long_after_a_failure_is_the_same(again: float, count: int) -> None:
+    twice = (problem(began=-10, ended=-9), problem(began=again, ended=-1))
+    assert len(episodes(twice, 6 * HOUR)) == count
+
+
+def test_a_long_failure_lasts_to_its_own_end_whatever_short_one_there_was_within_it() -> None:
+    long, short, next_ = problem(began=-20, ended=-10), problem(began=-19, ended=-18), problem(began=-9, ended=-8)
+    assert episodes((long, short, next_), 6 * HOUR) == [(at(-20), at(-8))]
+
+
+@pytest.mark.parametrize(("event", "outlived"), [
+    (-1, 1),                # the first sweep after the reboot saw it again
+    (-1 + SECOND, 0),       # no sweep has, since
+    (-5, 0),                # it came with this boot
+    (-5 + SECOND, 1)])
+def test_a_fault_has_outlived_a_reboot_when_it_was_there_before_and_seen_after_it(event: float, outlived: int) -> None:
+    assert returns([problem(began=-5, seen=-1)], [at(event)], CLIMB, NOW) == outlived
+
+
+def test_what_was_over_before_the_days_that_count_has_outlived_no_reboot_in_them() -> None:
+    month = 30 * 24
+    for last, outlived in ((-month, 1), (-month - SECOND, 0)):
+        assert returns([problem(began=-month - 9, ended=last), problem(began=-5, seen=-1)], [at(-10)], CLIMB, NOW) == outlived
+    for event, outlived in ((-month, 1), (-month - SECOND, 0)):
+        assert returns([problem(began=-month - 9, seen=-1)], [at(event)], CLIMB, NOW) == outlived
+
+
+@pytest.mark.parametrize(("first", "holds"), [(-24, True), (-24 - SECOND, False)])
+def test_what_came_so_many_times_within_the_hours_that_count_flaps(first: float, holds: bool) -> None:
+    over = [problem(began=hour, ended=hour + 0.5) for hour in (first, -9, -5)]
+    assert bool(flapping(over, FLAP, NOW)) is holds
+
+
+@pytest.mark.parametrize(("gone", "holds"), [(-12, False), (-12 + SECOND, True)])
+def test_it_holds_until_so_many_hours_after_the_sweep_that_found_the_last_of_it_gone(gone: float, holds: bool) -> None:
+    over = [problem(began=hour, ended=hour + 0.1) for hour in (-15, -14)]
+    last = replace(problem(began=-13.5, ended=gone), seen=at(-13))      # an hour lay between that sweep and the one before
+    assert bool(flapping([*over, last], FLAP, NOW)) is bool(flapping([last, *over], FLAP, NOW)) is holds
+
+
+def test_only_failures_of_the_days_that_count_make_a_score() -> None:
+    edge = -60 * 24
+    for seen, count in ((edge, 2), (edge - SECOND, 1)):
+        assert score((problem(began=edge - 1, ended=seen), problem(began=0)), REPEAT, NOW)[1] == count
+
+
+@pytest.mark.parametrize(("again", "count"), [(-3, 1), (-3 + SECOND, 2)])
+def test_of_failures_that_follow_within_the_hours_of_the_policy_one_counts(again: float, count: int) -> None:
+    assert score((problem(began=-10, ended=-9), problem(began=again, ended=-1)), REPEAT, NOW)[1] == count

@@ -1,0 +1,37 @@
+"""What many nodes cannot measure, or many are not reached by, is muster's own: it is named and accuses none of them."""
+
+from __future__ import annotations
+
+from healthcheck.outcome import Owner
+from healthcheck.triage.ours import ours
+from healthcheck.triage.past import Past
+from healthcheck.triage.policy import Ours
+from healthcheck.triage.verdict import Incident
+from tests.healthcheck.triage.made import fleet, policy, problem
+
+
+def found(*rules: str, nodes: int = 5, severity: str = "critical") -> list[Incident]:
+    """Nodes that cannot measure these rules, of a hundred; of those five are many, and more than two in a hundred."""
+    sick = (Past(f"n{number}", problems=tuple(problem(rule, "", node=f"n{number}", status="unknown", severity=severity) for rule in rules))
+            for number in range(nodes))
+    return ours(fleet(*sick, healthy=100 - nodes), policy(ours=Ours(2, 5)))[0]
+
+
+def test_as_many_nodes_as_the_policy_says_are_many_and_one_fewer_are_not() -> None:
+    assert [len(one.nodes) for one in found("gpu-ecc")] == [5] and found("gpu-ecc", nodes=4) == []
+
+
+def test_what_only_informs_is_no_incident_and_what_warns_is() -> None:
+    assert len(found("gpu-ecc", severity="warning")) == 1 and found("gpu-ecc", severity="info") == []
+
+
+def test_what_muster_answers_for_is_the_operators() -> None:
+    assert [(one.kind, one.owner) for rule in ("gpu-ecc", "") for one in found(rule)] == [
+        ("unmeasured", Owner.OPERATOR), ("unreached", Owner.OPERATOR)]
+
+
+def test_at_most_four_of_the_rules_are_named_and_the_others_counted() -> None:
+    rules = ("a-rule", "b-rule", "c-rule", "d-rule", "e-rule")
+    (four,), (five,) = found(*rules[:4]), found(*rules)
+    assert "cannot measure a-rule, b-rule, c-rule, d-rule: " in four.why
+    assert "cannot measure a-rule, b-rule, c-rule, d-rule and 1 more: " in five.why
