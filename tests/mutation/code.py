@@ -1,6 +1,6 @@
 """Changes code that acts on nodes a little, in every place, and says which changes no test noticed.
 
-    python -m tests.mutation.code FOLDER triage|decisions|policy|cordon|lease [MODULE...]
+    python -m tests.mutation.code FOLDER triage|decisions|grounds|policy|cordon|lease [MODULE...]
 
 Prints one JSON document. Tests are collected once; each change is made in a fork, which runs those tests that came through the changed
 function, the fastest first, until one fails.
@@ -35,17 +35,19 @@ SUBJECTS = {
                                            "provisioning/test_conditions.py")),
     # What decides, by the tests that ask it directly: those take seconds, so that no change has to be let off for want of time.
     "decisions": ("healthcheck/triage/*.py", tuple(f"healthcheck/triage/test_{name}.py" for name in (
-        "breaker", "correlate", "decide", "episodes", "faults", "gather", "gather_store", "incidents", "ours", "plan", "requalify", "suspect",
-        "windows"))),
+        "breaker", "correlate", "decide", "faults", "gather", "incidents", "plan", "requalify", "suspect", "windows"))),
+    # What they rest on: what is read of the store, and what belongs together, by the tests that ask for that alone.
+    "grounds": ("healthcheck/triage/*.py", tuple(f"healthcheck/triage/test_{name}.py" for name in (
+        "correlate", "episodes", "faults", "gather", "gather_store", "ours", "windows"))),
     # What reads the policy and what else a sweep is judged by: each of these tests loads all rules.
-    "policy": ("healthcheck/triage/*.py", ("healthcheck/triage/test_policyload.py", "healthcheck/store/test_versions.py")),
+    "policy": ("healthcheck/triage/*.py", ("healthcheck/triage/test_policy*.py", "healthcheck/store/test_versions.py")),
     # So here: by what they keep in memory or in files. Real schedulers take minutes to notice a change that these notice in seconds.
     "cordon": ("provisioning/cordon*.py", ("provisioning/actions/test_cordon*.py", "provisioning/actions/test_backends.py")),
     "lease": ("provisioning/lease/*.py", tuple(f"provisioning/lease/test_{name}.py" for name in (
         "giveway", "lease", "lease_outcomes", "under_a_lease"))),
 }
 # Of tests of every back end, those whose back end is a server or a program are left out; so are long walks among all that may happen.
-_QUICK = "not [slurm and not [kubernetes and not [command and not TestHands"
+_QUICK = "not [slurm and not [kubernetes and not [command and not TestHands and not whatever_a_site_writes and not with_anything"
 LONGEST_S = 150
 
 

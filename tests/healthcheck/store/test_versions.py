@@ -111,6 +111,8 @@ def test_a_digest_of_a_rule_or_a_sku_changes_with_what_can_change_a_result_alone
         return {(one.kind, one.name): one.digest for one in judged_by(load_ruleset([packaged(), tmp_path]), "0.1")}
 
     plain = made("[]")
+    # Were it another, all rules would seem to have changed to a store that there is.
+    assert {len(digest) for (kind, _), digest in plain.items() if kind in ("rule", "sku")} == {16}
     assert made("- {id: gpu-ecc-uncorrected, remedy: Other words.}") == plain
     other = made("- {id: gpu-ecc-uncorrected, with: {allow: 7}}")
     assert {key for key in plain if plain[key] != other[key]} == {("rule", "gpu-ecc-uncorrected")}

@@ -124,7 +124,8 @@ def test_chance_puts_each_node_of_which_a_port_is_known_on_a_rail_of_its_own() -
 
 def test_of_a_rail_the_share_is_of_nodes_of_which_a_port_is_known_and_of_a_version_of_all_that_have_it() -> None:
     unknown = {number: failing(number, "port-state", "") for number in range(10, 240, 40)}
-    (one,) = found({**{number: port(number, 5) for number in range(0, 240, 60)}, **unknown}, replace(only("rail", rules="port-*"), likelihood=1))
+    by = replace(only("rail", rules="port-*"), likelihood=1)
+    (one,) = found({**{number: port(number, 5) for number in range(0, 240, 60)}, **unknown}, by)
     assert (one.place, len(one.nodes), one.had) == ("5", 4, 10)
     rare = {number: {"versions": {"driver": "590"}} for number in range(0, 250, 50)}
     for others, count in ((5, 1), (6, 0)):

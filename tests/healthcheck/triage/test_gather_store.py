@@ -59,9 +59,9 @@ def cordon(store: Store, of: int | None, state: str = "held", outcome: str | Non
 
 
 def wrong(store: Store, *, began: float = -2, ended: float | None = None, node: int = 71, **more: Any) -> None:
-    put(store, "problem", **{"node": node, "rule": "gpu-count", "subject": "GPU 3", "status": "fail", "severity": "critical", "observed": "7",
-                             "expected": "8", "reason": "", "remedy": "", "began": at(began), "seen": at(began),
-                             "ended": None if ended is None else at(ended), "sweeps": 2, **more})
+    values = {"node": node, "rule": "gpu-count", "subject": "GPU 3", "status": "fail", "severity": "critical", "observed": "7",
+              "expected": "8", "reason": "", "remedy": "", "began": at(began), "seen": at(began), "sweeps": 2}
+    put(store, "problem", **{**values, "ended": None if ended is None else at(ended), **more})
 
 
 def fleet(store: Store, *nodes: Node, **more: Any) -> Fleet:
@@ -97,8 +97,8 @@ def test_problems_are_known_with_all_that_was_found_while_they_hold_and_for_the_
     for ended in (-72, -72 - SECOND):
         wrong(store, began=-80, ended=ended, rule="gpu-worn")
     past = known(store)
-    assert past.problems == (Problem("n1", "gpu-count", "GPU 3", "fail", "critical", None, "vendor", "7", "8", "", "", at(-2), at(-2), None, 2,
-                                     "gpu", "A", "reboot", "nvrm", "reset"),)
+    assert past.problems == (Problem("n1", "gpu-count", "GPU 3", "fail", "critical", None, "vendor", "7", "8", "", "",
+                                     at(-2), at(-2), None, 2, "gpu", "A", "reboot", "nvrm", "reset"),)
     assert [(problem.rule, problem.ended) for problem in past.over] == [("gpu-worn", at(-72))]
     assert past.moved == ()         # what failed here is not brought from elsewhere
 
@@ -113,8 +113,9 @@ def test_what_a_person_does_not_want_to_hear_of_is_counted_while_it_holds_and_no
 
 def test_a_snapshot_is_healthy_where_all_that_was_against_the_node_is_silenced_and_was_told(store: Store) -> None:
     fan, gpu = ["fan", "2", "fail"], ["gpu-count", "GPU 3", "fail"]
-    for hour, state, against in ((-6, "healthy", []), (-5, "degraded", [fan]), (-4, "unhealthy", [fan, gpu]), (-3, "degraded", [fan] * ALL_TOLD),
-                                 (-2, "degraded", [fan] * (ALL_TOLD - 1)), (-1, "unknown", [])):
+    for hour, state, against in (
+            (-6, "healthy", []), (-5, "degraded", [fan]), (-4, "unhealthy", [fan, gpu]), (-3, "degraded", [fan] * ALL_TOLD),
+            (-2, "degraded", [fan] * (ALL_TOLD - 1)), (-1, "unknown", [])):
         put(store, "look", node=71, profile="bringup", time=at(hour), state=state, against=json.dumps(against),
             measured=json.dumps(["fan"] if hour == -5 else []))
     put(store, "look", node=71, profile="other", time=at(-1), state="healthy", against="[]", measured="[]")
@@ -203,7 +204,8 @@ BY_HAND = "it was given back by hand"
     ("meant", None, "jane holds it", True, ""),         # nobody has looked yet whether it was done
     ("held", "cordoned", "jane holds it", False, "jane holds it"),
     ("held", "cordoned", ANEW, False, ""), ("anew", "cordoned", "", False, ""), ("anew", "cordoned", "jane holds it", False, ""),
-    ("released", "cordoned", "", False, BY_HAND), ("void", None, "", False, BY_HAND), ("void", "not done: the controller is away", "", False, "")])
+    ("released", "cordoned", "", False, BY_HAND), ("void", None, "", False, BY_HAND),
+    ("void", "not done: the controller is away", "", False, "")])
 def test_a_cordon_holds_or_somebody_went_against_it_or_nobody_did(
     store: Store, state: str, outcome: str | None, lost: str, holds: bool, against: str,
 ) -> None:
@@ -232,7 +234,8 @@ def test_nobody_goes_against_a_verdict_by_ending_what_a_person_or_an_earlier_ver
 
 
 @pytest.mark.parametrize(("state", "lost", "anew"), [
-    ("anew", "", -1), ("held", ANEW, 0), ("held", "jane holds it", None), ("held", "", None), ("released", ANEW, None), ("meant", ANEW, None)])
+    ("anew", "", -1), ("held", ANEW, 0), ("held", "jane holds it", None), ("held", "", None), ("released", ANEW, None),
+    ("meant", ANEW, None)])
 def test_a_node_is_anew_where_its_last_cordon_ended_so(store: Store, state: str, lost: str, anew: float | None) -> None:
     cordon(store, verdict(store, "lost", "evict"), state)
     assert known(store, lost=lambda *_: lost).anew == (Anew(at(anew), "lost", Isolation.EVICT) if anew is not None else None)

@@ -16,8 +16,9 @@ from healthcheck.report.policy import digest, resolved
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.store import accused
-from healthcheck.triage.policy import EXPLAINING, Isolation, Of, Policy
+from healthcheck.triage.policy import EXPLAINING, Causes, FaultKind, Isolation, Of, Policy
 from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origins
+from healthcheck.triage.remediation import Remediation, Step, Use
 from inventory.errors import RulesError
 from inventory.located import load_yaml
 
@@ -191,9 +192,36 @@ def test_a_policy_that_says_nothing_of_places_windows_and_batches_is_as_it_was(t
     assert policy.windows == () and "batch" not in policy.incidents.kinds and "leaf" in policy.incidents.may_cause(Of.FAIL, "port-state")
 
 
+def test_a_fault_that_says_no_more_than_it_must_isolates_at_once_and_has_no_privilege(tmp_path: Path) -> None:
+    first = loaded(tmp_path, "faults:\n- {id: x, why: y, rules: [gpu-count], isolation: evict}\n").kinds[0]
+    assert first == FaultKind("x", "y", ("gpu-count",), isolation=Isolation.EVICT, file=str(tmp_path / "policy.yaml"))
+    assert (first.confirm, first.reserve, first.lasting, first.decides, first.owner) == (1, False, False, False, None)
+
+
+def test_a_policy_that_says_nothing_of_remediation_or_names_one_step_is_one(tmp_path: Path) -> None:
+    held = json.loads(PACKAGED)
+    for said, expected in ((None, Remediation()), ({"days": 3, "reboot": held["remediation"]["reboot"]}, Remediation(
+            days=3, uses={Step.REBOOT: Use(tuple(held["remediation"]["reboot"]["faults"]), ("*",), enabled=False)}))):
+        (tmp_path / "policy.yaml").write_text(json.dumps({**held, "remediation": said} if said else {
+            key: value for key, value in held.items() if key != "remediation"}))
+        assert load_policy([tmp_path], RULESET).remediation == expected
+
+
+def test_a_place_that_is_not_reached_causes_names_no_rules(tmp_path: Path) -> None:
+    policy = loaded(tmp_path, "places:\n- {id: ours, why: the feed, of: unreached, kinds: [power]}\n")
+    assert policy.incidents.causes[0] == Causes("ours", "the feed", frozenset({"power"}), of=Of.UNREACHED)
+    assert policy.incidents.may_cause(Of.UNREACHED, "") == {"power"}
+
+
+def test_a_policy_may_be_a_file_of_any_name(tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text("wedged: {sweeps: 7}\n")
+    assert load_policy([packaged(), tmp_path / "ours.yaml"], RULESET).wedged == 7
+
+
 MISTAKES = [
     ("places: {}\n", "policy.yaml:1:9: places: expected a list of what places can cause, got a map"),
     ("places:\n- {why: x}\n", "id: expected a name, got nothing"),
+    ("places:\n- {id: 'a b', why: x, rules: [gpu-count], kinds: [rack]}\n", "policy.yaml:2:8: id: expected a name of lower-case letters"),
     ("places:\n- {id: x, why: x, kinds: [rack]}\n", "policy.yaml:2:3: place x: rules is missing: expected a list of globs"),
     ("places:\n- {id: x, why: x, rules: [gpu-count]}\n", "place x: kinds is missing: expected a list of kinds of place"),
     ("places:\n- {id: x, why: x, rules: [gpu-count], kinds: [leafs]}\n",
@@ -265,7 +293,8 @@ MISTAKES = [
     ("faults:\n- {id: critical, severities: [warning]}\n", "policy.yaml:2:30: fault critical: severities: would leave critical failures"),
     ("faults:\n- {id: critical, rules: [gpu-*]}\n", "policy.yaml:2:25: fault critical: rules: would leave critical failures"),
     ("faults:\n- {id: critical, of: unknown, enabled: true}\n", "policy.yaml:2:22: fault critical: confirm does not go with of: unknown"),
-    ("faults:\n- {id: unreachable, enabled: false}\n", "fault unreachable: enabled: would leave nodes that cannot be reached without a verdict"),
+    ("faults:\n- {id: unreachable, enabled: false}\n", "fault unreachable: enabled: would leave nodes that cannot be reached without a verdict: "
+     "expected a fault with of: unreached and severities with critical"),
     ("faults:\n- {id: unreachable, severities: [warning]}\n", "fault unreachable: severities: would leave nodes that cannot be reached"),
     ("faults:\n- {id: probe-wedged, enabled: false}\n", "would leave critical rules that a node does not answer without a verdict"),
     ("wedged: 3\n", "policy.yaml:1:9: wedged: expected a map of sweeps; got 3"),
@@ -293,6 +322,10 @@ MISTAKES = [
     ("incidents: {leaf: {owner: me}}\n", "policy.yaml:1:27: incidents: leaf: owner: expected one of user, operator, network, datacentre, vendor, got 'me'"),
     ("incidents: {leaf: {isolates: 1}}\n", "policy.yaml:1:30: incidents: leaf: isolates: expected true or false, got 1"),
     ("incidents: {leaf: network}\n", "policy.yaml:1:19: incidents: leaf: expected a map of owner, isolates; got 'network'"),
+    ("wedged: {leaf: 3}\n", "policy.yaml:1:10: wedged: unknown key 'leaf'"),
+    ("remediation: {reboot: {faults: [gpu-lost, storag]}}\n",
+     "policy.yaml:1:32: remediation: reboot: faults: no such fault: 'storag'; did you mean 'storage'?"),
+    ("remediation: {reboot: {fault: [gpu-lost]}}\n", "remediation: reboot: unknown key 'fault'; did you mean 'faults'?"),
     ("wedged: !!python/object/apply:os.system [echo]\n", "unknown tag"),
     ("wedged: {sweeps: !!python/object/apply:os.system [echo]}\n", "unknown tag"),
 ]
