@@ -106,7 +106,8 @@ def test_problems_are_known_with_all_that_was_found_while_they_hold_and_for_the_
 def test_what_a_person_does_not_want_to_hear_of_is_counted_while_it_holds_and_nothing_else(store: Store) -> None:
     wrong(store)
     wrong(store, rule="fan")
-    wrong(store, rule="fan", subject="2", ended=-1)
+    for subject in ("2", "3"):
+        wrong(store, rule="fan", subject=subject, ended=-1)
     past = known(store, silenced=lambda problem: problem.rule == "fan")
     assert (past.silenced, [problem.rule for problem in past.problems], past.over) == (1, ["gpu-count"], ())
 
