@@ -329,7 +329,18 @@ def test_a_tail_is_a_probability_however_large_the_fleet(fleet: int, data: st.Da
     assert 1 <= odds(hypergeometric(fleet, had, inside, hits), data.draw(st.integers(0, 5000))) <= MOST
 
 
+def test_what_cannot_happen_and_what_must_are_no_matter_of_chance() -> None:
+    assert binomial(3, 0.0, 1) == binomial(3, 0.5, 4) == hypergeometric(9, 2, 3, 3) == -math.inf
+    assert binomial(3, 0.0, 0) == binomial(3, 1.0, 3) == hypergeometric(9, 2, 3, 0) == 0
+
+
+@pytest.mark.parametrize(("tried", "once_in"), [(0, 10), (1, 10), (2, 5), (10, 1), (11, 1)])
+def test_odds_are_by_how_many_places_were_tried_and_never_below_one(tried: int, once_in: float) -> None:
+    assert odds(math.log(0.1), tried) == pytest.approx(once_in) and odds(math.log(0.1), tried) >= 1
+
+
 @pytest.mark.parametrize(("once_in", "said"), [
+    (999_000.0, "once in 1,000,000 times"), (1e6, "once in 1 x 10^6 times"), (9.4e6, "once in 9 x 10^6 times"),
     (3412.0, "once in 3,000 times"), (1.0, "once in 1 times"), (4.2e7, "once in 4 x 10^7 times"), (MOST, "less than once in 10^12 times")])
 def test_odds_are_said_to_one_figure(once_in: float, said: str) -> None:
     assert words(once_in) == f"chance would do this {said}"

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from healthcheck.outcome import Owner
 from healthcheck.triage.ours import ours
-from healthcheck.triage.past import Past
+from healthcheck.triage.past import Past, Quiet
 from healthcheck.triage.policy import Ours
 from healthcheck.triage.verdict import Incident
 from tests.healthcheck.triage.made import fleet, policy, problem
 
 
-def found(*rules: str, nodes: int = 5, severity: str = "critical") -> list[Incident]:
-    """Nodes that cannot measure these rules, of a hundred; of those five are many, and more than two in a hundred."""
+def found(*rules: str, nodes: int = 5, severity: str = "critical", percent: float = 2) -> list[Incident]:
+    """Nodes that cannot measure these rules, of a hundred; five are many where they are more than two in a hundred."""
     sick = (Past(f"n{number}", problems=tuple(problem(rule, "", node=f"n{number}", status="unknown", severity=severity) for rule in rules))
             for number in range(nodes))
-    return ours(fleet(*sick, healthy=100 - nodes), policy(ours=Ours(2, 5)))[0]
+    return ours(fleet(*sick, healthy=100 - nodes), policy(ours=Ours(percent, 5)))[0]
 
 
 def test_as_many_nodes_as_the_policy_says_are_many_and_one_fewer_are_not() -> None:
     assert [len(one.nodes) for one in found("gpu-ecc")] == [5] and found("gpu-ecc", nodes=4) == []
+
+
+@pytest.mark.parametrize(("percent", "count"), [(4.99, 1), (5, 0)])
+def test_more_than_the_share_that_the_policy_says_are_many_and_the_share_itself_is_not(percent: float, count: int) -> None:
+    assert len(found("gpu-ecc", percent=percent)) == count
+
+
+def test_nodes_in_service_count_and_among_them_those_of_which_nothing_needs_to_be_said() -> None:
+    sick = [Past(f"n{number}", problems=(problem("", "", node=f"n{number}", status="unknown"),)) for number in range(6)]
+    away = replace(sick[5], in_service=False)
+    ((one,), excused) = ours(fleet(*sick[:5], away, quiet=Quiet(45)), policy(ours=Ours(2, 5)))
+    assert one.why.startswith("5 of 50 nodes in service are not reached: ") and "n5" not in one.nodes and excused == {""}
 
 
 def test_what_only_informs_is_no_incident_and_what_warns_is() -> None:
@@ -26,8 +42,8 @@ def test_what_only_informs_is_no_incident_and_what_warns_is() -> None:
 
 
 def test_what_muster_answers_for_is_the_operators() -> None:
-    assert [(one.kind, one.owner) for rule in ("gpu-ecc", "") for one in found(rule)] == [
-        ("unmeasured", Owner.OPERATOR), ("unreached", Owner.OPERATOR)]
+    assert [(one.kind, one.owner, one.symptoms) for rule in ("gpu-ecc", "") for one in found(rule)] == [
+        ("unmeasured", Owner.OPERATOR, ("gpu-ecc not measured",)), ("unreached", Owner.OPERATOR, ("not reached",))]
 
 
 def test_at_most_four_of_the_rules_are_named_and_the_others_counted() -> None:
