@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -21,13 +21,18 @@ class Lease:
     """Nodes that their scheduler holds for us and on which no compute process runs; `holder` says who holds them, for people.
 
     Whoever makes one has proven both; a node of which either could not be proven is not in it, but in `refused` with the reason.
-    `stood` says, asked when the work is done, by node why what was measured there is not to be relied on: the lease was lost.
+    `stood` says, asked when the work is done, by node why what was measured there is not to be relied on: the lease was lost. `over` says
+    why the work is to end now, and `gave_way` to whom a lease that stood gave way, each "" where it is not so. `isolate` has jobs kept from
+    these of its nodes beyond the lease, by node for what reason; the others are given back first. It says of each what came of it.
     """
 
     nodes: frozenset[str]
     holder: str
     refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     stood: Callable[[], Mapping[str, str]] = dict
+    over: Callable[[], str] = str
+    gave_way: Callable[[], str] = str
+    isolate: Callable[[Mapping[str, str]], Sequence[str]] = list
 
     def lacks(self, nodes: Iterable[str]) -> tuple[str, ...]:
         """Those of these nodes that it neither covers nor refuses, sorted."""

@@ -18,8 +18,11 @@ from provisioning.cordon import Clock, Done, identity_of, settle_meant
 from provisioning.whose import Whose, instead, strays, whose
 
 
-def adopt(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False) -> list[Done]:
-    """Puts a mark of ours in the place of what stands on these nodes; a line for each, in order. Only a person ends such a cordon.
+def adopt(
+    store: Store, backend: Backend, nodes: Sequence[str], why: str, who: str, clock: Clock, *, dry: bool = False, anew: bool = False,
+) -> list[Done]:
+    """Puts a mark of ours in the place of what stands on these nodes; a line for each, in order. Only a person ends such a cordon. With
+    `anew` also in the place of a cordon that is ours already.
 
     Raises UsageError for a back end that cannot, and ActionError where it cannot be asked.
     """
@@ -30,7 +33,8 @@ def adopt(store: Store, backend: Backend, nodes: Sequence[str], why: str, who: s
     troubles: dict[str, str] = {}
     for node in dict.fromkeys(nodes):
         held, one = seen[node], known.get(node)
-        if (left := _left(node, held, one)) is not None:
+        ours = anew and one is not None and whose(one, held) is Whose.OURS
+        if not ours and (left := _left(node, held, one)) is not None:
             done[node] = left
         elif dry:
             done[node] = Done(node, f"would be adopted: {held.reason}", held=True)

@@ -37,7 +37,8 @@ def odd_ones(results: Iterable[TaskResult]) -> Odd:
         if alike is None:
             continue
         params = tuple(sorted(result.task.params.items()))
-        for report in result.reports:
+        # Whose own answer was wrong is accused without any comparison, and is no equal.
+        for report in (report for report in result.reports if not report.wrong_total):
             for name, checksum in report.checksums.items():
                 key = (result.task.kind, name, params, *(report.facts.get(fact, "") for fact in alike))
                 backends[report.seat.node] = backend_of(report)

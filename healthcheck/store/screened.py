@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from healthcheck.store.file import Store
 
 HOUR = 3600.0
-# What leases of screenings are for, by which they are known.
+# What leases of screenings are for, and how the reasons of their cordons begin, by which they are known.
 WHY = "muster burnin screen"
+FOUND = "a screening found"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Carries out what a finished burn-in means: what it found goes into the store, and certificates of the accused are taken back."""
+"""Carries out what a burn-in means: what it found goes into the store, and certificates of the accused are taken back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from healthcheck.outcome import Severity
 from healthcheck.store import accused
 from healthcheck.store.accused import SHARED, Found
 from healthcheck.store.file import opened
+from healthcheck.store.screened import FOUND
 from inventory.errors import MusterError
 from inventory.nodeset import fold
+from inventory.text import clean
 
 
 def carry_out(state: Path, burnin: Burnin, doubted: Collection[str], who: str, now: float) -> list[str]:
@@ -40,6 +42,12 @@ def carry_out(state: Path, burnin: Burnin, doubted: Collection[str], who: str, n
     except MusterError as error:
         said.append(f"certificates of the accused are NOT revoked, and do not stand by what the store says: {error}")
     return said
+
+
+def certain(burnin: Burnin, doubted: Collection[str]) -> dict[str, str]:
+    """By node of which it accuses for certain, why jobs are to be kept from it."""
+    return {one.node: clean(f"{FOUND} {f'of {one.subject} ' if one.subject else ''}{one.observed} ({burnin.run})", 200)
+            for one in reversed(consequences(burnin, doubted).accused) if one.severity is Severity.CRITICAL}
 
 
 def _told(found: Found, passed: list[str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from healthcheck.burnin import faults, rounds
 from healthcheck.burnin.bisect import Bisection, units
@@ -32,6 +33,7 @@ class Course:
         self.missing: dict[Stage, str] = {}
         self.remarks: list[str] = []
         self.out: dict[str, str] = {}       # nodes that left, and of what they were accused
+        self._stands = 0                    # so many of the results are of what was finished
         self._by_name = {place.node: place for place in places}
         self.work, self.wanted, self.do = work, frozenset(wanted), do
         self._floors, self._hardware = floors, hardware
@@ -57,11 +59,23 @@ class Course:
             if step.stage in (Stage.NODE, Stage.RAIL):
                 self._step(step)
                 self._accuse(judge(self.burnt, self._floors).accusations)
+                self._stands = len(self.results)
         if {Stage.LEAF_PAIRS, Stage.CROSS_PAIRS} & self.wanted:
             self._pairs()
+            self._stands = len(self.results)
         for stage in (Stage.ALL, Stage.TRAIN, Stage.SOAK):
             if stage in self.wanted and any(step.stage is stage for step in self.steps):
                 self._together(stage)
+                self._stands = len(self.results)
+
+    def cut(self) -> None:
+        """It ends here: what was not finished is not measured. Of it only that stays which needs no comparison and no other test: a GPU
+        whose own data was wrong."""
+        begun = self.results[self._stands:]
+        self.results[self._stands:] = [
+            replace(result, accusations=tuple(filter(_of_own_data, result.accusations)),
+                    reports=tuple(replace(one, figures={}, checksums={}) for one in result.reports))
+            for result in begun if _alone_and_wrong(result) or any(map(_of_own_data, result.accusations))]
 
     def _step(self, step: Step) -> list[TaskResult]:
         """Runs what of a step is left: tasks of nodes that have left are not."""
@@ -186,3 +200,12 @@ class Course:
             return name, Outcome.PASS
         known = result.whole or result.accusations
         return name, Outcome.FAIL if known else Outcome.UNKNOWN
+
+
+def _alone_and_wrong(result: TaskResult) -> bool:
+    kind = result.task.kind
+    return not kind.together and not kind.of_node and any(report.wrong_total for report in result.reports)
+
+
+def _of_own_data(one: Accusation) -> bool:
+    return one.object is Object.GPU and one.fault == faults.WRONG_DATA

@@ -35,7 +35,8 @@ def run_id(now: float) -> str:
 
 @dataclass
 class Record:
-    """One burn-in in the state folder. `doubts` say by node why it cannot pass, `withheld` why nothing that it showed counts."""
+    """One burn-in in the state folder. `doubts` say by node why it cannot pass, `withheld` why nothing that it showed counts, and
+    `unfinished` why what was not done by now is not."""
 
     folder: Path
     length: str
@@ -49,6 +50,7 @@ class Record:
     remarks: list[str] = field(default_factory=list)
     doubts: dict[str, str] = field(default_factory=dict)
     withheld: dict[str, str] = field(default_factory=dict)
+    unfinished: str = UNFINISHED
     trouble: str = ""
     _written: float = 0.0
     _took: float = 0.0
@@ -83,10 +85,10 @@ class Record:
         """The burn-in so far, judged."""
         missing = dict(course.missing)
         if not finished:
-            missing = {**dict.fromkeys((step.stage for step in course.steps), UNFINISHED), **missing}
+            missing = {**dict.fromkeys((step.stage for step in course.steps), self.unfinished), **missing}
         burnt = replace(course.burnt, counters=self.counters, missing=MappingProxyType(missing), stage_counters=tuple(self.stage_counters))
         judgement = judge(burnt, self.floors)
-        doubts = {**(dict.fromkeys((place.node for place in course.places), UNFINISHED) if not finished else {}),
+        doubts = {**(dict.fromkeys((place.node for place in course.places), self.unfinished) if not finished else {}),
                   **self.doubts, **self.withheld}
         judgement = doubted(judgement, doubts, self.withheld, {result.task.id: result.task.nodes for result in course.results})
         judgement = replace(judgement, remarks=(*judgement.remarks, *course.remarks, *self.remarks))

@@ -81,8 +81,9 @@ def as_plan(asked: Asked) -> Plan:
 def run(asked: Asked, lease: Open, record: Record, telling: Callable[[int], Telling], act: Act) -> tuple[Burnin, bool]:
     """The burn-in, and whether it was interrupted; also then all that was measured is in it, and in the state folder.
 
-    `act` is told of a burn-in that was finished, and of the nodes of which nothing is believed, before its document says so and before any
-    node is given back. Raises ActionError, StoreError, UsageError before anything is sent.
+    `act` is told of a burn-in that was finished, or gave way, and of the nodes of which nothing is believed, before its document says so
+    and before any node is given back. Of one that gave way what was finished stands, and it was not interrupted. Raises ActionError,
+    StoreError, UsageError before anything is sent.
     """
     with lease() as granted:
         return _leased(asked, granted, record, telling, act)
@@ -102,6 +103,7 @@ def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[i
         _leave(record, course, node, why)
     try:
         seen = look(held, granted.transport, bounds)
+        _go_on(granted)
         places = places_of(asked, seen)
         out = course.out
         course = _course(asked, replace(asked.work, ports=MappingProxyType(_ports(asked, held, places, seen))), places)
@@ -114,6 +116,7 @@ def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[i
         if held:
             with telling(len(course.steps)) as tells:
                 _conduct(asked, granted, held, course, record, tells, looks)
+        _go_on(granted)
         finished = True
     except KeyboardInterrupt:
         interrupted = True
@@ -121,6 +124,7 @@ def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[i
         # An interrupted one is not kept waiting for what its links counted.
         if not interrupted and looks is not None and first:
             last = _counters(asked, held, course.places, look(held, granted.transport, bounds))
+            _go_on(granted)
             looks.ends(last)
             before, after = ({node: reading.values for node, reading in each.items()} for each in (first, last))
             record.counters = counters.compared(before, after, record.clock() - began)
@@ -128,8 +132,19 @@ def _leased(asked: Asked, granted: Granted, record: Record, telling: Callable[[i
         interrupted = True
     record.withheld.update(granted.lease.stood() if held else {})
     finished = finished and not interrupted
-    burnin = record.keep(course, finished=finished, act=(lambda burnin: act(burnin, record.withheld)) if finished else None)
-    return burnin, interrupted and not record.withheld
+    gave_way = granted.lease.gave_way() if interrupted else ""
+    if gave_way:
+        course.cut()
+        record.unfinished = f"it gave way: {gave_way}"
+    over = finished or bool(gave_way)
+    burnin = record.keep(course, finished=finished, act=(lambda burnin: act(burnin, record.withheld)) if over else None)
+    return burnin, interrupted and not (record.withheld or gave_way)
+
+
+def _go_on(granted: Granted) -> None:
+    """Raises KeyboardInterrupt where the lease is over: whoever looked at nodes meanwhile was only refused the rest of them."""
+    if granted.lease.over():
+        raise KeyboardInterrupt
 
 
 def _course(asked: Asked, work: Work, places: tuple[Place, ...]) -> Course:
@@ -181,6 +196,7 @@ def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Cours
 
         def do(step: Step) -> Iterator[TaskResult]:
             looks.begins(step)
+            _go_on(granted)
             parts = ramp.waves(step.tasks, by_name, asked.power)
             for why in parts.refused.values():
                 course.missing.setdefault(step.stage, why)

@@ -35,12 +35,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Budget:
-    """At most `nodes` at a time, `node_hours` in all, within `power`; each node is expected to take `seconds`."""
+    """At most `nodes` at a time, `node_hours` in all, within `power`; each node is expected to take `seconds`. Those from which screenings
+    keep jobs (`held`) count as nodes, so that no number of screenings isolates more: beyond that someone has to look."""
 
     nodes: int
     node_hours: float
     power: Power
     seconds: float
+    held: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,9 @@ def _unpowered(one: Candidate, power: Power) -> str:
 
 def _over(places: Sequence[Place], budget: Budget) -> str:
     """Why these are too many, or ""."""
-    if len(places) > budget.nodes:
-        return f"no room in the budget: at most {budget.nodes} node{'s' * (budget.nodes != 1)} at a time"
+    if len(places) + budget.held > budget.nodes:
+        held = f", and screenings keep jobs from {budget.held} already: see muster cordon" if budget.held else ""
+        return f"no room in the budget: at most {budget.nodes} node{'s' * (budget.nodes != 1)} at a time{held}"
     if len(places) * budget.seconds > budget.node_hours * _HOUR:
         return f"no room in the budget: {budget.node_hours:.3g} node-hours are left"
     if why := ramp.over(places, budget.power):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.burnin.document import Burnin, iso
-from healthcheck.burnin.floors import Floors
-from healthcheck.burnin.judge import judge
 from inventory.text import clean
 from provisioning.burnin.screening import Budget, Candidate, Choice
 
@@ -57,15 +55,7 @@ def lines(one: Screening, fold: Fold) -> Iterator[str]:
         yield f"  and {len(reasons) - _MOST} more reasons: --format json"
 
 
-def not_acted_on(burnin: Burnin, floors: Floors) -> list[str]:
-    """What a screening that gave way had seen by then, a line each: no one is failed for it."""
-    return [f"{one.object.value} {clean(one.name, 120)}: {clean(one.fault, 60)}"
-            for one in judge(burnin.burnt, floors).accusations]
-
-
-def document(
-    one: Screening, burnin: Burnin | None = None, gave_way: str = "", seen: Sequence[str] = (),
-) -> dict[str, Any]:
+def document(one: Screening, burnin: Burnin | None = None, gave_way: str = "") -> dict[str, Any]:
     """All of it, with what came of it where it was carried out; what was measured is in that run's document."""
     budget, power = one.budget, one.budget.power
     outcomes = burnin.judgement.outcomes if burnin is not None else ()
@@ -81,7 +71,7 @@ def document(
         "left": [{"node": name, "why": clean(why, 300)} for name, why in sorted(one.choice.left.items())],
         "run": burnin.run if burnin is not None else None,
         "verdict": burnin.judgement.verdict.value if burnin is not None else None,
-        "gave_way": clean(gave_way, 300) or None, "not_acted_on": list(seen),
+        "gave_way": clean(gave_way, 300) or None,
         "nodes": [{
             "node": each.node, "outcome": each.outcome.value,
             "why": [clean(why, 300) for why in each.why]} for each in outcomes],

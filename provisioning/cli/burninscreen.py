@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from inventory.cli.chosen import who
-from inventory.errors import UsageError
+from inventory.errors import MusterError, UsageError
 from provisioning.cli.burninshow import code as code_of
 from provisioning.cli.burninshow import show as show_page
 
 if TYPE_CHECKING:
     from healthcheck.burnin.document import Burnin
+    from healthcheck.lease import Granted
     from inventory.model import Node
     from provisioning.actions.base import Backend
     from provisioning.burnin.run import Asked
@@ -68,12 +70,14 @@ def screen(
     nor, where power is bounded, those of which nobody says what they draw.
 
     Nodes are leased as for a burn-in, and the queue is read every 5 s. As soon as a job waits that could start
-    if they were free, ranks are ended and nodes given back. Nothing is failed or passed then, and they are
-    first again the next time. That takes Slurm, or Kubernetes, where any pod counts that asks for GPUs and
-    cannot be placed.
+    if they were free, ranks are ended and nodes given back. What was not finished then neither passes nor
+    fails anyone, and those nodes are first again the next time; what was finished stands. That takes Slurm,
+    or Kubernetes, where any pod counts that asks for GPUs and cannot be placed.
 
-    A screening accuses with the consequences of a burn-in. What it found ends with a burn-in of the quick
-    length or a longer one. It certifies no one and renews no certificate.
+    A screening accuses with the consequences of a burn-in, and whoever is accused for certain is cordoned
+    before the lease ends: no job is given that node. Cordoned ones count as nodes at a time. What it found
+    ends with a burn-in of the quick length or a longer one, and the cordon with muster uncordon. It certifies
+    no one and renews no certificate.
 
     \b
     muster burnin screen
@@ -94,7 +98,7 @@ def screen(
     from provisioning.actions.choose import backend as backend_of
     from provisioning.alone import alone
     from provisioning.burnin.asked import SCREEN, asked
-    from provisioning.burnin.screenpage import document, lines, not_acted_on
+    from provisioning.burnin.screenpage import document, lines
 
     path = find_inventory(inventory)
     if path is None:
@@ -140,16 +144,13 @@ def screen(
         names = frozenset(one.choice.chosen)
         ready = wish([node for node in of if node.name in names])
         burnt, gave_way, code = _screened(ready, one, base, folder, launcher, quiet=quiet)
-    seen = not_acted_on(burnt, ready.floors) if gave_way else []
     if form == "json":
-        click.echo(json.dumps(document(one, burnt, gave_way, seen), ensure_ascii=False, indent=1))
+        click.echo(json.dumps(document(one, burnt, gave_way), ensure_ascii=False, indent=1))
         return code
     _show(burnt)
     if gave_way:
-        click.echo(f"\nit gave way: {gave_way}. Nothing that it measured counts; these nodes are first "
-                   "again.")
-    for line in seen:
-        click.echo(f"seen before that, and not acted on: {line}; look at it: muster burnin run NODES")
+        click.echo(f"\nit gave way: {gave_way}. What it had not finished neither passes nor fails anyone; "
+                   "those nodes are first again.")
     return code
 
 
@@ -157,6 +158,7 @@ def _chosen(wish: Asked, of: Sequence[Node], base: Backend, folder: Path, at_mos
             node_hours: float | None) -> Screening:
     """Who is to be screened now; changes nothing."""
     from healthcheck.store import screened
+    from healthcheck.store.cordons import open_cordons
     from healthcheck.store.file import opened
     from provisioning.actions.base import Waits
     from provisioning.burnin.candidates import candidates
@@ -170,11 +172,12 @@ def _chosen(wish: Asked, of: Sequence[Node], base: Backend, folder: Path, at_mos
         used = screened.node_hours(store, now - _HOURS * screened.HOUR, now)
         ours = lessor(None, base, who())(store)
         found = candidates(of, wish.skus, wish.default_sku, ours, folder, _LONGEST_S)
+        held = sum(one.why.startswith(screened.FOUND) for one in open_cordons(store, backend=base.name))
     idle = [one for one in found if not one.refused]
     waits = base.waiting([one.node for one in idle]) if idle and isinstance(base, Waits) else ""
     hours = max(0.0, (node_hours if node_hours is not None else policy.node_hours) - used)
     long = seconds((one.place for one in idle if one.place is not None), wish.work)
-    budget = Budget(at_most or policy.nodes, hours, wish.power, long)
+    budget = Budget(at_most or policy.nodes, hours, wish.power, long, held)
     choice = choose(found, budget, now, policy.days, waits)
     return Screening(now, {one.node: one for one in found}, choice, budget, used, waits)
 
@@ -190,7 +193,7 @@ def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher
     from inventory.transport.base import Limits
     from provisioning.burnin import run as running
     from provisioning.burnin.asked import SCREEN
-    from provisioning.burnin.consequences import carry_out
+    from provisioning.burnin.consequences import carry_out, certain
     from provisioning.burnin.launch import transport as transport_of
     from provisioning.burnin.record import Record, run_id
     from provisioning.burnin.telling import telling
@@ -206,21 +209,35 @@ def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher
     transport = transport_of(launcher)
     under = (lambda name: transport_of(launcher, name)) if launcher == "slurm" else None
 
+    granted: list[Granted] = []
+
+    @contextmanager
+    def lease() -> Iterator[Granted]:
+        with leased(running.as_plan(wish), transport, Limits(sweep_s=_TERM_S), folder, lessor(None, base, who()),
+                    beat=BEAT_S, why=screened.WHY, under=under, gives_way=gives_way) as one:
+            granted.append(one)
+            yield one
+
     def act(burnin: Burnin, withheld: Mapping[str, str]) -> None:
+        if whys := certain(burnin, withheld):
+            try:
+                kept = granted[0].lease.isolate(whys)
+            except MusterError as error:
+                kept = [f"jobs are NOT kept from {fold(whys)}: {error}"]
+            for line in kept:
+                click.echo(f"muster: {line}", err=True)
+        # Who was not reached before it gave way was not tried.
+        finished = not granted[0].lease.gave_way()
         with opened(folder, make=True) as store:
             screened.write(store, burnin.run, burnin.ended, {
                 each.node: each.outcome is not Outcome.UNKNOWN for each in burnin.judgement.outcomes
-                if each.node not in withheld})
+                if each.node not in withheld and (finished or each.outcome is Outcome.FAIL)})
         for line in carry_out(folder, burnin, withheld, f"screening ({who()})", time.time()):
             click.echo(f"muster: {line}", err=True)
 
     try:
         burnt, interrupted = running.run(
-            wish,
-            lambda: leased(running.as_plan(wish), transport, Limits(sweep_s=_TERM_S), folder,
-                           lessor(None, base, who()), beat=BEAT_S, why=screened.WHY, under=under,
-                           gives_way=gives_way),
-            record, lambda steps: telling(steps, quiet=quiet), act)
+            wish, lease, record, lambda steps: telling(steps, quiet=quiet), act)
     finally:
         close = getattr(transport, "close", None)
         if close is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from provisioning.lease.base import Way
 from provisioning.lease.cordoned import Cordoned
 from provisioning.lease.idle import idle
 from provisioning.lease.reservation import Reservation
-from provisioning.lease.take import Lessor, Taken, give_back, settle, take, without
+from provisioning.lease.take import Lessor, Taken, give_back, isolate, settle, take, without
 from provisioning.lease.watch import BEAT_S, GivesWay, Watch
 
 # The lease outlasts what is sent under it by so much, however the head ends.
@@ -103,7 +103,7 @@ def leased(
     """Leases the plan's nodes for a sweep within these bounds, and gives them back. Nodes without a lease are in `Lease.refused`.
 
     With `under` what is sent goes over the transport that it makes for the lease's name: one that comes in only under a reservation. With
-    `gives_way` the lease is over as soon as that says why, and what runs under it is ended.
+    `gives_way` the lease is over as soon as that says why, and what runs under it is ended; it stood until then.
     Raises ActionError, StoreError, UsageError before anything is sent.
     """
     names = [node.name for node in plan.nodes]
@@ -119,8 +119,15 @@ def leased(
             if taken.entry is None:
                 yield Granted(transport, bounds, Lease(frozenset(), "nobody", taken.refused))
                 return
+            def isolated(whys: Mapping[str, str]) -> list[str]:
+                nonlocal taken
+                taken, done = isolate(ours, taken, whys)
+                return [f"{one.node}: {one.said}" for one in done]
+
             with Watch(folder, made, taken.entry, transport, beat=beat, gives_way=gives_way) as watch:
-                yield Granted(watch, bounds, Lease(frozenset(taken.nodes), taken.entry.name, taken.refused, watch.stood))
+                yield Granted(watch, bounds, Lease(
+                    frozenset(taken.nodes), taken.entry.name, taken.refused, watch.stood, lambda: watch.over, lambda: watch.gave_way,
+                    isolated))
             for node, why in sorted(watch.lost.items())[:1]:
                 click.echo(f"muster: the lease did not stand to the end ({node}: {why}): what it was for is not judged", err=True)
         finally:

@@ -15,10 +15,12 @@ from healthcheck.store.leases import Entry
 from inventory.discover import Run
 from inventory.text import clean
 from provisioning.actions.base import ActionError, Holder
+from provisioning.cordon import Done, Want, cordon_each
 from provisioning.lease.base import Way
 from provisioning.lease.holder import Life, life, me
 from provisioning.lease.jobs import jobs
 from provisioning.lease.reservation import reserved
+from provisioning.strays import adopt
 from provisioning.whose import Whose, whose
 
 Clock = Callable[[], float]
@@ -130,6 +132,23 @@ def without(lessor: Lessor, taken: Taken, refused: Mapping[str, str]) -> Taken:
         return Taken(None, told, taken.unsaid)
     lessor.way.keep(entry, kept)
     return Taken(leases.narrow(lessor.store, entry, kept), told, taken.unsaid)
+
+
+def isolate(lessor: Lessor, taken: Taken, whys: Mapping[str, str]) -> tuple[Taken, list[Done]]:
+    """Gives back its other nodes, and has jobs kept from these, by node for what reason: by a cordon that is made while the lease holds
+    them, so that no job starts in between, and that stays when it is over. Raises ActionError, StoreError."""
+    entry = taken.entry
+    if entry is None or not (mine := [node for node in entry.nodes if node in whys]):
+        return taken, []
+    taken = without(lessor, taken, dict.fromkeys(set(entry.nodes) - set(mine), "it is given back"))
+    store, base = lessor.store, lessor.way.base
+    # A lease by cordon: another one of ours takes its place.
+    by_cordon = {one.node for one in open_cordons(store, mine, base.name) if one.why.startswith(f"{entry.name}: ")}
+    done = cordon_each(store, base, [Want(node, whys[node]) for node in mine if node not in by_cordon], lessor.who, lessor.clock)
+    for node in mine:
+        if node in by_cordon:
+            done += adopt(store, base, [node], whys[node], lessor.who, lessor.clock, anew=True)
+    return taken, done
 
 
 def give_back(lessor: Lessor, entry: Entry, why: str) -> str:

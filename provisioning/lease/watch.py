@@ -1,8 +1,8 @@
 """Watches over a lease while work is done under it: renews it, and stops the work when it no longer stands.
 
 A thread looks every few seconds whether the nodes are still held for us and free of jobs, and, of a lease that gives way, whether a job
-waits for them. That the back end does not answer stops
-nothing as long as the lease's time lasts: a scheduler that is down starts no job either.
+waits for them. That the back end does not answer stops nothing as long as the lease's time lasts: a scheduler that is down starts no job
+either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GivesWay = Callable[[Backend, Sequence[str]], str]
 
 
 class Watch:
-    """`with Watch(...) as watch:` renews the lease; `lost` says by node why it did not stand.
+    """`with Watch(...) as watch:` renews the lease; `lost` says by node why it did not stand, and `gave_way` to whom it gave way.
 
     The work is done through `transport`, which sends to a node of the lease only what a look directly before allows.
     """
@@ -39,6 +39,7 @@ class Watch:
                  gives_way: GivesWay | None = None) -> None:
         self.entry = entry
         self.lost: dict[str, str] = {}
+        self.gave_way = ""
         self._folder = folder
         self._lessor = lessor
         self._inner = transport
@@ -48,7 +49,7 @@ class Watch:
         self._until = entry.until
         self._end = threading.Event()
         self._lock = threading.Lock()       # guards _working: nobody is interrupted who is not at work
-        self._working = False
+        self._working = 0                   # runs that go on: ranks stay on nodes while another one looks at them
         self._thread = threading.Thread(target=self._watch, name="lease", daemon=True)
 
     def __enter__(self) -> Watch:
@@ -74,7 +75,8 @@ class Watch:
                 return dict.fromkeys(entry.nodes, f"lease {entry.name} was not renewed in time")
             lost = {**lessor.way.gone(entry), **jobs(lessor.way.base, entry.nodes, lessor.run, entry.name).busy}
             if self._gives_way is not None and (why := self._gives_way(lessor.way.base, entry.nodes)):
-                return {**dict.fromkeys(entry.nodes, f"it gave way: {why}"), **lost}
+                self.gave_way = why
+                return lost
             if len(lost) < len(entry.nodes) and entry.until - now < self._term * share:
                 lessor.way.extend(entry, now + self._term)
                 leases.extend(store, entry, now + self._term)
@@ -82,7 +84,8 @@ class Watch:
             return lost
 
     def stood(self) -> dict[str, str]:
-        """By node why what was measured under the lease is not to be relied on; a last look that fails is a reason."""
+        """By node why what was measured under the lease is not to be relied on; a last look that fails is a reason. That it gave way is
+        none: until then it stood."""
         try:
             self.lost.update(self.look())
         except (ActionError, StoreError) as error:
@@ -100,29 +103,36 @@ class Watch:
             self.lost.update(self.look(share=1.0))
         except (ActionError, StoreError) as error:
             self.lost.update(dict.fromkeys(self.entry.nodes, str(error)))
-        waiting = {node.name for node in wanted if node.name not in self.lost}
-        for name in [node.name for node in wanted if node.name in self.lost]:
+        waiting = {node.name for node in wanted if node.name not in self.lost and not self.gave_way}
+        for name in [node.name for node in wanted if node.name not in waiting]:
             yield self._refusal(name)
         try:
-            self._at_work(True)
+            self._at_work(1)
             for reply in self._inner.run([node for node in wanted if node.name in waiting], program, limits):
                 waiting.discard(reply.node)
                 yield reply
         except KeyboardInterrupt:
-            if not self.lost:
+            if not self.over:
                 raise
             for name in sorted(waiting):
                 yield self._refusal(name)
         finally:
-            self._at_work(False)
+            self._at_work(-1)
+
+    @property
+    def over(self) -> str:
+        """Why the work is to end now, "" where it may go on."""
+        if self.gave_way:
+            return f"it gave way: {self.gave_way}"
+        return next((f"another node's lease was lost, which ended the work: {why}" for why in self.lost.values()), "")
 
     def _refusal(self, name: str) -> Reply:
-        why = self.lost.get(name) or "another node's lease was lost, which ended the work: " + next(iter(self.lost.values()))
+        why = self.lost.get(name) or self.over
         return Reply(name, None, Failure(Stage.LEASE, why), now := time.time(), now)
 
-    def _at_work(self, working: bool) -> None:
+    def _at_work(self, more: int) -> None:
         with self._lock:
-            self._working = working
+            self._working += more
 
     def _watch(self) -> None:
         while not self._end.wait(self._beat):
@@ -131,7 +141,7 @@ class Watch:
             except (ActionError, StoreError) as error:
                 late = time.time() > self._until
                 lost = dict.fromkeys(self.entry.nodes, f"it was not renewed in time: {error}") if late else {}
-            if lost:
+            if lost or self.gave_way:
                 self.lost.update(lost)
                 with self._lock:
                     if self._working:

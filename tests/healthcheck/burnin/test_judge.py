@@ -287,6 +287,12 @@ def test_two_against_two_is_unexplained() -> None:
     assert one.object is Object.UNEXPLAINED and one.fault == faults.WRONG_DATA and outcome(of, "gpu001") is Outcome.UNKNOWN
 
 
+def test_whose_known_product_is_wrong_leaves_no_doubt_on_the_only_other_node() -> None:
+    two = places(2, gpus=1)
+    results = changed(sound(two, pairs=False), "node-known-gpu002", "gpu002:0", checksums={"known_bf16_8192": "ee:ff"}, wrong_total=3)
+    assert accused(judged(results, two, asked=ASKED)) == {"gpu002:0": faults.WRONG_DATA}
+
+
 def test_a_tie_leaves_in_doubt_only_those_that_are_of_it() -> None:
     # One task on all nodes, two of which have other GPUs, one board each of which computes something else.
     there = (*places(6), *(place(f"old{number}", gpus=1) for number in (1, 2)))

@@ -156,7 +156,7 @@ def test_a_job_that_comes_in_the_middle_has_its_nodes_within_seconds_and_nothing
         out, err = head.communicate(timeout=60)
         assert head.returncode == 3 and f"it gave way: job {job} waits for 2 nodes of partition main" in out, (out, err)
         assert took < 20, took
-        assert "UNKNOWN" in out and "Nothing that it measured counts" in out
+        assert "UNKNOWN" in out and "neither passes nor fails anyone" in out
         await_none_with(mark, 5)
         assert "ReservationName" not in bed.ask("scontrol", "show", "reservation") and site.muster("lease", "list").stdout == ""
         found = json.loads(kept(tmp_path / "state")[0].read_text())
@@ -164,6 +164,39 @@ def test_a_job_that_comes_in_the_middle_has_its_nodes_within_seconds_and_nothing
         assert screenings(site) == {} and state(bed, other) == "RUNNING"
         plan = checked(site.muster(*SCREEN, "--format", "json", **bed.environment).stdout)
         assert all(one["tried"] is None and one["proven"] is None for one in plan["chosen"])
+
+
+@pytest.mark.slow
+def test_what_was_finished_before_it_gave_way_stands_and_the_job_is_not_given_the_gpu_that_computes_wrong(tmp_path: Path) -> None:
+    site = site_of(tmp_path, nodes=3, small=LONG)
+    site.plant({"fault": "product", "node": "n1", "gpu": 0})
+    store = tmp_path / "state"
+    new_key(store, "alpha", "test", time.time())
+    issue(store, [Passed(node, "quick", int(time.time() - 30 * 86400), boot="b") for node in site.names],
+          {node: {"gpu 0000:1b:00.0": {"serial": node}} for node in site.names}, time.time())
+    with slurm_of(site) as bed:
+        with at_work(site, **bed.environment) as head:
+            began = time.monotonic()
+            job = submitted(bed, "-N", "2")
+            wait_until(lambda: state(bed, job) == "RUNNING", 30, "the job")
+            took = time.monotonic() - began
+            out, err = head.communicate(timeout=60)
+        assert head.returncode == 1 and "gpu n1:0: wrong data" in out and "it gave way: job" in out, (out, err)
+        assert took < 20, took
+        assert bed.states() == {"n1": "drained", "n2": "allocated", "n3": "allocated"}
+        assert "a screening found of GPU 0 wrong data" in bed.ask("scontrol", "show", "node", "n1")
+        assert "ReservationName" not in bed.ask("scontrol", "show", "reservation") and site.muster("lease", "list").stdout == ""
+        held = load_manifest(store)
+        assert [node for node in site.names if held.revocation(node) is not None] == ["n1"]
+        with opened(store) as opened_:
+            assert [(one.node, one.rule) for one in problems(opened_, None, 0.0, still=True)] == [("n1", "burnin-wrong-data")]
+        found = json.loads(kept(store)[0].read_text())
+        assert {one["node"]: one["outcome"] for one in found["nodes"]} == {"n1": "fail", "n2": "unknown", "n3": "unknown"}
+        assert {one["kind"] for one in found["tasks"]} == {"known", "random"} and screenings(site).keys() == {"n1"}
+        bed.ask("scancel", job)
+        wait_until(lambda: bed.states()["n2"] == "idle", what="idle nodes")
+        plan = checked(site.muster(*SCREEN, "--format", "json", **bed.environment).stdout)
+        assert [one["node"] for one in plan["chosen"]] == ["n2", "n3"] and plan["left"] == [{"node": "n1", "why": "muster has cordoned it"}]
 
 
 @pytest.mark.slow
@@ -199,6 +232,8 @@ def test_a_gpu_that_computes_wrong_is_evidence_against_its_node_until_a_burn_in_
         done = site.muster(*SCREEN, "--apply", **bed.environment)
         assert done.returncode == 1 and "gpu n3:1: wrong data" in done.stdout, (done.stdout, done.stderr)
         assert screenings(site).keys() == set(site.names)
+        assert bed.states()["n3"] == "drained" and "cordoned in slurm as" in done.stderr
+        assert site.muster("uncordon", "n3", "--reason", "for a test", **bed.environment).returncode == 0
         site.plant()
         with opened(tmp_path / "state") as store, store.writing() as db:
             db.execute("DELETE FROM screened")
@@ -209,7 +244,7 @@ def test_a_gpu_that_computes_wrong_is_evidence_against_its_node_until_a_burn_in_
 
 
 @pytest.mark.slow
-def test_in_kubernetes_a_pod_that_cannot_be_placed_ends_it_and_the_nodes_are_given_back(tmp_path: Path) -> None:
+def test_in_kubernetes_a_pod_that_cannot_be_placed_ends_it_and_nodes_are_given_back_that_nothing_was_found_of(tmp_path: Path) -> None:
     with serving(tmp_path) as bed:
         site = site_of(tmp_path, nodes=2, cordon={"kubernetes": {"config": str(bed.config)}}, small=LONG)
         for name in site.names:
@@ -220,11 +255,13 @@ def test_in_kubernetes_a_pod_that_cannot_be_placed_ends_it_and_the_nodes_are_giv
             bed.pod("cpus-only", "", phase="Pending", unplaced="Unschedulable")
             bed.pod("training", "", gpus=8, phase="Pending", unplaced="Unschedulable")
             out, err = head.communicate(timeout=60)
-            assert head.returncode == 3 and "it gave way: pod default/training has nvidia.com/gpu: 8, and waits for a node" in out, (out, err)
-            assert "seen before that, and not acted on: gpu n1:0: wrong data" in out
+            assert head.returncode == 1 and "it gave way: pod default/training has nvidia.com/gpu: 8, and waits for a node" in out, (out, err)
+            assert "gpu n1:0: wrong data" in out
         with opened(tmp_path / "state") as store:
-            assert not problems(store, None, 0.0)
-        assert not any(bed.node(name)["spec"].get("unschedulable") for name in site.names)
+            assert [(one.node, one.rule) for one in problems(store, None, 0.0)] == [("n1", "burnin-wrong-data")]
+        assert [bool(bed.node(name)["spec"].get("unschedulable")) for name in site.names] == [True, False]
+        assert site.muster("uncordon", "n1", "--reason", "for a test").returncode == 0
+        assert not bed.node("n1")["spec"].get("unschedulable")
         plan = site.muster(*SCREEN)
         assert "screening gives way: pod default/training" in plan.stdout and "nothing changed" in plan.stdout.splitlines()[-1]
 

@@ -115,3 +115,11 @@ def test_whoever_finds_no_room_is_told_in_which_budget(budget: Budget, why: str)
 def test_a_screening_takes_two_to_three_minutes_of_a_node_s_time() -> None:
     one = Place("n1", 8, leaf="leaf1", watts=10_000.0)
     assert 120 < seconds([one, replace(one, node="n2")], Work("screen")) < 180 and seconds([], Work("screen")) == 0
+
+
+def test_nodes_that_screenings_keep_from_jobs_count_as_nodes_at_a_time() -> None:
+    there = [candidate(1), candidate(2), candidate(3)]
+    assert chosen(*there, budget=replace(WIDE, nodes=3, held=2)) == ("n01",)
+    found = choose(there, replace(WIDE, nodes=2, held=2), NOW, DAYS)
+    assert not found.chosen and set(found.left.values()) == {
+        "no room in the budget: at most 2 nodes at a time, and screenings keep jobs from 2 already: see muster cordon"}

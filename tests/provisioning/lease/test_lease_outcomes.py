@@ -23,10 +23,12 @@ from healthcheck.store.marks import mark_of
 from healthcheck.sweep import Plan
 from inventory.discover import Answer
 from inventory.errors import StoreError, UsageError
-from inventory.model import Node
+from inventory.model import InKubernetes, Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from provisioning.actions.base import ActionError, Backend, Held, Holder
 from provisioning.actions.choose import Options
+from provisioning.actions.kubeapi import Api
+from provisioning.actions.kubernetes import Kubernetes
 from provisioning.actions.slurm import Slurm
 from provisioning.cordon import cordon
 from provisioning.lease import check, holder, idle, take
@@ -39,6 +41,7 @@ from provisioning.lease.watch import Watch
 from tests.healthcheck import machine
 from tests.provisioning.actions.test_cordon_outcomes import FAN, Back, fails
 from tests.provisioning.lease.test_lease import LINE, Cluster
+from tests.testbed.kubernetes import serving
 
 G1, G2, G3 = "gpu001", "gpu002", "gpu003"
 
@@ -539,7 +542,7 @@ def test_a_node_without_gpus_of_which_the_scheduler_says_that_it_is_free_is_leas
 
 
 @pytest.mark.parametrize(("why", "look_s"), [(None, 120.0), ("job 7 waits", 20.0)])
-def test_under_a_lease_that_gives_way_the_look_is_short_and_what_gave_way_did_not_stand(
+def test_under_a_lease_that_gives_way_the_look_is_short_and_until_it_gave_way_it_stood(
     head: Head, monkeypatch: pytest.MonkeyPatch, why: str | None, look_s: float,
 ) -> None:
     bounds: list[Limits] = []
@@ -550,8 +553,11 @@ def test_under_a_lease_that_gives_way_the_look_is_short_and_what_gave_way_did_no
 
     monkeypatch.setattr(check, "idle", look)
     gives_way = None if why is None else lambda base, nodes: f"{why} for {len(nodes)}"
-    with leased(PLAN, Answers(), Limits(), head.folder, head.made(), beat=100, gives_way=gives_way) as granted:
-        assert granted.lease.stood() == ({} if why is None else dict.fromkeys([G1, G2], "its lease was lost: it gave way: job 7 waits for 2"))
+    with leased(PLAN, Work(), Limits(), head.folder, head.made(), beat=100, gives_way=gives_way) as granted:
+        assert granted.lease.stood() == {} and granted.lease.gave_way() == ("" if why is None else "job 7 waits for 2")
+        assert granted.lease.over() == ("" if why is None else "it gave way: job 7 waits for 2")
+        answers = said_of(granted.transport.run(NODES[:1], Program("", "", b""), Limits()))
+        assert answers == {G1: (Stage.CONNECT, "done") if why is None else (Stage.LEASE, "it gave way: job 7 waits for 2")}
     assert [given.sweep_s for given in bounds] == [look_s]
 
 
@@ -694,6 +700,38 @@ def test_an_interrupt_of_a_lost_lease_ends_the_work_and_is_told_of_each_node_tha
     assert said_of(here.run(NODES, Program("", "", b""), Limits())) == {
         G1: (Stage.CONNECT, "done"), G2: (Stage.LEASE, "another node's lease was lost, which ended the work: gone")}
     assert not here._working
+
+
+def test_whoever_is_at_work_while_another_looks_at_nodes_can_still_be_interrupted(head: Head) -> None:
+    here: Watch
+
+    def look() -> None:
+        assert said_of(here.run(NODES[:1], Program("", "", b""), Limits())) and here._working
+
+    here = watch(head, Work(look))
+    assert len(list(here.run(NODES, Program("", "", b""), Limits()))) == 2 and not here._working
+
+
+def test_jobs_are_kept_from_a_node_beyond_its_lease_and_the_others_are_given_back_first(head: Head) -> None:
+    ours = head.slurm()
+    taken = take.take(ours, [G1, G2], 600, "why")
+    left, done = take.isolate(ours, taken, {G1: "a screening found wrong data", G3: "not of this lease"})
+    ((reserved_, _),) = head.cluster.reservations.values()
+    assert left.nodes == (G1,) and reserved_ == {G1} and [(one.node, one.held) for one in done] == [(G1, True)]
+    assert take.give_back(ours, entry_of(left), "it is over") == "" and head.cluster.reservations == {}
+    assert set(head.cluster.reasons) == {G1} and head.cluster.reasons[G1].endswith("a screening found wrong data")
+    assert take.isolate(ours, take.take(ours, [G2], 600, "why"), {G1: "x"})[1] == []
+
+
+def test_a_cordon_of_a_lease_becomes_one_that_stays(tmp_path: Path) -> None:
+    with serving(tmp_path) as bed, opened(tmp_path / "state", make=True) as store:
+        for name in (G1, G2):
+            bed.add(name)
+        ours = lessor(None, Kubernetes(InKubernetes(), Api(str(bed.config), None, 30.0, [].append)), "us", time.time)(store)
+        left, done = take.isolate(ours, take.take(ours, [G1, G2], 600, "why"), {G1: "a screening found wrong data"})
+        assert left.nodes == (G1,) and not bed.node(G2)["spec"].get("unschedulable") and [one.held for one in done] == [True]
+        assert take.give_back(ours, entry_of(left), "it is over") == "" and bed.node(G1)["spec"]["unschedulable"]
+        assert [(one.node, one.why) for one in open_cordons(store)] == [(G1, "a screening found wrong data")]
 
 
 def test_the_thread_ends_with_the_watch_and_is_no_reason_to_live_on(head: Head) -> None:
