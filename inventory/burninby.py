@@ -9,6 +9,7 @@
     burnin: {profile: roce}                         # NCCL settings of a kind of fabric: roce, efa, gib (rules/burnin.yaml)
     burnin: {env: {NCCL_IB_TC: 106}}                # and the site's own over them, those of `inventory.ncclenv` by exact name
     burnin: {storage: [/scratch, {path: /lustre/x, bytes: 4GiB}]}   # mounts that each node writes to and reads from, in files of its own
+    burnin: {storage: [{path: /home, folder: admin/burnin}]}        # and a folder below one, where only there may be written
 
 A node says under the same key how it takes part: {python: [/opt/torch/bin/python3], ranks: 8, watts: 10200}.
 """
@@ -28,6 +29,7 @@ from inventory.ncclenv import checked
 _NAME = re.compile(r"[a-z]{1,32}\.[a-z][a-z0-9_]{0,63}")
 _PROFILE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _PATH = re.compile(r"/|(/[^/\0]{1,255}){1,32}")
+_BELOW = re.compile(r"[^/\0]{1,255}(/[^/\0]{1,255}){0,31}")
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(MiB|GiB|TiB)")
 _UNITS = {"MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _MOST_MOUNTS = 16
@@ -116,18 +118,26 @@ def _storage(found: LocatedMap) -> tuple[StorageMount, ...]:
     mounts: list[StorageMount] = []
     for at, item in enumerate(given):
         where, mark = f"burnin.storage[{at}]", given.value_marks[at]
-        size, path = None, item
+        size, path, folder = None, item, ""
         if isinstance(item, LocatedMap):
-            check_keys(item, ("path", "bytes"), where)
+            check_keys(item, ("path", "bytes", "folder"), where)
             path = item.get("path")
+            if "folder" in item:
+                folder = _below(item["folder"], f"{where}.folder", item.value_marks["folder"])
             if "bytes" in item:
                 size = _bytes(item["bytes"], f"{where}.bytes", item.value_marks["bytes"])
         if not isinstance(path, str) or not _PATH.fullmatch(path) or {"..", "."} & set(path.split("/")) or not path.isprintable():
             raise InventoryError(f"{where} is {described(path)}, expected the full path of a mount, such as /scratch", mark)
         if path in [mount.path for mount in mounts]:
             raise InventoryError(f"{where}: {path} is there already", mark)
-        mounts.append(StorageMount(path, size))
+        mounts.append(StorageMount(path, size, folder))
     return tuple(mounts)
+
+
+def _below(value: Any, where: str, mark: Mark) -> str:
+    if not isinstance(value, str) or not _BELOW.fullmatch(value) or {"..", "."} & set(value.split("/")) or not value.isprintable():
+        raise InventoryError(f"{where} is {described(value)}, expected the path of a folder from its mount on, such as admin/burnin", mark)
+    return value
 
 
 def _bytes(value: Any, where: str, mark: Mark) -> int:

@@ -199,10 +199,14 @@ class CordonBy:
 
 @dataclass(frozen=True)
 class StorageMount:
-    """A mount that every node is to write to and read from, and how many bytes (None: as many as the length of a burn-in asks for)."""
+    """A mount that every node is to write to and read from, and how many bytes (None: as many as the length of a burn-in asks for).
+
+    `folder` is the one below it in which that is done, by its relative path; "" for the mount itself.
+    """
 
     path: str
     bytes: int | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True)

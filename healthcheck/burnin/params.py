@@ -57,6 +57,7 @@ PARAMS: dict[str, dict[str, tuple[Any, Any, str]]] = {
     },
     "storage": {
         "path": ("", "", "the mount, as the inventory names it"),
+        "folder": ("", "", "the folder below it in which that is done"),
         "bytes": (4294967296, 16777216, "how much is written, and then read"),
         "run_s": (60.0, 10.0, "for how long at most, each way; 0: until the bytes are through"),
         "threads": (4, 2, "how many transfers of 4 MiB are under way at once"),

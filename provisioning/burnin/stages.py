@@ -91,7 +91,7 @@ def check(work: Work) -> None:
     """Raises UsageError for a length or a parameter that there is not."""
     for name in work.params:
         kind = name.partition(".")[0]
-        if name in ("storage.path", "storage.nodes"):
+        if name in ("storage.path", "storage.folder", "storage.nodes"):
             raise UsageError(f"burnin.params: {name}: name mounts in `burnin: {{storage: [...]}}`")
         if kind not in PARAMS:
             raise UsageError(f"burnin.params: {name}: no such kind of work; there are {', '.join(PARAMS)}")
@@ -118,7 +118,7 @@ def storage(places: Sequence[Place], work: Work) -> list[Step]:
     """A step for each mount, all nodes at once: one rank of each writes and reads."""
     steps = []
     for number, mount in enumerate(work.storage, 1):
-        own = {"path": mount.path, "nodes": len(places), "tests": len(work.storage),
+        own = {"path": mount.path, "folder": mount.folder, "nodes": len(places), "tests": len(work.storage),
                **({"bytes": mount.bytes} if mount.bytes is not None else {})}
         params = MappingProxyType({**_params(work, Kind.STORAGE), **own})
         tasks = [Task(f"node-storage-{number}-{place.node}", Stage.NODE, Kind.STORAGE, (Seat(place.node, 0),), 0.0, params)

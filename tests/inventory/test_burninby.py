@@ -31,6 +31,7 @@ def read(top: str = "", defaults: str = "{}", entry: str = "{}") -> Inventory:
     ("burnin: {setup_s: 300}", SiteBurnIn(setup_s=300.0)),
     ("burnin: {storage: [/scratch, {path: /lustre/x, bytes: 4GiB}, {path: /raid, bytes: 1048576}]}",
      SiteBurnIn(storage=(StorageMount("/scratch"), StorageMount("/lustre/x", 4 * 2**30), StorageMount("/raid", 2**20)))),
+    ("burnin: {storage: [{path: /home, folder: admin/burn in}]}", SiteBurnIn(storage=(StorageMount("/home", folder="admin/burn in"),))),
     ("burnin: {params: {copy.bytes: 1024, memory.share: 0.5, allreduce.dtype: bf16}}",
      SiteBurnIn(params={"copy.bytes": 1024, "memory.share": 0.5, "allreduce.dtype": "bf16"})),
 ])
@@ -64,6 +65,10 @@ def test_what_a_node_says_refines_what_holds_for_all_key_by_key() -> None:
     ("burnin: {storage: [/a/]}", "{}", "burnin.storage[0] is '/a/', expected the full path"),
     ("burnin: {storage: [/a, {path: /a}]}", "{}", "burnin.storage[1]: /a is there already"),
     ("burnin: {storage: [{bytes: 1GiB}]}", "{}", "burnin.storage[0] is empty, expected the full path"),
+    ("burnin: {storage: [{path: /a, folder: /b}]}", "{}", "burnin.storage[0].folder is '/b', expected the path of a folder from its mount on"),
+    ("burnin: {storage: [{path: /a, folder: b/../../c}]}", "{}", "burnin.storage[0].folder is 'b/../../c', expected the path of a folder"),
+    ("burnin: {storage: [{path: /a, folder: ''}]}", "{}", "burnin.storage[0].folder is '', expected the path of a folder"),
+    ("burnin: {storage: [{path: /a, folder: 7}]}", "{}", "burnin.storage[0].folder is the number 7, expected the path of a folder"),
     ("burnin: {storage: [{path: /a, byte: 1}]}", "{}", "unknown key 'byte' in burnin.storage[0]; did you mean bytes?"),
     ("burnin: {storage: [{path: /a, bytes: 4G}]}", "{}", "burnin.storage[0].bytes is '4G', expected a size from 1MiB to 1TiB, such as 4GiB"),
     ("burnin: {domain_kw: true}", "{}", "burnin.domain_kw is true, expected a number of kilowatts"),

@@ -47,6 +47,7 @@ def storage_speed(rank: Any, device: Any, mounts: str = MOUNTS) -> None:
         kind, source = mounted_at(params["path"], mounts)
         rank.facts["mount_type"], rank.facts["mount_source"] = kind, source
         rank.figures["size_bytes"] = float(params["bytes"])
+        folder = below(folder, params["folder"])
         with_own_file(rank, device, folder)
         rank.figures["verified"] = 1.0
     except NotMeasured as error:
@@ -65,6 +66,28 @@ def opened_mount(path: str) -> int:
     if real != path:
         os.close(folder)
         raise ValueError("%s leads through a symbolic link to %s: name that" % (path, real))
+    return folder
+
+
+def below(mount: int, path: str) -> int:
+    """A descriptor of the folder below a mount, which is closed then; the mount's own where `path` is empty. Raises ValueError where there
+    is none in that file system, or only through a symbolic link; then the mount stays open."""
+    folder = mount
+    for name in path.split("/") if path else ():
+        try:
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            if folder != mount:
+                os.close(folder)
+            raise ValueError("the folder %s below the mount: %s" % (path, os.strerror(error.errno or 0))) from None
+        if folder != mount:
+            os.close(folder)
+        folder = inner
+    if os.fstat(folder).st_dev != os.fstat(mount).st_dev:
+        os.close(folder)
+        raise ValueError("the folder %s is in another file system than the mount" % path)
+    if folder != mount:
+        os.close(mount)
     return folder
 
 
@@ -148,10 +171,25 @@ def own_folder(folder: int) -> int:
             raise NotMeasured("%s is there and is no folder" % name) from None
         raise
     held = os.fstat(found)
-    if held.st_uid != os.geteuid() or stat.S_IMODE(held.st_mode) & 0o022:
+    mine = held.st_uid == os.geteuid() or held.st_uid == made_as(folder)
+    if not mine or stat.S_IMODE(held.st_mode) & 0o022:
         os.close(found)
         raise NotMeasured("%s is there, and not this user's alone" % name)
     return found
+
+
+def made_as(folder: int) -> int:
+    """As whose the file system keeps what this user makes there: a server may take root for nobody (exports(5), root_squash). -1 where
+    nothing can be made."""
+    name = OWN_FOLDER + own_name()
+    try:
+        os.mkdir(name, 0o700, dir_fd=folder)
+    except OSError:
+        return -1
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid
+    finally:
+        os.rmdir(name, dir_fd=folder)
 
 
 def own_name() -> str:

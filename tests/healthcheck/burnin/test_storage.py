@@ -182,6 +182,38 @@ def test_a_path_through_a_link_and_a_folder_that_is_not_ours_are_refused(mount: 
     assert "not this user's alone" in run(Part(mount)).facts["not_measured"]
 
 
+def test_a_folder_below_the_mount_is_written_in_and_nothing_of_it_is_followed_or_left(mount: Path, tmp_path: Path) -> None:
+    inner = mount / "admin" / "burn in"
+    inner.mkdir(parents=True)
+    seen: list[bool] = []
+    part = Part(mount, folder="admin/burn in")
+    part.then = lambda phase: seen.append(any(inner.iterdir()) and list(mount.iterdir()) == [mount / "admin"])
+    run(part)
+    assert part.figures["verified"] == 1.0 and seen and all(seen) and not any(inner.iterdir()), part.facts
+    (mount / "link").symlink_to(inner)
+    for folder, said in (("admin/none", "No such file"), ("link", "Not a directory|symbolic links")):
+        with pytest.raises(ValueError, match=f"the folder {folder} below the mount: .*({said})"):
+            run(Part(mount, folder=folder))
+    assert not any(inner.iterdir())
+
+
+def test_what_a_server_keeps_as_another_s_that_this_user_makes_is_this_user_s(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require(os.geteuid() == 0, "only root can make what is nobody's")
+    make = os.mkdir
+
+    def squashed(path: str, mode: int = 0o777, *, dir_fd: int) -> None:
+        make(path, mode, dir_fd=dir_fd)
+        os.chown(path, 65534, 65534, dir_fd=dir_fd)
+
+    own = mount / f"{storage.OWN_FOLDER}0"
+    own.mkdir(0o700)
+    os.chown(own, 65534, 65534)
+    assert "not this user's alone" in run(Part(mount)).facts["not_measured"]
+    monkeypatch.setattr(os, "mkdir", squashed)
+    part = run(Part(mount))
+    assert part.figures["verified"] == 1.0 and not any(mount.iterdir()), part.facts
+
+
 def test_what_a_dead_run_left_is_removed_and_no_one_else_s(mount: Path) -> None:
     own = mount / f"{storage.OWN_FOLDER}{os.geteuid()}"
     own.mkdir(0o700)

@@ -50,10 +50,11 @@ def test_stages_come_in_their_order_and_nodes_alone_do_every_kind_of_work() -> N
 
 def test_each_mount_that_is_named_is_written_and_read_by_one_rank_of_every_node() -> None:
     there = places(4)
-    asked = replace(work(there, storage__threads=8), storage=(StorageMount("/scratch"), StorageMount("/lustre/x", 2**30)))
+    asked = replace(work(there, storage__threads=8), storage=(StorageMount("/scratch"), StorageMount("/lustre/x", 2**30, "burnin")))
     steps = [step for step in stages.planned(there, asked, EVERY) if step.tasks[0].kind is Kind.STORAGE]
     assert [(step.name, len(step.tasks)) for step in steps] == [("storage /scratch", 4), ("storage /lustre/x", 4)]
     assert all(len(task.seats) == 1 and task.params["nodes"] == 4 and task.params["threads"] == 8 for step in steps for task in step.tasks)
+    assert [step.tasks[0].params["folder"] for step in steps] == ["", "burnin"]
     assert steps[1].tasks[0].params["bytes"] == 2**30 and "bytes" not in steps[0].tasks[0].params
     assert {task.params["tests"] for step in steps for task in step.tasks} == {2}
     assert (Stage.NODE, Kind.STORAGE) in stages.asked(steps) and not any(
