@@ -59,6 +59,7 @@ def nodes(
     from healthcheck.rulesfolder import folders
     from healthcheck.store import runs
     from healthcheck.store.file import opened
+    from healthcheck.store.leases import left
     from healthcheck.store.strays import strays
     from healthcheck.triage.policyload import load_policy
     from inventory.load import load_inventory
@@ -75,7 +76,7 @@ def nodes(
         rows, strangers = _rows(store, there, nodes, policy, now, old)
         newest = store.rows("SELECT max(started) FROM sweep")[0][0]
         beside = strays(store)
-        late = runs.overdue(store, now)
+        late = [one for one in (*left(store, now), runs.overdue(store, now)) if one]
     rows = [row for row in rows if (not states or row.state in states) and (not isolation or row.isolation.value in isolation)
             and (not owner or row.owner in owner)]
     if form == "json":
@@ -83,8 +84,8 @@ def nodes(
         return
     for line in report.remarks(rows, newest, now, old, fold):
         click.echo(line, err=True)
-    if late:
-        click.echo(f"note: {late}", err=True)
+    for line in late:
+        click.echo(f"note: {line}", err=True)
     if strangers and nodes is None:
         click.echo(f"note: the store knows nodes that are not in {there.source if there is not None else ''}: {fold(strangers)}", err=True)
     shown = {row.node for row in rows}

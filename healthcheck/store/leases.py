@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.store import ledger
@@ -111,6 +111,17 @@ def current(store: Store, entry: Entry) -> Entry | None:
 def open_leases(store: Store) -> list[Entry]:
     """Leases that have not ended, in the order of their numbers."""
     return [_entry(row) for row in store.rows("SELECT * FROM lease WHERE ended IS NULL ORDER BY id")]
+
+
+def expired(entry: Entry, now: float) -> str:
+    """Why it is over by its time, or ""."""
+    return "its time is over" if now > entry.until else ""
+
+
+def left(store: Store, now: float, why: Callable[[Entry, float], str] = expired) -> list[str]:
+    """A line for people on each lease that is over, by `why`, and that no one has given back."""
+    return [f"lease {entry.name} ({entry.why}) keeps jobs from {fold(entry.nodes)}, and {over}: muster lease release"
+            for entry in open_leases(store) if (over := why(entry, now))]
 
 
 def leased_nodes(store: Store) -> dict[str, Entry]:

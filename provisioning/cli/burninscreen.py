@@ -90,6 +90,8 @@ def screen(
     """
     from healthcheck import rulesfolder
     from healthcheck.ruleset import load_ruleset
+    from healthcheck.store.file import opened
+    from healthcheck.store.leases import left
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from inventory.nodeset import fold
@@ -99,6 +101,8 @@ def screen(
     from provisioning.alone import alone
     from provisioning.burnin.asked import SCREEN, asked
     from provisioning.burnin.screenpage import document, lines
+    from provisioning.lease.check import settle_all
+    from provisioning.lease.take import overdue
 
     path = find_inventory(inventory)
     if path is None:
@@ -128,6 +132,9 @@ def screen(
     folder = state_dir(state)
     if not act:
         one = _chosen(wish(()), of, base, folder, at_most, node_hours)
+        with opened(folder, make=True) as store:
+            for line in left(store, time.time(), overdue):
+                click.echo(f"note: {line}", err=True)
         _print(one, form)
         if form == "text":
             more = ": muster burnin screen --apply does it" if one.choice.chosen else ""
@@ -135,6 +142,10 @@ def screen(
         return 0
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with alone(folder, "screen.lock", "burnin screen"):
+        # What a killed one left would else keep its nodes from being chosen, and from jobs.
+        with opened(folder, make=True) as store:
+            for line in settle_all(store, base, who()):
+                click.echo(f"muster: lease {line}", err=True)
         one = _chosen(wish(()), of, base, folder, at_most, node_hours)
         if not one.choice.chosen:
             _print(one, form)

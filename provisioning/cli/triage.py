@@ -74,6 +74,7 @@ def triage(
     from healthcheck.rulesfolder import folders
     from healthcheck.store import runs
     from healthcheck.store.file import opened
+    from healthcheck.store.leases import left
     from healthcheck.store.verdicts import write
     from inventory.errors import MusterError
     from inventory.load import load_inventory
@@ -83,6 +84,7 @@ def triage(
     from provisioning.actions.base import ActionError, Tells
     from provisioning.actions.choose import Options, backend
     from provisioning.conditions import conditions
+    from provisioning.lease.take import overdue
     from provisioning.mend import mend
     from provisioning.onerun import one_run, outcome
     from provisioning.policyfiles import policy_changes
@@ -129,8 +131,9 @@ def triage(
                 for one in found:
                     click.echo(f"{one.node}: {one.said}", err=form == "json")
             _beside(seen, through)
-            if late := runs.overdue(store, time.time()):
-                click.echo(f"note: {late}", err=True)
+            for late in (*left(store, time.time(), overdue), runs.overdue(store, time.time())):
+                if late:
+                    click.echo(f"note: {late}", err=True)
         if form == "text" and plan.steps:
             click.echo("This is a plan: muster triage --apply does it.")
         return _code(plan, [])

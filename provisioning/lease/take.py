@@ -189,9 +189,7 @@ def settle(lessor: Lessor) -> list[str]:
 
 def overdue(entry: Entry, now: float) -> str:
     """Why a lease is to be given back by whoever sees it, or ""."""
-    if now > entry.until:
-        return "its time is over"
-    return "the process that held it is gone" if life(entry.holder) is Life.DEAD else ""
+    return leases.expired(entry, now) or ("the process that held it is gone" if life(entry.holder) is Life.DEAD else "")
 
 
 def mine(way: Way, entries: Iterable[Entry]) -> list[Entry]:

@@ -266,6 +266,27 @@ def test_in_kubernetes_a_pod_that_cannot_be_placed_ends_it_and_nodes_are_given_b
         assert "screening gives way: pod default/training" in plan.stdout and "nothing changed" in plan.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
+def test_in_kubernetes_the_next_screening_gives_back_what_a_killed_one_left_and_plans_list_it(tmp_path: Path) -> None:
+    mark = secrets.token_hex(8)
+    with serving(tmp_path) as bed:
+        site = site_of(tmp_path, nodes=2, cordon={"kubernetes": {"config": str(bed.config)}}, marked=mark, small=LONG)
+        for name in site.names:
+            bed.add(name)
+        with at_work(site) as head:
+            head.send_signal(signal.SIGKILL)
+            head.wait(timeout=60)
+        await_none_with(mark, 60)
+        said = "(muster burnin screen) keeps jobs from n[1-2], and the process that held it is gone: muster lease release"
+        for words in (SCREEN, ("triage",)):
+            done = site.muster(*words)
+            assert said in done.stderr and all(bed.node(name)["spec"].get("unschedulable") for name in site.names), done
+        bed.pod("training", "", gpus=8, phase="Pending", unplaced="Unschedulable")
+        done = site.muster(*SCREEN, "--apply")
+        assert "given back: the process that held it is gone" in done.stderr and "to be screened: 0 of 2" in done.stdout, done
+        assert not any(bed.node(name)["spec"].get("unschedulable") for name in site.names)
+
+
 def test_what_cannot_say_who_waits_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     site = Site(tmp_path, "/no/such/python", nodes=2)
     done = site.muster("burnin", "screen", "--apply")

@@ -17,7 +17,7 @@ from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
-from healthcheck.store.leases import Entry, open_leases
+from healthcheck.store.leases import Entry, left, open_leases
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import mark_of
 from healthcheck.sweep import Plan
@@ -277,6 +277,19 @@ def test_a_lease_is_over_after_its_time_and_with_its_process(head: Head, monkeyp
     assert said.startswith(f"{entry.name}: NOT given back: scontrol")
     head.instead = {}
     assert take.settle(head.slurm()) == [f"{entry.name}: given back: the process that held it is gone"] and take.settle(head.slurm()) == []
+
+
+def test_a_lease_that_is_over_and_was_not_given_back_is_listed_with_the_command_that_does(
+    head: Head, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = entry_of(take.take(head.slurm(), [G1, G2], 600, "why"))
+    now = head.cluster.now
+    said = f"lease {entry.name} (why) keeps jobs from gpu[001-002], and {{}}: muster lease release"
+    assert left(head.store, now) == [] and left(head.store, now + 601) == [said.format("its time is over")]
+    monkeypatch.setattr(take, "life", lambda holder: Life.DEAD)
+    assert left(head.store, now, take.overdue) == [said.format("the process that held it is gone")]
+    take.give_back(head.slurm(), entry, "by hand")
+    assert left(head.store, now + 601) == []
 
 
 def test_each_way_and_back_end_settles_its_own_leases(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -715,10 +728,10 @@ def test_whoever_is_at_work_while_another_looks_at_nodes_can_still_be_interrupte
 def test_jobs_are_kept_from_a_node_beyond_its_lease_and_the_others_are_given_back_first(head: Head) -> None:
     ours = head.slurm()
     taken = take.take(ours, [G1, G2], 600, "why")
-    left, done = take.isolate(ours, taken, {G1: "a screening found wrong data", G3: "not of this lease"})
+    rest, done = take.isolate(ours, taken, {G1: "a screening found wrong data", G3: "not of this lease"})
     ((reserved_, _),) = head.cluster.reservations.values()
-    assert left.nodes == (G1,) and reserved_ == {G1} and [(one.node, one.held) for one in done] == [(G1, True)]
-    assert take.give_back(ours, entry_of(left), "it is over") == "" and head.cluster.reservations == {}
+    assert rest.nodes == (G1,) and reserved_ == {G1} and [(one.node, one.held) for one in done] == [(G1, True)]
+    assert take.give_back(ours, entry_of(rest), "it is over") == "" and head.cluster.reservations == {}
     assert set(head.cluster.reasons) == {G1} and head.cluster.reasons[G1].endswith("a screening found wrong data")
     assert take.isolate(ours, take.take(ours, [G2], 600, "why"), {G1: "x"})[1] == []
 
@@ -728,9 +741,9 @@ def test_a_cordon_of_a_lease_becomes_one_that_stays(tmp_path: Path) -> None:
         for name in (G1, G2):
             bed.add(name)
         ours = lessor(None, Kubernetes(InKubernetes(), Api(str(bed.config), None, 30.0, [].append)), "us", time.time)(store)
-        left, done = take.isolate(ours, take.take(ours, [G1, G2], 600, "why"), {G1: "a screening found wrong data"})
-        assert left.nodes == (G1,) and not bed.node(G2)["spec"].get("unschedulable") and [one.held for one in done] == [True]
-        assert take.give_back(ours, entry_of(left), "it is over") == "" and bed.node(G1)["spec"]["unschedulable"]
+        rest, done = take.isolate(ours, take.take(ours, [G1, G2], 600, "why"), {G1: "a screening found wrong data"})
+        assert rest.nodes == (G1,) and not bed.node(G2)["spec"].get("unschedulable") and [one.held for one in done] == [True]
+        assert take.give_back(ours, entry_of(rest), "it is over") == "" and bed.node(G1)["spec"]["unschedulable"]
         assert [(one.node, one.why) for one in open_cordons(store)] == [(G1, "a screening found wrong data")]
 
 
