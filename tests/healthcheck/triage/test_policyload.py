@@ -16,7 +16,7 @@ from healthcheck.report.policy import digest, resolved
 from healthcheck.ruleset import load_ruleset
 from healthcheck.rulesfolder import packaged
 from healthcheck.store import accused
-from healthcheck.triage.policy import EXPLAINING, Causes, FaultKind, Isolation, Of, Policy
+from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, FaultKind, IncidentKind, IncidentPolicy, Isolation, Of, Policy
 from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origins
 from healthcheck.triage.remediation import Remediation, Step, Use
 from inventory.errors import RulesError
@@ -159,6 +159,11 @@ def test_memory_arithmetic_drives_and_software_are_of_no_place(rule: str) -> Non
 def test_a_place_is_asked_for_what_it_can_cause(of: Of, rule: str, kinds: set[str], others: set[str]) -> None:
     found = PLAIN.incidents.may_cause(of, rule)
     assert kinds <= found and not others & found
+
+
+def test_nodes_are_isolated_in_the_name_of_a_place_that_the_policy_says_so_of_and_never_of_what_only_explains() -> None:
+    kinds = {"rack": IncidentKind(Owner.OPERATOR, True), "leaf": IncidentKind(Owner.NETWORK, False), "driver": IncidentKind(Owner.VENDOR, True)}
+    assert [kind for kind in (*KINDS, "room") if IncidentPolicy(kinds=kinds).isolates(kind)] == ["rack"]
 
 
 def test_places_are_laid_over_by_id_and_new_ones_go_first(tmp_path: Path) -> None:
