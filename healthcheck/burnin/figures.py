@@ -40,13 +40,13 @@ FIGURES = {
     "seconds_max": "the same, the longest",
     "seconds_often": "the same, that at least 5 iterations and 5 % of them reach: what jitter is judged by; 0 for fewer than 10 iterations",
     "compute_p50": "time of its own work between two collectives, median",
-    "compute_p10": "the same, that 9 of 10 steps of a training exceed: who is late with most steps, and not by a busy CPU",
+    "compute_p10": "the same, that 9 of 10 iterations or steps reach: who is late with nearly all, and not by a busy CPU",
     "busbw_gb_s": "2 (n-1)/n x bytes / seconds_p50, in 1e9 (nccl-tests, PERFORMANCE.md); 0 for one rank",
     "algbw_gb_s": "bytes / seconds_p50",
     "busbw_by_size_gb_s": "of a sweep over sizes, made by the head of latency_us_SIZE: a floor of it is a ceiling of that latency",
     "verified": "iterations whose every element was verified",
     "checks": "collectives that were run and verified for their arithmetic alone, after the timed ones",
-    "check_share": "of the timed iterations' time: making data known beforehand, and looking at it before and after",
+    "check_share": "of the timed work's time: making data known beforehand, and looking at it before and after",
     "overhead_share": "own bookkeeping as a share of an iteration",
 }
 

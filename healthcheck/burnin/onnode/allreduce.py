@@ -237,7 +237,7 @@ class Rounds:
             "size_bytes": float(self.bytes), "iterations": float(self.verified), "verified": float(self.verified),
             "seconds_p50": median, "seconds_p99": self.collectives.at(0.99), "seconds_max": self.collectives.longest,
             "seconds_often": self.collectives.often(),
-            "compute_p50": self.computes.at(0.5), "algbw_gb_s": self.bytes / median / 1e9,
+            "compute_p50": self.computes.at(0.5), "compute_p10": self.computes.at(0.1), "algbw_gb_s": self.bytes / median / 1e9,
             "busbw_gb_s": self.bytes / median / 1e9 * 2 * (world - 1) / world, "overhead_share": self.own_s / self.whole_s,
             "check_share": self.check_s / self.whole_s,
         }

@@ -371,6 +371,14 @@ def test_of_two_one_is_late_only_by_far() -> None:
     assert late(pair, figures(ms([4, 2]), ms([20, 22]))) == ()
 
 
+def test_who_is_late_with_half_of_the_iterations_shares_its_cores_and_is_not_accused() -> None:
+    pair = replace(TASK, seats=SEATS[3:5])
+    two = [replace(each, seat=seat) for each, seat in zip(figures(ms([40, 2]), ms([20, 58])), SEATS[3:5], strict=False)]
+    for least, named in ((0.038, ["n0:3"]), (0.002, [])):
+        first = replace(two[0], figures={**two[0].figures, "compute_p10": least})
+        assert [each.name for each in late(pair, [first, two[1]])] == named
+
+
 def test_times_that_are_missing_say_nothing() -> None:
     missing = figures(ms([2.0] * 7 + [90.0]), ms([100.0] * 7 + [12.0]))
     assert late(TASK, [*missing[:3], replace(missing[3], figures={}), *missing[4:]]) == ()
