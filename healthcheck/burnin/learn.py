@@ -63,6 +63,13 @@ def learn(runs: Sequence[Burnin], rules: BurninRules, now: float) -> Learning:
     return Learning(Proposal(iso(now), tuple(dict.fromkeys(one.run for one in runs)), tuple(floors)), tuple(left_out), warnings)
 
 
+def least(figure: str, values: Iterable[float]) -> float:
+    """What all reach that will ever be judged by it, at the rate of wrong accusations of `stats`, where sound ones showed these values."""
+    known = list(values)
+    floor = sound(known, MOST_JUDGED)
+    return min(floor, median(known) * (1 - normal(MOST_JUDGED) * NOISE_BY_SIZE)) if figure == BY_SIZE else floor
+
+
 def _too_few(setting: Setting, seen: Sequence[tuple[str, Measure]], rules: BurninRules) -> str:
     """Why nothing can be learned of a setting yet; "" where enough have shown it."""
     if setting.stage in _BY_RUN:
@@ -73,11 +80,8 @@ def _too_few(setting: Setting, seen: Sequence[tuple[str, Measure]], rules: Burni
 
 
 def _floor(setting: Setting, values: Iterable[float], rules: BurninRules) -> Learned:
-    """What all reach that will ever be judged by it, at the rate of wrong accusations of `stats`."""
     known = list(values)
-    middle, deviation, floor = median(known), mad(known), rounded(sound(known, MOST_JUDGED))
-    if setting.figure == BY_SIZE:
-        floor = min(floor, rounded(middle * (1 - normal(MOST_JUDGED) * NOISE_BY_SIZE)))
+    middle, deviation, floor = median(known), mad(known), rounded(least(setting.figure, known))
     made = Learned(replace(setting), (setting.nodes, setting.nodes), rounded(middle), rounded(deviation), len(known), floor)
     found = rules.value(setting)
     if found is None:
