@@ -7,6 +7,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
 from healthcheck.burnin import faults, sizes
@@ -27,7 +28,7 @@ _STYLE = {Outcome.PASS: "bold green", Outcome.FAIL: "bold red", Outcome.UNKNOWN:
 _WORDS = {Outcome.PASS: "pass", Outcome.FAIL: "fail", Outcome.UNKNOWN: "unknown"}
 _MOST, _MOST_TESTS, _MOST_REASONS = 20, 6, 12
 _KEY = 9
-_HEAD = ("STAGE", "WORK", "TASKS", "WHOLE", "TIME")
+_HEAD = ("STAGE", "WORK", "TASKS", "WHOLE", "TIME", "CHECKS")
 _FIGURES = ("STAGE", "FIGURE", "ON", "MEASURED", "MEDIAN", "LEAST", "FLOOR", "FROM")
 _SIZES = ("STAGE", "ALL-REDUCE", "SIZE", "MEASURED", "MEDIAN US", "LONGEST", "CEILING", "GB/S", "FLOOR", "NCCL CHOSE")
 
@@ -121,7 +122,8 @@ def _nodes(line: Line, outcomes: Sequence[NodeOutcome], fold: Fold) -> None:
 
 
 def _stages(line: Line, results: Sequence[TaskResult]) -> None:
-    """How many tasks of each stage and kind were run, by which engine where that is not our own, and how many were whole."""
+    """How many tasks of each stage and kind were run, by which engine where that is not our own, how many were whole, and which share of
+    their ranks' time went into checks: the median of all ranks."""
     of: dict[tuple[str, str], list[TaskResult]] = defaultdict(list)
     for result in results:
         engine = next((clean(said, 60) for report in result.reports if (said := report.facts.get("engine"))), "")
@@ -130,7 +132,9 @@ def _stages(line: Line, results: Sequence[TaskResult]) -> None:
     order = [stage.value for stage in Stage]
     for (stage, kind), group in sorted(of.items(), key=lambda item: order.index(item[0][0])):
         seconds = max(one.ended for one in group) - min(one.began for one in group)
-        rows.append((stage, kind, str(len(group)), str(sum(one.whole for one in group)), _span(seconds)))
+        shares = [share for one in group for report in one.reports if (share := report.figures.get("check_share")) is not None]
+        rows.append((stage, kind, str(len(group)), str(sum(one.whole for one in group)), _span(seconds),
+                     f"{median(shares):.1%}" if shares else "-"))
     _table(line, _HEAD, rows, left=2)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
+
+from healthcheck.burnin.onnode.times import Spent
 
 
 def copy_both_ways(rank: Any, device: Any) -> None:
@@ -14,20 +15,21 @@ def copy_both_ways(rank: Any, device: Any) -> None:
     host, back = (torch.empty(words, dtype=torch.int64, pin_memory=device.cuda) for _ in range(2))
     there = torch.empty(words, dtype=torch.int64, device=device.at)
     torch.arange(words, out=host)
-    repeats = max(1, params["repeats"])
+    repeats, spent = max(1, params["repeats"]), Spent()
     for name, source, target in (("copy_to_gb_s", host, there), ("copy_from_gb_s", there, back)):
         target.copy_(source, non_blocking=True)
         device.wait()
-        spent = 0.0
+        before = spent.work_s
         for _ in range(repeats):
             rank.at("compute", rank.iteration + 1)
-            began = time.perf_counter()
+            spent.begin()
             target.copy_(source, non_blocking=True)
             device.wait()
-            spent += time.perf_counter() - began
-        rank.figures[name] = 8.0 * words * repeats / spent / 1e9
+            spent.worked()
+        rank.figures[name] = 8.0 * words * repeats / (spent.work_s - before) / 1e9
     rank.at("verify")
-    wrong = int((back != host).sum())
+    wrong = int(torch.count_nonzero(back != host))
+    spent.checked()
     if wrong:
         rank.found_wrong(rank.iteration, wrong, [rank.number], False)
-    rank.figures["verified"] = 1.0
+    rank.figures.update({"verified": 1.0, "check_share": spent.share})

@@ -88,14 +88,22 @@ class Tiles:
 
     def differs(self, buffer: Any, tile: Any, turn: int, first: int = 0) -> tuple[int, list[int]]:
         """How many elements are not what the tile says, and the places of the first 32, ascending."""
-        view, tile = buffer.view(-1, self.tile), tile.unsqueeze(0)
+        torch, view = self.torch, buffer.view(-1, self.tile)
         count = 0
         places: list[int] = []
         for at in range(0, len(view), self.step):
             part = view[at:at + self.step]
+            # Factors repeat: no second buffer of full size is made to compare with.
+            block = tile.unsqueeze(0) * self.factors(turn, first + at, min(FACTORS, len(part)))
+            bad = torch.empty(part.shape, dtype=torch.bool, device=self.device)
+            whole = len(part) // FACTORS * FACTORS
             # NaN differs from everything, as it should.
-            bad = part != tile * self.factors(turn, first + at, len(part))
-            found = int(bad.sum())
+            if whole:
+                blocks = -1, FACTORS, self.tile
+                torch.ne(part[:whole].view(blocks), block, out=bad[:whole].view(blocks))
+            if whole < len(part):
+                torch.ne(part[whole:], block[:len(part) - whole], out=bad[whole:])
+            found = int(torch.count_nonzero(bad))
             if not found:
                 continue
             count += found
@@ -125,6 +133,7 @@ class OwnerCoded:
         self.tiles, self.rank = tiles, rank
         self.most = (1 << (bits or tiles.bits or 31)) - 1
         self.cycle, self.order = -1, [0]
+        self.made: tuple[int, Any] = (-1, None)
 
     def shift(self, turn: int) -> int:
         """By how much owners are shifted: each of 0 to world - 1 once in `world` turns."""
@@ -144,10 +153,12 @@ class OwnerCoded:
 
     def whole(self, turn: int) -> Any:
         """The tile of the sum, never 0."""
-        numbers = drawn(self.tiles.column, turn, 3)
-        if self.tiles.bits is None:
-            return self.tiles.whole_numbers(numbers)
-        return self.tiles.whole_numbers((1 + numbers % self.most) * (1 - 2 * (drawn(numbers, 1) & 1)))
+        if self.made[0] != turn:
+            numbers = drawn(self.tiles.column, turn, 3)
+            if self.tiles.bits is not None:
+                numbers = (1 + numbers % self.most) * (1 - 2 * (drawn(numbers, 1) & 1))
+            self.made = turn, self.tiles.whole_numbers(numbers)
+        return self.made[1]
 
     def own(self, turn: int) -> Any:
         """The tile with what this rank brings, and 0 for what the others do."""

@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from healthcheck.burnin.onnode.device import DTYPES
+from healthcheck.burnin.onnode.times import Spent
 
 BLOCK = 64
 MASK = (1 << 64) - 1
@@ -98,7 +99,7 @@ def gemm_known(rank: Any, device: Any) -> None:
     if n % BLOCK or not n:
         raise ValueError("n is %d, expected a multiple of %d" % (n, BLOCK))
     precisions = each_precision(rank, device)
-    verified = 0
+    verified, spent = 0, Spent()
     for precision in precisions:
         gemm = Gemm(device, precision)
         end = time.monotonic() + rank.params["run_s"] / len(precisions)
@@ -109,8 +110,10 @@ def gemm_known(rank: Any, device: Any) -> None:
                 left, right = gemm.ready(*known_factors(signs, a, b, device.at))
                 expected, out = block.to(device.at).to(gemm.result), gemm.room(n)
             rank.at("compute", rank.iteration + 1)
+            spent.begin()
             result = gemm.product(left, right, out)
             device.wait()
+            spent.worked()
             rank.at("verify")
             # As a sum of what differs by place in the block: no second matrix of full size.
             view = result.view(n // BLOCK, BLOCK, n // BLOCK, BLOCK)
@@ -120,9 +123,10 @@ def gemm_known(rank: Any, device: Any) -> None:
                 rank.facts.setdefault("wrong_in", precision)
             if done == 0:
                 rank.checksums["known_%s_%d" % (precision, n)] = as_text(checksum(torch, result))
+            spent.checked()
             done += 1
             verified += 1
-    rank.figures["verified"] = float(verified)
+    rank.figures.update({"verified": float(verified), "check_share": spent.share})
 
 
 def gemm_random(rank: Any, device: Any) -> None:
@@ -131,7 +135,7 @@ def gemm_random(rank: Any, device: Any) -> None:
     maker = torch.Generator().manual_seed(int(rank.params["seed"]))
     factors = [torch.randn((n, n), generator=maker, dtype=torch.float32) for _ in range(2)]
     precisions = each_precision(rank, device)
-    verified = 0
+    verified, spent = 0, Spent()
     for precision in precisions:
         gemm = Gemm(device, precision)
         left, right = gemm.ready(*factors)
@@ -143,8 +147,10 @@ def gemm_random(rank: Any, device: Any) -> None:
         done = 0
         while done < max(1, rank.params["repeats"]) or time.monotonic() < end:
             rank.at("compute", rank.iteration + 1)
+            spent.begin()
             result = gemm.product(left, right, out)
             device.wait()
+            spent.worked()
             rank.at("verify")
             whole = getattr(torch, WHOLE[result.element_size()])
             # By bits: NaN would differ from itself, and -0 not from 0.
@@ -152,12 +158,13 @@ def gemm_random(rank: Any, device: Any) -> None:
             if wrong:
                 rank.found_wrong(rank.iteration, wrong, [rank.number], False)
                 rank.facts.setdefault("wrong_in", precision)
+            spent.checked()
             done += 1
             verified += 1
         # It has stayed there all the time: what holds it may have changed, too.
         if checksum(torch, first) != sums:
             rank.found_wrong(rank.iteration, 1, [rank.number], False)
-    rank.figures["verified"] = float(verified)
+    rank.figures.update({"verified": float(verified), "check_share": spent.share})
 
 
 def gemm_rate(rank: Any, device: Any) -> None:

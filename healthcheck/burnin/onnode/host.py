@@ -15,6 +15,7 @@ from typing import Any
 
 from healthcheck.burnin.onnode.memory import Address
 from healthcheck.burnin.onnode.numa import cpus_of, first_line
+from healthcheck.burnin.onnode.times import Spent
 
 MOST_THREADS = 32
 SLICE_WORDS = 1 << 19       # of 8 bytes, copied at once: so often a thread looks at the time
@@ -40,15 +41,19 @@ def host_memory(rank: Any, device: Any, root: str = "/") -> None:
         # Whoever touches memory first has it in its own NUMA node.
         copiers = list(pool.map(lambda number: Copier(rank, torch, number * share, share), range(threads)))
         begin = max(time.monotonic(), begun + params["ramp_s"]) + SETTLE_S
+        spent = Spent()
+        spent.begin()
         moved = list(pool.map(lambda copier: copier.run(begin, begin + params["run_s"]), copiers))
+        spent.worked()
         rank.figures["host_gb_s"] = sum(words * 16.0 / seconds for words, seconds in moved) / 1e9
         rank.at("verify")
         wrongs = list(pool.map(lambda copier: copier.wrong(), copiers))
+        spent.checked()
     for copier, wrong in zip(copiers, wrongs):  # noqa: B905  (Python 3.8)
         if wrong:
             rank.found_wrong(rank.iteration, wrong, [rank.number], False)
             rank.facts.setdefault("wrong_in", copier.first)
-    rank.figures["verified"] = float(sum(copier.copies for copier in copiers))
+    rank.figures.update({"verified": float(sum(copier.copies for copier in copiers)), "check_share": spent.share})
 
 
 class Copier:

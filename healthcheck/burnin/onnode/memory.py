@@ -6,8 +6,9 @@ seed, and a single one that walks through the word.
 
 from __future__ import annotations
 
-import time
 from typing import Any
+
+from healthcheck.burnin.onnode.times import Spent
 
 CHUNK = 1 << 25         # words (256 MiB): what making and comparing a pattern needs beside the memory under test is some of these
 LEAST = 1 << 17         # words (1 MiB): less at the end is left out
@@ -142,18 +143,17 @@ def memory_patterns(rank: Any, device: Any) -> None:
     rank.pause(params["ramp_s"] * rank.number / rank.world)
     chunks = chunks_of(rank, device)
     placed = [(sum(map(len, chunks[:number])), chunk) for number, chunk in enumerate(chunks)]
-    took = 0.0
-    verified = 0
+    verified, spent = 0, Spent()
     for turn in range(max(1, params["passes"])):
         for name, pattern in patterns(device.torch, device.at, params["seed"], params["walks"], turn).items():
-            began = time.perf_counter()
+            spent.begin()
             rank.at("compute", rank.iteration + 1)
             for start, chunk in placed:
                 pattern.write(chunk, start)
             device.wait()
-            took += time.perf_counter() - began
+            spent.worked()
             rank.pause(params["dwell_s"])
-            began = time.perf_counter()
+            spent.begin()
             for start, chunk in placed:
                 rank.at("verify")
                 differs = pattern.differs(chunk, start)
@@ -161,10 +161,10 @@ def memory_patterns(rank: Any, device: Any) -> None:
                 if wrong:
                     rank.found_wrong(rank.iteration, wrong, [rank.number], False)
                     rank.facts.setdefault("wrong_in", "%s, %s" % (name, first_wrong(pattern, chunk, start, differs)))
-            took += time.perf_counter() - began
+            spent.checked()
             verified += 1
-    rank.figures["memory_gb_s"] = 16.0 * verified * sum(map(len, chunks)) / took / 1e9
-    rank.figures["verified"] = float(verified)
+    rank.figures.update({"memory_gb_s": 16.0 * verified * sum(map(len, chunks)) / (spent.work_s + spent.check_s) / 1e9,
+                         "verified": float(verified), "check_share": spent.share})
 
 
 def first_wrong(pattern: Any, chunk: Any, start: int, differs: Any) -> str:

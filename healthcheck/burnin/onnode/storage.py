@@ -19,6 +19,7 @@ import time
 from typing import Any, Callable
 
 from healthcheck.burnin.onnode.numa import first_line
+from healthcheck.burnin.onnode.times import Spent
 
 MOUNTS = "/proc/self/mountinfo"
 # Types of file systems that each node has for itself (/proc/filesystems); any other may be shared.
@@ -264,6 +265,7 @@ class Transfer:
 
     def __init__(self, rank: Any, device: Any, folder: int, file: int, how: str) -> None:
         self.rank, self.torch, self.folder, self.file, self.how = rank, device.torch, folder, file, how
+        self.spent = Spent()
         params = rank.params
         self.threads = max(1, min(64, params["threads"]))
         self.size = max(1, params["bytes"] // LEAST_BYTES) * LEAST_BYTES
@@ -294,7 +296,7 @@ class Transfer:
                                   % (100 * cached))
             if cached is None and self.how != "O_DIRECT":
                 raise NotMeasured("whether what was written stayed in the page cache cannot be told")
-            rank.figures["storage_read_gb_s"] = done / seconds / 1e9
+            rank.figures.update({"storage_read_gb_s": done / seconds / 1e9, "check_share": self.spent.share})
 
     def rounds(self, pool: Any, phase: str, size: int, transfer: Callable[[Any, int, int], float]) -> tuple[int, float]:
         """Goes through the file until its end or the time is over; how many bytes, and in how many seconds."""
@@ -323,9 +325,11 @@ class Transfer:
         for number, offset, _ in blocks:
             self.torch.bitwise_xor(self.base, self.key(offset), out=self.tensors[number])
         start = time.perf_counter()
+        self.spent.begin()
         list(pool.map(lambda block: self.moved(os.pwritev, *block), blocks))
         if self.how != "O_DIRECT":
             os.fdatasync(self.file)
+        self.spent.worked()
         return time.perf_counter() - start
 
     def read(self, pool: Any, at: int, length: int) -> float:
@@ -334,8 +338,10 @@ class Transfer:
         for number, _, _ in blocks:
             self.tensors[number].zero_()    # nothing that was written may pass for what was read
         start = time.perf_counter()
+        self.spent.begin()
         list(pool.map(lambda block: self.moved(os.preadv, *block), blocks))
         took = time.perf_counter() - start
+        self.spent.worked()
         for number, offset, size in blocks:
             expected = self.base[:size // 8] ^ self.key(offset)
             differs = self.tensors[number][:size // 8] != expected
@@ -345,6 +351,7 @@ class Transfer:
                 bits = (int(self.tensors[number][first]) ^ int(expected[first])) & ((1 << 64) - 1)
                 self.rank.found_wrong(self.rank.iteration, wrong, [self.rank.number], False)
                 self.rank.facts.setdefault("wrong_in", "byte %d of %s, bits %#x" % (offset + 8 * first, self.rank.params["path"], bits))
+        self.spent.checked()
         return took
 
     def moved(self, move: Callable[..., int], number: int, offset: int, size: int) -> None:

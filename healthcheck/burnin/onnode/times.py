@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import time
 
 MOST_TIMES = 1 << 16
 # So many iterations at least, and such a share of them, have to be long before that says anything: one or two are noise.
@@ -39,3 +40,30 @@ class Times:
         """The duration that at least OFTEN of those kept, and OFTEN_SHARE of them, reach: the k-th longest. 0 where there are too few."""
         k = max(OFTEN, -int(-len(self.kept) * OFTEN_SHARE // 1))
         return sorted(self.kept)[-k] if len(self.kept) >= 2 * k else 0.0
+
+
+class Spent:
+    """Seconds of work, and of looking at what came of it."""
+
+    def __init__(self) -> None:
+        self.work_s = self.check_s = 0.0
+        self.since = 0.0
+
+    def begin(self) -> None:
+        """Work begins."""
+        self.since = time.perf_counter()
+
+    def worked(self) -> None:
+        """It ends, and a check of it begins."""
+        now = time.perf_counter()
+        self.work_s, self.since = self.work_s + now - self.since, now
+
+    def checked(self) -> None:
+        """The check ends, and what comes next begins."""
+        now = time.perf_counter()
+        self.check_s, self.since = self.check_s + now - self.since, now
+
+    @property
+    def share(self) -> float:
+        """Of all this time, that of checks."""
+        return self.check_s / max(1e-9, self.work_s + self.check_s)

@@ -162,7 +162,8 @@ class Training:
             self.losses.append(value)
             self.see("weights", self.weights)
             self.see("grads", grads, value.hex())
-        if not (math.isfinite(value) and bool(self.torch.isfinite(grads).all())):
+        # One pass: where any is no number, so are both.
+        if not all(map(math.isfinite, (value, *map(float, grads.aminmax())))):
             rank.found_wrong(step, 1, [rank.number], False, NO_NUMBER)
             grads.zero_()       # it is not to become the others'
         third = clock()
@@ -176,7 +177,7 @@ class Training:
         fifth = clock()
         rank.at("verify")
         if same:
-            self.wrong_sums += int((grads != wanted).sum())
+            self.wrong_sums += int(self.torch.count_nonzero(grads != wanted))
         sixth = clock()
         self.update()
         self.device.wait()

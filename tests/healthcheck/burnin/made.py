@@ -67,7 +67,7 @@ def collective(busbw: float, *, ranks: int, size: int = 8 * GIB, p99: float = 1.
     busbw = busbw if ranks > 1 else 0.0
     return {"busbw_gb_s": busbw, "algbw_gb_s": size / seconds / 1e9, "size_bytes": size, "seconds_p50": seconds,
             "seconds_p99": p99 * seconds, "seconds_max": p99 * seconds, "seconds_often": 1.01 * seconds, "compute_p50": compute,
-            "iterations": 50, "checks": 87.0}
+            "iterations": 50, "checks": 87.0, "check_share": 0.034}
 
 
 def swept(share: float = 1.0, *, size: int = 2**20) -> dict[str, float]:
@@ -83,7 +83,8 @@ def trained(steps_s: float) -> dict[str, float]:
     """The figures of a rank of a training whose own work is as fast as that."""
     own, waited = 1 / steps_s, 0.002
     return {"train_steps_s": steps_s, "train_loss_first": 7.1, "train_loss": 0.9, "compute_p50": own, "seconds_p50": waited,
-            "step_p50": own + waited, "step_often": 1.01 * (own + waited), "iterations": 295.0}
+            "step_p50": own + waited, "step_often": 1.01 * (own + waited), "iterations": 295.0,
+            "check_share": 0.071}
 
 
 def spread(number: int) -> float:
