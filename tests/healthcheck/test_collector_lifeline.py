@@ -21,6 +21,7 @@ from healthcheck.probes import MIB, Kind, Probe, ProbeSet
 from tests.testbed import fuse
 from tests.testbed.collector import MARK, PYTHON, Running, await_none_with, processes_with, running
 from tests.testbed.require import require
+from tests.testbed.sshd import wait_until
 
 
 @pytest.fixture
@@ -58,10 +59,7 @@ def await_end(process: subprocess.Popen[bytes], timeout: float = 3.0) -> None:
 def hanging(tree: Path, mark: str) -> Iterator[Running]:
     """A run in the middle of a command that hangs."""
     with running([hang(tree)], tree, seconds=60.0, mark=mark) as started:
-        end = time.monotonic() + 10
-        while len(processes_with(mark)) < 6:      # the program, the tool, two sleeps, timeout and its sleep
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        wait_until(lambda: len(processes_with(mark)) >= 6, 10, "the program, the tool, two sleeps, timeout and its sleep")
         yield started
 
 
@@ -142,7 +140,9 @@ def _await_blocked(started: Running) -> None:
     assert started.process.stdout is not None
     seen = b""
     while b":frame " not in seen:
-        seen += os.read(started.process.stdout.fileno(), 256)
+        read = os.read(started.process.stdout.fileno(), 256)
+        assert read, "it ended without an answer"
+        seen += read
 
 
 @pytest.mark.usefixtures("needs_fuse")

@@ -121,14 +121,11 @@ def slurm(folder: Path, nodes: list[str], *, partitions: dict[str, list[str]] | 
         wait_until(lambda: _idle(bed, nodes), 60, "idle nodes")
         yield bed
     finally:
-        for process in reversed(bed.processes.values()):
-            process.terminate()
+        # Nothing of theirs is kept: asked to end, a controller first gives up on what it still says to nodes that are gone.
         for process in bed.processes.values():
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.kill()
+        for process in bed.processes.values():
+            process.wait()
 
 
 def _start(bed: Slurm, name: str, *argv: str) -> None:
