@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from inventory.located import load_yaml
 
 FOLDER = Path(__file__).resolve().parents[2] / "recordings/kernel/vm"
 
@@ -52,7 +52,7 @@ def names(prefix: str = "") -> list[str]:
 
 def load(name: str, folder: Path = FOLDER) -> VmLog:
     """One recording."""
-    about = yaml.safe_load((folder / f"{name}.yaml").read_text())
+    about = load_yaml(folder / f"{name}.yaml")
     console = folder / f"{name}.console.gz"
     faults = tuple(Suffered(one["name"], one["how"], tuple(one["says"]), frozenset(one["lines"]), tuple(one.get("planted", ())),
                             one.get("console", False)) for one in about["faults"])
