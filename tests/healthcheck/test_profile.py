@@ -283,7 +283,7 @@ def test_what_was_left_out_live_is_left_out_in_the_replay(tmp_path: Path) -> Non
     assert refused.returncode == 2 and "no such profile: 'quiet'" in refused.stderr
 
 
-@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.one_of(st.text(max_size=100), st.lists(st.sampled_from(
     [*GOOD.splitlines(), "leave_out: {a: b}", "only: [host-*]", "enable: [1]", "budget: {seconds: 1e3}", "budget: {cpu_seconds: 0x10}",
      "unknown: {node: allow, rules: {gpu-*: block}}", "unknown: {rules: {a: {}}}", "leave_out: [[a]]", "- x", "profile: [a]", "leave_out: ['[', '**']"])).map("\n".join)))

@@ -17,7 +17,6 @@ from healthcheck.probes import MIB, Probe, ProbeSet
 from healthcheck.recording import Recording
 from inventory.transport.base import Failure, Program, Reply, Stage
 from inventory.transport.frame import Body, Broken, Framer, Started, Wanted
-from tests.testbed.sshd import wait_until
 
 # Not the interpreter of the tests where there is another: what runs on nodes is the system's.
 PYTHON = next((path for path in ("/usr/bin/python3",) if Path(path).exists()), shutil.which("python3") or "python3")
@@ -136,4 +135,7 @@ def processes_with(mark: str) -> list[int]:
 
 def await_none_with(mark: str, timeout: float = 5.0) -> None:
     """Waits until nothing with this mark is left; fails the test when something stays."""
-    wait_until(lambda: not processes_with(mark), timeout, "the end of all that was started")
+    end = time.monotonic() + timeout
+    while left := processes_with(mark):
+        assert time.monotonic() < end, f"still running: {left}"
+        select.select([], [], [], 0.1)

@@ -62,7 +62,7 @@ def look(node: str, text: str) -> Recording:
 SAID = st.lists(st.one_of(st.sampled_from(HEALTHY), st.sampled_from(FAULTS), st.sampled_from(HEALTHY)), max_size=12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(st.lists(st.tuples(SAID, st.sampled_from([0, 0, 0, 7])), min_size=1, max_size=3))
 def test_a_log_is_judged_among_others_as_it_is_alone(logs: list[tuple[list[str], int]]) -> None:
     # Each of them over and over, so that what others said is looked up; in between logs that say the same with other numbers.

@@ -466,8 +466,9 @@ def test_without_a_table_the_rules_are_unknown_and_it_is_our_fault() -> None:
     assert {(result.status, result.reason) for result in found} == {(Status.UNKNOWN, "xid_table: no rules folder holds an xid.yaml")}
 
 
-@pytest.mark.parametrize("line", ["NVRM: Xid (PCI:{n:04x}:3b:00): 74, pid={n}, name=x", "NVRM: Xid (PCI:0000:3b:00): 13, pid={n}, name=x, (GPC 1, TPC 2, SM 0)",
-                                  "NVRM: Xid (PCI:{n:04x}:3b:00): 45, pid={n}, name=x", "nvidia-nvswitch0: SXid (PCI:{n:04x}:00:00.0): 20034, Fatal"])
+@pytest.mark.parametrize("line", ["NVRM: Xid (PCI:{n:04x}:3b:00): 74, pid={n}, name=x", *(pytest.param(line, marks=pytest.mark.slow) for line in (
+    "NVRM: Xid (PCI:0000:3b:00): 13, pid={n}, name=x, (GPC 1, TPC 2, SM 0)", "NVRM: Xid (PCI:{n:04x}:3b:00): 45, pid={n}, name=x",
+    "nvidia-nvswitch0: SXid (PCI:{n:04x}:00:00.0): 20034, Fatal"))])
 def test_four_mebibytes_of_reports_are_judged_in_bounded_time(line: str) -> None:
     lines = [(n / 100, line.format(n=n % 65536)) for n in range(4 * MIB // (len(line) + 20))]
     log = kmsg(*lines)
