@@ -33,9 +33,15 @@ def ours(world: World, repeats: int = 1, tries: int = 12, across: int = 4, paths
         elif accused.object is Object.PAIR and not accused.name.startswith("leaf"):
             first, _, second = accused.name.partition(" - ")
             tally.links.add((number(first), number(second)))
+        elif accused.object is Object.PAIR and world.uplinks.keys().isdisjoint(ends := _leaves(accused.name)):
+            tally.leaves |= ends        # a path between two sound leaves
         else:
             tally.unexplained += 1
     return tally
+
+
+def _leaves(path: str) -> set[int]:
+    return {int(end.removeprefix("leaf")) for end in path.split(" - ")}
 
 
 def of_length(length: str) -> Callable[[World], Tally]:

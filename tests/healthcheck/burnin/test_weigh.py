@@ -153,3 +153,12 @@ def test_what_much_noise_explains_as_well_accuses_nobody_though_little_noise_wou
     few = (("cx0", "cx1", "F"), ("cx0", "cx2", "F"), ("cx0", "cx3", "F"), ("cx1", "cx2", "P"), ("cx3", "cy0", "P"))
     assert weighed(*few).accused == {}
     assert set(weighed(*few, ("cy0", "cy1", "P" * 30)).accused) == {Cause("node", "cx0")}
+
+
+def test_a_path_between_two_leaves_that_chance_explains_nearly_as_well_is_not_named() -> None:
+    sites = Sites([Place(f"{leaf}{at}", 8, leaf=leaf) for leaf in "abc" for at in range(6)])
+    well = [(f"{one}{at}", f"{two}{(at + turn) % 6}", "P") for one, two in ("ac", "bc", "aa", "bb") for at in range(6) for turn in (1, 2, 3)]
+    found = weighed(*((f"a{at}", f"b{at}", "F" if at < 3 else "P") for at in range(6)), *well * 3, sites=sites)
+    assert [cause.kind for cause in found.doubtful] == ["between"] and found.accused == {}
+    (accused,) = accusations(found, frozenset())
+    assert accused.object is Object.UNEXPLAINED and "the path a - b" in accused.why
