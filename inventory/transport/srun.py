@@ -3,13 +3,16 @@
 salloc(1) and srun(1) of Slurm 22.05, and tried on it: `srun --exclusive` alone would give its step one CPU (it implies --exact), so the
 allocation is salloc's and the step, with --overlap, has all CPUs and GPUs of it. srun hands its standard input to task 0, byte for byte,
 and its end of file too, which is the lifeline; a srun that is killed (-9) does not, so none is killed that can be told to end. What is
-left of a run all the same is cancelled by the name of its jobs.
+left of a run all the same is cancelled: its own jobs only, which bear its mark as their comment.
+
+A node of a reservation that a job of ours has, which stays, is looked at in a step of that job, beside its own (srun --jobid --overlap).
 """
 
 from __future__ import annotations
 
 import math
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -17,16 +20,20 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from inventory.discover import Run, output
-from inventory.errors import MusterError
+from inventory.errors import InventoryError, MusterError
 from inventory.model import Node
+from inventory.nodeset import expand
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
 from inventory.transport.frame import shell_command
 from inventory.transport.pipes import Ears, converse, spawn
 from inventory.transport.session import Dialogue, last_line
 from inventory.transport.watch import Job, Refused, Watch, fan_out
 
+# squeue(1): %A is the job's number, %T its state, %v its reservation, %k its comment and %N its nodes.
+SQUEUE = ("squeue", "--noheader", "--format=%A|%T|%v|%k|%N")
 SINFO = ("sinfo", "--all", "--noheader", "--Node", "--format=%N|%P")
 # Whose value would have salloc or srun do something else than what stands on their command line.
 _NOT_OURS = ("SLURM_", "SALLOC_", "SBATCH_", "NCCL_", "TORCH_")
@@ -51,7 +58,9 @@ class SrunTransport:
         """See `Transport.run`. After it no job of ours is left. Raises UsageError where Slurm cannot be asked for its partitions."""
         nodes = tuple(nodes)
         partitions = partitions_of(self._ask)
-        sweep = _Sweep(program, limits, self._reservation, partitions)
+        there = jobs_of(self._reservation, self._ask) if self._reservation is not None else []
+        running = {node: one.number for one in there if one.running and one.reservation == self._reservation for node in one.nodes}
+        sweep = _Sweep(program, limits, self._reservation, partitions, running)
         try:
             yield from fan_out(nodes, limits, sweep.visit, Watch())
         finally:
@@ -59,11 +68,14 @@ class SrunTransport:
 
 
 class _Sweep:
-    def __init__(self, program: Program, limits: Limits, reservation: str | None, partitions: Mapping[str, str]) -> None:
+    def __init__(self, program: Program, limits: Limits, reservation: str | None, partitions: Mapping[str, str],
+                 jobs: Mapping[str, str]) -> None:
         self._program = program
         self._limits = limits
         self._reservation = reservation
         self._partitions = partitions
+        self._mark = secrets.token_hex(8)       # of this run's own jobs, among all that have the name
+        self._jobs = jobs       # by node that of ours which is there already
         # Whoever looks whether a job is on a node of a lease knows our own by the lease's name, which is that of its reservation.
         self._name = reservation if reservation is not None else f"muster-{program.nonce}"
         self._environment = {key: value for key, value in os.environ.items() if key in _OURS or not key.startswith(_NOT_OURS)}
@@ -103,11 +115,14 @@ class _Sweep:
         """The command for one node."""
         within = [f"--reservation={self._reservation}"] if self._reservation is not None else []
         command = shell_command(self._program, node.python, become=node.become, words=self._program.told(node))
+        where = [f"--nodelist={node.name}", f"--immediate={math.ceil(self._wait_s)}", "--chdir=/"]
+        job = self._jobs.get(node.name)
+        started = ["srun", f"--jobid={job}", *where] if job is not None else [
+            "salloc", "--quiet", f"--job-name={self._name}", f"--comment={self._mark}", *within,
+            f"--partition={self._partitions[node.name]}", "--nodes=1", *where, "--exclusive", "--mem=0",
+            f"--time={math.ceil((self._limits.node_s + self._limits.login_s) / 60) + 1}", "srun"]
         return [
-            "salloc", "--quiet", f"--job-name={self._name}", *within, f"--partition={self._partitions[node.name]}", "--nodes=1",
-            f"--nodelist={node.name}", "--exclusive", "--mem=0", f"--immediate={math.ceil(self._wait_s)}",
-            f"--time={math.ceil((self._limits.node_s + self._limits.login_s) / 60) + 1}", "--chdir=/",
-            "srun", "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all", "--error=all", "--mpi=none",
+            *started, "--quiet", "--overlap", "--nodes=1", "--ntasks=1", "--input=all", "--output=all", "--error=all", "--mpi=none",
             "--cpu-bind=quiet,none", "--propagate=NONE", "--kill-on-bad-exit=0", "/bin/sh", "-c", command,
         ]
 
@@ -123,8 +138,13 @@ class _Sweep:
         left = [process for process in started if process.poll() is None or process.returncode < 0]
         if not left:
             return
+        # A step in a job that stays is told by its srun; jobs of that name may be another run's of the same lease.
+        for process in left:
+            _tell(process)
         with suppress(MusterError):
-            output(("scancel", "--quiet", f"--name={self._name}"), run)
+            ours = [one.number for one in jobs_of(self._name, run) if one.comment == self._mark]
+            if ours:
+                output(("scancel", "--quiet", *ours), run)
         end = time.monotonic() + _CANCEL_S
         for process in left:
             _wait(process, end - time.monotonic())
@@ -154,6 +174,28 @@ class _Ears(Ears):
         return Failure(Stage.CONNECT, f"Slurm has not started our program after {seconds:.3g} s{f': {said}' if said else ''}")
 
 
+@dataclass(frozen=True)
+class Ours:
+    """A job of ours that is in the queue."""
+
+    number: str
+    running: bool
+    reservation: str
+    comment: str
+    nodes: tuple[str, ...]
+
+
+def jobs_of(name: str, run: Run | None) -> list[Ours]:
+    """The jobs of this name that are in the queue; what cannot be read is none of ours. Raises UsageError where Slurm cannot be asked."""
+    found = []
+    for line in output((*SQUEUE, f"--name={name}"), run).decode("utf-8", "backslashreplace").splitlines():
+        number, state, reservation, comment, nodes = (line.strip().split("|") + [""] * 5)[:5]
+        if number.isdigit():
+            with suppress(InventoryError):
+                found.append(Ours(number, state == "RUNNING", reservation, comment, tuple(expand(nodes)) if nodes else ()))
+    return found
+
+
 def partitions_of(run: Run | None) -> dict[str, str]:
     """A partition for each node: the cluster's default one, which is marked *, else the first in which it is."""
     found: dict[str, str] = {}
@@ -176,9 +218,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """Sees to it that one whose program was given up ends: by the end of its input, or told so. SIGTERM has salloc give back the node."""
     _wait(process, _END_S)
     if process.poll() is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGTERM)
+        _tell(process)
         _wait(process, _CANCEL_S)
+
+
+def _tell(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGTERM)
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:

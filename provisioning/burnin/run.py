@@ -165,7 +165,7 @@ def _looks(asked: Asked, granted: Granted, held: Sequence[Node], places: Sequenc
         there = [nodes[name] for name in names]
         return _counters(asked, there, places, look(there, granted.transport, bounds))
 
-    return StageLooks(read, first, "Slurm has given the node to the ranks, and no look is possible meanwhile" if asked.slurm else "")
+    return StageLooks(read, first)
 
 
 def _conduct(asked: Asked, granted: Granted, held: Sequence[Node], course: Course, record: Record, tells: Telling,

@@ -22,13 +22,12 @@ class Reading:
 class StageLooks:
     """Told of each step before it begins, it looks once where a stage is over: at the nodes that took part and have counters.
 
-    `read` looks at nodes by name; `first` is what was read before the first stage. With `not_between`, the reason for which no look is
-    possible while ranks are there, it takes none and says why.
+    `read` looks at nodes by name; `first` is what was read before the first stage.
     """
 
-    def __init__(self, read: Callable[[Sequence[str]], Mapping[str, Reading]], first: Mapping[str, Reading], not_between: str = "") -> None:
+    def __init__(self, read: Callable[[Sequence[str]], Mapping[str, Reading]], first: Mapping[str, Reading]) -> None:
         self.found: list[StageCounters] = []
-        self._read, self._not_between = read, not_between
+        self._read = read
         self._before = {node: reading for node, reading in first.items() if reading.values or reading.why}
         self._stage: Stage | None = None
         self._nodes: dict[str, None] = {}
@@ -38,13 +37,13 @@ class StageLooks:
         if step.stage is not self._stage:
             there = [node for node in self._nodes if node in self._before]
             if there:
-                self._over({} if self._not_between else self._read(there))
+                self._over(self._read(there))
             self._stage, self._nodes = step.stage, {}
         self._nodes.update(dict.fromkeys(step.nodes))
 
     def ends(self, last: Mapping[str, Reading]) -> None:
         """The last stage is over, and all nodes were looked at."""
-        self._over({} if self._not_between else last)
+        self._over(last)
         self._nodes = {}
 
     def _over(self, after: Mapping[str, Reading]) -> None:
@@ -52,7 +51,7 @@ class StageLooks:
             before = self._before.get(node)
             if before is None or self._stage is None:
                 continue
-            now = after.get(node, Reading({}, self._not_between or "they were not read after it"))
+            now = after.get(node, Reading({}, "they were not read after it"))
             why = now.why or (f"before it, {before.why}" if before.why else "")
             self.found.append(between(self._stage, node, before.values, now.values, why))
             self._before[node] = now

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -130,6 +131,34 @@ def test_within_a_reservation_of_ours_nodes_are_to_be_had(bed: Slurm) -> None:
         assert "salloc: error" in refusal(sweep("gpu001", connect_s=0.5)["gpu001"], Stage.CONNECT)
     finally:
         bed.ask("scontrol", "delete", "ReservationName=muster-7-x")     # is refused while a job is in it
+
+
+def test_a_node_that_a_job_of_the_reservation_has_is_looked_at_beside_it_and_that_job_stays(bed: Slurm, tmp_path: Path) -> None:
+    bed.ask("scontrol", "create", "reservation", "ReservationName=muster-8-y", "StartTime=now", "EndTime=now+600", "Nodes=gpu[001-002]",
+            "Users=root", "Flags=IGNORE_JOBS")
+    note, end = tmp_path / "pid", tmp_path / "end"
+    ranks = speaker(f"open({str(note)!r}, 'w').write(str(os.getpid()))\nwhile not os.path.exists({str(end)!r}): time.sleep(0.05)\nanswer(b'ranks')")
+    found: dict[str, Reply] = {}
+    stays = threading.Thread(target=lambda: found.update(sweep("gpu001", program=ranks, reservation="muster-8-y")))
+    stays.start()
+    try:
+        wait_until(lambda: note.exists() and note.read_text(), 30, "the ranks")
+        job = speaker("answer(os.environ['SLURM_JOB_ID'].encode())")
+        looked = sweep("gpu001", "gpu002", program=job, reservation="muster-8-y", connect_s=3)
+        ours = bed.ask("squeue", "-h", "-o", "%A").split()
+        assert looked["gpu001"].body is not None and [looked["gpu001"].body.decode()] == ours and looked["gpu002"].body not in (None, looked["gpu001"].body)
+        assert alive(int(note.read_text())), found
+        # One that does not heed its lifeline is ended, and the job that stays is not.
+        deaf = tmp_path / "deaf"
+        text = f"open({str(deaf)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+        assert sweep("gpu001", program=speaker(text), reservation="muster-8-y", node_s=1)["gpu001"].failure is not None
+        wait_until(lambda: not alive(int(deaf.read_text())), 20, "the end of the deaf one")
+        assert bed.ask("squeue", "-h", "-o", "%A").split() == ours and alive(int(note.read_text())), found
+    finally:
+        end.write_text("")
+        stays.join(30)
+        bed.ask("scontrol", "delete", "ReservationName=muster-8-y")
+    assert found["gpu001"].body == b"ranks", found
 
 
 def test_a_missing_python_is_stage_python(bed: Slurm) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,9 @@ from provisioning.burnin.stages import Step
 from tests.healthcheck import machine
 from tests.provisioning.burnin.site import Site
 from tests.testbed import torches
+from tests.testbed.require import require
+from tests.testbed.slurm import WHY_NOT, can_run
+from tests.testbed.slurm import slurm as cluster
 
 PART = ("rail0", "symbol_error")
 
@@ -57,18 +61,10 @@ def test_nodes_without_counters_are_not_looked_at_and_one_that_could_not_be_says
         ("n9", Stage.NODE, "connect: refused", ()), ("n9", Stage.ALL, "before it, connect: refused", ())]
 
 
-def test_where_no_look_is_possible_meanwhile_each_stage_says_so() -> None:
-    read = Reader()
-    looks = StageLooks(read, {"n1": Reading({PART: 0})}, "Slurm has it")
-    looks.begins(step(Stage.NODE, "n1"))
-    looks.begins(step(Stage.ALL, "n1"))
-    looks.ends({"n1": Reading({PART: 3})})
-    assert read.looks == [] and [(one.stage, one.why, one.grew) for one in looks.found] == [
-        (Stage.NODE, "Slurm has it", ()), (Stage.ALL, "Slurm has it", ())]
-
-
 @pytest.mark.slow
-def test_what_a_port_counts_during_one_stage_of_a_burn_in_is_told_of_that_stage_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("launcher", ["local", "slurm"])
+def test_what_a_port_counts_during_one_stage_of_a_burn_in_is_told_of_that_stage_alone(tmp_path: Path, launcher: str) -> None:
+    require(launcher != "slurm" or can_run(), WHY_NOT)
     tree = tmp_path / "tree"
     for probe in ("port.sysfs", "port.counters"):
         for path, entry in machine.recording().captures[probe].files.items():
@@ -76,14 +72,17 @@ def test_what_a_port_counts_during_one_stage_of_a_burn_in_is_told_of_that_stage_
                 (tree / path[1:]).parent.mkdir(parents=True, exist_ok=True)
                 (tree / path[1:]).write_text(entry.text)
     [counter] = tree.glob("sys/class/infiniband/mlx5_2/ports/1/counters/port_xmit_wait")
-    site = Site(tmp_path, torches.python(), nodes=2)
-    process = subprocess.Popen(site.words("--stages", "leaf-pairs,all"), cwd=tmp_path, env=site.environment(MUSTER_ROOT=str(tree)),
-                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "leaf-pairs round 1" in line:
-            counter.write_text(str(int(counter.read_text()) + 412))
-    process.communicate(timeout=110)
+    site = Site(tmp_path, torches.python(), nodes=2, cordon="slurm" if launcher == "slurm" else None)
+    (tmp_path / "slurm").mkdir()
+    with cluster(tmp_path / "slurm", site.names) if launcher == "slurm" else contextlib.nullcontext() as bed:
+        environment = site.environment(MUSTER_ROOT=str(tree), **(bed.environment if bed is not None else {}))
+        process = subprocess.Popen(site.words("--stages", "leaf-pairs,all", launcher=launcher), cwd=tmp_path, env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "leaf-pairs round 1" in line:
+                counter.write_text(str(int(counter.read_text()) + 412))
+        process.communicate(timeout=110)
     found = site.document()
     grew = {(one["stage"], one["node"]): one["grew"] for one in found["stage_counters"]}
     assert grew == {("all", "n1"): [], ("all", "n2"): [], **{("leaf-pairs", node): [["rail0", "port_xmit_wait", 412]] for node in ("n1", "n2")}}
