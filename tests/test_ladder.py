@@ -1,0 +1,122 @@
+"""DESIGN section 3's ladder of packages, and what keeps a reader's map simple. What does not hold yet is listed in ladder.yaml, which only shrinks."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+# A module imports from lower rungs or from its own package, wherever in the file the import stands.
+LADDER = (
+    ("model",),
+    ("config",),
+    ("joblog",),                # reads entries of YAML, which is config's
+    ("collector", "kernellog"),
+    ("facts",),
+    ("xid", "baseline", "subnet"),
+    ("checks", "store"),
+    ("ruleset",),
+    ("judge", "scrub", "blame"),
+    ("burnin", "triage", "sweep"),
+    ("certify", "accounting", "replay", "watch"),
+    ("gate", "explain", "exporter", "report"),
+    ("agent",),
+    ("cli",),
+)
+RUNG = {package: number for number, packages in enumerate(LADDER, start=1) for package in packages}
+
+
+@cache
+def listed() -> Mapping[str, Any]:
+    """What does not hold yet, by the test that will hold it, and where modules that lie at the root are going."""
+    document: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("ladder.yaml").read_text())
+    return document
+
+
+@cache
+def trees(package: str) -> Mapping[str, ast.Module]:
+    """Every module below a package by its dotted name; a package by its own."""
+    found = {}
+    for path in sorted((ROOT / package).rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = ast.parse(path.read_text())
+    return found
+
+
+def within(package: str) -> list[tuple[str, ast.Module]]:
+    """The modules of one package of healthcheck."""
+    return [(module, tree) for module, tree in trees("healthcheck").items() if module.startswith(f"{package}.")]
+
+
+def imported(tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[str]:
+    """The modules that a module imports: inside functions and under TYPE_CHECKING, too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in modules else node.module for name in inner)
+
+
+def home(module: str) -> str:
+    """The package of a module, or for one at the root of healthcheck the package that it is going to; "" for the root itself."""
+    first = module.split(".")[1:2]
+    return str(listed()["home"].get(first[0], first[0])) if first else ""
+
+
+def test_every_package_and_every_module_at_the_root_has_its_rung() -> None:
+    homes = {module: home(module) for module in trees("healthcheck") if home(module)}
+    assert {module: package for module, package in homes.items() if package not in RUNG} == {}
+    at_root = {module.split(".")[1] for module in homes if not (ROOT / "healthcheck" / module.split(".")[1]).is_dir()}
+    renamed = {name for name in listed()["home"] if (ROOT / "healthcheck" / name).is_dir()}
+    assert at_root | renamed == listed()["home"].keys(), "modules at the root of healthcheck are those of the list, and it only shrinks"
+
+
+def test_a_module_imports_only_from_lower_rungs_or_its_own_package() -> None:
+    modules = trees("healthcheck")
+    upward = {
+        f"{module} -> {name}" for module, tree in modules.items() for name in imported(tree, modules)
+        if name.startswith("healthcheck.") and home(module) and home(name) != home(module) and RUNG[home(name)] >= RUNG[home(module)]
+    }
+    assert upward == set(listed()["imports"])
+
+
+def test_a_public_class_name_stands_for_one_thing() -> None:
+    places = defaultdict(set)
+    for package in ("inventory", "healthcheck", "provisioning"):
+        for module, tree in trees(package).items():
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].add(module)
+    assert {name: len(at) for name, at in places.items() if len(at) > 1} == listed()["classes"]
+
+
+def test_no_check_catches_what_a_fact_refuses() -> None:
+    found = {module for module, tree in within("healthcheck.checks") if any(isinstance(node, ast.Try) for node in ast.walk(tree))}
+    assert found == set(listed()["try"])
+
+
+def test_no_fact_field_has_a_default() -> None:
+    found = {
+        f"{module}.{cls.name}.{field.target.id}" for module, tree in within("healthcheck.facts") for cls in tree.body
+        if isinstance(cls, ast.ClassDef) and _is_fact(cls) for field in cls.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None
+        and "ClassVar" not in ast.dump(field.annotation)
+    }
+    assert found == set(listed()["defaults"])
+
+
+def _is_fact(cls: ast.ClassDef) -> bool:
+    return any(isinstance(base, ast.Name) and base.id == "Fact" for base in cls.bases)
+
+
+@pytest.mark.parametrize("part", ["imports", "try", "defaults"])
+def test_a_list_names_nothing_twice(part: str) -> None:
+    assert len(listed()[part]) == len(set(listed()[part]))
