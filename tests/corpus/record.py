@@ -26,7 +26,7 @@ from provisioning.demo.expected import compare
 from provisioning.demo.fleet import Fleet
 from tests.scenarios import node as scenario
 from tests.scenarios.test_scenarios import PLANTS
-from tests.testbed.memory import in_memory
+from tests.testbed.memory import base_in_memory, in_memory
 
 FLEETS = Path(__file__).with_name("fleets")
 SEEDS = range(1, 7)
@@ -35,7 +35,7 @@ _NODES = 32
 
 def demo(seed: int, folder: Path) -> None:
     """A fleet of the demo, with every known fault on one node; of its two looks the second is saved."""
-    with Fleet(_NODES, seed) as fleet:
+    with Fleet(_NODES, seed, base_in_memory(Path(tempfile.gettempdir()))) as fleet:
         ruleset = load_ruleset(rulesfolder.folders(None))
         inventory = load_inventory(fleet.inventory, ruleset.skus)
         plan = sweep.Plan(tuple(inventory), ruleset.select((), ()), None, "muster.yaml", ())

@@ -20,11 +20,11 @@ from click.testing import CliRunner
 from healthcheck.cli.main import root
 from tests.command import environment
 from tests.corpus import view
-from tests.corpus.record import FLEETS, SEEDS
 
 HERE = Path(__file__).resolve().parent
 RECORDINGS = HERE.parent / "recordings"
-SWEEPS = [*(f"demo-{seed}" for seed in SEEDS), "scenarios"]
+FLEETS = HERE / "fleets"
+SWEEPS = sorted(path.name.partition(".")[0] for path in FLEETS.iterdir())
 BLAMED = {
     "torchrun-raise": ["torchrun-recorded-raise.log"], "torchrun-kill": ["torchrun-recorded-kill.log"],
     "torchrun-hang": ["torchrun-recorded-hang.log"], "flight-recorder": ["fr_0", "fr_1", "fr_3"], "flight-recorder-json": ["fr_0.json"],
@@ -60,6 +60,10 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
                 archive.extractall(base / name, filter="data")
         return base / name
     return get
+
+
+def test_there_are_recorded_sweeps() -> None:
+    assert SWEEPS
 
 
 @pytest.mark.parametrize("name", SWEEPS)
