@@ -736,6 +736,13 @@ def test_jobs_are_kept_from_a_node_beyond_its_lease_and_the_others_are_given_bac
     assert take.isolate(ours, take.take(ours, [G2], 600, "why"), {G1: "x"})[1] == []
 
 
+def test_a_cordon_that_a_node_had_before_its_lease_keeps_its_own_reason(head: Head) -> None:
+    ours = head.slurm()
+    cordon(head.store, ours.way.base, [G1], "sick", "us", head.clock)
+    take.isolate(ours, take.take(ours, [G1, G2], 600, "why"), {G1: "a screening found wrong data"})
+    assert [(one.node, one.why) for one in open_cordons(head.store)] == [(G1, "sick")]
+
+
 def test_a_cordon_of_a_lease_becomes_one_that_stays(tmp_path: Path) -> None:
     with serving(tmp_path) as bed, opened(tmp_path / "state", make=True) as store:
         for name in (G1, G2):
