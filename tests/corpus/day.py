@@ -39,11 +39,12 @@ def looked(sweep: Path, state: Path, at: float) -> None:
     """The store has seen the sweep at this time."""
     from dataclasses import replace
 
-    from healthcheck import rulesfolder, saved
     from healthcheck.cli.check import _stored
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.readings import readings
-    from healthcheck.sweep import replay
+    from healthcheck.sweep import saved
+    from healthcheck.sweep.sweep import replay
 
     plan, outcome = replay(sweep, load_ruleset(rulesfolder.folders(None)), (), (), None)
     found = {one.node: readings(one) for one, _ in saved.recordings(sweep, saved.load_manifest(sweep)) if one.host is not None}

@@ -10,25 +10,27 @@ import json
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from healthcheck import rulesfolder, saved, sweep
-from healthcheck.files import write_whole
-from healthcheck.looks import Looks
+from healthcheck.config import rulesfolder
+from healthcheck.config.files import write_whole
 from healthcheck.report.document import document
 from healthcheck.report.progress import progress
-from healthcheck.ruleset import load_ruleset
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep import saved, sweep
+from healthcheck.sweep.looks import Looks
 from inventory.load import load_inventory
 from inventory.transport.ssh import SshTransport
 from provisioning.demo.expected import compare
 from provisioning.demo.fleet import Fleet
+from tests.corpus.archives import FLEETS
 from tests.scenarios import node as scenario
 from tests.scenarios.test_scenarios import PLANTS
 from tests.testbed.memory import base_in_memory, in_memory
 
-FLEETS = Path(__file__).with_name("fleets")
 SEEDS = range(1, 7)
 _NODES = 32
 
@@ -50,27 +52,22 @@ def demo(seed: int, folder: Path) -> None:
 
 
 def scenarios(folder: Path) -> None:
-    """A node for each fault of the scenarios, named by its place in their order, and the healthy peers."""
-    planted: dict[str, Sequence[str]] = {}
+    """A node for each fault of the scenarios, which has the fault's name, and healthy peers; all of one moment, with the snapshot before."""
+    planted: dict[str, Sequence[str]] = {node.name: [] for node in (scenario.NODE, *scenario.PEERS)} | {fault: [fault] for fault in sorted(PLANTS)}
     saver = saved.Saver(folder)
-    began = None
+    moment = time.time()
     with in_memory(512) as trees:
-        for number, fault in enumerate([None] * (1 + len(scenario.PEERS)) + sorted(PLANTS), start=1):
-            machine = scenario.machine()
-            if fault is not None:
+        for name, faults in planted.items():
+            machine = scenario.machine(name)
+            for fault in faults:
                 PLANTS[fault].before(machine)
-            before = scenario.kept(scenario.earlier(scenario.look(machine, Path(trees))), None)
-            if fault is not None:
+            before = scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment - scenario.BETWEEN_S), None)
+            for fault in faults:
                 PLANTS[fault].break_it(machine)
-            seen = scenario.look(machine, Path(trees))
-            began = began or seen.received
-            name = f"gpu{number:03d}"
-            planted[name] = [] if fault is None else [fault]
-            saver.add(replace(scenario.kept(seen, before), node=name), replace(before, node=name))
-    assert began is not None
+            saver.add(scenario.kept(scenario.at(scenario.look(machine, Path(trees)), moment), before), before)
     nodes = tuple(replace(scenario.NODE, name=name) for name in planted)
     saver.finish(saved.Manifest(
-        saved.timestamp(began), saved.timestamp(began + 60), False, "muster.yaml", nodes, None, (), (), scenario.rules().digest,
+        saved.timestamp(moment), saved.timestamp(moment + 60), False, "muster.yaml", nodes, None, (), (), scenario.rules().digest,
         scenario.rules().probe_set(45.0).to_json()))
     _planted(folder, planted)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -11,8 +13,11 @@ from inventory.nodeset import fold
 View = dict[str, Any]
 
 
+REST = "*"          # every node that was reached and is not named beside it
+
+
 def sweep(document: Mapping[str, Any]) -> View:
-    """States by nodes; by rule, what was said of which nodes."""
+    """States by nodes; by rule, what was said of which nodes, or of all that were reached."""
     said: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for node in document["nodes"]:
         for result in node["results"]:
@@ -23,8 +28,17 @@ def sweep(document: Mapping[str, Any]) -> View:
             said[result["rule"]][_line(what)].append(node["node"])
     states = _folded((node["state"], node["node"]) for node in document["nodes"])
     unreached = {node["node"]: node["reason"].partition(":")[0] for node in document["nodes"] if not node["results"]}
-    return {"states": states, "unreached": unreached,
-            "rules": {rule: {what: fold(nodes) for what, nodes in sorted(by.items())} for rule, by in sorted(said.items())}}
+    reached = len(document["nodes"]) - len(unreached)
+    return {"states": states, "unreached": unreached, "rules": {rule: _of_rule(by, reached) for rule, by in sorted(said.items())}}
+
+
+def _of_rule(by: Mapping[str, list[str]], reached: int) -> str | dict[str, str]:
+    """By what was said, of which nodes. What was said of most is said of the rest, where the rule has a result for each that was reached."""
+    most = max(by, key=lambda what: len(by[what]))
+    rest = sum(map(len, by.values())) == reached and len(by[most]) > reached / 2
+    if rest and len(by) == 1:
+        return most
+    return {what: REST if rest and what == most else fold(nodes) for what, nodes in sorted(by.items())}
 
 
 def explained(document: Mapping[str, Any]) -> View:
@@ -67,6 +81,23 @@ def answered(document: Mapping[str, Any]) -> View:
     """What the gate says, and to whom it is closed."""
     return {"gate": document["gate"], "nodes": document["nodes"],
             "why": _folded((one["gate"], one["node"] or "-") for one in document["why"])}
+
+
+def brought_up(document: Mapping[str, Any]) -> View:
+    """How many machines are through each step, and where each stands, whose it is and which part."""
+    return {
+        "stands": document["machines_by_stand"],
+        "through": {step["step"]: step["through"] for step in document["steps"]},
+        "machines": {one["node"]: _line((one["step"], one["stand"], one["owner"], *(
+            f"[{trouble['step']} {trouble['owner']} {_line((trouble['part'], trouble['slot'], trouble['serial']))}]"
+            for trouble in one["troubles"]))) for one in document["machines"]},
+    }
+
+
+def punch_list(text: str) -> View:
+    """Who has to go where for which part, by the table of the punch list."""
+    rows = csv.DictReader(io.StringIO(text))
+    return _folded((_line(row[name] for name in ("owner", "step", "part", "slot", "serial")), row["node"]) for row in rows)
 
 
 def _owner(found: Mapping[str, Any]) -> str:
