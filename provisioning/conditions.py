@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from healthcheck.outcome import NodeState
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import NodeState
 from healthcheck.triage.past import Fleet
 from healthcheck.triage.plan import Plan
-from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.policy import Policy
 from provisioning.actions.base import Condition
 
 

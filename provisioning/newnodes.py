@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from healthcheck.model.faultkind import Isolation
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
 from healthcheck.triage.past import Fleet, Repaired
 from healthcheck.triage.plan import Plan
-from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.policy import Policy
 from healthcheck.triage.requalify import requalified
 from provisioning.actions.base import Backend, Held, Holder, New, Startup, each
 from provisioning.cordon import Done

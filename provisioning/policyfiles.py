@@ -7,7 +7,7 @@ import pwd
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.store.file import Store
 from healthcheck.store.policyfiles import File, note
 

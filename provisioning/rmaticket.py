@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from healthcheck.cli.ticket import newest_bundle
-from healthcheck.outcome import Owner, Repair
+from healthcheck.model.faultkind import FaultKind, Isolation
+from healthcheck.model.outcome import Owner, Repair
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Fault, Verdict
 from healthcheck.store.file import Store
-from healthcheck.store.history import Problem, problems, trails
+from healthcheck.store.history import problems, trails
 from healthcheck.store.ledger import lines
 from healthcheck.store.rmas import Rma
 from healthcheck.triage.past import Past
-from healthcheck.triage.policy import FaultKind, Isolation
 from healthcheck.triage.ticket import markdown, ticket
-from healthcheck.triage.verdict import Fault, Verdict
 from inventory.model import Node
 
 _TOLD_S = 60 * 86400.0      # how far back it tells of the part

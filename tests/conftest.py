@@ -18,7 +18,7 @@ settings.register_profile("muster", parent=settings(), max_examples=50)
 settings.load_profile("muster")
 
 # Files that take longest, longest first; most of that is waiting. Begun early, none is left for one worker at the end, and with short ones
-# between them, the cores have work meanwhile. (Seconds: three workers on two cores.)
+# between them, the cores have work meanwhile. (Seconds, as three workers on two cores took them.)
 LONGEST = (
     "tests/healthcheck/burnin/test_guilty.py",
     "tests/provisioning/burnin/test_whole.py",
@@ -37,8 +37,8 @@ LONGEST = (
     "tests/healthcheck/test_invariants_live.py",            # 40
     "tests/scenarios/test_scenarios.py",                    # 37
     "tests/provisioning/actions/test_slurm_reboot.py",      # 33
-    "tests/healthcheck/test_evidence.py",                   # 33
-    "tests/healthcheck/test_farm.py",                       # 31
+    "tests/healthcheck/sweep/test_evidence.py",             # 33
+    "tests/healthcheck/sweep/test_farm.py",                 # 31
     "tests/provisioning/agent/test_install.py",             # 30
     "tests/healthcheck/exporter/test_prometheus.py",        # 30
     "tests/healthcheck/test_scrub.py",

@@ -21,9 +21,17 @@ FORBIDDEN_IN_PURE = {
     "socket", "ssl", "paramiko", "subprocess", "os", "sys", "signal", "time", "datetime", "threading", "asyncio", "click",
     "rich", "logging", "pathlib", "shutil", "tempfile", "urllib", "http", "random", "pynvml", "ctypes", "yaml",
 }
-PURE = ("healthcheck/facts", "healthcheck/checks", "healthcheck/judge.py", "healthcheck/guard.py", "healthcheck/outcome.py",
-        "healthcheck/rule.py", "healthcheck/sku.py", "healthcheck/assess.py", "inventory/text.py", "healthcheck/recording.py",
-        "healthcheck/probes.py")
+PURE = ("healthcheck/model", "healthcheck/facts", "healthcheck/checks", "healthcheck/judge", "healthcheck/scrub", "healthcheck/replay",
+        "healthcheck/accounting", "healthcheck/ruleset/rule.py", "healthcheck/ruleset/sku.py", "healthcheck/sweep/assess.py",
+        "inventory/text.py")
+# What decides over time knows calendars; what time it is, and what any machine says, it is given.
+DECIDES = ("healthcheck/triage", "healthcheck/blame", "healthcheck/burnin", "healthcheck/kernellog", "healthcheck/joblog",
+           "healthcheck/certify/requalify.py", "healthcheck/certify/certificate.py", "healthcheck/gate/decide.py",
+           "provisioning/burnin/course.py", "provisioning/burnin/stages.py")
+CALENDARS = {"datetime", "pathlib", "signal", "random", "rich"}     # paths in the names of loaders, names of signals, seeds that are given
+CLOCKS = {"now", "today", "utcnow"}
+# Burn-in's ends at the machine: its ranks' key server, and who starts and watches them.
+AT_THE_MACHINE = {"conduct.py", "keyserver.py", "peer.py", "wire.py", "onnode"}
 # Loading a package's compiled or heavy dependencies costs a command its start; these may only be imported inside functions.
 LATE = {"paramiko", "rich", "ClusterShell", "yaml", "pynvml"}
 
@@ -64,6 +72,19 @@ def test_what_decides_touches_no_machine(part: str) -> None:
             assert name.partition(".")[0] not in FORBIDDEN_IN_PURE or (path.name == "catalogue.py"), f"{path}: {name}"
 
 
+@pytest.mark.parametrize("part", DECIDES)
+def test_what_decides_over_time_is_told_what_time_it_is(part: str) -> None:
+    at = ROOT / part
+    paths = [path for path in (sorted(at.rglob("*.py")) if at.is_dir() else [at]) if AT_THE_MACHINE.isdisjoint(path.parts)]
+    assert paths
+    for path in paths:
+        for name, _ in imports(path):
+            assert name.partition(".")[0] not in FORBIDDEN_IN_PURE - CALENDARS, f"{path}: {name}"
+        asked = {node.func.attr for node in ast.walk(ast.parse(path.read_text()))
+                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+        assert not asked & CLOCKS, path
+
+
 def test_the_root_command_and_the_packages_start_lean() -> None:
     lean = ["healthcheck/cli/main.py", *(f"{package}/__init__.py" for package in MAY_IMPORT)]
     for name in lean:
@@ -94,7 +115,7 @@ def test_the_top_level_holds_what_the_design_says_and_nothing_else() -> None:
 
 
 def test_the_collector_is_python_3_8() -> None:
-    paths = {*(ROOT / "healthcheck").glob("collector*.py"), *(ROOT / "healthcheck/collector").rglob("*.py")}
+    paths = sorted((ROOT / "healthcheck/collector/onnode").rglob("*.py"))
     assert len(paths) > 2
     for path in paths:
         ast.parse(path.read_text(), feature_version=(3, 8))

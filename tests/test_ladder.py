@@ -35,7 +35,7 @@ RUNG = {package: number for number, packages in enumerate(LADDER, start=1) for p
 
 @cache
 def listed() -> Mapping[str, Any]:
-    """What does not hold yet, by the test that will hold it, and where modules that lie at the root are going."""
+    """What does not hold yet, by the test that will hold it."""
     document: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name("ladder.yaml").read_text())
     return document
 
@@ -66,17 +66,13 @@ def imported(tree: ast.Module, modules: Mapping[str, ast.Module]) -> Iterator[st
 
 
 def home(module: str) -> str:
-    """The package of a module, or for one at the root of healthcheck the package that it is going to; "" for the root itself."""
-    first = module.split(".")[1:2]
-    return str(listed()["home"].get(first[0], first[0])) if first else ""
+    """The package of a module; "" for the root of healthcheck itself."""
+    return (*module.split(".")[1:2], "")[0]
 
 
-def test_every_package_and_every_module_at_the_root_has_its_rung() -> None:
-    homes = {module: home(module) for module in trees("healthcheck") if home(module)}
-    assert {module: package for module, package in homes.items() if package not in RUNG} == {}
-    at_root = {module.split(".")[1] for module in homes if not (ROOT / "healthcheck" / module.split(".")[1]).is_dir()}
-    renamed = {name for name in listed()["home"] if (ROOT / "healthcheck" / name).is_dir()}
-    assert at_root | renamed == listed()["home"].keys(), "modules at the root of healthcheck are those of the list, and it only shrinks"
+def test_every_package_has_its_rung_and_no_module_lies_at_the_root() -> None:
+    assert {home(module) for module in trees("healthcheck")} - {""} <= RUNG.keys()
+    assert [path.name for path in (ROOT / "healthcheck").glob("*.py")] == ["__init__.py"]
 
 
 def test_a_module_imports_only_from_lower_rungs_or_its_own_package() -> None:
@@ -85,7 +81,7 @@ def test_a_module_imports_only_from_lower_rungs_or_its_own_package() -> None:
         f"{module} -> {name}" for module, tree in modules.items() for name in imported(tree, modules)
         if name.startswith("healthcheck.") and home(module) and home(name) != home(module) and RUNG[home(name)] >= RUNG[home(module)]
     }
-    assert upward == set(listed()["imports"])
+    assert upward == set()
 
 
 def test_a_public_class_name_stands_for_one_thing() -> None:
@@ -117,6 +113,6 @@ def _is_fact(cls: ast.ClassDef) -> bool:
     return any(isinstance(base, ast.Name) and base.id == "Fact" for base in cls.bases)
 
 
-@pytest.mark.parametrize("part", ["imports", "try", "defaults"])
+@pytest.mark.parametrize("part", ["try", "defaults"])
 def test_a_list_names_nothing_twice(part: str) -> None:
     assert len(listed()[part]) == len(set(listed()[part]))

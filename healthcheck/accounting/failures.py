@@ -9,10 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from healthcheck.outcome import Severity
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Severity
+from healthcheck.model.problem import Problem
 from healthcheck.triage.faults import MERELY_NEW, of
-from healthcheck.triage.policy import FaultKind, Isolation, Of, Policy
+from healthcheck.triage.policy import Policy
 
 _HOUR = 3600.0
 _BEFORE = _HOUR     # an incident is known later than what its nodes show first: sweeps must have confirmed it

@@ -11,17 +11,17 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from healthcheck.agent.codec import from_plain, to_plain
 from healthcheck.baseline.book import KernelRules
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.checks.base import CHECKS, Check
-from healthcheck.outcome import Owner, Severity
-from healthcheck.probes import Effect
-from healthcheck.profile import Profile
-from healthcheck.rule import Number, Proven, Rule, Unsupported
-from healthcheck.ruleset import Ruleset
-from healthcheck.sku import Sku
-from healthcheck.xidtable import XidTable
+from healthcheck.config.codec import from_plain, to_plain
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.probes import Effect
+from healthcheck.ruleset.profile import Profile
+from healthcheck.ruleset.rule import Number, Proven, Rule, Unsupported
+from healthcheck.ruleset.ruleset import Ruleset
+from healthcheck.ruleset.sku import Sku
+from healthcheck.xid.xidtable import XidTable
 from inventory.errors import UsageError
 from inventory.model import Lifecycle, Node
 
@@ -130,7 +130,7 @@ def _parameter(value: Any) -> Any:
 
 def _said(plain: Any) -> Any:
     """With packaged files by their names alone, for where they are installed differs from head to head."""
-    from healthcheck.rulesfolder import called
+    from healthcheck.config.rulesfolder import called
 
     def walk(value: Any, key: str) -> Any:
         if isinstance(value, dict):

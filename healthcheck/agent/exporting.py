@@ -11,14 +11,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from healthcheck.agent.codec import from_plain
 from healthcheck.agent.keep import MOST
-from healthcheck.agent.places import PERIOD_S, STATE
 from healthcheck.agent.served import PERIODS, AgentSource
+from healthcheck.config.codec import from_plain
 from healthcheck.exporter.board import Board
 from healthcheck.exporter.page import MOST_SERIES, Page
 from healthcheck.exporter.processed import processed
 from healthcheck.exporter.serving import LISTEN, served, where, with_tls
+from healthcheck.model.places import PERIOD_S, STATE
 from inventory.errors import MusterError, UsageError
 from inventory.model import Node
 from inventory.text import clean

@@ -7,20 +7,20 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from healthcheck.agent import metrics
-from healthcheck.agent.codec import from_plain
 from healthcheck.agent.compiled import on_a_node, read_rules
-from healthcheck.agent.places import LOOKS
 from healthcheck.agent.said import Said, nagios
 from healthcheck.agent.unjudged import failed, unknown
-from healthcheck.assess import Assessment
 from healthcheck.checks import catalogue  # noqa: F401  (it brings the checks)
+from healthcheck.collector.reply import decode
+from healthcheck.config.codec import from_plain
 from healthcheck.facts.earlier import with_earlier
-from healthcheck.looks import Looks
-from healthcheck.outcome import NodeReport, NodeState, Origin, Severity, Status, exit_code, unknowns
-from healthcheck.recording import to_json
-from healthcheck.reply import decode
+from healthcheck.model.outcome import NodeReport, NodeState, Origin, Severity, Status, exit_code, unknowns
+from healthcheck.model.places import LOOKS
+from healthcheck.model.recording import to_json
 from healthcheck.report import document
 from healthcheck.store import newest
+from healthcheck.sweep.assess import Assessment
+from healthcheck.sweep.looks import Looks
 from inventory.errors import MusterError
 from inventory.model import Node
 from inventory.text import clean

@@ -11,9 +11,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from healthcheck.agent.places import LOCK, RECORDING, RESULT
+from healthcheck.model.places import LOCK, RECORDING, RESULT, SCHEMA
 
-SCHEMA = "muster.agent/1"
 MOST = 32 << 20     # bytes of a state file, compressed or not
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from healthcheck.agent import quick, recorder
-from healthcheck.agent.keep import SCHEMA, Busy, Folder, Unkept, whole
-from healthcheck.agent.places import METRICS, PERIOD_S, RECORDING, RESULT, STATE
+from healthcheck.agent.keep import Busy, Folder, Unkept, whole
 from healthcheck.agent.unjudged import unjudged
+from healthcheck.model.places import METRICS, PERIOD_S, RECORDING, RESULT, SCHEMA, STATE
 from inventory.errors import MusterError
 
 JUDGES = (3, 10)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from healthcheck.exporter import nodes
 from healthcheck.exporter.fleet import BUILD
 from healthcheck.exporter.source import NodeNow
-from healthcheck.exporter.text import GAUGE, Family
 from healthcheck.facts.base import Captures
-from healthcheck.outcome import NodeReport
-from healthcheck.recording import Recording
+from healthcheck.model.exposition import GAUGE, Family
+from healthcheck.model.outcome import NodeReport
+from healthcheck.model.recording import Recording
 from healthcheck.store import newest
 from healthcheck.store.shown import Shown, shown
 from inventory.model import Node

@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from healthcheck.loader import LOADER, payload
+from healthcheck.collector.loader import LOADER, payload
 
 MOST = 32 << 20         # bytes of an answer, compressed
 SLACK_S = 10.0          # beyond what the collector gives itself, and beyond the five seconds that it has for its answer

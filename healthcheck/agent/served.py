@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.agent import metrics
-from healthcheck.agent.codec import from_plain
-from healthcheck.agent.keep import MOST, SCHEMA
-from healthcheck.agent.places import RESULT
+from healthcheck.agent.keep import MOST
+from healthcheck.config.codec import from_plain
 from healthcheck.exporter.source import Fleet, NodeNow
-from healthcheck.outcome import NodeState
+from healthcheck.model.outcome import NodeState
+from healthcheck.model.places import RESULT, SCHEMA
 from healthcheck.store import newest
 from healthcheck.store.newest import Newest
 from healthcheck.store.shown import Shown

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.baseline.flags import is_known_fault
-from healthcheck.baseline.masking import template
-from healthcheck.baseline.model import Baseline, Known, Phase
-from healthcheck.entry import nearest
+from healthcheck.config.entry import nearest
+from healthcheck.kernellog.masking import template
+from healthcheck.kernellog.model import Baseline, Known, Phase
 from inventory.errors import UsageError
 from inventory.text import short
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.baseline.model import Baseline, Entry, Kind, Scope, Told
 from healthcheck.baseline.scope import fitting, words
 from healthcheck.facts.values import Fact, Unmeasured
-from healthcheck.outcome import Origin, Severity
+from healthcheck.kernellog.model import Baseline, Entry, Kind, Scope, Told
+from healthcheck.model.outcome import Origin, Severity
 
 KERNEL_CATALOGUE = "kernel_catalogue"
 KERNEL_BASELINE = "kernel_baseline"

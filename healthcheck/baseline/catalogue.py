@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from healthcheck.baseline.model import LONGEST_LINE, Entry
-from healthcheck.baseline.pattern import Pattern
+from healthcheck.config.pattern import Pattern
 from healthcheck.kernellog.emitter import KERNEL, Emitter
+from healthcheck.kernellog.model import LONGEST_LINE, Entry
 from healthcheck.kernellog.quoting import COMM, messages
-from healthcheck.outcome import Severity
+from healthcheck.model.outcome import Severity
 
 # How long a run is, and how far apart a text's runs are. A word has one of them if it has size + step - 1 characters: the longer ones are
 # looked for by the first, the others by the second, or by themselves.

@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from healthcheck import usercache
-from healthcheck.agent.codec import from_plain, to_plain
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.catalogueload import load_catalogue
-from healthcheck.baseline.model import Entry
-from healthcheck.rulesfolder import packaged
+from healthcheck.config import usercache
+from healthcheck.config.codec import from_plain, to_plain
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.kernellog.model import Entry
 
 _KIND = "catalogue"
 
@@ -34,7 +34,7 @@ def _parts(folders: Iterable[Path]) -> Iterator[bytes]:
     """The files and what they hold; the code that reads them counts, too, for a checkout's version stays as it is."""
     here = Path(__file__).parent
     log = here.parent / "kernellog"
-    for path in (here / "catalogueload.py", here / "linear.py", here / "model.py", *sorted(log.glob("*.py"))):
+    for path in (here / "catalogueload.py", here.parent / "config" / "linear.py", *sorted(log.glob("*.py"))):
         yield path.read_bytes()
     for folder in folders:
         for path in sorted((*(folder / "kernel").glob("*.yaml"), *(folder / "emitter").glob("*.yaml"))):

@@ -27,17 +27,17 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from healthcheck import entry as entries
-from healthcheck.baseline import linear
 from healthcheck.baseline.catalogue import Catalogue, Known
-from healthcheck.baseline.model import LONGEST_LINE, Entry
-from healthcheck.baseline.pattern import Pattern
+from healthcheck.config import entry as entries
+from healthcheck.config import linear
+from healthcheck.config.pattern import Pattern
+from healthcheck.config.rulesfolder import called
 from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.emitterload import load_emitters
 from healthcheck.kernellog.ending import Ending, ending
+from healthcheck.kernellog.model import LONGEST_LINE, Entry
 from healthcheck.kernellog.quoting import COMM, blanked
-from healthcheck.outcome import Owner, Repair, Severity
-from healthcheck.rulesfolder import called
+from healthcheck.model.outcome import Owner, Repair, Severity
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, load_yaml
 from inventory.text import short

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.baseline.model import Baseline, Known
+from healthcheck.kernellog.model import Baseline, Known
 
 _SHARE = 0.1        # of the nodes: less is the chance of which nodes were up
 

@@ -8,7 +8,7 @@ from healthcheck.baseline.approval import short_id
 from healthcheck.baseline.difference import Different
 from healthcheck.baseline.file import SCHEMA
 from healthcheck.baseline.flags import rank
-from healthcheck.baseline.model import Baseline, Known, Scope
+from healthcheck.kernellog.model import Baseline, Known, Scope
 
 
 def document(baseline: Baseline) -> dict[str, Any]:

@@ -30,9 +30,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from healthcheck.baseline.masking import VERSION
-from healthcheck.baseline.model import Baseline, Kind, Known
-from healthcheck.files import write_whole
+from healthcheck.config.files import write_whole
+from healthcheck.kernellog.masking import VERSION
+from healthcheck.kernellog.model import Baseline, Kind, Known
 from inventory.errors import UsageError
 from inventory.located import MAX_BYTES
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.baseline.file import SCHEMA, unescaped
-from healthcheck.baseline.masking import VERSION
-from healthcheck.baseline.model import Baseline, Kind, Known, Phase, Scope
-from healthcheck.entry import kind_of, known_keys, nearest
+from healthcheck.config.entry import kind_of, known_keys, nearest
+from healthcheck.kernellog.masking import VERSION
+from healthcheck.kernellog.model import Baseline, Kind, Known, Phase, Scope
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
 from inventory.nodeset import NAME

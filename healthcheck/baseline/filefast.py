@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from healthcheck.baseline.file import unescaped
-from healthcheck.baseline.model import Baseline, Kind, Known, Phase
+from healthcheck.kernellog.model import Baseline, Kind, Known, Phase
 
 _TEXT = "'([^'\n]*(?:''[^'\n]*)*)'"
 _NUMBER = "(0|[1-9][0-9]{0,11})"

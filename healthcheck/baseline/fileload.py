@@ -15,8 +15,8 @@ from healthcheck.baseline import filefast
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.filedocument import baseline as document_to_baseline
 from healthcheck.baseline.flags import known_fault
-from healthcheck.baseline.masking import VERSION, templates
-from healthcheck.baseline.model import Baseline, Entry, Known
+from healthcheck.kernellog.masking import VERSION, templates
+from healthcheck.kernellog.model import Baseline, Entry, Known
 from inventory.errors import Mark, RulesError
 from inventory.located import MAX_BYTES, load_yaml, parse_yaml
 from inventory.text import short

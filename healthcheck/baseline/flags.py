@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.baseline.model import Baseline, Entry, Kind, Known
+from healthcheck.kernellog.model import Baseline, Entry, Kind, Known
 
 RARE = 0.2              # of the nodes or boots: what fewer than one in five of equal machines say is peculiar to these
 WORST_PRIORITY = 3      # error, in syslog's numbers: what the kernel itself holds for one

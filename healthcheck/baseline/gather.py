@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from healthcheck.baseline.fold import fold
 from healthcheck.baseline.forms import read
-from healthcheck.baseline.model import Digest
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.values import Partial, Unmeasured
-from healthcheck.probes import ProbeSet
-from healthcheck.recording import Recording
+from healthcheck.kernellog.fold import fold
+from healthcheck.kernellog.model import Digest
+from healthcheck.model.probes import ProbeSet
+from healthcheck.model.recording import Recording
 from inventory.text import clean
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from healthcheck.baseline.model import LONGEST_LINE, Baseline, Digest, Kind, Known, Phase, Scope, Told
+from healthcheck.kernellog.model import LONGEST_LINE, Baseline, Digest, Kind, Known, Phase, Scope, Told
 from inventory.nodeset import expand, fold
 
 BOOT_KEPT = 12      # characters of a boot's id that tell it from others

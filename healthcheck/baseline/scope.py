@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
-from healthcheck.baseline.model import Baseline, Scope
+from healthcheck.kernellog.model import Baseline, Scope
 
 _SERIES = re.compile(r"\d+\.\d+")
 _FIELDS = ("kernel", "driver", "firmware")

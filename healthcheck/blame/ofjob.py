@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 
 from healthcheck.blame.evidence import Evidence, Weight
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.jobs import Job
 
 # sacct(1), JOB STATE CODES.

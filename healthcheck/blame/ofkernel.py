@@ -20,9 +20,9 @@ from healthcheck.facts.values import Partial
 from healthcheck.facts.xid import XID
 from healthcheck.joblog.model import LONGEST_LINE, Clock
 from healthcheck.kernellog.provenance import USER, marked
-from healthcheck.outcome import Owner, Severity
-from healthcheck.recording import Recording
-from healthcheck.xidtable import SERIOUS, Action, XidTable
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.recording import Recording
+from healthcheck.xid.xidtable import SERIOUS, Action, XidTable
 
 _MONTHS = {name: number for number, name in enumerate(
     ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)}

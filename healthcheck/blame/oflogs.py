@@ -12,7 +12,7 @@ from healthcheck.joblog.kinds import ABSENT, of_kind
 from healthcheck.joblog.meaning import Accused, Fault, Sure
 from healthcheck.joblog.model import JobEvent, JobLog, Kind
 from healthcheck.joblog.names import Names, Who
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 
 _WEIGHTS = {Fault.GPU: Weight.DEVICE, Fault.NETWORK: Weight.NETWORK, Fault.HOST: Weight.HOST, Fault.NODE: Weight.LOST,
             Fault.PROGRAM: Weight.USER, Fault.ORDER: Weight.ORDERED, Fault.STOP: Weight.STOPPED, Fault.END: Weight.LEAD,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from healthcheck.blame.evidence import Shared
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.model import Node
 
 _OWNERS = {"leaf": Owner.NETWORK, "rack": Owner.DATACENTRE, "power domain": Owner.DATACENTRE, "NVLink domain": Owner.OPERATOR}

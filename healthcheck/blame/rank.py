@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from healthcheck.blame.evidence import Case, Evidence, Shared, Weight
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 
 NEAR = 35 * 60.0        # seconds
 SKEW = 30.0             # seconds by which clocks of nodes, head and logs may differ

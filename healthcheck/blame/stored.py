@@ -15,9 +15,10 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 
 from healthcheck.blame.evidence import Evidence, Shared, Weight, Window
-from healthcheck.outcome import Owner, Severity, Status
+from healthcheck.model.outcome import Owner, Severity, Status
+from healthcheck.model.problem import Problem
 from healthcheck.store.file import Store
-from healthcheck.store.history import Problem, problems
+from healthcheck.store.history import problems
 from healthcheck.store.ledger import lines
 
 AFTER = 24 * 3600.0         # of a job: a sweep that came later says little of it

@@ -139,10 +139,6 @@ def _node(weighed: Weighed, cause: Cause, with_proven: Set[tuple[str, int]]) -> 
     confirmed = any((cause.name, at) in with_proven for at in failed)
     why = f"failed in {len(failed)} of {len(failed) + len(passed)} tests, with {len(partners)} partners" + (
         ", one of them proven" if confirmed else ", none of them proven")
-    rails = _rails(evidence, failed)
-    if rails:
-        return [_accusation(evidence, Object.RAIL, f"{cause.name}/rail{rail}", f"{why}; only rail {rail} did", failed, passed, confirmed)
-                for rail in rails]
     if cause.kind == "out":
         why += "; only outside its leaf or NVLink domain"
     return [_accusation(evidence, Object.NODE, cause.name, why, failed, passed, confirmed)]
@@ -153,19 +149,6 @@ def _own(weighed: Weighed, cause: Cause) -> list[int]:
     failed = weighed.evidence.failed(cause)
     others = set(weighed.accused) - {cause}
     return [at for at in failed if others.isdisjoint(weighed.evidence.causes[at])] or failed
-
-
-def _rails(evidence: Evidence, failed: list[int]) -> list[int]:
-    """The rails that alone are at fault: those that failed in most of these tests, while others passed there. [] where none stands out."""
-    counts: Counter[tuple[int, Outcome]] = Counter()
-    told = 0
-    for at in failed:
-        rails = evidence.tests[at].rails
-        told += bool(rails)
-        counts.update(rails.items())
-    bad = sorted({rail for (rail, outcome), count in counts.items() if outcome is Outcome.FAIL and 2 * count > told})
-    good = {rail for (rail, outcome), count in counts.items() if outcome is Outcome.PASS and 2 * count > told}
-    return bad if told > 1 and good else []
 
 
 def _pair(weighed: Weighed, cause: Cause, _: object) -> list[Accusation]:
@@ -199,18 +182,7 @@ def _group(weighed: Weighed, cause: Cause, _: object) -> list[Accusation]:
     if cause.group is None or not cause.group.name:
         why += "; the inventory does not say which leaf"
         return [_accusation(evidence, Object.UNEXPLAINED, "nodes without a leaf", why, failed, passed)]
-    rails = _rails(evidence, failed)
-    names = [_switch(weighed, cause, rail) for rail in rails] or [str(cause.group)]
-    return [_accusation(evidence, Object.LEAF, name, why, failed, passed, len(others) > 1) for name in names]
-
-
-def _switch(weighed: Weighed, cause: Cause, rail: int) -> str:
-    """The one switch that this rail of the group's nodes hangs on, where the inventory says so; else the group and the rail."""
-    sites = weighed.evidence.sites
-    leaves = {each.leaf for node, place in sites.places.items() if cause.group in (sites.leaf[node], sites.near[node])
-              for each in place.rails if each.number == rail}
-    only = leaves.pop() if len(leaves) == 1 else None
-    return only or f"{cause.group}, rail {rail}"
+    return [_accusation(evidence, Object.LEAF, str(cause.group), why, failed, passed, len(others) > 1)]
 
 
 _OF = {"node": _node, "out": _node, "pair": _pair, "between": _between, "uplinks": _group, "inside": _group}

@@ -23,7 +23,7 @@ from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.merged import node_of, sharing, task_of
 from healthcheck.burnin.model import Accusation, Object, Place, Stage, Task
-from healthcheck.outcome import Owner, Severity
+from healthcheck.model.outcome import Owner, Severity
 from healthcheck.store import accused
 from healthcheck.store.accused import Accused, Found
 from inventory.text import clean
@@ -38,7 +38,7 @@ _EXPECTED = {
 }
 _NEVER_SURE = (faults.LATE, faults.LOST, faults.ABSENT, faults.JITTER)
 # What must be passed instead of a stage that only suspects go through.
-_AS = {Stage.LEAF_CONFIRM: Stage.LEAF_PAIRS, Stage.BISECT: Stage.ALL}
+_AS = {Stage.LEAF_CONFIRM: Stage.LEAF_PAIRS, Stage.RAIL_CONFIRM: Stage.LEAF_PAIRS, Stage.BISECT: Stage.ALL}
 # More nodes than a pair has say nothing of any of them.
 _MOST_SHARING = 2
 

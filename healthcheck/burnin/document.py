@@ -20,7 +20,7 @@ from healthcheck.burnin.judge import Burnt
 from healthcheck.burnin.judgement import Held, Judgement, NodeOutcome
 from healthcheck.burnin.model import Accusation, End, Place, Progress, Report, Task, TaskResult
 from healthcheck.burnin.stagecounters import StageCounters
-from healthcheck.files import make_folder, write_whole
+from healthcheck.config.files import make_folder, write_whole
 from inventory.errors import UsageError
 from inventory.text import clean
 

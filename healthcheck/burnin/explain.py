@@ -17,7 +17,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 SMALL = 16          # so many parts are solved exactly
-_MOVES = 800        # of the bounded search, at most, for one problem; whom it does not get to is not named
+# Moves of the bounded search, at most: for the best explanation, for the best one without some cause, and for all of those of one problem.
+# Whom it does not get through with is not named.
+_MOVES, _OF_RIVAL, _OF_RIVALS = 800, 800, 8000
 _LEAST = 1e-9       # a smaller difference is the computer's
 _FAR = -15.0        # a part, or an exchange, that costs more is not followed further
 _STEPS = 4000       # of the exact search, at most; what it has found by then counts
@@ -78,7 +80,9 @@ class Problem:
         self._of_owner: dict[int, list[int]] = {}
         self._of_lot: dict[int, list[int]] = {}
         self._near: dict[int, frozenset[int]] = {}
-        self._moves = _MOVES
+        self._moves, self._left = _MOVES, _OF_RIVALS
+        self._starts: list[_State] | None = None
+        self._from: tuple[Explanation, _State] | None = None
         for at, part in enumerate(parts):
             self._of_owner.setdefault(part.owner, []).append(at)
             if part.lot in lots:
@@ -90,7 +94,7 @@ class Problem:
         """The best explanation of all."""
         state = self._state()
         self._settle(state, range(len(self.parts)), ())
-        return self._searched(state, range(len(self.parts)), ()).explanation()
+        return self._searched(state, range(len(self.parts)), frozenset()).explanation()
 
     def rivals(self, best: Explanation) -> tuple[Explanation, dict[int, Explanation]]:
         """By owner of each cause in the best explanation the best one in which that cause is innocent; and the best one, should one of
@@ -113,39 +117,53 @@ class Problem:
         """The best explanation in which the causes of these numbers are innocent, searched from the best one; that itself, and so one that
         is as good, where the search had to end before.
         """
-        if self._moves <= 0:
+        self._moves = most = min(_OF_RIVAL, self._left)
+        if most <= 0:
             return best
         banned = frozenset(at for owner in owners for at in self._of_owner[owner])
-        state = self._state(best)
+        if self._from is None or self._from[0] is not best:
+            self._from = best, self._state(best)
+        state = self._freed(self._from[1].copy(), banned)
+        near = {each for at in banned for each in self._neighbours(at)}
+        found = self._searched(state, near, banned).explanation()
+        self._left -= most - max(0, self._moves)
+        return found if self._moves > 0 else best
+
+    def _freed(self, state: _State, banned: frozenset[int]) -> _State:
+        """The state without these parts, settled."""
         changed: set[int] = set()
         for at in banned & state.parts:
             self._drop(state, at)
             changed |= self._neighbours(at)
         self._settle(state, changed, banned)
-        near = {each for at in banned for each in self._neighbours(at)}
-        return self._searched(state, near, banned).explanation()
+        return state
 
-    def _searched(self, state: _State, near: Iterable[int], banned: Collection[int]) -> _State:
-        """The best found from this state by exchanges of these parts, or from where all of some parts are accused; of a small problem the
-        best there is.
+    def _searched(self, state: _State, near: Iterable[int], banned: frozenset[int]) -> _State:
+        """The best found from this state by exchanges of these parts, or from where all of some parts are accused, unless that is too far
+        behind; of a small problem the best there is.
         """
         found = self._improved(state, near, banned)
-        started = self._started(banned)
+        started = self._started(banned, found.score + _FAR if banned else -math.inf)
         if started is not None and started.parts != found.parts:
             found = max(found, self._improved(started, range(len(self.parts)), banned), key=lambda each: each.score)
         return self._exact(found, banned)
 
-    def _started(self, banned: Collection[int]) -> _State | None:
-        """The best state from which parts of one start were all accused, those dropped that gain nothing; None where there is no start."""
-        found = []
-        for start in sorted({part.start for part in self.parts if part.start >= 0}):
-            state = self._state()
-            parts = [at for at, part in enumerate(self.parts) if part.start == start and at not in banned]
-            for at in parts:
+    def _started(self, banned: frozenset[int], least: float) -> _State | None:
+        """The best state from which parts of one start were all accused, those dropped that gain nothing; None where none is as good as
+        that.
+        """
+        if self._starts is None:
+            self._starts = [self._all_of(start) for start in sorted({part.start for part in self.parts if part.start >= 0})]
+        found = [self._freed(state.copy(), banned) for state in self._starts if state.score > least]
+        return max((state for state in found if state.score > least), key=lambda each: each.score, default=None)
+
+    def _all_of(self, start: int) -> _State:
+        state = self._state()
+        for at, part in enumerate(self.parts):
+            if part.start == start:
                 self._add(state, at)
-            self._settle(state, range(len(self.parts)), banned)
-            found.append(state)
-        return max(found, key=lambda each: each.score, default=None)
+        self._settle(state, range(len(self.parts)), ())
+        return state
 
     # ---- single steps
 
@@ -164,10 +182,10 @@ class Problem:
 
     def gain(self, state: _State, at: int) -> float:
         """What accusing it gains beside the accused ones."""
-        part = self.parts[at]
-        more = 0.0
+        part, more = self.parts[at], 0.0
+        strength, times, total, worth = part.strength, self.times, state.total, state.worth
         for test in part.hits:
-            more += self.times[test] * fails(state.total[test] + part.strength) - state.worth[test]
+            more += times[test] * fails(total[test] + strength) - worth[test]
         return more - self._price(state, at)
 
     def _most(self, state: _State, at: int) -> float:
@@ -176,10 +194,11 @@ class Problem:
 
     def _lost(self, state: _State, at: int) -> float:
         """What it gains beside the other accused ones."""
-        part = self.parts[at]
-        own = 0.0
+        part, own = self.parts[at], 0.0
+        strength, base, times, total, worth = part.strength, self.base, self.times, state.total, state.worth
         for test in part.hits:
-            own += state.worth[test] - self.times[test] * fails(self._less(state, test, part.strength))
+            less = total[test] - strength
+            own += worth[test] - times[test] * fails(less if less > base[test] else base[test])
         return own - self._price(state, at)
 
     def _less(self, state: _State, test: int, strength: float) -> float:

@@ -18,9 +18,9 @@ from healthcheck.burnin.figures import FIGURES
 from healthcheck.burnin.model import Stage
 from healthcheck.burnin.published import ALGOS, BUSBW, FILE, GLOO, NCCL, BurninRules, Setting
 from healthcheck.burnin.publishedload import NODES, chosen, load_burnin
-from healthcheck.entry import kind_of, known_keys
-from healthcheck.files import make_folder, write_whole
-from healthcheck.triage.policyform import FLAG, TEXT, Form, real, several, value, whole
+from healthcheck.config.entry import kind_of, known_keys
+from healthcheck.config.files import make_folder, write_whole
+from healthcheck.config.forms import FLAG, TEXT, Form, real, several, value, whole
 from inventory.errors import Mark, RulesError, UsageError
 from inventory.located import LocatedList, LocatedMap, load_yaml, parse_yaml
 from inventory.text import clean

@@ -9,7 +9,7 @@ while the outcome could still change the answer. More rounds, by length of burn-
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -43,7 +43,7 @@ class Depth:
 DEPTHS = MappingProxyType({"screen": Depth(1, 0, 4), "quick": Depth(1, 8, 16), "standard": Depth(3, 14, 40), "soak": Depth(3, 14, 40)})
 
 
-def tested(result: TaskResult, slow: bool | None, rails: Mapping[int, Outcome] = MappingProxyType({})) -> Tested:
+def tested(result: TaskResult, slow: bool | None) -> Tested:
     """What a pair's task says as a test. `slow` is what the judge of its figures says, None where he could not.
 
     Wrong data, and whatever watching already blamed on somebody, is a failure. A task that is not whole and blames nobody is unknown.
@@ -54,11 +54,9 @@ def tested(result: TaskResult, slow: bool | None, rails: Mapping[int, Outcome] =
         outcome, fault = Outcome.FAIL, faults.WRONG_DATA
     elif result.accusations:
         outcome, fault = Outcome.FAIL, result.accusations[0].fault
-    elif result.whole and Outcome.FAIL in rails.values():
-        outcome, fault = Outcome.FAIL, faults.SLOW_LINK
     elif result.whole and slow is not None:
         outcome = Outcome.FAIL if slow else Outcome.PASS
-    return Tested(pair(one, two), result.task.id, outcome, fault, rails, result.whole and outcome is Outcome.UNKNOWN)
+    return Tested(pair(one, two), result.task.id, outcome, fault, result.whole and outcome is Outcome.UNKNOWN)
 
 
 class Isolation:

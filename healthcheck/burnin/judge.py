@@ -76,7 +76,8 @@ def judge(burnt: Burnt, floors: Floors) -> Judgement:
             if why := said(name, sampled, equals):
                 found.append(Accusation(Object.GPU, name, faults.SLOW, why))
         slows += found
-        if not _judged(of) and not rules.accepts(of.setting):
+        # Rails alone are asked of no one: they only make an accusation narrower.
+        if not _judged(of) and not rules.accepts(of.setting) and of.setting.stage != Stage.RAIL_CONFIRM.value:
             what = unjudged(of.setting.figure, of.setting.learned_from.stage)
             why = f"{what} was not judged: there is no floor, and it was not compared with equals"
             for node in dict.fromkeys(node for one in group for node in one.nodes):
@@ -207,7 +208,8 @@ def _unexplained(results: Iterable[TaskResult]) -> Iterator[Accusation]:
         if wrong:
             yield Accusation(Object.UNEXPLAINED, task.id, faults.WRONG_DATA, f"{wrong} wrong elements, and nobody whose they are",
                              (task.id,))
-        elif not result.whole:
+        # A rail's own test that was not finished says nothing of the proven node that it was tried with.
+        elif not result.whole and task.stage is not Stage.RAIL_CONFIRM:
             ends = sorted({report.end.value for report in result.reports} - {"done"}) or ["no report"]
             why = f"{task.stage.value} {task.kind.value} was not finished ({', '.join(ends)}), and nobody was named"
             yield Accusation(Object.UNEXPLAINED, task.id, faults.RAISED, why, (task.id,))

@@ -14,8 +14,8 @@ from healthcheck.burnin.judgement import NodeOutcome
 from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.published import BUSBW
 from healthcheck.burnin.publishedload import load_burnin
-from healthcheck.exporter.text import GAUGE, Family
-from healthcheck.rulesfolder import folders
+from healthcheck.config.rulesfolder import folders
+from healthcheck.model.exposition import GAUGE, Family
 from inventory.errors import MusterError
 
 OUTCOME = Family("muster_burnin_outcome", GAUGE, "What the newest burn-in of a node said of it (pass, fail, unknown); always 1.",

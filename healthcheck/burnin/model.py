@@ -44,6 +44,7 @@ class Stage(Enum):
     LEAF_PAIRS = "leaf-pairs"       # pairs in a leaf (or NVLink domain): two rounds
     LEAF_CONFIRM = "leaf-confirm"   # suspects once more, each with a proven node
     CROSS_PAIRS = "cross-pairs"     # pairs across leaves: four rounds
+    RAIL_CONFIRM = "rail-confirm"   # the accused once more, each rail alone, with proven nodes
     ALL = "all"                     # all nodes, several ring orders
     BISECT = "bisect"               # parts of them, by leaf, where only scale shows a failure
     TRAIN = "train"                 # all nodes, a short training

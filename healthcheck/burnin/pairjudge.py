@@ -8,29 +8,30 @@ from collections.abc import Iterable, Mapping
 from healthcheck.burnin import stats
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.isolate import tested
-from healthcheck.burnin.model import Place, Stage, TaskResult
+from healthcheck.burnin.model import Place, TaskResult
 from healthcheck.burnin.published import Setting
 from healthcheck.burnin.setting import Hardware, Measure, measures
 from healthcheck.burnin.weigh import Tested
 
 
 class PairJudge:
-    """Keeps what the pairs of earlier rounds reached, so that the few of a round of suspects have equals. Those that try a suspect again
-    and again are no measure for others: soon most of them would be as slow as it is.
+    """Keeps what the pairs of planned rounds reached, so that the few of a round of suspects have equals. Those that try a suspect again
+    and again are not to be kept: soon most of them would be as slow as it is.
     """
 
     def __init__(self, places: Mapping[str, Place], floors: Floors, hardware: Mapping[str, Hardware]) -> None:
         self._places, self._floors, self._hardware = places, floors, hardware
         self._figures: dict[Setting, dict[str, float]] = defaultdict(dict)
 
+    def keep(self, results: Iterable[TaskResult]) -> None:
+        """A planned round's results are a measure for these and for all later ones."""
+        for one in measures(results, self._places, self._hardware):
+            self._figures[one.setting.learned_from][one.task] = one.value
+
     def tests(self, results: Iterable[TaskResult]) -> list[Tested]:
         """A round's results as `Isolation.told` takes them."""
         results = list(results)
-        stage_of = {result.task.id: result.task.stage for result in results}
         found = {one.task: one for one in measures(results, self._places, self._hardware)}
-        for one in found.values():
-            if stage_of[one.task] is not Stage.LEAF_CONFIRM:
-                self._figures[one.setting.learned_from][one.task] = one.value
         return [tested(result, self._slow(found.get(result.task.id))) for result in results]
 
     def _slow(self, one: Measure | None) -> bool | None:

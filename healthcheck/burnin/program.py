@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from healthcheck.burnin.wire import TOKEN, token_of
-from healthcheck.joined import joined
-from healthcheck.loader import LOADER, payload
+from healthcheck.collector.joined import joined
+from healthcheck.collector.loader import LOADER, payload
 from inventory.transport.base import Program
 
 _HERE = Path(__file__).parent

@@ -15,8 +15,8 @@ from typing import Any
 from healthcheck.burnin.figures import FIGURES
 from healthcheck.burnin.model import Stage
 from healthcheck.burnin.published import ALGOS, BUSBW, CHECKSUMS, FILE, GIB, GLOO, NCCL, BurninRules, Limit, Published, ScreenPolicy, alike
-from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
-from healthcheck.triage.policyform import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
+from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
+from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, value, whole, yet
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 from inventory.ncclenv import checked

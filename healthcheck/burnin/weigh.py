@@ -6,11 +6,10 @@ of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from types import MappingProxyType
 from typing import NamedTuple
 
 from healthcheck.burnin import faults
@@ -30,7 +29,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Tested:
-    """One test of a pair: the task's id, what it came to, of which fault it failed, and each rail's own outcome where it was measured.
+    """One test of a pair: the task's id, what it came to, and of which fault it failed.
 
     `whole` is whether it was measured though it could not be judged.
     """
@@ -39,7 +38,6 @@ class Tested:
     test: str
     outcome: Outcome
     fault: str = faults.SLOW
-    rails: Mapping[int, Outcome] = field(default_factory=lambda: MappingProxyType({}))
     whole: bool = False
 
     @property

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from healthcheck.model.hardware import Hardware
+
 SCHEMA = "muster.certificate/1"
 NAMESPACE = "muster-certificate"
 STAGES = ("quick", "standard", "soak")      # lengths of burn-in; each holds those before it
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 # By component ("gpu 0000:18:00.0"), what tells it from every other (serial, uuid) and what runs on it (firmware).
-Hardware = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import Any
 
 from healthcheck.certify.pair import lock_folder, replace_synced
 from healthcheck.certify.sshsig import BadSignature, PublicKey, armored, public_key, to_sign, verified
-from healthcheck.files import make_folder
+from healthcheck.config.files import make_folder
 from inventory.errors import CertificateError
 from inventory.text import clean, short
 

@@ -11,7 +11,6 @@ from healthcheck.certify.certificate import (
     NAMESPACE,
     STAGES,
     Certificate,
-    Hardware,
     Manifest,
     Passed,
     Revoked,
@@ -24,7 +23,8 @@ from healthcheck.certify.keys import Keys, holds, load_keys, signer_of
 from healthcheck.certify.pair import CURRENT, SIGNATURE, NoPair, lock_folder, read_pair, write_pair
 from healthcheck.certify.requalify import differences
 from healthcheck.certify.serial import newest_written, next_serial, written_serial
-from healthcheck.files import make_folder
+from healthcheck.config.files import make_folder
+from healthcheck.model.hardware import Hardware
 from inventory.errors import CertificateError
 
 FOLDER, NAME = "certificates", "certificates.json"

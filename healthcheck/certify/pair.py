@@ -13,6 +13,8 @@ import fcntl
 import os
 import typing
 
+from healthcheck.config.synced import sync_folder
+
 CURRENT = "current"
 SIGNATURE = ".sig"
 MOST_PAIR = 64 << 20        # bytes of the document
@@ -107,15 +109,6 @@ def replace_synced(path: str, data: bytes, mode: int) -> None:
             os.unlink(new)
         raise
     sync_folder(os.path.dirname(path))
-
-
-def sync_folder(folder: str) -> None:
-    """What was renamed there is so on the disk, too."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 @contextlib.contextmanager

@@ -12,8 +12,8 @@ from typing import Any
 
 from healthcheck.certify.certificate import STAGES
 from healthcheck.certify.policy import NONE, CertificatePolicy
-from healthcheck.entry import kind_of, known_keys
-from healthcheck.triage.policyform import Form, real, value, whole, word
+from healthcheck.config.entry import kind_of, known_keys
+from healthcheck.config.forms import Form, real, value, whole, word
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedMap, load_yaml
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.certify.certificate import STAGES, Certificate, Hardware, Manifest
+from healthcheck.certify.certificate import STAGES, Certificate, Manifest
 from healthcheck.certify.policy import NONE, CertificatePolicy
+from healthcheck.model.hardware import Hardware, Now
 from inventory.text import clean
 
 _DAY = 86400.0
@@ -40,16 +41,6 @@ class Stand:
     cause: Cause | None = None
     asks: str | None = None
     why: str = ""
-
-
-@dataclass(frozen=True)
-class Now:
-    """What the newest look at a node found. `hardware` has the components that it read; `whole` are the kinds of which it read all."""
-
-    hardware: Hardware
-    whole: frozenset[str]
-    boot: str
-    versions: Mapping[str, str]
 
 
 @dataclass(frozen=True)

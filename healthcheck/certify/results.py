@@ -11,7 +11,8 @@ from healthcheck.burnin.document import Burnin, document, environment
 from healthcheck.burnin.documentread import load
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.model import Kind, Stage
-from healthcheck.certify.certificate import STAGES, Hardware, Passed
+from healthcheck.certify.certificate import STAGES, Passed
+from healthcheck.model.hardware import Hardware
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
 from inventory.ncclenv import FROM_INVENTORY, SETTINGS

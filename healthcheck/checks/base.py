@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from healthcheck.facts.values import Fact
-from healthcheck.outcome import Finding, Note
+from healthcheck.model.outcome import Finding, Note
 
 PREVIOUS = "previous_"
 CheckFunction = Callable[..., Iterator[Finding | Note]]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
-from healthcheck.outcome import Finding, Owner
+from healthcheck.model.outcome import Finding, Owner
 
 _DAY = 86400.0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.boot import EarlierBoot, utc
 from healthcheck.facts.host import Uptime
-from healthcheck.outcome import Finding, Note
+from healthcheck.model.outcome import Finding, Note
 
 # What an answer's way, and the clocks of two heads, may make of one moment.
 _SLACK_S = 60.0

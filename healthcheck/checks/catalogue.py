@@ -53,7 +53,7 @@ from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.seen import SEEN_BEFORE
 from healthcheck.facts.site import PORT_PLANS
-from healthcheck.xidtable import XID_TABLE
+from healthcheck.xid.xidtable import XID_TABLE
 from inventory.errors import UsageError
 
 OURS = (

@@ -11,7 +11,7 @@ from healthcheck.facts.containerd import Containerd, CriReady
 from healthcheck.facts.gpu import GpuPresence
 from healthcheck.facts.host import Versions
 from healthcheck.facts.pci import PciBus
-from healthcheck.outcome import Finding, Owner
+from healthcheck.model.outcome import Finding, Owner
 
 
 @check("container.dead")

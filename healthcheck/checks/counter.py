@@ -18,7 +18,7 @@ from healthcheck.facts.counter import BY_NAME, HOUR, MINUTE, SECOND, PortCounter
 from healthcheck.facts.look import Look
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 _UNITS = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour"}
 

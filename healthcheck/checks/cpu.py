@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from healthcheck.checks.base import NotMeasured, check, fleet_check, increase
 from healthcheck.checks.fleet import outliers
 from healthcheck.facts.cpu import Cpus, Governors, Microcode, Package
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 # With hardware threads switched off the second thread of every core is offline on purpose (kernel: Documentation/admin-guide/hw-vuln).
 _THREADS_OFF = ("off", "forceoff")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.facts.dcgm import DcgmRun, DcgmTest
-from healthcheck.outcome import Finding, Owner
+from healthcheck.model.outcome import Finding, Owner
 
 # What DCGM's severity of an error asks for (dcgm_errors.h), the gravest first. Without one the rule's own remedy holds.
 ACTIONS: Mapping[str, tuple[str, Owner]] = MappingProxyType({

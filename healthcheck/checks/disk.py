@@ -17,7 +17,7 @@ from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
 from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.emitter import CORE
 from healthcheck.kernellog.ending import Ending, Ends
-from healthcheck.outcome import Finding, LogEvidence, Note
+from healthcheck.model.outcome import Finding, LogEvidence, Note
 
 _LONGEST = 200
 _EMITTERS = (

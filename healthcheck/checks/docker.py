@@ -11,7 +11,7 @@ from healthcheck.facts.container import Cdi
 from healthcheck.facts.docker import Docker, Images
 from healthcheck.facts.filesystem import Filesystem
 from healthcheck.facts.pci import PciBus
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 _REGISTRIES = ("docker.io/library/", "docker.io/", "index.docker.io/library/", "index.docker.io/")
 

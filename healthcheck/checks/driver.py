@@ -12,7 +12,7 @@ from healthcheck.facts.driver import Driver
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.port import Port
 from healthcheck.facts.service import Services
-from healthcheck.outcome import Finding, Owner
+from healthcheck.model.outcome import Finding, Owner
 
 _REMEDIES = {
     "not-loaded": (

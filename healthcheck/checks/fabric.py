@@ -12,7 +12,7 @@ from healthcheck.checks.base import NotJudged, NotMeasured, check
 from healthcheck.facts.fabric import FabricLog
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.service import Services
-from healthcheck.outcome import Finding, Owner
+from healthcheck.model.outcome import Finding, Owner
 
 _RESTART = "Drain, stop the jobs, restart nvidia-fabricmanager, then reset the GPUs or reboot; read its log if it fails again."
 # nvmlReturn_t, as far as a fabric probe ends in it.

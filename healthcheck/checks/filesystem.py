@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.facts.filesystem import Filesystem, Lustre, MountAnswer, MountPlan
-from healthcheck.outcome import Finding, Owner
+from healthcheck.model.outcome import Finding, Owner
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from healthcheck.checks.base import fleet_check
 from healthcheck.facts.boot import EarlierBoot
 from healthcheck.facts.host import Uptime, Versions
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 # The median absolute deviation of a normal distribution is its standard deviation divided by this.
 _SIGMA = 1.4826

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from healthcheck.checks.base import fleet_check
 from healthcheck.checks.fleet import odd_ones
 from healthcheck.facts.gpu import Gpu
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 Fleet = Mapping[str, tuple[Gpu, ...]]
 

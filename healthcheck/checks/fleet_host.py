@@ -9,7 +9,7 @@ from healthcheck.checks.base import fleet_check
 from healthcheck.checks.fleet import NoMajority, Said, outliers
 from healthcheck.facts.firmware import Firmware
 from healthcheck.facts.system import Sysctls, System
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 from inventory.text import clean
 
 

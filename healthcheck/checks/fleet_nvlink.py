@@ -8,7 +8,7 @@ from healthcheck.checks.base import fleet_check
 from healthcheck.checks.fleet import Said, odd_ones
 from healthcheck.checks.fleet_spread import Looks, far_off_rates
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 Links = Mapping[str, tuple[NvLinkErrors, ...]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import check
 from healthcheck.facts.gpu import Gpu, GpuPresence
-from healthcheck.outcome import Finding, Owner, Repair
+from healthcheck.model.outcome import Finding, Owner, Repair
 
 
 @check("gpu.count")

@@ -11,7 +11,7 @@ from healthcheck.checks.base import check
 from healthcheck.checks.trend import rate, with_earlier
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 @check("gpu.ecc_enabled")

@@ -9,7 +9,7 @@ from healthcheck.checks.base import check
 from healthcheck.checks.trend import rate, with_earlier
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 @check("gpu.pcie_generation")

@@ -12,7 +12,7 @@ from healthcheck.checks.base import NotJudged, NotMeasured, check, increase
 from healthcheck.checks.trend import elapsed, with_earlier
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.look import Look
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 # nvmlClocksEventReasons of nvml.h.
 IDLE = 0x1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.facts.gpu_process import GpuLoad
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 @check("gpu.memory_leaked")

@@ -18,7 +18,7 @@ from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
 from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.ending import Ending, Ends
-from healthcheck.outcome import Finding, LogEvidence, Owner
+from healthcheck.model.outcome import Finding, LogEvidence, Owner
 
 
 def _ours(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> list[Hca]:

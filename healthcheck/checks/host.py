@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.facts.host import Clock, Memory, Swap
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 _GIB = 2**30
 

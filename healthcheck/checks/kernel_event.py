@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from healthcheck.baseline.book import KernelCatalogue
-from healthcheck.baseline.fold import Folding
-from healthcheck.baseline.model import Entry, Told
 from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.base import check
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.outcome import Finding, LogEvidence, Note, Severity
+from healthcheck.kernellog.fold import Folding
+from healthcheck.kernellog.model import Entry, Told
+from healthcheck.model.outcome import Finding, LogEvidence, Note, Severity
 
 Said = Iterator[Finding | Note]
 

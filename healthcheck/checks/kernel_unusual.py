@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from healthcheck.baseline.book import KernelBaseline, KernelCatalogue
 from healthcheck.baseline.flags import WORST_PRIORITY, trouble
-from healthcheck.baseline.masking import nearest
-from healthcheck.baseline.model import Baseline, Known, Phase, Told
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.checks.kernel_event import LONGEST, evidence, lines_of, observed
 from healthcheck.facts.kernel import moment
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.seen import SeenBefore, fingerprint
-from healthcheck.outcome import Finding, LogEvidence, Note
+from healthcheck.kernellog.masking import nearest
+from healthcheck.kernellog.model import Baseline, Known, Phase, Told
+from healthcheck.model.outcome import Finding, LogEvidence, Note
 
 Said = Iterator[Finding | Note]
 

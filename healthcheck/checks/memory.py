@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.baseline.model import MOST_DISTINCT
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.checks.trend import elapsed
 from healthcheck.facts.edac import Edac, Errors
@@ -16,7 +15,8 @@ from healthcheck.facts.kernel import Form, KernelLine, KernelLog, as_dmesg
 from healthcheck.facts.look import Look
 from healthcheck.facts.memory import MemoryUse
 from healthcheck.kernellog.carried import telling
-from healthcheck.outcome import Finding, LogEvidence
+from healthcheck.kernellog.model import MOST_DISTINCT
+from healthcheck.model.outcome import Finding, LogEvidence
 
 _GIB = 2**30
 _HOUR_S = 3600.0

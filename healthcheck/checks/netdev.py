@@ -15,7 +15,7 @@ from healthcheck.checks.trend import rate
 from healthcheck.facts.bond import NO_PARTNER, Bond
 from healthcheck.facts.look import Look
 from healthcheck.facts.netdev import NetDev
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 def _linked(netdevs: Iterable[NetDev]) -> list[NetDev]:

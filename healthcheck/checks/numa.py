@@ -10,7 +10,7 @@ from healthcheck.checks.port import judged
 from healthcheck.facts.numa import Affinity, NumaNode
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 _GIB = 2**30
 

@@ -12,7 +12,7 @@ from healthcheck.checks.base import NotJudged, NotMeasured, check
 from healthcheck.checks.trend import rate
 from healthcheck.facts.look import Look
 from healthcheck.facts.nvlink import ALONE, GpuLinks, GpuPair, NvLink, NvLink5Errors, NvLinkErrors
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 E = TypeVar("E", NvLinkErrors, NvLink5Errors)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.facts.optics import Optics, Sensor
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 def _hot(sensors: tuple[Sensor, ...], module: bool, at_most_c: float) -> Iterator[Finding]:

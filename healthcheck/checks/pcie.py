@@ -8,7 +8,7 @@ from healthcheck.checks.base import NotMeasured, check
 from healthcheck.checks.trend import SHORTEST, elapsed
 from healthcheck.facts.look import Look
 from healthcheck.facts.pcie import Counted, Iommu, PcieErrors
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 @check("pcie.aer_fatal")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from healthcheck.checks.base import check, fleet_check
 from healthcheck.checks.fleet import NoMajority, Said, Uncompared, outliers
 from healthcheck.facts.pcie_config import PcieConfig
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 # ACS Control (PCI_ACS_RR, PCI_ACS_CR, PCI_ACS_DT of pci_regs.h).
 _REDIRECTS = {0x04: "requests", 0x08: "completions"}

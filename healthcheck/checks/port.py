@@ -17,7 +17,7 @@ from healthcheck.facts.look import Look
 from healthcheck.facts.port import Port, most_alike
 from healthcheck.facts.site import PortPlans
 from healthcheck.facts.values import Fact
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 INFINIBAND = "InfiniBand"
 P = TypeVar("P", bound=Fact)

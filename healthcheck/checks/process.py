@@ -9,7 +9,7 @@ from healthcheck.checks.base import check
 from healthcheck.checks.trend import elapsed
 from healthcheck.facts.look import Look
 from healthcheck.facts.process import Processes, Tables, Task
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 # The driver's own threads and tools: nv_queue, nvidia-smi, nvidia-modeset, nv-fabricmanager (cut to 15 characters), nv-hostengine.
 _DRIVER = re.compile(r"nvidia|nv[-_]")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.facts.raid import Array, Pool
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 # In these states an array serves its data (md.rst, array_state).
 _SERVING = ("clean", "active", "active-idle", "write-pending", "read-auto", "readonly")

@@ -15,7 +15,7 @@ from healthcheck.facts.look import Look
 from healthcheck.facts.port import Port
 from healthcheck.facts.roce import Pfc, RocePort
 from healthcheck.facts.site import PortPlans
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 def _ours(roce_ports: tuple[RocePort, ...], ports: tuple[Port, ...], port_plans: PortPlans) -> list[RocePort]:

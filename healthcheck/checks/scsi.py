@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import NotMeasured, check, increase
 from healthcheck.facts.scsi import ScsiDisk
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 def _with_earlier(disks: tuple[ScsiDisk, ...], previous: tuple[ScsiDisk, ...]) -> Iterator[tuple[ScsiDisk, ScsiDisk]]:

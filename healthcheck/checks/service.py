@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from healthcheck.checks.base import check
 from healthcheck.facts.unit import Units
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 @check("service.failed")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import check
 from healthcheck.facts.gpu import Gpu
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 
 @check("sku.matches")

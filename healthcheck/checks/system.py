@@ -9,7 +9,7 @@ from healthcheck.facts.firmware import Dimms, Firmware
 from healthcheck.facts.look import Look
 from healthcheck.facts.resolver import OwnName, Resolver
 from healthcheck.facts.system import Crash, HostName, Sysctls, System
-from healthcheck.outcome import Finding
+from healthcheck.model.outcome import Finding
 
 _GIB = 2**30
 

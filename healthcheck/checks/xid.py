@@ -14,15 +14,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from healthcheck.baseline.model import MOST_DISTINCT
 from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.kernel import as_dmesg, moment
 from healthcheck.facts.xid import NVRM, NVSWITCH, SXid, Xid, Xids
 from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.ending import Ending, Ends
-from healthcheck.nvlinkdecode import Decoded, decode
-from healthcheck.outcome import Finding, LogEvidence, Note, Owner, Repair
-from healthcheck.xidtable import OWNERS, REPAIRS, SERIOUS, WATCHED, Action, Entry, Kind, Recovery, Repeat, SwitchEntry, XidTable
+from healthcheck.kernellog.model import MOST_DISTINCT
+from healthcheck.model.outcome import Finding, LogEvidence, Note, Owner, Repair
+from healthcheck.xid.nvlinkdecode import Decoded, decode
+from healthcheck.xid.xidtable import OWNERS, REPAIRS, SERIOUS, WATCHED, Action, Entry, Kind, Recovery, Repeat, SwitchEntry, XidTable
 
 _LONGEST = 200
 _BESIDE_SECONDS = 60.0      # a companion, such as the 45 after a 79, comes within that

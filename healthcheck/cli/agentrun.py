@@ -56,11 +56,12 @@ def _here(inventory: str | None, sku: str | None, rules: str | None, period: flo
     """What would be installed here."""
     from importlib.metadata import version
 
-    from healthcheck import program, rulesfolder
     from healthcheck.agent.compiled import compile_node, compile_rules
     from healthcheck.agent.main import Installed
     from healthcheck.cli.check import choose
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.collector import program
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
     from inventory.errors import UsageError
 
     ruleset = load_ruleset(rulesfolder.folders(rules))

@@ -60,8 +60,8 @@ def approve(
     from healthcheck.baseline.approval import approve as approved
     from healthcheck.baseline.file import stamp, write
     from healthcheck.baseline.flags import flagged as with_flags
-    from healthcheck.baseline.model import Phase
     from healthcheck.cli.baselinereview import loaded
+    from healthcheck.kernellog.model import Phase
 
     reason, name = clean(why.strip()), clean((by if by is not None else who()).strip(), 200)
     if not reason or not name:

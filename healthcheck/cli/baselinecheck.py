@@ -19,9 +19,9 @@ from inventory.text import clean, short
 
 if TYPE_CHECKING:
     from healthcheck.baseline.book import KernelRules
-    from healthcheck.baseline.model import Baseline
-    from healthcheck.outcome import NodeReport
-    from healthcheck.ruleset import Ruleset
+    from healthcheck.kernellog.model import Baseline
+    from healthcheck.model.outcome import NodeReport
+    from healthcheck.ruleset.ruleset import Ruleset
 
 _MOST = 256 << 20       # bytes of a file
 
@@ -46,11 +46,11 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
     Exit: 0 fine, 1 a warning or critical fault, 2 usage, 3 nothing failed but no baseline fits. What of a log could not be
     seen (its beginning, records that were lost) is said beside what passed.
     """
-    from healthcheck import rulesfolder
-    from healthcheck.outcome import exit_code
+    from healthcheck.config import rulesfolder
+    from healthcheck.model.outcome import exit_code
     from healthcheck.report import document
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.saved import timestamp
+    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.sweep.saved import timestamp
 
     ruleset = load_ruleset(rulesfolder.folders(rules))
     if sku is not None and sku not in ruleset.skus:
@@ -69,7 +69,7 @@ def check(files: tuple[str, ...], baseline: str | None, sku: str | None, rules: 
 
 def _by(ruleset: Ruleset, baseline: str | None) -> Ruleset:
     """The rules of the kernel's log, and the baseline that was chosen."""
-    from healthcheck.baseline.savedlog import judged
+    from healthcheck.explain.savedlog import judged
 
     rules = judged(ruleset.rules)
     held = ruleset.kernel
@@ -87,9 +87,9 @@ def _loaded(path: str, kernel: KernelRules) -> Baseline:
 
 
 def _judged(file: str, ruleset: Ruleset, sku: str | None) -> NodeReport:
-    from healthcheck.assess import Assessment
     from healthcheck.baseline.forms import read
-    from healthcheck.baseline.savedlog import in_its_words, merged, recording
+    from healthcheck.explain.savedlog import in_its_words, merged, recording
+    from healthcheck.sweep.assess import Assessment
     from inventory.model import Node
 
     name = clean("standard input" if file == "-" else Path(file).name, 200)
@@ -146,8 +146,8 @@ def _records(device: str) -> bytes:
 def _page(reports: Sequence[NodeReport], ruleset: Ruleset, seconds: float) -> None:
     from rich.console import Console
 
-    from healthcheck.assess import Assessed
     from healthcheck.report.table import Heading, render
+    from healthcheck.sweep.assess import Assessed
 
     console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
     rules = {rule.id: rule for rule in ruleset.rules}

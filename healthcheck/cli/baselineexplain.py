@@ -12,7 +12,7 @@ from inventory.text import clean, short
 
 if TYPE_CHECKING:
     from healthcheck.baseline.catalogue import Catalogue
-    from healthcheck.baseline.model import Baseline
+    from healthcheck.kernellog.model import Baseline
 
 
 @click.command()
@@ -58,7 +58,7 @@ def _text(line: str) -> str:
 def _explained(text: str, held: Baseline, catalogue: Catalogue) -> dict[str, Any]:
     from healthcheck.baseline.approval import short_id
     from healthcheck.baseline.flags import flags
-    from healthcheck.baseline.masking import nearest, template
+    from healthcheck.kernellog.masking import nearest, template
 
     made = template(text)
     fault = catalogue.find(text)

@@ -17,9 +17,9 @@ from inventory.text import clean, short
 if TYPE_CHECKING:
     from healthcheck.baseline.gather import Notes
     from healthcheck.baseline.learn import Learner
-    from healthcheck.baseline.model import Baseline, Digest, Scope
     from healthcheck.baseline.scope import Level
-    from healthcheck.ruleset import Ruleset
+    from healthcheck.kernellog.model import Baseline, Digest, Scope
+    from healthcheck.ruleset.ruleset import Ruleset
 
 _LEVELS = ("exact", "driver", "kernel", "series", "sku")
 _SHOWN = 5      # caveats of single nodes that are told, before the rest is counted
@@ -57,10 +57,10 @@ def learn(
 
     Exit: 0 learned, 2 usage, or there is nothing to learn from, 3 learned, but some nodes or files had nothing to learn from.
     """
-    from healthcheck import rulesfolder
     from healthcheck.baseline.gather import Notes
     from healthcheck.baseline.scope import Level, words
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
 
     target = Path(output)
     if not target.parent.is_dir():
@@ -200,7 +200,7 @@ def _of_files(files: tuple[str, ...], sku: str | None, notes: Notes) -> Iterator
 
 def _of_sweep(folder: str, nodes: str | None, sku: str | None, notes: Notes) -> Iterator[Digest]:
     from healthcheck.baseline.gather import of_recording
-    from healthcheck.saved import load_manifest, recordings
+    from healthcheck.sweep.saved import load_manifest, recordings
     from inventory.discover import from_names
 
     manifest = load_manifest(Path(folder))
@@ -218,10 +218,11 @@ def _swept(
     notes: Notes,
 ) -> Iterator[Digest]:
     """One sweep that asks for the kernel's log alone; nothing of it is kept."""
-    from healthcheck import program, reply, sweep
     from healthcheck.baseline.gather import of_recording, probes
     from healthcheck.cli.check import choose
+    from healthcheck.collector import program, reply
     from healthcheck.report.progress import progress
+    from healthcheck.sweep import sweep
     from inventory.transport.base import Transport
 
     chosen = choose(nodes, inventory, local, False, ruleset)

@@ -14,7 +14,7 @@ from inventory.text import clean, many
 
 if TYPE_CHECKING:
     from healthcheck.baseline.catalogue import Catalogue
-    from healthcheck.baseline.model import Baseline, Known
+    from healthcheck.kernellog.model import Baseline, Known
 
 _RULES = click.option("--rules", metavar="DIR", help="A folder of site rules and catalogue entries over the packaged ones.")
 _FORMAT = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
@@ -23,9 +23,9 @@ _WIDE = 200     # characters of a template or an example
 
 def loaded(path: str, rules: str | None) -> tuple[Baseline, Catalogue]:
     """The baseline of a file as it stands, and the catalogue that it was held against; raises RulesError."""
-    from healthcheck import rulesfolder
     from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
     from healthcheck.baseline.fileload import load
+    from healthcheck.config import rulesfolder
 
     catalogue = cached_catalogue(rulesfolder.folders(rules))
     return load(Path(path), catalogue), catalogue
@@ -52,7 +52,7 @@ def review(baseline: str, flagged: bool, rules: str | None, form: str) -> None:
     from healthcheck.baseline.flags import flagged as with_flags
     from healthcheck.baseline.flags import rank
     from healthcheck.baseline.learn import current
-    from healthcheck.baseline.masking import nearest
+    from healthcheck.kernellog.masking import nearest
 
     held, catalogue = loaded(baseline, rules)
     held = current(with_flags(held, catalogue), today())

@@ -11,13 +11,13 @@ from healthcheck.blame.evidence import Evidence, Window
 from healthcheck.blame.ofkernel import Judges, looks_like, recorded, timeless
 from healthcheck.blame.ofkernel import evidence as of_text
 from healthcheck.blame.oflogs import fitting
+from healthcheck.config.rulesfolder import folders
 from healthcheck.joblog.model import Clock, JobLog
 from healthcheck.joblog.read import MOST_BYTES, merged, of_node, read_one
 from healthcheck.joblog.sayingsload import load_sayings
-from healthcheck.recording import SCHEMA, Recording
-from healthcheck.recordingread import read
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import folders
+from healthcheck.model.recording import SCHEMA, Recording
+from healthcheck.model.recordingread import read
+from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import UsageError
 from inventory.nodeset import NAME
 from inventory.text import clean, short

@@ -190,7 +190,7 @@ def due(
     """
     from healthcheck.certify.policyload import load_certificate_policy
     from healthcheck.certify.requalify import queue
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
     from inventory.nodeset import fold
 
     manifest, stands = _standing(rules, state)
@@ -217,8 +217,8 @@ certificate.add_command(key)
 def _standing(rules: str | None, state: str | None) -> tuple[Manifest, dict[str, Stand]]:
     from healthcheck.certify.manifest import load_manifest
     from healthcheck.certify.policyload import load_certificate_policy
+    from healthcheck.config.rulesfolder import folders
     from healthcheck.gate.entries import stands
-    from healthcheck.rulesfolder import folders
     from healthcheck.store.file import opened
     from inventory.locate import state_dir
 

@@ -18,21 +18,21 @@ from inventory.errors import StoreError, UsageError
 from inventory.model import Inventory, Node, Privilege
 
 if TYPE_CHECKING:
-    from healthcheck.agent.fetch import Agents
-    from healthcheck.lease import Leases
-    from healthcheck.recording import Recording
-    from healthcheck.ruleset import Ruleset
-    from healthcheck.saved import Saver
+    from healthcheck.model.recording import Recording
+    from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.store.readings import Readings
-    from healthcheck.sweep import Outcome, Plan
+    from healthcheck.sweep.agents import Agents
+    from healthcheck.sweep.leases import Leases
+    from healthcheck.sweep.saved import Saver
+    from healthcheck.sweep.sweep import Outcome, Plan
 
 FORMATS = ("table", "json", "jsonl")
 
 
 def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """For shell completion."""
-    from healthcheck import rulesfolder
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
 
     return [name for name in sorted(load_ruleset(rulesfolder.folders(None)).profiles) if name.startswith(incomplete)]
 
@@ -84,9 +84,10 @@ def check(
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown, 130 interrupted. Only nodes in service count.
     A profile may allow some UNKNOWN: it is shown all the same, but does not count. `muster rules list --profile gate` shows its rules.
     """
-    from healthcheck import rulesfolder, sweep
-    from healthcheck.agent.fetch import Agents
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.sweep import sweep
+    from healthcheck.sweep.agents import Agents
 
     ways = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm)) if used]
     if len(ways) > 1:
@@ -150,7 +151,7 @@ def ended(plan: Plan, outcome: Outcome) -> int:
     """The exit code under the occasion's word on UNKNOWN; what that let pass is told in one line."""
     from functools import partial
 
-    from healthcheck.outcome import exit_code, unknowns
+    from healthcheck.model.outcome import exit_code, unknowns
 
     allows = partial(plan.ruleset.allows, profiles=plan.profiles)
     passed = {report.node: sum(map(allows, unknowns(report))) for report in outcome.assessed.reports if report.in_service}
@@ -174,7 +175,7 @@ def _say_overdue(nodes: Sequence[Node]) -> None:
 
 
 def _digest_of(folder: str) -> str:
-    from healthcheck.saved import load_manifest
+    from healthcheck.sweep.saved import load_manifest
 
     return load_manifest(Path(folder)).rules_digest
 
@@ -241,8 +242,8 @@ class Live:
         self, local: bool, timeout: float | None, fanout: int, save: str | None, state: str | None, every: float | None, *, quiet: bool,
         store: bool = False, leases: Leases | None = None, agents: Agents | None = None,
     ) -> None:
-        from healthcheck.looks import Looks
-        from healthcheck.sweep import limits
+        from healthcheck.sweep.looks import Looks
+        from healthcheck.sweep.sweep import limits
         from inventory.locate import state_dir
         from inventory.transport.base import Transport
 
@@ -269,7 +270,7 @@ class Live:
 
     def __call__(self, plan: Plan) -> Outcome:
         """One sweep."""
-        from healthcheck.saved import Saver
+        from healthcheck.sweep.saved import Saver
 
         saver = Saver(Path(self._save)) if self._save is not None else None
         if self._store is None:
@@ -284,9 +285,9 @@ class Live:
         return _stored(self._store, plan, outcome, found)
 
     def _sweep(self, plan: Plan, saver: Saver | None, told: Callable[[Recording], None] | None) -> Outcome:
-        from healthcheck import sweep
         from healthcheck.report.progress import progress
         from healthcheck.store.repairs import words_in
+        from healthcheck.sweep import sweep
 
         words = words_in(self._folder, {node.name for node in plan.nodes})
         bar = progress(len(plan.nodes), "check", quiet=self._quiet)
@@ -336,7 +337,7 @@ def show(plan: Plan, outcome: Outcome, form: str) -> None:
         return
     from rich.console import Console
 
-    from healthcheck.lease import NEEDED
+    from healthcheck.model.lease import NEEDED
     from healthcheck.report.table import Heading, render
     from inventory.nodeset import fold
 

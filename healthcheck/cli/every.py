@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from healthcheck.cli.check import Live, ended, show
-from healthcheck.outcome import NodeReport
+from healthcheck.model.outcome import NodeReport
 from healthcheck.report.document import summary
 from inventory.errors import MusterError
 
 if TYPE_CHECKING:
-    from healthcheck.sweep import Outcome, Plan
+    from healthcheck.sweep.sweep import Outcome, Plan
 
 Shown = frozenset[tuple[object, ...]]
 

@@ -12,9 +12,9 @@ import click
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
-    from healthcheck.evidence import BugReport
-    from healthcheck.probes import Probe
-    from healthcheck.recording import Recording
+    from healthcheck.model.probes import Probe
+    from healthcheck.model.recording import Recording
+    from healthcheck.sweep.evidence import BugReport
     from inventory.model import Node
     from inventory.transport.base import Transport
 
@@ -48,12 +48,13 @@ def evidence(
     """
     from importlib.metadata import version
 
-    from healthcheck import evidence as kit
-    from healthcheck import rulesfolder, saved
     from healthcheck.cli.check import choose
-    from healthcheck.files import make_folder
-    from healthcheck.looks import Looks
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.config.files import make_folder
+    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.sweep import evidence as kit
+    from healthcheck.sweep import saved
+    from healthcheck.sweep.looks import Looks
     from inventory.locate import state_dir
 
     if not local and node is None:
@@ -113,7 +114,7 @@ def _transport(local: bool) -> Transport:
 
 def _bug_report(node: Node, recording: Recording, probe: Probe, transport: Transport) -> BugReport:
     """Runs it where it can be run; the node was looked at first, so that it is known whether we are root there."""
-    from healthcheck import evidence as kit
+    from healthcheck.sweep import evidence as kit
 
     if recording.host is None:
         return kit.BugReport("unreached", "the node was not reached, so it was not started")
@@ -125,7 +126,7 @@ def _bug_report(node: Node, recording: Recording, probe: Probe, transport: Trans
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    from healthcheck.files import write_whole
+    from healthcheck.config.files import write_whole
 
     for name, data in files.items():
         try:

@@ -44,10 +44,10 @@ def explain(rule: str | None, number: str | None, rules: str | None, form: str) 
     """
     import difflib
 
-    from healthcheck import rulesfolder
     from healthcheck.cli.explainfile import explain_file, is_file
+    from healthcheck.config import rulesfolder
     from healthcheck.report.rule import document, text
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.accused import RULES
 
     folders = rulesfolder.folders(rules)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from healthcheck.ruleset import Ruleset
+from healthcheck.ruleset.ruleset import Ruleset
 
 
 def is_file(asked: str, ids: Collection[str]) -> bool:
@@ -19,10 +19,10 @@ def is_file(asked: str, ids: Collection[str]) -> bool:
 
 def explain_file(path: str, ruleset: Ruleset, folders: Sequence[Path], form: str) -> int:
     """Prints what the file says, and gives the exit code of DESIGN section 8; raises UsageError for what is no file that is known."""
-    from healthcheck.explainfile.explain import explain, explain_folder
-    from healthcheck.explainfile.recognise import open_file
+    from healthcheck.explain.explain import explain, explain_folder
+    from healthcheck.explain.page import document, page
+    from healthcheck.explain.recognise import open_file
     from healthcheck.joblog.sayingsload import load_sayings
-    from healthcheck.report.explained import document, page
 
     if Path(path).is_dir():
         explained = explain_folder(Path(path), ruleset)

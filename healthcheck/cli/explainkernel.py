@@ -12,7 +12,7 @@ import click
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.forms import read
-from healthcheck.baseline.model import Entry
+from healthcheck.kernellog.model import Entry
 from inventory.errors import UsageError
 from inventory.text import short
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from healthcheck.entry import nearest
+from healthcheck.config.entry import nearest
 from healthcheck.report import policy as report
-from healthcheck.ruleset import Ruleset
+from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.triage.policyload import load_with_origins
 from inventory.errors import UsageError
 from inventory.text import short

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from healthcheck.xidtable import SERIOUS, WATCHED, Action, Entry, Kind, Repeat, SwitchEntry, XidTable
+from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action, Entry, Kind, Repeat, SwitchEntry, XidTable
 from inventory.errors import UsageError
 from inventory.text import short
 

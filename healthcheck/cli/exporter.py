@@ -76,7 +76,7 @@ def exporter(
         if any(given is not None for given in (every, stale, http_sd, inventory)):
             raise UsageError("--agent serves this node's own result, and goes with none of --every --stale --http-sd --inventory")
         from healthcheck.agent.exporting import board_of
-        from healthcheck.agent.places import INSTALLED, STATE
+        from healthcheck.model.places import INSTALLED, STATE
 
         sweeper, board = None, board_of(Path(state or STATE), Path(INSTALLED), refused, most_series)
     else:
@@ -102,6 +102,7 @@ def _board(
     from healthcheck.exporter.processed import processed
     from healthcheck.exporter.stored import Nodes, StoreSource
     from healthcheck.gate.publish import OURS
+    from healthcheck.gate.snapshot import NAME
     from inventory.locate import find_inventory, state_dir
 
     nodes = Nodes(find_inventory(inventory))
@@ -113,7 +114,7 @@ def _board(
 
     return Board(StoreSource(state_dir(state), nodes, here(state_dir(state))), Page(stale, most), lambda: processed(refused[0], sweeping()),
                  inventory=(lambda: (nodes.nodes or {}).values()) if nodes.nodes is not None else None, port=http_sd,
-                 gate=GatePage(state_dir(state) / OURS).answer)
+                 gate=GatePage(state_dir(state) / OURS, NAME).answer)
 
 
 def _sweeper(every: float | None, rules: str | None, inventory: str | None, state: str | None) -> Sweeper | None:

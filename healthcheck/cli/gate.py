@@ -115,7 +115,7 @@ def gate(
         said = _barred(Gate.CLOSED, trouble)
     look: Callable[[Sequence[str]], Answer] | None = None
     if quick:
-        from healthcheck.gate.quick import Quick
+        from healthcheck.cli.gatequick import Quick
 
         look = Quick(slurm_prolog, inventory, rules, sku)
         # Where spares step in for the closed, all that stay are looked at no less.

@@ -47,10 +47,10 @@ def _published(shared: tuple[Path, ...], rules: str | None, inventory: str | Non
     from healthcheck.certify.keys import load_keys
     from healthcheck.certify.manifest import load_manifest
     from healthcheck.certify.policyload import load_certificate_policy
+    from healthcheck.config.rulesfolder import folders
     from healthcheck.gate.entries import entries
     from healthcheck.gate.policyload import load_gate_policy
     from healthcheck.gate.publish import publish as signed
-    from healthcheck.rulesfolder import folders
     from healthcheck.store.file import opened
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir

@@ -15,7 +15,8 @@ from inventory.cli.span import span
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
-    from healthcheck.store.history import Problem, Seat, Spell
+    from healthcheck.model.problem import Problem
+    from healthcheck.store.history import Seat, Spell
 
 _DAY = 86400.0
 

@@ -20,9 +20,9 @@ def told(by: str | None, form: str, since: float, rules: str | None, inventory: 
     """Prints the summary of the nodes in service; without an inventory, of all nodes that the store knows."""
     from healthcheck.accounting.read import read
     from healthcheck.accounting.summary import summary
+    from healthcheck.config.rulesfolder import folders
     from healthcheck.report import summary as report
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.file import opened
     from healthcheck.triage.policyload import load_policy
     from inventory.load import load_inventory

@@ -16,9 +16,9 @@ from inventory.text import clean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from healthcheck.model.verdict import Known
     from healthcheck.store.file import Store
     from healthcheck.store.marks import Mark
-    from healthcheck.triage.past import Known
 
 _STATE = click.option("--state", metavar="DIR", help="Where the store is. Default: MUSTER_STATE, XDG, /var/lib/muster.")
 _FORM = click.option("--format", "form", type=click.Choice(("table", "json")), default="table", show_default=True)

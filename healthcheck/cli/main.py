@@ -16,7 +16,7 @@ from inventory.cli.lazy import LazyGroup
 from inventory.errors import MusterError
 
 if TYPE_CHECKING:
-    from healthcheck.ruleset import Ruleset
+    from healthcheck.ruleset.ruleset import Ruleset
 
 COMMANDS = {
     "check": ("healthcheck.cli.check:check", "Sweep nodes and say what is wrong."),
@@ -77,8 +77,8 @@ def root(ctx: click.Context) -> None:
 @functools.cache
 def _ruleset() -> Ruleset:
     """For commands of packages that know nothing of rules, but check names that these define."""
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
 
     return load_ruleset(folders(None))
 

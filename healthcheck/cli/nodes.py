@@ -53,10 +53,10 @@ def nodes(
 
     Exit: 0 printed, 2 usage.
     """
+    from healthcheck.config.rulesfolder import folders
     from healthcheck.report import nodes as report
     from healthcheck.report.strays import lines as strange
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store import runs
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left

@@ -39,9 +39,10 @@ def helper(python: str) -> None:
     muster privilege helper > muster-probe
     install -o root -g root -m 0755 muster-probe /opt/muster/libexec/muster-probe
     """
-    from healthcheck import helper as made
+    from healthcheck.collector import helper as made
+    from healthcheck.sweep.rootprobes import root_probes
 
-    click.echo(made.program(made.root_probes(), python), nl=False)
+    click.echo(made.program(root_probes(), python), nl=False)
 
 
 @click.command()
@@ -55,7 +56,7 @@ def sudoers(user: str, path: str | None) -> None:
     \b
     muster privilege sudoers --user muster > muster.sudoers && visudo -cf muster.sudoers
     """
-    from healthcheck import helper as made
+    from healthcheck.collector import helper as made
 
     path = path or made.path()
     click.echo(made.sudoers(user, path) + made.by_hand(user, path), nl=False)

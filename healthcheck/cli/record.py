@@ -19,11 +19,11 @@ import click
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
-    from healthcheck.recording import Recording
-    from healthcheck.ruleset import Ruleset
-    from healthcheck.saved import Manifest
+    from healthcheck.model.recording import Recording
+    from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.scrub import Scrubbed
-    from healthcheck.sweep import Plan
+    from healthcheck.sweep.saved import Manifest
+    from healthcheck.sweep.sweep import Plan
 
 _NO_RESTS: Mapping[str, None] = MappingProxyType({})
 _FIRST_PERSON = 1000    # the first user id that distributions give to people
@@ -57,11 +57,11 @@ def record(
     """
     from importlib.metadata import version
 
-    from healthcheck import rulesfolder
-    from healthcheck.files import write_whole
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.saved import one
+    from healthcheck.config import rulesfolder
+    from healthcheck.config.files import write_whole
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.scrub import replaced, scrub
+    from healthcheck.sweep.saved import one
     from inventory.text import clean
 
     target = Path(output)
@@ -107,7 +107,7 @@ def record(
 def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None, ruleset: Ruleset) -> tuple[Plan, list[str]]:
     """The plan for the one node, and the names of the inventory's other nodes."""
     from healthcheck.cli.check import choose
-    from healthcheck.sweep import Plan
+    from healthcheck.sweep.sweep import Plan
     from inventory.load import load_inventory
     from inventory.locate import find_inventory
 
@@ -121,11 +121,11 @@ def _plan(node: str | None, inventory: str | None, local: bool, sku: str | None,
 
 def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> tuple[Recording, Recording | None, Manifest]:
     """One sweep of one node, which is kept here and nowhere else."""
-    from healthcheck import sweep
-    from healthcheck.looks import Looks
     from healthcheck.report.progress import progress
-    from healthcheck.saved import Saver
     from healthcheck.store.repairs import words_in
+    from healthcheck.sweep import sweep
+    from healthcheck.sweep.looks import Looks
+    from healthcheck.sweep.saved import Saver
     from inventory.locate import state_dir
     from inventory.model import LifecycleState
     from inventory.transport.base import Transport
@@ -174,7 +174,7 @@ def _look(plan: Plan, local: bool, timeout: float | None, state: str | None) -> 
 
 def _differences(plan: Plan, recording: Recording, previous: Recording | None, made: Scrubbed) -> Iterable[tuple[str, str, str]]:
     """Rules that say another thing of the replaced recording: (rule, before, after). Scrubbing must not change a fact."""
-    from healthcheck.assess import Assessment
+    from healthcheck.sweep.assess import Assessment
 
     before, after = Assessment(plan.nodes, plan.ruleset, plan.default_sku), Assessment((made.node,), plan.ruleset, plan.default_sku)
     before.add(recording, previous)

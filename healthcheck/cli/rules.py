@@ -14,9 +14,9 @@ from inventory.errors import UsageError
 from inventory.text import short
 
 if TYPE_CHECKING:
-    from healthcheck.rule import Rule
-    from healthcheck.ruleset import Ruleset
-    from healthcheck.sku import Sku
+    from healthcheck.ruleset.rule import Rule
+    from healthcheck.ruleset.ruleset import Ruleset
+    from healthcheck.ruleset.sku import Sku
 
 _SEVERITIES = ("critical", "warning", "info")
 _OWNERS = ("user", "operator", "network", "datacentre", "vendor")
@@ -25,8 +25,8 @@ _COLUMNS = ("rule", "severity", "owner", "effect", "proven", "source")
 
 
 def _loaded(folder: str | None) -> Ruleset:
-    from healthcheck import rulesfolder
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
 
     return load_ruleset(rulesfolder.folders(folder))
 
@@ -150,7 +150,7 @@ def _judged(rule: Rule, sku: Sku) -> bool:
 
 def _values(rule: Rule, sku: Sku) -> dict[str, Any]:
     """The parameters, each number of the SKU in its place; null for one that it does not give."""
-    from healthcheck.rule import Number
+    from healthcheck.ruleset.rule import Number
 
     return {key: sku.numbers.get(value.name) if isinstance(value, Number) else value for key, value in rule.parameters.items()}
 

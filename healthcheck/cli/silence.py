@@ -129,9 +129,9 @@ def _end(length: float | None, until: float | None, now: float) -> float:
 
 def _known(rule: str, all_rules: bool, folder: str | None) -> None:
     """Raises UsageError for a glob of no rule, which would silence nothing, and for one of all rules that is not meant to be."""
-    from healthcheck import rulesfolder
-    from healthcheck.entry import nearest
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.config.entry import nearest
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.accused import RULES
 
     known = [*(each.id for each in load_ruleset(rulesfolder.folders(folder)).rules), *RULES]

@@ -13,10 +13,10 @@ from inventory.cli.span import span
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
-    from healthcheck.recording import Recording
-    from healthcheck.ruleset import Ruleset
-    from healthcheck.saved import Manifest
-    from healthcheck.sku import Sku
+    from healthcheck.model.recording import Recording
+    from healthcheck.ruleset.ruleset import Ruleset
+    from healthcheck.ruleset.sku import Sku
+    from healthcheck.sweep.saved import Manifest
 
 _RULES = click.option("--rules", metavar="DIR", help="A folder of site rules and SKUs that override the packaged ones by id.")
 _FORMAT = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
@@ -117,8 +117,8 @@ def learn(
 
     Exit: 0 proposed, 2 usage, or no node is fit to learn from.
     """
-    from healthcheck.files import write_whole
-    from healthcheck.skulearn import as_yaml, differences, propose
+    from healthcheck.config.files import write_whole
+    from healthcheck.sweep.skulearn import as_yaml, differences, propose
     from inventory.nodeset import NAME, fold
 
     if name is not None and NAME.fullmatch(name) is None:
@@ -158,16 +158,16 @@ def learn(
 
 
 def _ruleset(rules: str | None) -> Ruleset:
-    from healthcheck import rulesfolder
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
 
     return load_ruleset(rulesfolder.folders(rules))
 
 
 def _validate(text: str, rules: str | None) -> None:
     """What is proposed must load beside the rules that it is for; raises RulesError where it does not, which is a defect of ours."""
-    from healthcheck import rulesfolder
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
 
     with tempfile.TemporaryDirectory(prefix="muster-") as folder:
         (Path(folder) / "sku").mkdir()
@@ -176,7 +176,7 @@ def _validate(text: str, rules: str | None) -> None:
 
 
 def _saved(folder: str, nodes: str | None) -> tuple[list[Recording], Manifest]:
-    from healthcheck.saved import load_manifest, recordings
+    from healthcheck.sweep.saved import load_manifest, recordings
     from inventory.discover import from_names
 
     manifest = load_manifest(Path(folder))
@@ -194,10 +194,10 @@ def _swept(
     nodes: str | None, inventory: str | None, local: bool, timeout: float | None, fanout: int, ruleset: Ruleset,
 ) -> tuple[list[Recording], Manifest]:
     """One sweep, kept in memory; the newest looks of the state folder stay as they are."""
-    from healthcheck import sweep
     from healthcheck.cli.check import choose
     from healthcheck.report.progress import progress
-    from healthcheck.saved import Saver
+    from healthcheck.sweep import sweep
+    from healthcheck.sweep.saved import Saver
     from inventory.transport.base import Transport
 
     class Kept(Saver):

@@ -60,8 +60,8 @@ def _nodes(option: str | None) -> dict[str, Node]:
 
 
 def _said(store: Store, name: str, nodes: dict[str, Node], rules: str | None, folder: Path) -> Ticket:
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.history import known_nodes, trails
     from healthcheck.store.ledger import lines
     from healthcheck.store.silences import active

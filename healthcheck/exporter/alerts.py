@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 
 
 def folder() -> Path:

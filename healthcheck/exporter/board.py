@@ -15,7 +15,7 @@ from healthcheck.exporter import fleet as whole
 from healthcheck.exporter.discovery import discovery
 from healthcheck.exporter.page import Page, text_of
 from healthcheck.exporter.source import Fleet, Source
-from healthcheck.exporter.text import CONTENT_TYPE
+from healthcheck.model.exposition import CONTENT_TYPE
 from inventory.model import Node
 
 _LOOK_S = 1.0           # how often it is looked whether something has changed

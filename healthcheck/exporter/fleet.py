@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from healthcheck.exporter.source import Fleet, Head
-from healthcheck.exporter.text import COUNTER, GAUGE, Family
-from healthcheck.recording import Outcome
+from healthcheck.model.exposition import COUNTER, GAUGE, Family
+from healthcheck.model.recording import Outcome
 
 PROBES = Family("muster_probes", GAUGE, "On how many nodes a probe ended so, by their fresh newest looks.", ("outcome", "probe"))
 PROBE_MEDIAN = Family("muster_probe_median_seconds", GAUGE, "What a probe took on the median node, by the fresh newest looks.", ("probe",))

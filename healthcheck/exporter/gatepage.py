@@ -9,14 +9,14 @@ from urllib.parse import parse_qs
 
 from healthcheck.certify.pair import CURRENT, NoPair, read_pair
 from healthcheck.exporter.board import Answer
-from healthcheck.gate.snapshot import NAME
 
 
 class GatePage:
-    """Answers from the folder that `muster gate publish` writes; it is not verified here, since whoever fetches it does that."""
+    """Answers from the folder to which `muster gate publish` writes the document of this name; it is not verified here, since whoever
+    fetches it does that."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder, self._name = folder, name
         self._lock = threading.Lock()
         self._held = ("", b"", b"")     # number, plain, compressed
 
@@ -32,7 +32,7 @@ class GatePage:
         with self._lock:
             if self._held[0] != serial:
                 try:
-                    data, signature = read_pair(str(self._folder), NAME)
+                    data, signature = read_pair(str(self._folder), self._name)
                 except NoPair as error:
                     return Answer(503, (f"{error}\n".encode("utf-8", "replace"),))
                 plain = signature + data

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from healthcheck.exporter.source import NodeNow, fresh
-from healthcheck.exporter.text import COUNTER, GAUGE, Family
-from healthcheck.outcome import NodeState, Status
+from healthcheck.model.exposition import COUNTER, GAUGE, Family
+from healthcheck.model.outcome import NodeState, Status
 from healthcheck.store.newest import Newest, NotPassed, Packed
 from healthcheck.store.shown import Shown
 

@@ -9,7 +9,7 @@ from healthcheck.exporter import fleet as whole
 from healthcheck.exporter import nodes
 from healthcheck.exporter.nodes import Lines
 from healthcheck.exporter.source import Fleet, NodeNow, fresh
-from healthcheck.exporter.text import Family
+from healthcheck.model.exposition import Family
 
 MOST_SERIES = 250_000
 # What is left out, in this order, where there are too many: a number stands for the rules that did not pass, of which each node keeps so

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from healthcheck.exporter.text import Family
+from healthcheck.model.exposition import Family
 from healthcheck.store.newest import Newest, Packed
 from inventory.model import Node
 

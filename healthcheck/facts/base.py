@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 from healthcheck.facts.files import Files, Said, said
 from healthcheck.facts.marks import NOT, NOTHING, READ, Builder, Mark, Own, Store, mark_of, own_of
 from healthcheck.facts.values import Partial, Unmeasured, Unread
-from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Capture, Host, Kindred, Outcome, Recording
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Capture, Host, Kindred, Outcome, Recording
 
 T = TypeVar("T")
 

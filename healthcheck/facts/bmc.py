@@ -16,8 +16,8 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.text import remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 # A controller answers a record in some milliseconds: the last ones are what is new.

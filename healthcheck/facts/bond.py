@@ -16,7 +16,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.text import of_paths
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from healthcheck.probes import Kind, Probe
+from healthcheck.model.probes import Kind, Probe
 
 BONDING = "/proc/net/bonding"
 LACP = Probe("netdev.lacp", Kind.FILES, root=True, paths=(f"{BONDING}/*",))

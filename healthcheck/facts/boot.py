@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from healthcheck.facts.values import Fact, Unmeasured
-from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.model.recording import Capture, Outcome, Recording
 from inventory.model import LifecycleState
 from inventory.text import clean
 

@@ -16,8 +16,8 @@ from typing import Any
 from healthcheck.facts import docker
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.probes import KIB, MIB, Effect, Kind, Needs, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import KIB, MIB, Effect, Kind, Needs, Probe
+from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 _ROW = '{"id":{{json .ID}},"container":{{json .Names}},"image":{{json .Image}},"state":{{json .State}},"status":{{json .Status}}}'

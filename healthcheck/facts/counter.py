@@ -17,8 +17,9 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.port import BASE, SYSFS, Port, count, ports
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, made
-from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
+from healthcheck.model.made import made
+from healthcheck.model.probes import MIB, Kind, Probe
 
 
 class Means(Enum):

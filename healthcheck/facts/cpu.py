@@ -11,7 +11,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from healthcheck.probes import Kind, Probe
+from healthcheck.model.probes import Kind, Probe
 
 CPU = "/sys/devices/system/cpu"
 # Every fifth CPU is asked for its package: however CPUs are numbered (by socket, or in turn), each package has one of them.

@@ -16,8 +16,8 @@ from typing import Any
 from healthcheck.facts import gpu
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
-from healthcheck.probes import MIB, Effect, Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import MIB, Effect, Kind, Probe
+from healthcheck.model.recording import Outcome
 from inventory.text import clean, short
 
 # Level and outer limit in seconds, well above what NVIDIA's NVSentinel documents (half a minute, 2 minutes, 15 minutes, up to 2

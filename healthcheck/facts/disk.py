@@ -19,10 +19,11 @@ from healthcheck.facts.files import Said
 from healthcheck.facts.forms import Cut, Forms, Path
 from healthcheck.facts.port import natural
 from healthcheck.facts.text import of_paths
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, made
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.facts.wholeforms import Part, WholeForms
-from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import FileCapture, Outcome
+from healthcheck.model.made import made
+from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.recording import FileCapture, Outcome
 
 SMART = Probe(
     "disk.smart", Kind.COMMAND, argv=("smartctl", "-j", "-a", "/dev/{name}"), each=("/sys/class/nvme/nvme*", "/sys/block/sd*"), most=64,

@@ -14,8 +14,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import Capture, Outcome
+from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.recording import Capture, Outcome
 from inventory.text import clean
 
 SOCKET = "unix:///var/run/docker.sock"

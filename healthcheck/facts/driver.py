@@ -20,8 +20,8 @@ from healthcheck.facts.gpuline import reading
 from healthcheck.facts.smi import SMI
 from healthcheck.facts.text import remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 MODULE = "/sys/module/nvidia/version"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from healthcheck.facts.kernel import KMSG, LOG, TORN
 from healthcheck.kernellog.carried import NOTHING, Carried, Word, after, before, read, written
-from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.model.recording import Capture, Outcome, Recording
 
 HANDED_ON = "muster.log"
 

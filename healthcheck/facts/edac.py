@@ -10,7 +10,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Kind, Probe
 
 BASE = "/sys/devices/system/edac/mc"
 # A file that every kernel has, so that a node without EDAC says so rather than nothing.

@@ -12,8 +12,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import Fact, Unmeasured, Unread
-from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 UNIT = "nvidia-fabricmanager.service"

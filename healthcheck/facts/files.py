@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from healthcheck.facts.text import MOST_PATHS
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, Unread
-from healthcheck.recording import FileCapture, Kin, Kindred, Outcome
+from healthcheck.model.recording import FileCapture, Kin, Kindred, Outcome
 
 T = TypeVar("T")
 

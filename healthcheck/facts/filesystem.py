@@ -12,9 +12,10 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.text import remembered
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread, made
-from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
+from healthcheck.model.made import made
+from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.recording import Outcome
 
 MOUNTINFO = "/proc/self/mountinfo"
 # File systems that hold no data of anybody's, or are read-only and full by design.

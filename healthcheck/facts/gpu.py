@@ -15,9 +15,10 @@ from healthcheck.facts.files import Files
 from healthcheck.facts.gpuanswer import Answer, read
 from healthcheck.facts.gpuline import GONE, READINGS, Formed, Line, all_fields, gone, index_of, reading, standing
 from healthcheck.facts.smi import SMI
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
-from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.model.made import made
+from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.recording import Outcome
 
 NVML = Probe("gpu.nvml", Kind.NVML, seconds=15.0, limit=1 * MIB)
 PCI = Probe("gpu.pci", Kind.FILES, paths=("/sys/bus/pci/devices/*/uevent",), limit=1 * MIB)

@@ -1,4 +1,4 @@
-"""A line of the NVML reader, which is what it says of one GPU (healthcheck.collector_nvml), and the readings in it.
+"""A line of the NVML reader, which is what it says of one GPU (healthcheck.collector.onnode.nvml), and the readings in it.
 
 Most of a line was met before: of each reading of its own the text is known, or all of it but what differs between GPUs of one kind and
 between looks (`healthcheck.facts.forms`).

@@ -17,8 +17,8 @@ from healthcheck.facts.files import Files
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import BASE, SYSFS, VIRTUAL, device_id, natural, slot
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Outcome
 
 _VERBS, _MAD = "/sys/class/infiniband_verbs", "/sys/class/infiniband_mad"
 _LINK = ("current_link_width", "current_link_speed", "max_link_width", "max_link_speed")

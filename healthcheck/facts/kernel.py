@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
 
-from healthcheck.baseline.masking import zeroed
-from healthcheck.baseline.model import Line
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, uptime
-from healthcheck.facts.values import Fact, Partial, Unread, made
+from healthcheck.facts.values import Fact, Partial, Unread
 from healthcheck.kernellog.carried import NOTHING, Carried, read
+from healthcheck.kernellog.masking import zeroed
+from healthcheck.kernellog.model import Line
 from healthcheck.kernellog.provenance import marked_records
 from healthcheck.kernellog.quoting import messages
-from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.model.made import made
+from healthcheck.model.probes import MIB, Kind, Probe
 
 KMSG = "/dev/kmsg"
 LOG = Probe("kernel.log", Kind.FILES, paths=(KMSG,), seconds=8.0, each_s=5.0, limit=4 * MIB, tail=True, root=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from healthcheck.baseline.fold import Folding
-from healthcheck.baseline.model import Scope
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.host import UPTIME, VERSIONS, versions
 from healthcheck.facts.kernel import LOG, KernelLog, Records, kernel_log
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, made
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
+from healthcheck.kernellog.fold import Folding
+from healthcheck.kernellog.model import Scope
+from healthcheck.model.made import made
 
 
 @dataclass(frozen=True)

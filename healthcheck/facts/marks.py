@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from healthcheck.recording import Capture, Entries, Kindred, Outcome
+from healthcheck.model.recording import Capture, Entries, Kindred, Outcome
 
 if TYPE_CHECKING:
     from healthcheck.facts.base import Captures
@@ -18,7 +18,7 @@ _DONE, _TIMEOUT = Outcome.DONE, Outcome.TIMEOUT
 
 
 class Store(Protocol):
-    """Where what was built is kept for other captures that say the same (healthcheck.shared)."""
+    """Where what was built is kept for other captures that say the same (healthcheck.judge.shared)."""
 
     def find(self, key: Mark) -> Any:
         """What was made of such captures, or NOTHING."""

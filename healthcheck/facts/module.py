@@ -8,7 +8,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
-from healthcheck.probes import Kind, Probe
+from healthcheck.model.probes import Kind, Probe
 
 PATH = "/proc/modules"
 MODULES = Probe("module.loaded", Kind.FILES, paths=(PATH,))

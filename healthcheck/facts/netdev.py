@@ -18,8 +18,9 @@ from healthcheck.facts.bond import BONDING, Bond, each_bond, members_of, no_bond
 from healthcheck.facts.files import Files
 from healthcheck.facts.port import count, device_id, slot
 from healthcheck.facts.text import of_paths
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, made
-from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.model.made import made
+from healthcheck.model.probes import MIB, Kind, Probe
 
 BASE = "/sys/class/net"
 _COUNTS = "/proc/net/dev"

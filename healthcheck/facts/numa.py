@@ -10,7 +10,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.cpu import cpu_list
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.probes import Kind, Probe
+from healthcheck.model.probes import Kind, Probe
 
 BASE = "/sys/devices/system/node"
 DRIVERS = ("nvidia", "mlx5_core")

@@ -17,7 +17,8 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import NVML, PCI, each
 from healthcheck.facts.gpuanswer import very_same
 from healthcheck.facts.gpuline import Formed, Line, Sent, gone, index_of, reading
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, made
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.model.made import made
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from healthcheck.facts.files import Files
 from healthcheck.facts.gpu import PCI
 from healthcheck.facts.port import natural
 from healthcheck.facts.text import of_paths, remembered
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
-from healthcheck.probes import Kind, Probe
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.model.made import made
+from healthcheck.model.probes import Kind, Probe
 
 BASE = "/sys/class/nvme"
 _LINK = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")

@@ -22,9 +22,10 @@ from healthcheck.facts.files import Files, Said
 from healthcheck.facts.port import BASE, SYSFS, natural, ports, slot
 from healthcheck.facts.text import of_paths, remembered
 from healthcheck.facts.transceiver import read_module
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
-from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.model.made import made
+from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 _SENSORS = 2

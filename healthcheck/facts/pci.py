@@ -8,7 +8,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.gpu import DISPLAY_CLASSES, NVIDIA_VENDOR, PCI
 from healthcheck.facts.values import Fact, Unread
-from healthcheck.recording import Outcome
+from healthcheck.model.recording import Outcome
 
 # PCI code and ID assignment specification: class 06h (bridges), subclass 80h (other): what NVSwitches of HGX boards call themselves.
 _BRIDGE_CLASS = "68000"

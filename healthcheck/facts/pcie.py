@@ -10,7 +10,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Kind, Probe
 
 BASE = "/sys/bus/pci/drivers"
 ENDPOINTS = ("nvidia", "mlx5_core", "nvme", "bnxt_en", "ice", "efa", "nvidia-nvswitch")

@@ -15,7 +15,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.text import of_paths, remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
-from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Kind, Probe
 
 BASE = "/sys/class/infiniband"
 # Of the tables only the first entries: there may be 256 GIDs and 128 partition keys, and what is wanted is whether there are any.

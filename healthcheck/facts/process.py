@@ -14,7 +14,7 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
-from healthcheck.probes import Kind, Probe
+from healthcheck.model.probes import Kind, Probe
 from inventory.text import clean
 
 # What starts jobs: its limits are theirs, unless it sets them itself. Names as the kernel has them (15 characters).

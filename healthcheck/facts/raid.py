@@ -15,7 +15,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.port import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
-from healthcheck.probes import Kind, Probe
+from healthcheck.model.probes import Kind, Probe
 
 _BLOCK, _POOLS = "/sys/block", "/proc/spl/kstat/zfs"
 _FILES = ("level", "raid_disks", "array_state", "degraded", "sync_action", "sync_completed", "mismatch_cnt", "dev-*/state")

@@ -8,8 +8,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, Unread
-from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 PATH = "/etc/resolv.conf"

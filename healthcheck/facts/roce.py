@@ -17,8 +17,8 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files, Said
 from healthcheck.facts.port import BASE, SYSFS, Port, count
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
-from healthcheck.probes import MIB, Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import MIB, Kind, Probe
+from healthcheck.model.recording import Outcome
 
 COUNTERS = ("packet_seq_err", "implied_nak_seq_err", "roce_adp_retrans", "rx_icrc_encapsulated", "np_cnp_sent",
             "np_ecn_marked_roce_packets", "rp_cnp_handled")

@@ -16,7 +16,7 @@ from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.port import natural
 from healthcheck.facts.values import UNSUPPORTED, Fact
-from healthcheck.probes import MIB, Kind, Probe
+from healthcheck.model.probes import MIB, Kind, Probe
 from inventory.text import clean
 
 BASE = "/sys/block"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.values import Fact
-from healthcheck.outcome import Result, Status
-from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.model.outcome import Result, Status
+from healthcheck.model.recording import Capture, Outcome, Recording
 
 SEEN_BEFORE = "seen_before"
 SEEN = "muster.unusual"

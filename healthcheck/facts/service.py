@@ -7,8 +7,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact, why
 from healthcheck.facts.values import Fact, Unmeasured, Unread
-from healthcheck.probes import Kind, Needs, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import Kind, Needs, Probe
+from healthcheck.model.recording import Outcome
 
 UNITS = {
     "fabric_manager": "nvidia-fabricmanager.service", "persistenced": "nvidia-persistenced.service", "imex": "nvidia-imex.service",

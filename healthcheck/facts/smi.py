@@ -15,8 +15,8 @@ from xml.parsers import expat
 from healthcheck.facts.base import Captures, why
 from healthcheck.facts.smivalues import NVML_WORDS, head, line
 from healthcheck.facts.values import Unread
-from healthcheck.probes import MIB, Kind, Needs, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import MIB, Kind, Needs, Probe
+from healthcheck.model.recording import Outcome
 from inventory.text import clean
 
 SMI = Probe("gpu.smi", Kind.COMMAND, argv=("nvidia-smi", "-q", "-x"), seconds=20.0, limit=2 * MIB, needs=Needs.NVIDIA_UNANSWERED)

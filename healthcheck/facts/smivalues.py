@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from healthcheck.probes import MIB
+from healthcheck.model.probes import MIB
 from inventory.text import clean
 
 # NVML's words for its statuses (nvmlErrorString), as far as nvidia-smi puts them in a value's place.

@@ -16,7 +16,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.text import remembered
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
-from healthcheck.probes import Kind, Probe
+from healthcheck.model.probes import Kind, Probe
 from inventory.text import clean
 
 OS_RELEASE = "/etc/os-release"

@@ -10,8 +10,8 @@ from typing import Any
 
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unread
-from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Outcome
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Outcome
 
 UNITS = Probe(
     "service.units", Kind.COMMAND, seconds=5.0,

@@ -2,16 +2,16 @@
 
 A fact is a frozen dataclass that derives from `Fact`. Each field is a value, `UNSUPPORTED` (the device has no such thing) or
 `Unmeasured(reason)`. Fields are annotated with the value's type alone, because a check only ever meets values: the judge
-turns the reading of anything else into UNKNOWN before the check can see it (`healthcheck.judge`).
+turns the reading of anything else into UNKNOWN before the check can see it (`healthcheck.judge.judge`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any
 
-from healthcheck.outcome import Origin
+from healthcheck.model.outcome import Origin
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,3 @@ class Unread(Exception):
     """Inside a fact builder: what it needs was not captured; its text is the reason."""
 
 
-T = TypeVar("T")
-
-
-def made(kind: type[T], fields: dict[str, Any]) -> T:
-    """`kind(**fields)` of a frozen dataclass, of which every field must be given.
-
-    Its own __init__ sets fields one by one through object.__setattr__, which is most of what hundreds of links and GPUs of 75 fields cost.
-    """
-    instance = object.__new__(kind)
-    object.__setattr__(instance, "__dict__", fields)
-    return instance

@@ -6,7 +6,7 @@
     NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.                                              (Xid 79, without its number)
     nvidia-nvswitch0: SXid (PCI:0000:00:00.0): 20034, Fatal, Link 30 LTSSM Fault Up
 
-Forms: NVIDIA's Xid documentation and Fabric Manager User Guide. What the numbers mean is `healthcheck.xidtable`'s to say.
+Forms: NVIDIA's Xid documentation and Fabric Manager User Guide. What the numbers mean is `healthcheck.xid.xidtable`'s to say.
 
 The kernel writes what any user chose into its lines, too: only a message that begins as the driver's do is the driver's, and what a user
 chose in it (the name of a process) tells nothing but who that was (`healthcheck.kernellog`).
@@ -31,9 +31,10 @@ from healthcheck.facts.base import FACTS, Captures, build_fact, fact, part
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, Form, KernelLine, KernelLog, kernel_log
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, made
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
 from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quoting import blanked
+from healthcheck.model.made import made
 
 OFF_THE_BUS = 79
 NVRM, NVSWITCH = "nvrm", "nvswitch"     # the emitters (rules/emitter/nvidia.yaml)

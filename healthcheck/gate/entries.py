@@ -10,12 +10,12 @@ from typing import Any
 from healthcheck.certify.certificate import Manifest, digest
 from healthcheck.certify.policy import CertificatePolicy
 from healthcheck.certify.requalify import Stand, stand
-from healthcheck.outcome import NodeState, Origin, Severity, Status
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import NodeState, Origin, Severity, Status
 from healthcheck.store.accused import accused_nodes
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import newest_hardware
 from healthcheck.store.marks import Mark
-from healthcheck.triage.policy import Isolation
 from inventory.model import Inventory, LifecycleState, Node
 from inventory.text import clean
 from inventory.transport.base import NOT_ITS_FAULT

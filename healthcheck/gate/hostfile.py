@@ -40,7 +40,7 @@ def read_hosts(path: Path) -> dict[str, str]:
 
 def write_hosts(path: Path, nodes: Sequence[str], rests: Mapping[str, str], instead: Mapping[str, str]) -> None:
     """Afterwards the file holds these nodes and no others; what stood behind a host that was replaced stands behind its spare."""
-    from healthcheck.files import write_whole
+    from healthcheck.config.files import write_whole
 
     usual = next(iter(rests.values()), "")
     lines = [f"{name}{rests.get(name, rests.get(instead.get(name, ''), usual))}\n" for name in nodes]

@@ -10,10 +10,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from healthcheck.entry import kind_of, known_keys
+from healthcheck.config.entry import kind_of, known_keys
+from healthcheck.config.forms import GLOB, NAME, Form, real, value, word
 from healthcheck.gate.policy import STAGES, GatePolicy, read
-from healthcheck.profile import Word
-from healthcheck.triage.policyform import GLOB, NAME, Form, real, value, word
+from healthcheck.ruleset.profile import Word
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 

@@ -10,7 +10,7 @@ from typing import Any
 from healthcheck.certify.keys import load_keys, signer_of
 from healthcheck.certify.pair import lock_folder, write_pair
 from healthcheck.certify.serial import newest_written, next_serial, written_serial
-from healthcheck.files import make_folder
+from healthcheck.config.files import make_folder
 from healthcheck.gate.policy import read
 from healthcheck.gate.reading import SCHEMA, bytes_of, snapshot_of
 from healthcheck.gate.snapshot import NAME, NAMESPACE

@@ -18,7 +18,7 @@ from healthcheck.joblog.kinds import ABSENT, meaning
 from healthcheck.joblog.meaning import Accused, Fault, Meaning, Sure
 from healthcheck.joblog.model import JobEvent, JobLog, Kind
 from healthcheck.joblog.names import Names, Who
-from healthcheck.outcome import Owner, Severity
+from healthcheck.model.outcome import Owner, Severity
 
 _MOST_EVENTS = 1000     # of one charge that are kept; all are counted
 _MOST_ABSENT = 4

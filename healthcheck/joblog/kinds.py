@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from healthcheck.joblog.meaning import Accused, Fault, Meaning, Sure
 from healthcheck.joblog.model import JobEvent, Kind
-from healthcheck.outcome import Owner, Severity
+from healthcheck.model.outcome import Owner, Severity
 
 _CRITICAL, _WARNING, _INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 _FIRST = "See the first failure before it, and run again with NCCL_DEBUG=INFO where there is none."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.outcome import Owner, Severity
+from healthcheck.model.outcome import Owner, Severity
 
 
 class Sure(Enum):

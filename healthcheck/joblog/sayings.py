@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from healthcheck.baseline.pattern import Pattern
+from healthcheck.config.pattern import Pattern
 from healthcheck.joblog.meaning import Meaning
 
 _LONGEST = 8192         # characters of one line that are looked at

@@ -4,7 +4,7 @@ A file is a list of sayings. A later folder overrides an earlier one by id, key 
 first that knows a line has it. `enabled: false` switches one off.
 
     - id: cuda-ecc
-      match: 'CUDA error: uncorrectable ECC error'      # healthcheck/baseline/pattern.py says what is allowed, linear.py what is refused
+      match: 'CUDA error: uncorrectable ECC error'      # healthcheck/config/pattern.py says what is allowed, linear.py what is refused
       sure: certain                                     # certain, likely or a guess
       severity: critical                                # info: told, and nothing is wrong by it
       accuses: node                                     # node, peer, adapter or none; may be left out, as the next five may be
@@ -29,12 +29,12 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from healthcheck import entry as entries
-from healthcheck.baseline import linear
+from healthcheck.config import entry as entries
+from healthcheck.config import linear
+from healthcheck.config.rulesfolder import called
 from healthcheck.joblog.meaning import Accused, Fault, Sure
 from healthcheck.joblog.sayings import Saying
-from healthcheck.outcome import Owner, Severity
-from healthcheck.rulesfolder import called
+from healthcheck.model.outcome import Owner, Severity
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, load_yaml
 from inventory.text import short

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from healthcheck import entry as entries
-from healthcheck.baseline import linear
+from healthcheck.config import entry as entries
+from healthcheck.config import linear
 from healthcheck.kernellog.emitter import CORE, KERNEL, Emitter
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, load_yaml

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from healthcheck.kernellog.carried import Word, in_turn
-from healthcheck.outcome import Finding, Origin, Result, Status
+from healthcheck.model.outcome import Finding, Origin, Result, Status
 from inventory.text import clean
 
 _JUDGED = (Status.PASS, Status.FAIL)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from healthcheck.model.verdict import Known
 from healthcheck.replay.record import Record
 from healthcheck.store.incidents import TRIAGE
-from healthcheck.triage.past import Known
 from healthcheck.triage.plan import Plan
 
 

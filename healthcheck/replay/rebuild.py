@@ -10,9 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from healthcheck.outcome import NodeState
+from healthcheck.model.outcome import NodeState
+from healthcheck.model.problem import Problem
 from healthcheck.replay.record import Deed, Record, Row, Sat
-from healthcheck.store.history import Problem, Seat
+from healthcheck.store.history import Seat
 from healthcheck.store.rmas import CHASSIS, Rma, alarm
 from healthcheck.store.silences import silenced
 from healthcheck.triage.faults import accuses

@@ -8,17 +8,18 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Known
 from healthcheck.store.cordons import State
 from healthcheck.store.file import Store
-from healthcheck.store.history import Problem
 from healthcheck.store.incidents import TRIAGE, incidents
 from healthcheck.store.repairs import word_of
 from healthcheck.store.rmas import CHASSIS, Rma, rmas
 from healthcheck.store.silences import Silence, everything
 from healthcheck.store.versions import Held, history
 from healthcheck.triage.gather import where
-from healthcheck.triage.past import REPAIRED, Known, OpenVerdict, Repaired
-from healthcheck.triage.policy import Isolation
+from healthcheck.triage.past import REPAIRED, OpenVerdict, Repaired
 
 # How the ledger names who acted where it was triage.
 _BY_TRIAGE = "triage"

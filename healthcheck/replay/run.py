@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from healthcheck.model.faultkind import Isolation
 from healthcheck.replay.incidents import Incidents
 from healthcheck.replay.moments import Moments
 from healthcheck.replay.rebuild import Rebuilt, window
@@ -22,7 +23,7 @@ from healthcheck.triage.faults import accuses
 from healthcheck.triage.gather import change, domains, ports
 from healthcheck.triage.past import Change, Fleet, Isolated, OpenCordon, OpenVerdict, Past, Quiet
 from healthcheck.triage.plan import Act, Plan, make
-from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.policy import Policy
 from inventory.model import Node
 
 BACKEND = "replay"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from healthcheck.outcome import Finding, NodeReport, NodeState, Result
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result
 
 SCHEMA = "muster.check/1"
 

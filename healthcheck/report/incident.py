@@ -6,11 +6,11 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from healthcheck.model.verdict import Known
 from healthcheck.report.plan import ago
 from healthcheck.store.marks import Mark
 from healthcheck.triage.correlate import named
 from healthcheck.triage.likelihood import words
-from healthcheck.triage.past import Known
 from healthcheck.triage.ticket import utc
 from inventory.nodeset import natural
 from inventory.text import clean

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.outcome import NodeState
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import NodeState
+from healthcheck.model.verdict import Verdict
 from healthcheck.report.plan import ago
 from healthcheck.store.history import Spell
 from healthcheck.triage.past import Past
-from healthcheck.triage.policy import Isolation
 from healthcheck.triage.ticket import utc
-from healthcheck.triage.verdict import Verdict
 from inventory.text import clean
 
 NEVER = "never-seen"

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.verdict import Verdict
 from healthcheck.store.verdicts import lines_of
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.plan import Act, Plan, Step, Withheld
-from healthcheck.triage.policy import Isolation
-from healthcheck.triage.verdict import Verdict
 from inventory.text import clean
 
 Fold = Callable[[Iterable[str]], str]

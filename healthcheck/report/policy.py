@@ -9,12 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from healthcheck.outcome import Severity
-from healthcheck.rule import Rule
-from healthcheck.rulesfolder import called
+from healthcheck.config.rulesfolder import called
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Severity
+from healthcheck.ruleset.rule import Rule
 from healthcheck.store.accused import RULES, SHARED
 from healthcheck.triage.correlate import minute
-from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, FaultKind, Isolation, Of, Policy
+from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, Policy
 from healthcheck.triage.policyload import Loaded
 from healthcheck.triage.windows import Weekly, Window
 from inventory.errors import Mark

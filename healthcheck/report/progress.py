@@ -5,20 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
+
+from healthcheck.model.progress import Progress
 
 _INTERVAL_S = 5.0
-
-
-class Progress(Protocol):
-    """Told of every node that is done; used as a context manager around the work."""
-
-    def done(self, name: str, reached: bool) -> None:
-        """One more node is done."""
-        ...
-
-    def __enter__(self) -> Progress: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
 
 
 def progress(total: int, what: str, *, quiet: bool = False) -> Progress:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from healthcheck.rule import Number, Rule
+from healthcheck.ruleset.rule import Number, Rule
 
 
 def document(rule: Rule) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from healthcheck.assess import Assessed
-from healthcheck.outcome import NodeReport, NodeState, Origin, Owner, Result, Severity, Status
-from healthcheck.rule import Rule
-from healthcheck.sku import Sku
+from healthcheck.model.outcome import NodeReport, NodeState, Origin, Owner, Result, Severity, Status
+from healthcheck.ruleset.rule import Rule
+from healthcheck.ruleset.sku import Sku
+from healthcheck.sweep.assess import Assessed
 from inventory.text import clean
 
 if TYPE_CHECKING:

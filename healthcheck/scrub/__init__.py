@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from healthcheck.recording import Recording
+from healthcheck.model.recording import Recording
 from healthcheck.scrub import looks
 from healthcheck.scrub.engine import Scrubber
 from healthcheck.scrub.handlers import LATE, TABLE

@@ -9,7 +9,7 @@ from typing import Any
 
 from healthcheck.facts import resolver
 from healthcheck.facts.filesystem import FSTAB, PSEUDO
-from healthcheck.recording import Recording
+from healthcheck.model.recording import Recording
 from healthcheck.scrub import patterns as forms
 from healthcheck.scrub.names import Names
 from healthcheck.scrub.telling import fstab_fields, is_secret, mount_fields, parameters, servers, unescape

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from healthcheck.facts import resolver
 from healthcheck.facts.filesystem import FSTAB
-from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
+from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from healthcheck.scrub import objects, paths
 from healthcheck.scrub import patterns as forms
 from healthcheck.scrub.engine import NODE, Scrubber

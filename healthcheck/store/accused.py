@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from healthcheck.outcome import Owner, Severity, Status
+from healthcheck.model.outcome import Owner, Severity, Status
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
 from inventory.text import clean, many

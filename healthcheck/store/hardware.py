@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from healthcheck.store.file import Store
 
 if TYPE_CHECKING:
-    from healthcheck.certify.requalify import Now
+    from healthcheck.model.hardware import Now
 
 
 def write_hardware(db: sqlite3.Connection, node: int, time: float, seen: Now) -> None:
@@ -18,7 +18,7 @@ def write_hardware(db: sqlite3.Connection, node: int, time: float, seen: Now) ->
 
     So a driver that does not answer is no change of hardware; a component that is gone where all of its kind were read, is.
     """
-    from healthcheck.certify.hardware import told
+    from healthcheck.facts.components import told
 
     row = db.execute("SELECT parts FROM hardware WHERE node = ?", (node,)).fetchone()
     document = told(seen)
@@ -72,7 +72,7 @@ def new_since(store: Store) -> dict[str, float]:
 
 def newest_hardware(store: Store) -> dict[str, tuple[float, Now]]:
     """By node, when it was last read, and what was."""
-    from healthcheck.certify.hardware import read_told
+    from healthcheck.facts.components import read_told
 
     return {name: (time, read_told(json.loads(parts), boot)) for name, time, boot, parts in store.rows(
         "SELECT name, time, boot, parts FROM hardware JOIN node ON node.id = hardware.node")}

@@ -6,10 +6,9 @@ import json
 import sqlite3
 from collections import defaultdict
 
+from healthcheck.model.verdict import Decided, Known, Member
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
-from healthcheck.triage.past import Known, Member
-from healthcheck.triage.plan import Plan
 
 TRIAGE = "triage"
 
@@ -32,7 +31,7 @@ def next_number(store: Store) -> int:
     return int(store.rows("SELECT coalesce(max(id), 0) + 1 FROM incident")[0][0])
 
 
-def write(db: sqlite3.Connection, plan: Plan) -> None:
+def write(db: sqlite3.Connection, plan: Decided) -> None:
     """Writes down what became of incidents, inside a transaction: first what ends, as there is one open incident of a place at most."""
     for end in plan.ends:
         _end(db, end.id, plan.now, TRIAGE, end.why)

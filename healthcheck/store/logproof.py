@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from healthcheck.kernellog.ending import Ends, ending
-from healthcheck.outcome import LogView
+from healthcheck.model.outcome import LogView
 
 _MOST = 2 ** 63 - 1     # that SQLite holds
 

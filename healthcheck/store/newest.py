@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from healthcheck.outcome import NodeReport, Status
+from healthcheck.model.outcome import NodeReport, Status
 from healthcheck.store.shown import MOST_DEVICES, GpuShown, PortShown, Shown
 from inventory.text import clean
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.certify.hardware import hardware_of
-from healthcheck.certify.requalify import Now
 from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
+from healthcheck.facts.components import hardware_of
 from healthcheck.facts.firmware import Firmware, firmware, installation
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
 from healthcheck.facts.values import Partial
-from healthcheck.recording import Recording
+from healthcheck.model.hardware import Now
+from healthcheck.model.recording import Recording
 from healthcheck.store.shown import NOTHING, Shown, shown
 from inventory.text import clean
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from healthcheck.kernellog.carried import Word
-from healthcheck.outcome import Status
+from healthcheck.model.outcome import Status
 from healthcheck.store import ledger
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.history import Seat, seats

@@ -16,8 +16,8 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from healthcheck.certify.pair import sync_folder
-from healthcheck.files import make_folder
+from healthcheck.config.files import make_folder
+from healthcheck.config.synced import sync_folder
 from healthcheck.store import ledger, runs
 from healthcheck.store.cordons import name
 from healthcheck.store.file import NAME, Store, opened

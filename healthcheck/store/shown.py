@@ -12,7 +12,7 @@ from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.port import ports
 from healthcheck.facts.values import Partial
 from healthcheck.facts.xid import Xids, xids
-from healthcheck.recording import Recording
+from healthcheck.model.recording import Recording
 from inventory.text import clean
 
 # A node that lies cannot make more of itself than that; the largest machines have 16 GPUs and some 20 ports.

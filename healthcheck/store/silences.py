@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from healthcheck.model.problem import Problem
 from healthcheck.store import ledger
 from healthcheck.store.file import Store
-from healthcheck.store.history import Problem
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from healthcheck.outcome import Finding, LogView, NodeReport, NodeState, Origin, Result, Severity, Status
+from healthcheck.model.outcome import Finding, LogView, NodeReport, NodeState, Origin, Result, Severity, Status
 from healthcheck.store import newest, versions
 from healthcheck.store.accused import exchanged
 from healthcheck.store.file import Store

@@ -7,12 +7,10 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.verdict import RMA, Decided, Verdict
 from healthcheck.store import incidents
 from healthcheck.store.file import Store
-from healthcheck.triage.past import RMA
-from healthcheck.triage.plan import Plan
-from healthcheck.triage.policy import Isolation
-from healthcheck.triage.verdict import Verdict
 
 _MOST_EVIDENCE = 20
 # The verdict that the one with this number took the place of: its fault, its isolation and its incident.
@@ -21,7 +19,7 @@ UNDER = ("SELECT before.fault, before.isolation, coalesce(before.incident, 0) FR
          "WHERE verdict.id = ? ORDER BY before.id DESC LIMIT 1")
 
 
-def write(store: Store, plan: Plan, *, opens: bool = True) -> dict[str, int]:
+def write(store: Store, plan: Decided, *, opens: bool = True) -> dict[str, int]:
     """Writes down what a plan decided, in one transaction; gives the number of each node's open verdict. `opens`: that the breaker opens
     with it, too, which is to be so once the plan's steps were taken: an open one lets nobody finish them."""
     with store.writing() as db:
@@ -36,7 +34,7 @@ def write(store: Store, plan: Plan, *, opens: bool = True) -> dict[str, int]:
     return numbers
 
 
-def open_breaker(db: sqlite3.Connection, plan: Plan) -> None:
+def open_breaker(db: sqlite3.Connection, plan: Decided) -> None:
     """Opens the breaker, inside a transaction, where the plan says so."""
     if plan.opens:
         db.execute("INSERT INTO breaker (opened, why) VALUES (?, ?)", (plan.now, plan.opens))

@@ -15,11 +15,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import Of
+from healthcheck.model.problem import Problem
 from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import binomial, hypergeometric, odds
 from healthcheck.triage.past import Fleet, Past
-from healthcheck.triage.policy import EXPLAINING, KINDS, MOMENT, PLACES, IncidentPolicy, Of
+from healthcheck.triage.policy import EXPLAINING, KINDS, MOMENT, PLACES, IncidentPolicy
 from healthcheck.triage.symptom import symptom
 from inventory.nodeset import natural
 

@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from healthcheck.outcome import Owner, Repair
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Owner, Repair
+from healthcheck.model.verdict import INCIDENT, RMA, Fault, Incident, Verdict
 from healthcheck.triage.faults import faults, suspect_node
-from healthcheck.triage.past import RMA, Past, Repaired
-from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.past import Past, Repaired
+from healthcheck.triage.policy import Policy
 from healthcheck.triage.requalify import requalified
 from healthcheck.triage.symptom import symptom
-from healthcheck.triage.verdict import INCIDENT, Fault, Incident, Verdict
 
 _ISOLATIONS = tuple(Isolation)
 _REPAIRS = tuple(Repair)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from healthcheck.store.history import Problem
+from healthcheck.model.problem import Problem
 from healthcheck.triage.policy import Climb, Flap, Repeat
 
 _DAY = 86400.0

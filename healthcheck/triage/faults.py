@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from healthcheck.outcome import Owner, Repair, Severity, Status
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Owner, Repair, Severity, Status
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Fault
 from healthcheck.triage.episodes import flapping, place, returns, score
 from healthcheck.triage.past import Past
-from healthcheck.triage.policy import FaultKind, Isolation, Of, Policy
-from healthcheck.triage.verdict import Fault
+from healthcheck.triage.policy import Policy
 
 _REPAIRS = tuple(Repair)
 _ISOLATIONS = tuple(Isolation)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from healthcheck.outcome import NodeState
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import NodeState
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import RMA
 from healthcheck.store.cordons import State
 from healthcheck.store.file import Store
 from healthcheck.store.hardware import new_since
-from healthcheck.store.history import Problem
 from healthcheck.store.incidents import incidents, next_number
 from healthcheck.store.leases import leased_nodes
 from healthcheck.store.marks import Mark
@@ -22,21 +24,8 @@ from healthcheck.store.rmas import alarms, rmas
 from healthcheck.store.verdicts import UNDER
 from healthcheck.store.versions import OF_NODES, Held, history
 from healthcheck.triage.faults import accuses
-from healthcheck.triage.past import (
-    REPAIRED,
-    RETURNED,
-    RMA,
-    Anew,
-    Change,
-    Fleet,
-    Isolated,
-    Look,
-    OpenCordon,
-    OpenVerdict,
-    Past,
-    Repaired,
-)
-from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.past import REPAIRED, RETURNED, Anew, Change, Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
+from healthcheck.triage.policy import Policy
 from inventory.model import Node
 
 _DAY = 86400.0

@@ -10,17 +10,18 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from healthcheck.outcome import Owner
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import Of
+from healthcheck.model.outcome import Owner
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import End, Incident, Known, Member
 from healthcheck.triage.correlate import KINDS, Found, Place, correlate, domains, minute, named
 from healthcheck.triage.faults import of
 from healthcheck.triage.likelihood import words
 from healthcheck.triage.ours import UNREACHED, ours
-from healthcheck.triage.past import Fleet, Known, Member, Past, Shared
-from healthcheck.triage.policy import IncidentKind, Of, Policy
+from healthcheck.triage.past import Fleet, Past, Shared
+from healthcheck.triage.policy import IncidentKind, Policy
 from healthcheck.triage.suspect import suspected, suspects
 from healthcheck.triage.symptom import NOT_REACHED, about, symptom
-from healthcheck.triage.verdict import End, Incident
 
 _TRIAGE = "triage"
 _SHOWN = 3

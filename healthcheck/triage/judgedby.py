@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from healthcheck.ruleset import Ruleset
+from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.store.versions import Version
 
 

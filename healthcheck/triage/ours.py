@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from healthcheck.outcome import Owner, Severity
+from healthcheck.model.faultkind import Of
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.verdict import Incident
 from healthcheck.triage.faults import of
 from healthcheck.triage.past import Fleet
-from healthcheck.triage.policy import Of, Policy
+from healthcheck.triage.policy import Policy
 from healthcheck.triage.symptom import NOT_REACHED, not_measured
-from healthcheck.triage.verdict import Incident
 
 OURS = UNREACHED, UNMEASURED = "unreached", "unmeasured"
 _SHOWN = 4

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Known
 from healthcheck.store.marks import Mark
-from healthcheck.triage.policy import Isolation
 from healthcheck.triage.symptom import symptom
 
 
@@ -27,8 +28,6 @@ class Look:
 
 REPAIRED = "repaired"       # by a person's word
 RETURNED = "returned from the vendor"
-# What stands for the fault in the verdict on a node of which something is at the vendor's.
-RMA = "rma"
 
 
 @dataclass(frozen=True)
@@ -88,35 +87,6 @@ class Shared:
     symptoms: frozenset[str]
     began: float
     ended: float | None = None
-
-
-@dataclass(frozen=True)
-class Member:
-    """A node of an incident: when it first and last showed a symptom of it; `ended` is None while it is in it."""
-
-    node: str
-    began: float
-    seen: float
-    ended: float | None = None
-
-
-@dataclass(frozen=True)
-class Known:
-    """An incident as the store remembers it; `ended` is None while it is open, and `by` says who closed it."""
-
-    id: int
-    kind: str
-    place: str
-    symptoms: tuple[str, ...]
-    owner: str
-    why: str
-    likelihood: float
-    began: float
-    seen: float
-    members: tuple[Member, ...]
-    ended: float | None = None
-    by: str = ""
-    closed: str = ""
 
 
 @dataclass(frozen=True)

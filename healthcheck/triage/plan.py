@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from healthcheck.outcome import NodeState
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import NodeState
+from healthcheck.model.verdict import End, Incident, Verdict
 from healthcheck.store.accused import lasts
 from healthcheck.triage.breaker import NOWHERE, Breaker, Place
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.decide import decide
 from healthcheck.triage.incidents import live
 from healthcheck.triage.past import Fleet, Past
-from healthcheck.triage.policy import Isolation, Policy
-from healthcheck.triage.verdict import End, Incident, Verdict
+from healthcheck.triage.policy import Policy
 
 
 class Act(Enum):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from types import MappingProxyType
 
-from healthcheck.outcome import Owner, Repair, Severity
+from healthcheck.model.faultkind import FaultKind, Of
+from healthcheck.model.outcome import Owner, Severity
 from healthcheck.triage.remediation import Remediation
 from healthcheck.triage.windows import Window
 
@@ -22,52 +22,6 @@ KINDS = (*PLACES, MOMENT)
 # In whose name nodes may be isolated. A version, a delivery batch and a moment explain, and isolate no node.
 ISOLATING = (*PHYSICAL, "rail")
 EXPLAINING = tuple(kind for kind in KINDS if kind not in ISOLATING)
-
-
-class Isolation(Enum):
-    """What jobs may do on a node; the order of the members is from least to most."""
-
-    NONE = "none"
-    NO_NEW_JOBS = "no-new-jobs"
-    EVICT = "evict"
-
-
-class Of(Enum):
-    """What a kind of fault is made from."""
-
-    FAIL = "fail"           # a rule that failed
-    UNKNOWN = "unknown"     # a rule that could not be measured, for as many sweeps as `wedged` says, and the node is to blame
-    UNREACHED = "unreached"     # no sweep has reached the node, for as many sweeps as `wedged` says
-
-
-@dataclass(frozen=True)
-class FaultKind:
-    """One kind of fault. A problem is of the first kind that covers it, in the policy's order, which is also the order of urgency.
-
-    `rules` are globs over rule ids; `severities` None: all. It isolates after `confirm` sweeps that saw it. `reserve`: it may use the
-    breaker's reserve. `owner` None: the rule's own. `lasting`: only another component, or a person's word, ends it. `decides`: its repair
-    goes before that of other faults of the same place, as the driver speaks in it.
-    """
-
-    id: str
-    why: str
-    rules: tuple[str, ...]
-    of: Of = Of.FAIL
-    severities: frozenset[Severity] | None = None
-    isolation: Isolation = Isolation.NONE
-    repair: Repair = Repair.WATCH
-    confirm: int = 1
-    reserve: bool = False
-    owner: Owner | None = None
-    lasting: bool = False
-    decides: bool = False
-    file: str = ""
-
-    def covers(self, of: Of, rule: str, severity: Severity) -> bool:
-        """Whether a problem of this rule and severity is of this kind."""
-        if of is not self.of or (self.severities is not None and severity not in self.severities):
-            return False
-        return of is Of.UNREACHED or any(fnmatchcase(rule, glob) for glob in self.rules)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
-from healthcheck.triage.policy import KINDS, Causes, Of
-from healthcheck.triage.policyform import FLAG, GLOB, MOMENT, NAME, TEXT, Form, several, value, word
-from healthcheck.triage.windows import Weekly, Window
+from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
+from healthcheck.config.forms import FLAG, GLOB, NAME, TEXT, Form, several, value, word
+from healthcheck.model.faultkind import Of
+from healthcheck.triage.policy import KINDS, Causes
+from healthcheck.triage.windows import Weekly, Window, moment
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap
 
@@ -21,7 +22,14 @@ _PLACE: Mapping[str, Form] = {
     "why": TEXT, "of": word(Of), "rules": several("globs over the ids of rules", GLOB), "enabled": FLAG,
     "kinds": several("kinds of place", Form(f"one of {', '.join(KINDS)}", lambda given: _kind(given), KINDS)),
 }
-_WINDOW: Mapping[str, Form] = {"from": MOMENT, "until": MOMENT, "why": TEXT, "but": several("ids of faults", NAME)}
+WHEN = Form("a time such as 2026-11-28T22:00Z, or weekly such as Sat 22:00 Europe/Berlin", lambda given: _moment(given))
+_WINDOW: Mapping[str, Form] = {"from": WHEN, "until": WHEN, "why": TEXT, "but": several("ids of faults", NAME)}
+
+
+def _moment(given: Any) -> float | Weekly:
+    if not isinstance(given, str):
+        raise ValueError
+    return moment(given)
 
 
 def items(top: LocatedMap, name: str, what: str) -> list[tuple[Any, Mark]]:

@@ -13,28 +13,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
-from healthcheck.outcome import Owner, Repair, Severity
-from healthcheck.ruleset import Ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, nearest, overlay
+from healthcheck.config.forms import FLAG, GLOB, NAME, TEXT, Form, real, several, value, whole, word, yet
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Owner, Repair, Severity
+from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.store.accused import RULES
 from healthcheck.triage.policy import (
     EXPLAINING,
     KINDS,
     BreakerPolicy,
     Climb,
-    FaultKind,
     Flap,
     IncidentKind,
     IncidentPolicy,
-    Isolation,
-    Of,
     Ours,
     Policy,
     Repeat,
     Requalify,
 )
-from healthcheck.triage.policyform import FLAG, GLOB, NAME, NEVER, TEXT, Form, real, several, value, whole, word, yet
 from healthcheck.triage.policylists import causes, items, lay_places, windows
 from healthcheck.triage.remediation import Remediation, Step, Use
 from inventory.errors import Mark, RulesError
@@ -42,6 +40,15 @@ from inventory.located import LocatedList, LocatedMap, load_yaml
 
 FILE = "policy.yaml"
 DOMAINS = ("rack", "leaf", "power", "nvlink_domain")
+
+
+def _never(given: Any) -> bool:
+    if given is not False:
+        raise ValueError
+    return False
+
+
+NEVER = Form("false: a version, a delivery batch and a moment explain, and isolate no node", _never)
 
 _FAULT: Mapping[str, Form] = {
     "why": TEXT, "rules": several("globs over the ids of rules", GLOB), "of": word(Of), "severities": several("severities", word(Severity)),

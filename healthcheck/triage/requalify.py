@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
-from healthcheck.outcome import NodeState, Severity, Status
+from healthcheck.model.outcome import NodeState, Severity, Status
+from healthcheck.model.problem import Problem
 from healthcheck.store.accused import lasts
-from healthcheck.store.history import Problem
 from healthcheck.triage.faults import accuses, of
 from healthcheck.triage.past import REPAIRED, RETURNED, Look, Past, Repaired
 from healthcheck.triage.policy import Policy

@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from healthcheck.outcome import Owner, Severity
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import Of
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Incident
 from healthcheck.triage.correlate import minute
 from healthcheck.triage.faults import of
 from healthcheck.triage.past import Change, Fleet, Past
-from healthcheck.triage.policy import VERSIONS, Of, Policy
+from healthcheck.triage.policy import VERSIONS, Policy
 from healthcheck.triage.symptom import symptom
-from healthcheck.triage.verdict import Incident
-from healthcheck.xidtableload import NAMES as TABLES
+from healthcheck.xid.xidtableload import NAMES as TABLES
 
 RULES = "rules"
 _SINCE = " since "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from healthcheck.outcome import Severity, Status
-from healthcheck.store.history import Problem
-from healthcheck.triage.policy import Of
+from healthcheck.model.faultkind import Of
+from healthcheck.model.outcome import Severity, Status
+from healthcheck.model.problem import Problem
 
 NOT_REACHED = "not reached"
 _LONGEST = 120

@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from healthcheck.outcome import Owner, Repair
-from healthcheck.store.history import Problem, Seat
+from healthcheck.model.outcome import Owner, Repair
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Fault, Verdict
+from healthcheck.store.history import Seat
 from healthcheck.store.ledger import Line
 from healthcheck.triage.past import Past
-from healthcheck.triage.verdict import Fault, Verdict
 from inventory.model import Node
 from inventory.text import clean
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from healthcheck.files import write_whole
+from healthcheck.config.files import write_whole
 from inventory.errors import InventoryError
 from inventory.lock import locked
 from inventory.nodeset import expand

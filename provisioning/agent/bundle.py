@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import healthcheck
-from healthcheck import program
 from healthcheck.agent.compiled import compile_node, compile_rules
 from healthcheck.agent.main import COLLECTOR, NVML
-from healthcheck.joined import parsed
-from healthcheck.ruleset import Ruleset
+from healthcheck.collector import program
+from healthcheck.collector.joined import parsed
+from healthcheck.ruleset.ruleset import Ruleset
 from inventory.model import Node
 from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, digest
 

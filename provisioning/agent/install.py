@@ -17,9 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from healthcheck import joined
-from healthcheck.agent.places import METRICS, RESULT, STATE, TEXTFILE_FOLDERS
-from healthcheck.loader import LOADER, payload
+from healthcheck.collector import joined
+from healthcheck.collector.loader import LOADER, payload
+from healthcheck.model.places import METRICS, RESULT, STATE, TEXTFILE_FOLDERS
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Limits, Program, Transport
@@ -144,6 +144,7 @@ def _done(node: str, body: bytes) -> Done:
 
 
 def _helper() -> tuple[str, bytes]:
-    from healthcheck import helper
+    from healthcheck.collector import helper
+    from healthcheck.sweep.rootprobes import root_probes
 
-    return helper.path(), helper.program(helper.root_probes()).encode()
+    return helper.path(), helper.program(root_probes()).encode()

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from healthcheck.ruleset import Ruleset
+from healthcheck.ruleset.ruleset import Ruleset
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.text import clean

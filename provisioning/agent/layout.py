@@ -5,7 +5,7 @@
     /opt/muster/<digest12>/node.json      what the inventory says of this node, and how often its timer fires
     /opt/muster/current -> <digest12>     switched by a rename
     /opt/muster/previous -> <digest12>    what `rollback` goes back to
-    /var/lib/muster/agent                 state (`healthcheck.agent.places`)
+    /var/lib/muster/agent                 state (`healthcheck.model.places`)
 
 <digest12> is the beginning of `digest` over the three files, so that a folder's name says all that is in it.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from healthcheck.agent.places import INSTALLED, METRICS, PERIOD_S, STATE, TEXTFILE_FOLDERS
+from healthcheck.model.places import INSTALLED, METRICS, PERIOD_S, STATE, TEXTFILE_FOLDERS
 
 __all__ = ["BASE", "CODE", "CURRENT", "DIGITS", "FILES", "METRICS", "NODE", "PERIOD_S", "PREVIOUS", "RULES", "STATE", "TEXTFILE_FOLDERS",
            "command", "digest", "exporter"]

@@ -8,8 +8,8 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from healthcheck import joined
-from healthcheck.loader import LOADER, payload
+from healthcheck.collector import joined
+from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Transport
 from provisioning.agent import onnode

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.entry import kind_of, nearest
+from healthcheck.config.entry import kind_of, nearest
 from inventory.errors import Mark, RulesError
 
 ITEMS = ("time", "host_name", "memlock", "persistence", "nouveau", "peermem", "sysctl")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from healthcheck.facts.values import Unmeasured
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.nodeset import natural
 from inventory.text import clean
 from provisioning.bmc.base import Hardware, Missing, Part

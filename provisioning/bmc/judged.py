@@ -7,9 +7,9 @@ from typing import Any
 
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
-from healthcheck.judge import judge
-from healthcheck.outcome import NodeReport, Result, Status, state_of
-from healthcheck.rule import Rule
+from healthcheck.judge.judge import judge
+from healthcheck.model.outcome import NodeReport, Result, Status, state_of
+from healthcheck.ruleset.rule import Rule
 from inventory.model import Node
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Wrong

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from healthcheck.files import make_folder, write_whole
+from healthcheck.config.files import make_folder, write_whole
 from inventory.errors import MusterError, UsageError
 from inventory.lock import locked
 from inventory.text import clean, short

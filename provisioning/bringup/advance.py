@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.text import clean
 from provisioning.bringup.model import Deed, Machine, Made, Past, Seen, Stand, Step, Trouble
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from healthcheck.sku import Sku
+from healthcheck.ruleset.sku import Sku
 from healthcheck.store import bringups
 from healthcheck.store.file import NAME, opened
 from inventory.model import Node

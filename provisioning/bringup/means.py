@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from healthcheck.ruleset import Ruleset
+from healthcheck.ruleset.ruleset import Ruleset
 from inventory.model import Inventory, Node
 from inventory.transport.base import Transport
 

@@ -12,7 +12,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.model import Node
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from provisioning.bmc.base import Target
 from provisioning.bringup.model import Effect, Step
 

@@ -7,8 +7,8 @@ from enum import Enum
 from typing import Any
 
 from healthcheck.certify.certificate import STAGES
-from healthcheck.outcome import Owner
-from healthcheck.triage.policyform import FLAG, NAME, TEXT, Form, real, several, whole, word, yet
+from healthcheck.config.forms import FLAG, NAME, TEXT, Form, real, several, whole, word, yet
+from healthcheck.model.outcome import Owner
 from inventory.located import LocatedList, LocatedMap
 from provisioning.bmc.base import Target
 from provisioning.bmc.compare import KINDS

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from healthcheck.entry import Entry, entry_of, kind_of, known_keys, overlay
-from healthcheck.outcome import Owner
-from healthcheck.triage.policyform import NAME, Form, value, word
+from healthcheck.config.entry import Entry, entry_of, kind_of, known_keys, overlay
+from healthcheck.config.forms import NAME, Form, value, word
+from healthcheck.model.outcome import Owner
 from inventory.errors import Mark, RulesError
 from inventory.located import LocatedList, LocatedMap, load_yaml
 from provisioning.bmc.base import Target

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from healthcheck.report.plan import ago
 from healthcheck.triage.ticket import utc
 from inventory.model import Node

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.nodeset import fold
 from provisioning.base.who import Who, number, uuid
 from provisioning.bringup.model import Trouble

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from healthcheck.store.bringupnotes import DONE, LEFT, QUEUED, SKIPPED, SO, TROUBLE, WAITING
 from inventory.nodeset import natural
 from inventory.text import clean

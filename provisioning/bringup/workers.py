@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TypeAlias
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.errors import MusterError
 from inventory.text import clean
 from provisioning.bringup.advance import MOST, report_hand

@@ -11,8 +11,8 @@ from healthcheck.burnin.floors import load_floors
 from healthcheck.burnin.model import Stage
 from healthcheck.burnin.published import BurninRules
 from healthcheck.burnin.watch import Patience
-from healthcheck.ruleset import Ruleset
-from healthcheck.sku import Sku
+from healthcheck.ruleset.ruleset import Ruleset
+from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
 from inventory.model import Inventory, Node, SiteBurnIn
 from provisioning.burnin import ramp
@@ -20,13 +20,13 @@ from provisioning.burnin.places import hardware
 from provisioning.burnin.ramp import Power
 from provisioning.burnin.run import Asked, places_of
 from provisioning.burnin.speeds import Speeds
-from provisioning.burnin.stages import Work, check
+from provisioning.burnin.stages import BY_THEMSELVES, Work, check
 
 SCREEN = "screen"
 # What a screening has where nobody names stages: each node alone, and pairs of neighbours, which use all NICs of both. Rails alone, paths
 # across leaves and all nodes at once take as long as all of that again, and nodes that are idle by chance seldom fill leaves evenly.
 SCREENED = (Stage.NODE, Stage.LEAF_PAIRS)
-STAGES = tuple(stage.value for stage in Stage if stage not in (Stage.LEAF_CONFIRM, Stage.BISECT))     # those two come by themselves
+STAGES = tuple(stage.value for stage in Stage if stage not in BY_THEMSELVES)
 
 
 def asked(

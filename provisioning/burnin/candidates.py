@@ -7,7 +7,7 @@ from pathlib import Path
 
 from healthcheck.burnin.model import Place
 from healthcheck.certify import manifest
-from healthcheck.sku import Sku
+from healthcheck.ruleset.sku import Sku
 from healthcheck.store import screened
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.leases import leased_nodes

@@ -10,7 +10,7 @@ from healthcheck.burnin.document import Burnin
 from healthcheck.certify import manifest
 from healthcheck.certify.certificate import Manifest
 from healthcheck.certify.keys import load_keys
-from healthcheck.outcome import Severity
+from healthcheck.model.outcome import Severity
 from healthcheck.store import accused
 from healthcheck.store.accused import SHARED, Found
 from healthcheck.store.file import opened
@@ -20,9 +20,10 @@ from inventory.nodeset import fold
 from inventory.text import clean
 
 
-def carry_out(state: Path, burnin: Burnin, doubted: Collection[str], who: str, now: float) -> list[str]:
+def carry_out(state: Path, burnin: Burnin, doubted: Collection[str], who: str, now: float, *, given_back: bool) -> list[str]:
     """Afterwards the store holds what the burn-in found, and no certificate stands of whom it accuses; gives a line for people on each.
 
+    `given_back` is whether jobs may start on the accused as soon as its lease is over: then it is said what keeps them away.
     What could not be done is such a line, too: the burn-in is over, and what it measured is to be shown whatever becomes of this. Where the
     certificates cannot be signed anew, the store alone keeps those of the accused from standing.
     """
@@ -31,7 +32,7 @@ def carry_out(state: Path, burnin: Burnin, doubted: Collection[str], who: str, n
     try:
         with opened(state, make=True) as store:
             passed = accused.write(store, found, who, now)
-        said += _told(found, passed)
+        said += _told(found, passed, given_back)
     except MusterError as error:
         said.append(f"what it found is NOT in the store, and triage does not know of it: {error}")
     blamed = {one.node: f"burn-in {found.run} found {one.observed}" for one in reversed(found.accused) if one.rule != SHARED}
@@ -50,11 +51,14 @@ def certain(burnin: Burnin, doubted: Collection[str]) -> dict[str, str]:
             for one in reversed(consequences(burnin, doubted).accused) if one.severity is Severity.CRITICAL}
 
 
-def _told(found: Found, passed: list[str]) -> Iterator[str]:
+def _told(found: Found, passed: list[str], given_back: bool) -> Iterator[str]:
     sure = {one.node for one in found.accused if one.severity is Severity.CRITICAL}
     likely = {one.node for one in found.accused} - sure
     if sure:
         yield f"accused for certain: {fold(sorted(sure))}; muster triage shows what is done about them"
+    if sure and given_back:
+        yield ("they are given back as the others are, and jobs may start on those in service until triage has isolated them, within its "
+               "bound; next: muster triage --apply")
     if likely:
         yield f"noted as a warning, for it may be something else: {fold(sorted(likely))}"
     if passed:

@@ -8,11 +8,13 @@ from dataclasses import replace
 from healthcheck.burnin import faults, rounds
 from healthcheck.burnin.bisect import Bisection, units
 from healthcheck.burnin.floors import Floors
+from healthcheck.burnin.isolate import Isolation
 from healthcheck.burnin.judge import Burnt, judge
 from healthcheck.burnin.merged import behind, node_of
 from healthcheck.burnin.model import Accusation, Kind, Object, Place, Stage, TaskResult
 from healthcheck.burnin.pairjudge import PairJudge
-from healthcheck.burnin.setting import Hardware, measures
+from healthcheck.burnin.rails import Rails
+from healthcheck.burnin.setting import Hardware, measures, rail_of
 from healthcheck.burnin.weigh import Outcome
 from provisioning.burnin import stages
 from provisioning.burnin.stages import Step, Work
@@ -110,12 +112,35 @@ class Course:
             step = stages.pairs(the, self._by_name, self.work)
             # Who is suspected is tried again, so nobody leaves between two rounds but by the isolation's own word.
             results = self._run(step)
+            if the.stage is not Stage.LEAF_CONFIRM:
+                judge_of.keep(results)
             isolation.told(judge_of.tests(results))
-        accusations = [one for one in isolation.accusations() if not self._explained(one)]
-        self.found += accusations
+        before = self.found
+        # So it stands, should the burn-in end while rails are tried.
+        self.found = [*before, *(one for one in isolation.accusations() if not self._explained(one))]
+        self._stands = len(self.results)
+        accusations = [one for one in self._by_rail(isolation) if not self._explained(one)]
+        self.found = [*before, *accusations]
         self.remarks += [*isolation.notes, *isolation.doubts()]
         self._accuse(accusations)
         self._accuse(accusation for result in self.results for accusation in result.accusations)
+
+    def _by_rail(self, isolation: Isolation) -> tuple[Accusation, ...]:
+        """What the pairs come to, and of which rails that is; a screening is short, and leaves that to a burn-in."""
+        if self.work.length == "screen":
+            return isolation.accusations()
+        usable = {node: ports.rails for node, ports in self.work.ports.items()}
+        rails = Rails(isolation.accusations(), isolation.proven(), {place.node: place for place in self.left()}, usable, self.work.seed)
+        judge_of = PairJudge(self._by_name, self._floors, self._hardware)
+        number = 0
+        while (these := rails.next()) is not None:
+            number += 1
+            results = [result for step in stages.rails_of_pairs(number, these, self._by_name, self.work) for result in self._run(step)]
+            of_rail = {rail: [result for result in results if rail_of(result.task) == rail] for rail in these}
+            # Before any is judged: a round has few pairs to a rail, and all rails are equals.
+            judge_of.keep(result for rail, own in of_rail.items() if these[rail].stage is not Stage.LEAF_CONFIRM for result in own)
+            rails.told({rail: judge_of.tests(own) for rail, own in of_rail.items()})
+        return rails.accusations()
 
     def _explained(self, one: Accusation) -> bool:
         """Whether it is said to be unexplained what watching has already put down to somebody, in every test of it."""

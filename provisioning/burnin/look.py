@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from healthcheck import program, reply
 from healthcheck.checks import catalogue
+from healthcheck.collector import program, reply
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.counter import COUNTERS
 from healthcheck.facts.netdev import NetDev
 from healthcheck.facts.port import BASE, Port
 from healthcheck.facts.roce import ROCE
 from healthcheck.facts.values import Partial, Unmeasured
-from healthcheck.probes import ProbeSet
-from healthcheck.recording import Recording
+from healthcheck.model.probes import ProbeSet
+from healthcheck.model.recording import Recording
 from inventory.model import Node
 from inventory.transport.base import Limits, Transport
 

@@ -11,17 +11,17 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from healthcheck import program, reply
 from healthcheck.burnin.faults import LOST
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Report, Task, TaskResult
 from healthcheck.burnin.nccltests import engine
 from healthcheck.burnin.nccltests.forms import read
 from healthcheck.burnin.nccltests.result import result
 from healthcheck.burnin.params import PARAMS
-from healthcheck.lease import Granted
-from healthcheck.probes import MIB, Effect, Probe, ProbeSet
-from healthcheck.probes import Kind as Does
-from healthcheck.recording import Capture, Outcome
+from healthcheck.collector import program, reply
+from healthcheck.model.lease import Granted
+from healthcheck.model.probes import MIB, Effect, Probe, ProbeSet
+from healthcheck.model.probes import Kind as Does
+from healthcheck.model.recording import Capture, Outcome
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Failure, Limits, Stage

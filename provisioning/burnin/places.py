@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from healthcheck.burnin.model import Place, Rail
 from healthcheck.burnin.setting import Hardware
 from healthcheck.facts.port import Port, most_alike
-from healthcheck.sku import Sku
+from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
 from inventory.model import Node, PortPlan
 

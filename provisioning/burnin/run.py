@@ -12,10 +12,10 @@ from healthcheck.burnin.conduct import Conductor
 from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.model import Place, Stage, TaskResult
-from healthcheck.lease import Granted
-from healthcheck.ruleset import Ruleset
-from healthcheck.sku import Sku
-from healthcheck.sweep import Plan
+from healthcheck.model.lease import Granted
+from healthcheck.ruleset.ruleset import Ruleset
+from healthcheck.ruleset.sku import Sku
+from healthcheck.sweep.sweep import Plan
 from inventory.model import Node
 from inventory.transport.base import Limits
 from provisioning.burnin import counters, ports, ramp

@@ -23,6 +23,8 @@ from inventory.model import StorageMount
 from provisioning.burnin.ports import Ports, given
 from provisioning.burnin.speeds import Speed, Speeds
 
+# What only those go through who are suspected, or whom a failure of all concerns.
+BY_THEMSELVES = frozenset({Stage.LEAF_CONFIRM, Stage.RAIL_CONFIRM, Stage.BISECT})
 # Each node alone does these in turn, as far as its length has them; the last two are among its own GPUs. Before these come sizes, in one
 # test or two (`sweeps`): after an all-reduce by nccl-tests PyTorch has to be started once more. The training is after it, for it says less
 # of whose a wrong sum is.
@@ -33,8 +35,9 @@ RAMP_S = 2.0
 RAMP_TOGETHER_S = MappingProxyType({Stage.ALL: 5.0, Stage.BISECT: 5.0, Stage.TRAIN: 5.0, Stage.SOAK: 30.0})
 # A NIC is full with less than what fills an NVLink.
 RAIL_BYTES = 1024**3
-# The environment of a node's rail alone: GPUs of one node talk through its NIC.
+# The environment of a rail alone: GPUs of one node, or of two in an NVLink domain, talk through its NIC.
 THROUGH_NIC = MappingProxyType({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
+OUT_OF_DOMAIN = MappingProxyType({**THROUGH_NIC, "NCCL_MNNVL_ENABLE": "0"})
 # Of a sweep NCCL also says which algorithm and protocol it chooses. NVLS on is 2, where NCCL goes without it if it cannot be had, and the
 # page says so; with 1 it would fail (src/transport/nvls.cc).
 LOGGED = MappingProxyType({"NCCL_DEBUG_SUBSYS": "INIT,NET,ENV,TUNING"})
@@ -182,6 +185,31 @@ def rails(places: Sequence[Place], work: Work) -> list[Step]:
     return [step(Stage.RAIL, f"step {turn + 1} of {len(steps)}", steps[turn], places, work) for turn in sorted(steps)]
 
 
+def rails_of_pairs(number: int, these: Mapping[int, rounds.Round], places: Mapping[str, Place], work: Work) -> list[Step]:
+    """A round of pairs over each rail alone, from one GPU beside it to the other's. As few steps as there are rails to a GPU."""
+    params = MappingProxyType(_params(work, Kind.ALLREDUCE, **({} if "allreduce.bytes" in work.params else {"bytes": RAIL_BYTES})))
+    environment = MappingProxyType({**OUT_OF_DOMAIN, **rounds.RING})
+    steps: dict[int, list[Task]] = {}
+    for rail, the in these.items():
+        for at, each in enumerate(the.pairs):
+            beside = [_beside(places[node], rail) for node in each]
+            seats = tuple(Seat(node, gpu) for node, (gpu, _) in zip(each, beside, strict=True))
+            local = {node: work.ports[node].rails[rail] for node in each}
+            steps.setdefault(max(turn for _, turn in beside), []).append(Task(
+                f"{Stage.RAIL_CONFIRM.value}-{number}-{rail}-{at}", Stage.RAIL_CONFIRM, Kind.ALLREDUCE, seats, 0.0,
+                MappingProxyType({**params, "rail": rail}), environment, MappingProxyType(local)))
+    return [step(Stage.RAIL_CONFIRM, f"round {number}, step {at + 1} of {len(steps)}", steps[turn], places.values(), work)
+            for at, turn in enumerate(sorted(steps))]
+
+
+def _beside(place: Place, number: int) -> tuple[int, int]:
+    """The GPU of a node that sits beside a rail, by the order of their addresses; and how many rails before this one have the same."""
+    order = [rail.number for rail in sorted(place.rails, key=lambda rail: rail.address)]
+    beside = [at * place.gpus // len(order) for at in range(len(order))]
+    at = order.index(number)
+    return beside[at], beside[:at].count(beside[at])
+
+
 def pairs(the: rounds.Round, places: Mapping[str, Place], work: Work) -> Step:
     """One round of pairs."""
     params = _params(work, Kind.ALLREDUCE)
@@ -232,7 +260,7 @@ def isolated(places: Sequence[Place], work: Work, wanted: Collection[Stage]) -> 
 def asked(steps: Iterable[Step]) -> tuple[tuple[Stage, Kind], ...]:
     """What each node is to do, by the plan: each kind of work in each stage. Who is confirmed, or parted, is not asked of all."""
     return tuple(dict.fromkeys((step.stage, task.kind) for step in steps for task in step.tasks
-                               if step.stage not in (Stage.LEAF_CONFIRM, Stage.BISECT)))
+                               if step.stage not in BY_THEMSELVES))
 
 
 def local(task: Task, work: Work) -> Task:

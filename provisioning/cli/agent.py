@@ -181,9 +181,9 @@ def _act(
     """Does it, and tells of each node as soon as that is known; in the form of one document at the end."""
     from dataclasses import replace
 
-    from healthcheck import rulesfolder
     from healthcheck.cli.check import choose
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
     from inventory.model import Privilege
     from inventory.transport.remote import RemoteTransport
     from provisioning.agent import bundle, install
@@ -225,7 +225,7 @@ def _act(
 
 def _sudoers(users: set[str | None]) -> None:
     """What lets looks run the helper that was installed; whether they may is for the node's administrator to say."""
-    from healthcheck import helper
+    from healthcheck.collector import helper
 
     for user in sorted(user or "muster" for user in users):
         click.echo(f"muster: the helper is installed; for looks by {user}, put into /etc/sudoers.d/muster on these nodes:", err=True)

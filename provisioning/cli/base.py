@@ -42,9 +42,9 @@ def base(
     """
     from dataclasses import replace
 
-    from healthcheck import rulesfolder
     from healthcheck.cli.check import choose
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
     from inventory.model import Privilege
     from inventory.transport.remote import RemoteTransport
     from provisioning.base import page, send

@@ -192,10 +192,10 @@ def check(nodes: str, rules: str | None, file: str | None, state: str | None, ti
 
     Exit: 0 fine, 1 a warning or critical FAIL, 2 usage, 3 something unknown. Only nodes in service count.
     """
-    from healthcheck import rulesfolder
-    from healthcheck.outcome import NodeState
+    from healthcheck.config import rulesfolder
+    from healthcheck.model.outcome import NodeState
     from healthcheck.report.document import node as report_document
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import load_ruleset
     from provisioning.bmc.asked import asked, way
     from provisioning.bmc.judged import facts, judged, lines, rules_of
 

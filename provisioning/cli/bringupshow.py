@@ -18,7 +18,7 @@ from inventory.errors import UsageError
 from inventory.text import clean
 
 if TYPE_CHECKING:
-    from healthcheck.outcome import Owner
+    from healthcheck.model.outcome import Owner
     from healthcheck.report.nodes import Paint
     from healthcheck.store.file import Store
     from inventory.model import Inventory
@@ -48,7 +48,7 @@ def status(nodes: str | None, as_json: bool, watch: bool, rules: str | None, inv
 
     Exit: 0 all are through, 1 some are in trouble, 2 usage, 3 some are still on the way or none was begun.
     """
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
     from inventory.locate import state_dir
     from inventory.nodeset import fold
     from provisioning.bringup import page, policyload
@@ -101,8 +101,8 @@ def report(owner: str | None, form: str, output: str, inventory: str | None, sta
 
     Exit: 0 printed, 2 usage.
     """
-    from healthcheck.files import write_whole
-    from healthcheck.outcome import Owner
+    from healthcheck.config.files import write_whole
+    from healthcheck.model.outcome import Owner
     from healthcheck.store import bringups
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir

@@ -14,7 +14,7 @@ from inventory.errors import RulesError, UsageError
 from inventory.text import clean, short
 
 if TYPE_CHECKING:
-    from healthcheck.ruleset import Ruleset
+    from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.store.file import Store
     from inventory.model import Inventory
     from provisioning.bringup.choose import Chosen
@@ -36,8 +36,8 @@ class Surroundings:
 
 def surroundings(inventory: str | None, rules: str | None, state: str | None, sku: str | None) -> Surroundings:
     """All of it as the options say; raises ConfigError, UsageError."""
-    from healthcheck import rulesfolder
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
     from inventory.load import load_inventory
     from inventory.locate import find_inventory, state_dir
     from provisioning.bringup import policyload

@@ -14,13 +14,14 @@ from inventory.cli.chosen import who
 from inventory.cli.span import span
 from inventory.errors import UsageError
 from provisioning.cli.burnincompare import compare
+from provisioning.cli.burninrun import carried_out, options
 from provisioning.cli.burninscreen import screen
 from provisioning.cli.burninshow import code as code_of
 from provisioning.cli.burninshow import show as show_page
 
 if TYPE_CHECKING:
     from healthcheck.burnin.document import Burnin
-    from healthcheck.ruleset import Ruleset
+    from healthcheck.ruleset.ruleset import Ruleset
     from inventory.model import Inventory
     from provisioning.burnin.run import Asked
 
@@ -128,8 +129,9 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     accused leaves the later stages. What was measured is kept as it comes: `muster burnin show`.
 
     One that comes to its end has consequences: the next `muster triage --apply` isolates whoever is accused for certain and in service,
-    what is likely is a warning, and older certificates of the accused are revoked. That ends when a burn-in of this length or a longer
-    one passes the same stages there, when another part is in its place, or by a person's word (muster repaired).
+    what is likely is a warning, and older certificates of the accused are revoked. Until then jobs may start on the accused, for all nodes
+    are given back when it ends; one that `muster cordon` kept from jobs before stays so. What it found ends when a burn-in of this length
+    or a longer one passes the same stages there, when another part is in its place, or by a person's word (muster repaired).
 
     With --engine nccl-tests all_reduce_perf runs the all-reduces: within nodes, and with --launcher slurm between them (srun --mpi=pmix).
     `burnin: {nccl_tests: /opt/nccl-tests/build}` says where it is, else PATH does. Everything else is still PyTorch's.
@@ -147,18 +149,15 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     from healthcheck.burnin.document import as_bytes
     from healthcheck.burnin.documentread import read
     from inventory.locate import state_dir
-    from inventory.nodeset import fold
     from inventory.transport.base import Limits
     from provisioning.actions.choose import Options
     from provisioning.actions.choose import backend as backend_of
     from provisioning.burnin import run as running
     from provisioning.burnin.consequences import carry_out
     from provisioning.burnin.engines import NCCL_TESTS, left_to_torch
-    from provisioning.burnin.launch import transport as transport_of
     from provisioning.burnin.planpage import presumed
     from provisioning.burnin.record import Record
     from provisioning.burnin.stages import planned
-    from provisioning.burnin.telling import telling
     from provisioning.lease.check import leased, lessor
 
     asked, found = _asked(nodes, length, stages, max_kw, domain_kw, inventory, sku, rules)
@@ -174,38 +173,27 @@ def run(nodes: str, length: str, stages: str | None, max_kw: float | None, domai
     places = running.places_of(asked)
     steps = planned(places, replace(asked.work, ports=presumed(places)), asked.stages)
     folder = state_dir(state)
-    options = {"nodes": fold(node.name for node in asked.nodes), "stages": stages, "launcher": launcher, "engine": engine,
-               "max_kw": asked.power.max_kw, "domain_kw": asked.power.domain_kw,
-               **{f"params.{name}": value for name, value in asked.work.params.items()}}
-    record = Record(folder, length, asked.floors, options)
+    record = Record(folder, length, asked.floors, {**options(asked, launcher), "stages": stages, "engine": engine})
     click.echo(f"muster: burn-in {record.run}: {_count(len(places), 'node')}, {_count(len(steps), 'step')}, about "
                f"{sum(step.seconds for step in steps) / 60:.0f} min if nobody is suspected", err=True)
     for line in left_to_torch(steps, asked.slurm) if engine == NCCL_TESTS else ():
         click.echo(f"muster: {line}", err=True)
     # Nodes are held no longer than the longest task could last without us: whoever lives renews.
     longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + 600.0
-    transport = transport_of(launcher)
-    under = (lambda name: transport_of(launcher, name)) if launcher == "slurm" else None
+    bounds = Limits(sweep_s=longest, node_s=longest, fanout=fanout)
 
     def act(burnin: Burnin, withheld: Mapping[str, str]) -> None:
-        for line in carry_out(folder, burnin, withheld, f"burn-in ({who()})", time.time()):
+        for line in carry_out(folder, burnin, withheld, f"burn-in ({who()})", time.time(), given_back=True):
             click.echo(f"muster: {line}", err=True)
 
-    try:
-        burnt, interrupted = running.run(
-            asked, lambda: leased(running.as_plan(asked), transport, Limits(sweep_s=longest, node_s=longest, fanout=fanout), folder, made,
-                                  why=f"muster burnin run --length {length}", under=under),
-            record, lambda steps: telling(steps, quiet=quiet), act)
-    finally:
-        close = getattr(transport, "close", None)
-        if close is not None:
-            close()
-    if record.trouble:
-        click.echo(f"muster: it could not be kept: {record.trouble}", err=True)
+    burnt, exit_code = carried_out(
+        asked, record, launcher, lambda transport, under: leased(
+            running.as_plan(asked), transport, bounds, folder, made, why=f"muster burnin run --length {length}", under=under),
+        act, quiet=quiet)
     # As it is kept, so that `muster burnin show` prints this very page.
     data = as_bytes(burnt)
     show_page(read(data, f"burn-in {record.run}"), data, json_file, svg)
-    return 130 if interrupted else 2 if record.trouble else code_of(burnt)
+    return exit_code
 
 
 @burnin.command(short_help="Show a burn-in that is kept once more.")
@@ -260,7 +248,7 @@ def learn(runs: tuple[str, ...], output: str, rules: str | None, state: str | No
     from healthcheck.burnin.floors import as_yaml, write
     from healthcheck.burnin.learn import learn as learned
     from healthcheck.burnin.publishedload import load_burnin
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
     from inventory.locate import state_dir
     from provisioning.burnin.kept import chosen
 
@@ -291,7 +279,7 @@ def approve(file: str, by: str, into: str | None) -> None:
     from healthcheck.burnin.document import iso
     from healthcheck.burnin.floors import approve as approved
     from healthcheck.burnin.publishedload import load_burnin
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
     from provisioning.burnin.record import rules_folder
 
     folder = Path(into) if into is not None else rules_folder()
@@ -303,8 +291,8 @@ def _asked(
     nodes: str, length: str, stages: str | None, max_kw: float | None, domain_kw: float | None, inventory: str | None, sku: str | None,
     rules: str | None,
 ) -> tuple[Asked, Inventory | None]:
-    from healthcheck import rulesfolder
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
     from provisioning.burnin.asked import asked
 
     folders = rulesfolder.folders(rules)

@@ -14,16 +14,18 @@ import click
 
 from inventory.cli.chosen import who
 from inventory.errors import MusterError, UsageError
-from provisioning.cli.burninshow import code as code_of
+from provisioning.cli.burninrun import carried_out, options
 from provisioning.cli.burninshow import show as show_page
 
 if TYPE_CHECKING:
     from healthcheck.burnin.document import Burnin
-    from healthcheck.lease import Granted
+    from healthcheck.model.lease import Granted
     from inventory.model import Node
+    from inventory.transport.base import Transport
     from provisioning.actions.base import Backend
     from provisioning.burnin.run import Asked
     from provisioning.burnin.screenpage import Screening
+    from provisioning.cli.burninrun import Under
 
 _HOURS = 24.0
 # No reservation of others may begin sooner on a node: to confirm a suspect takes longer than all else.
@@ -88,8 +90,8 @@ def screen(
     Exit: 0 a plan, nothing to screen, or every node passes, 1 somebody or something is accused, 2 usage, 3
     nothing is accused but not all was measured, as when it gave way, 130 interrupted.
     """
-    from healthcheck import rulesfolder
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.config import rulesfolder
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left
     from inventory.load import load_inventory
@@ -205,25 +207,18 @@ def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher
     from provisioning.burnin import run as running
     from provisioning.burnin.asked import SCREEN
     from provisioning.burnin.consequences import carry_out, certain
-    from provisioning.burnin.launch import transport as transport_of
     from provisioning.burnin.record import Record, run_id
-    from provisioning.burnin.telling import telling
     from provisioning.lease.check import leased, lessor
     from provisioning.lease.giveway import BEAT_S, GiveWay
 
     began = time.time()
-    options = {"nodes": fold(one.choice.chosen), "launcher": launcher, "max_kw": wish.power.max_kw,
-               "domain_kw": wish.power.domain_kw,
-               **{f"params.{name}": value for name, value in wish.work.params.items()}}
-    record = Record(folder, SCREEN, wish.floors, options, run=f"{run_id(began)}{SCREENING}")
+    record = Record(folder, SCREEN, wish.floors, options(wish, launcher), run=f"{run_id(began)}{SCREENING}")
     gives_way = GiveWay(began + one.budget.node_hours * screened.HOUR / len(one.choice.chosen))
-    transport = transport_of(launcher)
-    under = (lambda name: transport_of(launcher, name)) if launcher == "slurm" else None
 
     granted: list[Granted] = []
 
     @contextmanager
-    def lease() -> Iterator[Granted]:
+    def lease(transport: Transport, under: Under) -> Iterator[Granted]:
         with leased(running.as_plan(wish), transport, Limits(sweep_s=_TERM_S), folder, lessor(None, base, who()),
                     beat=BEAT_S, why=screened.WHY, under=under, gives_way=gives_way) as one:
             granted.append(one)
@@ -243,19 +238,11 @@ def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher
             screened.write(store, burnin.run, burnin.ended, {
                 each.node: each.outcome is not Outcome.UNKNOWN for each in burnin.judgement.outcomes
                 if each.node not in withheld and (finished or each.outcome is Outcome.FAIL)})
-        for line in carry_out(folder, burnin, withheld, f"screening ({who()})", time.time()):
+        for line in carry_out(folder, burnin, withheld, f"screening ({who()})", time.time(), given_back=False):
             click.echo(f"muster: {line}", err=True)
 
-    try:
-        burnt, interrupted = running.run(
-            wish, lease, record, lambda steps: telling(steps, quiet=quiet), act)
-    finally:
-        close = getattr(transport, "close", None)
-        if close is not None:
-            close()
-    if record.trouble:
-        click.echo(f"muster: it could not be kept: {record.trouble}", err=True)
-    return burnt, gives_way.why, 130 if interrupted else 2 if record.trouble else code_of(burnt)
+    burnt, code = carried_out(wish, record, launcher, lease, act, quiet=quiet)
+    return burnt, gives_way.why, code
 
 
 def _print(one: Screening, form: str) -> None:

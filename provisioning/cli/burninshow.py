@@ -44,7 +44,7 @@ def show(burnt: Burnin, data: bytes, json_file: str | None, svg: str | None) -> 
 
 
 def _write(file: str, data: bytes, option: str) -> None:
-    from healthcheck.files import write_whole
+    from healthcheck.config.files import write_whole
 
     try:
         write_whole(Path(file), data, 0o644)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from healthcheck.sweep import Outcome, Plan
+    from healthcheck.sweep.sweep import Outcome, Plan
     from provisioning.demo.fleet import Fleet
 
 # A machine that simulates a whole fleet is slow to log in to; fewer logins at a time keep each of them quick.
@@ -79,10 +79,11 @@ def _many(number: int, what: str) -> str:
 def _sweep(fleet: Fleet, what: str, *, only: tuple[str, ...] = (), hurried: bool = False) -> tuple[Plan, Outcome]:
     from dataclasses import replace
 
-    from healthcheck import rulesfolder, sweep
-    from healthcheck.looks import Looks
+    from healthcheck.config import rulesfolder
     from healthcheck.report.progress import progress
-    from healthcheck.ruleset import load_ruleset
+    from healthcheck.ruleset.ruleset import load_ruleset
+    from healthcheck.sweep import sweep
+    from healthcheck.sweep.looks import Looks
     from inventory.load import load_inventory
     from inventory.transport.ssh import SshTransport
 

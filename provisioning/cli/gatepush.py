@@ -39,10 +39,10 @@ def push(
     from healthcheck.certify.keys import NAMESPACES, load_keys
     from healthcheck.certify.pair import NoPair, read_pair
     from healthcheck.cli.check import choose
+    from healthcheck.config.rulesfolder import folders
     from healthcheck.gate.publish import OURS
     from healthcheck.gate.snapshot import NAME
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
     from inventory.locate import state_dir
     from inventory.model import Privilege
     from inventory.transport.remote import RemoteTransport

@@ -14,7 +14,7 @@ from inventory.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from healthcheck.ruleset import Ruleset
+    from healthcheck.ruleset.ruleset import Ruleset
     from healthcheck.store.file import Store
     from healthcheck.triage.policy import Policy
     from healthcheck.triage.remediation import Step
@@ -57,8 +57,8 @@ def remediate(
     """
     from dataclasses import replace
 
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.store.file import opened
     from healthcheck.triage.policyload import load_policy
     from healthcheck.triage.remediation import Step

@@ -14,8 +14,8 @@ from inventory.cli.span import span
 from inventory.errors import UsageError
 
 if TYPE_CHECKING:
+    from healthcheck.model.problem import Problem
     from healthcheck.store.file import Store
-    from healthcheck.store.history import Problem
     from healthcheck.triage.past import Fleet
     from healthcheck.triage.plan import Plan
     from healthcheck.triage.policy import Policy
@@ -71,7 +71,7 @@ def triage(
     Exit: 0 nothing to isolate, 1 some node in service is not fit for new jobs or a step failed, 2 usage, 3 some node in
     service is not measured or muster suspects itself, 4 the breaker is open or a failure domain is full.
     """
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
     from healthcheck.store import runs
     from healthcheck.store.file import opened
     from healthcheck.store.leases import left
@@ -171,8 +171,8 @@ def triage(
 
 
 def _policy(rules: str | None, file: str | None) -> Policy:
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import folders
+    from healthcheck.config.rulesfolder import folders
+    from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.triage.policyload import load_policy
 
     found = folders(rules)
@@ -249,8 +249,8 @@ def _close(store: Store, name: str, reason: str) -> None:
 
 
 def _code(plan: Plan, done: list[Done]) -> int:
+    from healthcheck.model.faultkind import Isolation
     from healthcheck.triage.ours import OURS
-    from healthcheck.triage.policy import Isolation
     from healthcheck.triage.suspect import suspected
 
     if plan.is_open or any(one.by_breaker for one in plan.withheld):

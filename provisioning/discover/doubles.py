@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from healthcheck.certify.requalify import Now
+from healthcheck.model.hardware import Now
 from inventory.model import Inventory, LifecycleState
 from inventory.text import clean
 from provisioning.discover.model import Found, Lease, mac, number

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import healthcheck
-from healthcheck import joined
-from healthcheck.loader import LOADER, payload
+from healthcheck.collector import joined
+from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Limits, Program, Transport
 
 _OURS = Path(healthcheck.__file__).parent
 # Each after those that it needs.
-_PARTS = (*(_OURS / "certify" / f"{name}.py" for name in ("ed25519", "sshsig", "pair")),
+_PARTS = (_OURS / "config" / "synced.py", *(_OURS / "certify" / f"{name}.py" for name in ("ed25519", "sshsig", "pair")),
           *(_OURS / "gate" / f"{name}.py" for name in ("reading", "snapshot", "fetch")), Path(__file__).with_name("onnode.py"))
 _MOST = 64 * 1024
 

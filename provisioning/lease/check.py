@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
-from healthcheck.lease import Granted, Lease
-from healthcheck.probes import Probe
+from healthcheck.model.lease import Granted, Lease
+from healthcheck.model.probes import Probe
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import Entry
-from healthcheck.sweep import Plan, leased_limits, limits
+from healthcheck.sweep.sweep import Plan, leased_limits, limits
 from inventory.cli.chosen import who
 from inventory.discover import Run
 from inventory.errors import StoreError, UsageError

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck import program, reply
 from healthcheck.checks import catalogue
+from healthcheck.collector import program, reply
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu_process import GpuLoad
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
-from healthcheck.probes import ProbeSet
-from healthcheck.recording import Recording
-from healthcheck.sku import Sku
+from healthcheck.model.probes import ProbeSet
+from healthcheck.model.recording import Recording
+from healthcheck.ruleset.sku import Sku
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Limits, Transport

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store
-from healthcheck.sweep import limits
+from healthcheck.sweep.sweep import limits
 from healthcheck.triage.remediation import Remediation, Step
 from inventory.model import Node
 from inventory.transport.base import Transport

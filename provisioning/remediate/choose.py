@@ -6,12 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from healthcheck.outcome import Repair
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Repair
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Fault, Verdict
 from healthcheck.triage.past import Fleet, Past
-from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.policy import Policy
 from healthcheck.triage.remediation import Step, Use
-from healthcheck.triage.verdict import Fault, Verdict
 from inventory.nodeset import natural
 from provisioning.remediate.onnode.table import MODULES
 from provisioning.remediate.steps import SPECS, Spec

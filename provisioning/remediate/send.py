@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from healthcheck import joined
-from healthcheck.loader import LOADER, payload
+from healthcheck.collector import joined
+from healthcheck.collector.loader import LOADER, payload
 from healthcheck.triage.remediation import Step
 from inventory.model import Node
 from inventory.text import clean

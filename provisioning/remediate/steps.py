@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from healthcheck.outcome import Repair
+from healthcheck.model.outcome import Repair
 from healthcheck.triage.remediation import Step
 from inventory.model import Node, Privilege
 from provisioning.remediate.onnode import table

@@ -9,16 +9,16 @@ from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
-from healthcheck import sweep
-from healthcheck.looks import Looks
-from healthcheck.outcome import NodeReport, Origin, Severity, Status
-from healthcheck.recording import Recording
+from healthcheck.model.outcome import NodeReport, Origin, Severity, Status
+from healthcheck.model.recording import Recording
 from healthcheck.report.progress import progress
-from healthcheck.ruleset import Ruleset
+from healthcheck.ruleset.ruleset import Ruleset
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Readings, readings
 from healthcheck.store.repairs import words_in
 from healthcheck.store.sweeps import Sweep, record
+from healthcheck.sweep import sweep
+from healthcheck.sweep.looks import Looks
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
 from inventory.model import Node

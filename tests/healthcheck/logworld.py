@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from healthcheck import reply, sweep
+from healthcheck.collector import reply
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.kernellog.carried import Word
-from healthcheck.looks import Looks
-from healthcheck.outcome import NodeReport, Result
-from healthcheck.recording import Recording
+from healthcheck.model.outcome import NodeReport, Result
+from healthcheck.model.recording import Recording
 from healthcheck.report.progress import progress
-from healthcheck.ruleset import Ruleset, load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.store import repairs
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Readings, readings
 from healthcheck.store.sweeps import Sweep, record
+from healthcheck.sweep import sweep
+from healthcheck.sweep.looks import Looks
 from inventory.model import Node
 from inventory.transport.base import Limits
 from tests.healthcheck import machine

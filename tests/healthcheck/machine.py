@@ -13,8 +13,8 @@ from healthcheck.facts.firmware import DMI
 from healthcheck.facts.module import MODULES
 from healthcheck.facts.resolver import RESOLV
 from healthcheck.facts.system import BACKEND, CMDLINE, OS_RELEASE, SYSCTL
-from healthcheck.probes import Probe
-from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
+from healthcheck.model.probes import Probe
+from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from provisioning.demo import host as demo_host
 from provisioning.demo.machine import Machine
 from tests.healthcheck import network

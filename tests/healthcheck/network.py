@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from healthcheck.facts.roce import COUNTERS
-from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.model.recording import Capture, FileCapture, Outcome
 
 NET, RDMA = "/sys/class/net", "/sys/class/infiniband"
 EINVAL = FileCapture(Outcome.CRASHED, "EINVAL")

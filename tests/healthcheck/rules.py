@@ -8,9 +8,9 @@ from typing import Any
 
 from healthcheck.checks.base import Check, Parameter
 from healthcheck.facts.values import Fact
-from healthcheck.outcome import Severity
-from healthcheck.probes import Effect
-from healthcheck.rule import Proven, Rule, Unsupported
+from healthcheck.model.outcome import Severity
+from healthcheck.model.probes import Effect
+from healthcheck.ruleset.rule import Proven, Rule, Unsupported
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from healthcheck.ruleset import Ruleset
+from healthcheck.ruleset.ruleset import Ruleset
 
 SITE = "site-h100"
 PARENT = "hgx-h100"

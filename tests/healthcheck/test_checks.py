@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from healthcheck.assess import Assessment
-from healthcheck.outcome import NodeState, Result, Status
-from healthcheck.recording import Capture, FileCapture, Outcome
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import NodeState, Result, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan
 from tests.healthcheck import machine
 from tests.healthcheck.servers import SITE, with_site
@@ -334,7 +334,7 @@ def test_a_defect_that_one_answer_brings_to_light_costs_that_node_only(monkeypat
     nodes = tuple(Node(name=f"gpu00{n}", sku="hgx-h100") for n in (1, 2))
     assessment = Assessment(nodes, RULES)
     with monkeypatch.context() as patch:
-        patch.setattr("healthcheck.shared.Captures", lambda recording, store: 1 // 0)
+        patch.setattr("healthcheck.judge.shared.Captures", lambda recording, store: 1 // 0)
         assessment.add(machine.recording("gpu001"))
     assessment.add(machine.recording("gpu002"))
     first, second = assessment.finish().reports

@@ -10,8 +10,8 @@ import pytest
 
 from healthcheck.cli.check import choose
 from healthcheck.cli.main import COMMANDS
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from tests.command import MUSTER, environment, muster
 
 GOOD = "version: 1\nnodes:\n  gpu[001-004]: {sku: hgx-h100}\n"
@@ -102,7 +102,7 @@ def test_a_reader_that_went_away_is_nobodys_failure(tmp_path: Path, words: list[
 
 def test_a_plug_in_brings_its_own_checks_and_a_broken_one_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "site_checks.py").write_text(
-        "from healthcheck.checks.base import check\nfrom healthcheck.outcome import Finding\n\n"
+        "from healthcheck.checks.base import check\nfrom healthcheck.model.outcome import Finding\n\n"
         "@check('site.memory_odd')\ndef odd(memory, *, divisor: int):\n    '''Memory is a multiple of the divisor.'''\n"
         "    if memory.total_bytes % divisor:\n        yield Finding('memory', memory.total_bytes, divisor)\n")
     info = tmp_path / "site_checks-1.dist-info"

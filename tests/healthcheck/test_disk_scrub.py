@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from healthcheck import recording as recordings
-from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.model import recording as recordings
+from healthcheck.model.recording import Capture, FileCapture, Outcome
 from healthcheck.scrub import scrub
 from inventory.model import Node
 from tests.healthcheck import machine

@@ -13,12 +13,12 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.driver import Driver, driver
 from healthcheck.facts.service import services
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from healthcheck.outcome import Owner, Result, Status
-from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.model.outcome import Owner, Result, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome
 from inventory.model import Node
 from tests.healthcheck import machine
+from tests.healthcheck.facts.test_smi import LOG, printed
 from tests.healthcheck.test_checks import results, said
-from tests.healthcheck.test_smi import LOG, printed
 
 PROPRIETARY = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:15:33 UTC 2024\nGCC version: gcc\n"
 

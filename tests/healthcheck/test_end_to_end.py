@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-from healthcheck import sweep
-from healthcheck.looks import Looks
-from healthcheck.outcome import Severity
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Severity
 from healthcheck.report.document import document
 from healthcheck.report.progress import progress
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep import sweep
+from healthcheck.sweep.looks import Looks
 from inventory.load import load_inventory
 from inventory.sshconfig import SshConfig
 from inventory.transport.ssh import SshTransport

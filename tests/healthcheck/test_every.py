@@ -15,7 +15,7 @@ from typing import IO
 import pytest
 
 from healthcheck.cli.every import Shown, _shown
-from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
 from provisioning.demo.fleet import Fleet
 from tests.command import MUSTER, environment, muster
 from tests.testbed.memory import base_in_memory

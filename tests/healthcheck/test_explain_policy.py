@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.report.policy import fault_text, rule_text, text
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.policyload import load_with_origins
 from tests.command import muster
 

@@ -12,9 +12,9 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.fabric import FabricLog, fabric_log
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from healthcheck.judge import judge
-from healthcheck.outcome import Owner, Result, Status
-from healthcheck.recording import Capture, Outcome
+from healthcheck.judge.judge import judge
+from healthcheck.model.outcome import Owner, Result, Status
+from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.test_checks import RULES, results, said
 

@@ -19,15 +19,16 @@ import pytest
 import yaml
 from rich.console import Console
 
-from healthcheck import program, sweep
-from healthcheck.looks import Looks
+from healthcheck.collector import program
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.report.document import document
 from healthcheck.report.progress import progress
 from healthcheck.report.table import Heading, render
-from healthcheck.rule import Number
-from healthcheck.ruleset import Ruleset, load_ruleset
-from healthcheck.rulesfolder import packaged
-from healthcheck.saved import Saver
+from healthcheck.ruleset.rule import Number
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.sweep import sweep
+from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.saved import Saver
 from inventory.load import load_inventory
 from inventory.model import Node
 from inventory.nodeset import fold
@@ -289,7 +290,9 @@ RUNS = {"eval", "exec", "compile", "__import__", "globals", "setattr", "system",
 LOADS = {"subprocess", "importlib", "runpy", "pickle", "marshal", "code", "jinja2", "string", "shlex", "pty"}
 
 
-@pytest.mark.parametrize("module", ["ruleset", "rule", "judge", "assess", "sku", "guard", "rulesfolder", "checks/base"])
+@pytest.mark.parametrize("module", [
+    "ruleset/ruleset", "ruleset/rulesetload", "ruleset/rule", "ruleset/sku", "judge/judge", "judge/guard", "sweep/assess", "config/rulesfolder",
+    "checks/base"])
 def test_invariant_5_nothing_that_handles_rules_can_run_their_text(module: str) -> None:
     for part in ast.walk(ast.parse((ROOT / "healthcheck" / f"{module}.py").read_text())):
         names = {getattr(part, "id", None), getattr(part, "attr", None)} & RUNS

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.kernellog.ending import Ends
-from healthcheck.outcome import Status, exit_code
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.model.outcome import Status, exit_code
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import rmas
 from healthcheck.store.cordons import State, mean, settle
 from healthcheck.triage.gather import gather

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from healthcheck import saved, sweep
-from healthcheck.looks import Looks
-from healthcheck.recording import from_json, to_json
+from healthcheck.model.recording import from_json, to_json
 from healthcheck.report.progress import progress
 from healthcheck.scrub import scrub
-from healthcheck.sweep import Plan
+from healthcheck.sweep import saved, sweep
+from healthcheck.sweep.looks import Looks
+from healthcheck.sweep.sweep import Plan
 from inventory.errors import UsageError
 from inventory.load import load_inventory
 from inventory.sshconfig import SshConfig
@@ -24,7 +24,7 @@ from provisioning.demo.faults import FAULTS
 from provisioning.demo.fleet import Fleet
 from tests.command import muster
 from tests.healthcheck import machine
-from tests.healthcheck.test_saved import snapshot
+from tests.healthcheck.sweep.test_saved import snapshot
 from tests.healthcheck.test_scrub import DEMO, KEY, RULES, assert_judged_alike
 from tests.testbed.memory import base_in_memory
 from tests.testbed.require import require_fleet

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from healthcheck.assess import Assessed, Assessment
-from healthcheck.nodereport import reason_of
-from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, exit_code, state_of
-from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.judge.nodereport import reason_of
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, exit_code, state_of
+from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.report.document import as_json, as_jsonl, document
 from healthcheck.report.table import Heading, render
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep.assess import Assessed, Assessment
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
 from inventory.text import clean

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from tests.command import MUSTER, environment, muster, unread
 
 RULES = load_ruleset([packaged()])

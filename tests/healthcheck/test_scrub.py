@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck import saved
-from healthcheck.assess import Assessment
-from healthcheck.outcome import NodeReport
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import NodeReport
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording, from_json, to_json
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.scrub import Scrubbed, replaced, scrub
+from healthcheck.sweep import saved
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Bmc, Node, PortPlan
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.silences import active

@@ -93,6 +93,12 @@ def test_an_alias_is_looked_up_instead_and_without_a_port(tmp_path: Path) -> Non
     assert (blobs(found), found.portless, found.name) == ([B], (), "shared")
 
 
+@pytest.mark.parametrize("name", ["gpu1", "[gpu1]:2222", "gpu*"])
+def test_a_key_that_is_revoked_under_the_bare_name_is_revoked_at_another_port_too(tmp_path: Path, name: str) -> None:
+    found = known(tmp_path, f"@revoked {name} {text(A)}\n[gpu1]:2222 {text(A)}\n", "gpu1", 2222)
+    assert [key.blob for key in found.revoked] == [A]
+
+
 def test_revoked_keys_and_authorities_are_never_trusted(tmp_path: Path) -> None:
     found = known(tmp_path, f"@revoked * {text(A)}\n@cert-authority gpu* {text(B)}\ngpu1 {text(C)}\n@new gpu1 {text(RSA)}\n")
     assert blobs(found) == [C]

@@ -21,20 +21,20 @@ from typing import Any
 
 import pytest
 
-from healthcheck import fleetjudge, judge
 from healthcheck.checks import catalogue
 from healthcheck.checks.base import CHECKS, Check
-from healthcheck.judge import Verdict
-from healthcheck.outcome import Result
-from healthcheck.rule import Rule
+from healthcheck.judge import fleetjudge, judge
+from healthcheck.judge.judge import Verdict
+from healthcheck.model.outcome import Result
+from healthcheck.ruleset.rule import Rule
 from tests.mutation.forks import Forks
 
 HERE = Path(__file__).parents[1]
 # The files whose tests say what checks do. What sweeps whole fleets, collects or renders is not asked.
 ABOUT_CHECKS = (
     "healthcheck/checks/test_*.py", "healthcheck/test_checks*.py", "healthcheck/test_driver*.py", "healthcheck/test_fabric*.py",
-    "healthcheck/test_service*.py", "healthcheck/test_smi*.py", "healthcheck/test_xid*.py", "healthcheck/test_sxid*.py",
-    "healthcheck/test_kernel*.py", "healthcheck/test_dcgm*.py", "healthcheck/test_sku*.py", "healthcheck/test_fleet*.py",
+    "healthcheck/facts/test_smi*.py", "healthcheck/facts/test_xid*.py", "healthcheck/xid/test_*.py",
+    "healthcheck/ruleset/test_sku*.py", "healthcheck/judge/test_fleet*.py",
     "scenarios/test_*.py",
 )
 # The passing runs of a check's tests take seconds; without the check they cannot take much longer.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from healthcheck.checks.base import CHECKS
-from healthcheck.rule import Unsupported
+from healthcheck.ruleset.rule import Unsupported
 from tests.mutation.run import FAILING, PASSING, UNMEASURED, UNSUPPORTED, packaged_checks
 from tests.scenarios.node import rules
 from tests.testbed.require import require_fleet

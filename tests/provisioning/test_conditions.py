@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.outcome import Owner, Repair
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Owner, Repair
+from healthcheck.model.verdict import Verdict
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.past import Fleet, Past
 from healthcheck.triage.plan import Plan
-from healthcheck.triage.policy import Isolation
 from healthcheck.triage.policyload import load_policy
-from healthcheck.triage.verdict import Verdict
 from provisioning.actions.base import Condition
 from provisioning.conditions import conditions
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck import rulesfolder
-from healthcheck.ruleset import load_ruleset
+from healthcheck.config import rulesfolder
+from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.transport.base import Stage
 from provisioning.demo import expected, faults
 from provisioning.demo.expected import EXPECTED, compare

@@ -14,8 +14,8 @@ import pytest
 
 from healthcheck.facts import docker, filesystem, gpu, host, kernel, port
 from healthcheck.facts.base import FACTS, Captures, build_fact
-from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
 from provisioning.demo import h100, machine
 from provisioning.demo.machine import RDONLY, Machine
 

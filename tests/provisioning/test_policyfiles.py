@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import Line, lines
 from healthcheck.store.policyfiles import File, note

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Status
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Status
 from healthcheck.replay.compare import compare
 from healthcheck.replay.rebuild import window
 from healthcheck.replay.record import read
@@ -22,7 +23,7 @@ from healthcheck.store.sweeps import Sweep, record
 from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import make
-from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.policy import Policy
 from provisioning import triage as doing
 from provisioning.cordon import cordon, uncordon
 from tests.command import muster

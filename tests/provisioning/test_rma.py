@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from healthcheck.cli.main import root
-from healthcheck.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store.cordons import State as CordonState
 from healthcheck.store.cordons import mean, settle
 from healthcheck.store.file import Store, opened

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status, state_of
+from healthcheck.model.verdict import Known
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store, opened
 from healthcheck.store.incidents import close, incidents
 from healthcheck.store.readings import Readings
@@ -19,7 +20,6 @@ from healthcheck.store.shown import Shown
 from healthcheck.store.sweeps import Sweep, record
 from healthcheck.store.versions import Version
 from healthcheck.triage.gather import gather
-from healthcheck.triage.past import Known
 from healthcheck.triage.plan import Plan, make
 from healthcheck.triage.policy import BreakerPolicy, Policy
 from healthcheck.triage.policyload import load_policy

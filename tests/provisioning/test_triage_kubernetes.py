@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from healthcheck.outcome import Status
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Status
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import rmas, silences
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from healthcheck.outcome import Finding, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
 from healthcheck.store.marks import mark_of
 from healthcheck.store.readings import Component, Readings
 from inventory.model import Lifecycle, LifecycleState, Node

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.recording import Recording
+from healthcheck.model.recording import Recording
 from tests.scenarios import node
 from tests.testbed.memory import in_memory
 from tests.testbed.require import require_fleet

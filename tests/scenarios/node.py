@@ -18,13 +18,13 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from healthcheck import recording as recordings
-from healthcheck.assess import Assessment
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts import boot
-from healthcheck.outcome import NodeReport
-from healthcheck.recording import Recording
-from healthcheck.ruleset import Ruleset, load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.model import recording as recordings
+from healthcheck.model.outcome import NodeReport
+from healthcheck.model.recording import Recording
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.demo import build, h100
 from provisioning.demo.machine import Machine, write

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from healthcheck.assess import Assessment
 from healthcheck.facts.dcgm import DIAGNOSTICS
-from healthcheck.outcome import NodeReport, NodeState, Origin, Result, Status
-from healthcheck.recording import Capture, Outcome
+from healthcheck.model.outcome import NodeReport, NodeState, Origin, Result, Status
+from healthcheck.model.recording import Capture, Outcome
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from tests.healthcheck import machine

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from healthcheck.outcome import NodeReport, NodeState, Result, Status
+from healthcheck.model.outcome import NodeReport, NodeState, Result, Status
 from inventory.model import LifecycleState
 from tests.scenarios import node
 from tests.scenarios.conftest import Room

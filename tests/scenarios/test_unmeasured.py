@@ -11,11 +11,11 @@ from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.facts.values import UNSUPPORTED
-from healthcheck.judge import judge
-from healthcheck.outcome import NodeReport, Status
-from healthcheck.probes import Kind, Probe
-from healthcheck.recording import Capture, Outcome, Recording
-from healthcheck.rule import Rule, Unsupported
+from healthcheck.judge.judge import judge
+from healthcheck.model.outcome import NodeReport, Status
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Capture, Outcome, Recording
+from healthcheck.ruleset.rule import Rule, Unsupported
 from inventory.model import LifecycleState
 from tests.scenarios import node
 from tests.scenarios.conftest import Room

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from healthcheck import program, reply
-from healthcheck.probes import MIB, Probe, ProbeSet
-from healthcheck.recording import Recording
+from healthcheck.collector import program, reply
+from healthcheck.model.probes import MIB, Probe, ProbeSet
+from healthcheck.model.recording import Recording
 from inventory.transport.base import Failure, Program, Reply, Stage
 from inventory.transport.frame import Body, Broken, Framer, Started, Wanted
 

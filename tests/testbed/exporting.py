@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from healthcheck.assess import Assessment
-from healthcheck.recording import Recording
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.recording import Recording
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import opened
 from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import Sweep, record
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.command import MUSTER, environment
 from tests.testbed.sshd import wait_until

@@ -23,7 +23,7 @@ from healthcheck.baseline.forms.journal import EXPORT, read_dmesg_json, read_exp
 from healthcheck.baseline.forms.kmsg import RECORD, read_kmsg, to_kmsg
 from healthcheck.baseline.forms.rows import FORMS, MONOTONIC, PLAIN, Form, read_rows, read_text
 from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
-from healthcheck.baseline.model import LONGEST_LINE, Log
+from healthcheck.kernellog.model import LONGEST_LINE, Log
 from inventory.errors import UsageError
 
 __all__ = ["MIB", "MOST_BYTES", "read", "to_kmsg"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from healthcheck.baseline.forms.found import NAMES_ITSELF, Found
-from healthcheck.baseline.model import LONGEST_LINE, Line, Log
+from healthcheck.kernellog.model import LONGEST_LINE, Line, Log
 from healthcheck.kernellog.provenance import marked
 
 MOST_BOOTS = 200        # of one file

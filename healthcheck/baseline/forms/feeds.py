@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from healthcheck.baseline.forms.found import LINE_FEED, Found
-from healthcheck.baseline.model import LONGEST_LINE
+from healthcheck.kernellog.model import LONGEST_LINE
 from healthcheck.kernellog.quoting import USER, blanked, forms_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from healthcheck.baseline.model import LONGEST_LINE, Line
+from healthcheck.kernellog.model import LONGEST_LINE, Line
 from healthcheck.kernellog.quoting import blanked, goes_on, messages
 
 NAMES_ITSELF = "Linux version "     # how the kernel's own line at a boot's start begins

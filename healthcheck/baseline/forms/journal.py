@@ -13,7 +13,7 @@ from typing import Any
 from healthcheck.baseline.forms.found import Found
 from healthcheck.baseline.forms.rows import BLOB, FACILITIES, LEVELS
 from healthcheck.baseline.forms.unpack import shown
-from healthcheck.baseline.model import LONGEST_LINE, Line
+from healthcheck.kernellog.model import LONGEST_LINE, Line
 from healthcheck.kernellog.provenance import USER
 
 EXPORT = "journalctl export"

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from healthcheck.baseline.forms.found import Found
 from healthcheck.baseline.forms.unpack import shown
-from healthcheck.baseline.model import LONGEST_LINE, Line, Log
 from healthcheck.facts.kernel import NO_PRIORITY, NO_TIME
+from healthcheck.kernellog.model import LONGEST_LINE, Line, Log
 
 RECORD = re.compile(r"(\d{1,6}),(\d{1,20}),(\d{1,18}),([^;\n]{0,200});(.*)", re.ASCII)
 _ESCAPED = re.compile(r"(?:\\x[0-9a-f]{2})+")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from healthcheck.baseline.forms.clocks import Clock, Deltas, Forward, since_boot
 from healthcheck.baseline.forms.found import NAMES_ITSELF, Found
-from healthcheck.baseline.model import LONGEST_LINE, Line
+from healthcheck.kernellog.model import LONGEST_LINE, Line
 from healthcheck.kernellog.provenance import USER, marked
 
 LEVELS = {name: number for number, name in enumerate(("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"))}

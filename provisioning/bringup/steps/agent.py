@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from healthcheck.outcome import Owner
-from healthcheck.ruleset import Ruleset
+from healthcheck.model.outcome import Owner
+from healthcheck.ruleset.ruleset import Ruleset
 from inventory.model import Node, Privilege
 from inventory.text import clean
 from inventory.transport.base import Transport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.text import clean
 from inventory.transport.base import Stage, Transport
 from provisioning.base import send

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.text import clean
 from provisioning.bmc.base import Bios, BmcError, Controller, Missing, Power, Turn, Wrong
 from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Step, Trouble

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.model import Node
 from inventory.text import clean
 from provisioning.bmc.base import Controller, Missing, Power, Target, Turn

@@ -12,7 +12,7 @@ from healthcheck.burnin.documentread import load
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.model import Accusation, Object
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.errors import MusterError, StoreError, UsageError
 from inventory.model import Node
 from inventory.nodeset import fold
@@ -133,7 +133,7 @@ class BurnIn:
         burnt, _ = running.run(
             wish, lambda: leased(running.as_plan(wish), transport, bounds, means.folder, made, why="muster bringup: burn-in"),
             record, lambda steps: Telling(), lambda burnin, withheld: notes.extend(
-                carry_out(means.folder, burnin, withheld, means.who, time.time())))
+                carry_out(means.folder, burnin, withheld, means.who, time.time(), given_back=False)))
         if record.trouble:
             raise UsageError(f"the burn-in could not be kept: {record.trouble}")
         return burnt, notes

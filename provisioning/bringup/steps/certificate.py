@@ -6,14 +6,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from healthcheck.burnin.document import FOLDER, SUFFIX
-from healthcheck.certify.certificate import Certificate, Hardware, Passed
+from healthcheck.certify.certificate import Certificate, Passed
 from healthcheck.certify.manifest import issue, load_manifest
 from healthcheck.certify.policyload import load_certificate_policy
 from healthcheck.certify.requalify import Kind
 from healthcheck.certify.requalify import Stand as Stands
 from healthcheck.certify.results import load_passed, seen_of
 from healthcheck.gate.entries import stands
-from healthcheck.outcome import Owner
+from healthcheck.model.hardware import Hardware
+from healthcheck.model.outcome import Owner
 from healthcheck.store.file import opened
 from inventory.errors import CertificateError, MusterError
 from inventory.text import clean

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Identity, Missing, Wrong
 from provisioning.bringup.model import Machine, Seen, Stand, Step, Trouble

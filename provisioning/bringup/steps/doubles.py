@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.errors import ConfigError
 from inventory.text import clean
 from provisioning.bringup.model import Trouble

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from healthcheck.checks.bmc import bmc_fan, bmc_power_supply, bmc_sel_critical, bmc_sensors
-from healthcheck.outcome import Finding, Note, Owner
+from healthcheck.model.outcome import Finding, Note, Owner
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Power, Wrong
 from provisioning.bmc.compare import compare

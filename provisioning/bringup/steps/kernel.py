@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from healthcheck.outcome import NodeReport, Owner, Status
+from healthcheck.model.outcome import NodeReport, Owner, Status
 from healthcheck.store.readings import Readings
 from provisioning.bringup.means import Means
 from provisioning.bringup.model import Deed, Machine, Made, Seen, Stand, Step, Trouble

@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from healthcheck.outcome import Owner
-from healthcheck.sku import Sku
+from healthcheck.model.outcome import Owner
+from healthcheck.ruleset.sku import Sku
 from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from inventory.errors import MusterError
 from inventory.model import Node

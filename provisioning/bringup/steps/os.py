@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.text import clean
 from provisioning.bmc.base import BmcError, Controller, Turn, Wrong
 from provisioning.bmc.base import Power as State

@@ -5,7 +5,7 @@ There is no restart: killed between off and on, the next look finds the machine 
 
 from __future__ import annotations
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from provisioning.bmc.base import Controller
 from provisioning.bmc.base import Power as State
 from provisioning.bringup.model import Deed, Effect, Machine, Seen, Stand, Trouble

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.cli.lifecycle import edited
 from inventory.edit import InventoryFile
 from inventory.errors import InventoryError, MusterError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.enroll import Outcome
 from inventory.enrolment import Subject, decided, scanned, subject_of, written
 from inventory.errors import ConfigError, MusterError

@@ -6,15 +6,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 
-from healthcheck import sweep
-from healthcheck.looks import Looks
-from healthcheck.outcome import Finding, NodeReport, Owner, Result, Severity, Status
-from healthcheck.recording import Recording
+from healthcheck.model.outcome import Finding, NodeReport, Owner, Result, Severity, Status
+from healthcheck.model.recording import Recording
 from healthcheck.report.progress import progress
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Readings, readings
 from healthcheck.store.repairs import words_in
 from healthcheck.store.sweeps import Sweep, record
+from healthcheck.sweep import sweep
+from healthcheck.sweep.looks import Looks
 from healthcheck.triage.judgedby import judged_by
 from inventory.cli.chosen import who
 from inventory.text import clean

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from simulation import rates
 from simulation.rates import MINUTES
 
-from healthcheck.outcome import NodeState, Repair
-from healthcheck.store.history import Problem
+from healthcheck.model.outcome import NodeState, Repair
+from healthcheck.model.problem import Problem
 from healthcheck.triage.past import RETURNED, Look, OpenCordon, OpenVerdict, Past, Repaired
 
 EPOCH = 1_800_000_000.0

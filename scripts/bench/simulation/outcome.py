@@ -14,7 +14,7 @@ from simulation.rates import MINUTES
 from simulation.site import Site
 from simulation.world import World
 
-from healthcheck.triage.past import Known
+from healthcheck.model.verdict import Known
 
 SHARED = {"leaf": "leaf switch's outage", "rack": "rack's outage", "power": "power domain's outage",
           "management": "loss of the head's network", "firmware": "bad release"}

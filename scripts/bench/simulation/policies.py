@@ -9,15 +9,16 @@ from typing import Protocol
 from simulation.memory import EPOCH, Memory, clock
 from simulation.rates import REMEMBERED
 
-from healthcheck.outcome import Repair, Severity
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import folders
+from healthcheck.config.rulesfolder import folders
+from healthcheck.model.faultkind import Isolation, Of
+from healthcheck.model.outcome import Repair, Severity
+from healthcheck.model.verdict import Known, Member, Verdict
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.correlate import KINDS
-from healthcheck.triage.past import Fleet, Isolated, Known, Member, OpenCordon, OpenVerdict
+from healthcheck.triage.past import Fleet, Isolated, OpenCordon, OpenVerdict
 from healthcheck.triage.plan import Act, Plan, make
-from healthcheck.triage.policy import IncidentPolicy, Isolation, Of, Policy
+from healthcheck.triage.policy import IncidentPolicy, Policy
 from healthcheck.triage.policyload import load_policy
-from healthcheck.triage.verdict import Verdict
 
 _RUNGS = tuple(Repair)
 _RMA = "muster rma open"

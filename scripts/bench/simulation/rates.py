@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from healthcheck.outcome import Repair
+from healthcheck.model.outcome import Repair
 
 MINUTES = 5                     # between two sweeps
 HOUR = 60 // MINUTES            # in sweeps, as all times here are

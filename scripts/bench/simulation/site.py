@@ -17,7 +17,7 @@ from simulation.rates import HOUR
 from simulation.tally import FAULTY, HELD, SICK, Counts, Tally
 from simulation.world import Alarm, Event, Fault, World, hours
 
-from healthcheck.outcome import Repair
+from healthcheck.model.outcome import Repair
 
 _RUNGS = tuple(Repair)
 _LOOK_AGAIN = 4 * HOUR      # people come back to a node that is still held

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from simulation import rates
 from simulation.rates import DAY, HOUR, KINDS, Kind
 
-from healthcheck.outcome import Repair
+from healthcheck.model.outcome import Repair
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from healthcheck.accounting.read import read
 from healthcheck.accounting.service import both, seconds, watched, without
 from healthcheck.accounting.summary import WEEK, Summary, Told, summary
 from healthcheck.accounting.times import Held
-from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
 from healthcheck.report.summary import as_csv, document, text
 from healthcheck.store import cordons, rmas
 from healthcheck.store.file import Store, opened

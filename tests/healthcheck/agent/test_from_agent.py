@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck import reply as replies
-from healthcheck.agent.fetch import PATH, PROBE, Agents
-from healthcheck.assess import Assessment
-from healthcheck.outcome import NodeState
-from healthcheck.probes import Kind, Probe, ProbeSet
-from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.collector import reply as replies
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import NodeState
+from healthcheck.model.probes import Kind, Probe, ProbeSet
+from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep.agents import PATH, PROBE, Agents
+from healthcheck.sweep.assess import Assessment
 from inventory.load import load_inventory
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage

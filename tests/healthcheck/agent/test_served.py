@@ -29,7 +29,7 @@ from prometheus_client.registry import CollectorRegistry
 from healthcheck.agent.served import AgentSource
 from healthcheck.exporter.page import Page
 from healthcheck.exporter.source import Fleet
-from healthcheck.recording import from_json
+from healthcheck.model.recording import from_json
 from healthcheck.store import newest
 from inventory.model import Lifecycle, LifecycleState, Node
 from provisioning.agent.bundle import Bundle
@@ -38,7 +38,7 @@ from tests.command import muster
 from tests.healthcheck.agent import world as worlds
 from tests.healthcheck.agent.world import World, python, world
 from tests.healthcheck.exporter.made import gpu
-from tests.healthcheck.exporter.test_text import Held
+from tests.healthcheck.model.test_exposition import Held
 from tests.testbed.exporting import exporting, swept
 from tests.testbed.prometheus import require_prometheus
 from tests.testbed.require import require, require_fleet

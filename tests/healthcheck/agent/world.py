@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from healthcheck.ruleset import Ruleset, load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.model import Node
 from provisioning.agent.bundle import Bundle, build
 from provisioning.demo import h100, machine

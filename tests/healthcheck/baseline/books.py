@@ -8,10 +8,10 @@ from healthcheck.baseline.approval import approve
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.flags import flagged
 from healthcheck.baseline.learn import learn
-from healthcheck.baseline.masking import template
-from healthcheck.baseline.model import Baseline, Digest, Entry, Kind, Line, Phase, Scope, Told
 from healthcheck.kernellog.emitter import KERNEL
-from healthcheck.outcome import Owner, Severity
+from healthcheck.kernellog.masking import template
+from healthcheck.kernellog.model import Baseline, Digest, Entry, Kind, Line, Phase, Scope, Told
+from healthcheck.model.outcome import Owner, Severity
 
 XID = "NVRM: Xid (PCI:0000:17:00): 79, pid=4711, name=python, GPU has fallen off the bus."
 CATALOGUE = Catalogue((Entry(

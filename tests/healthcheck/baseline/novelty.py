@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from healthcheck.assess import Assessment
-from healthcheck.baseline import savedlog
 from healthcheck.baseline.approval import By, approve, choose
 from healthcheck.baseline.flags import flagged
-from healthcheck.baseline.fold import fold
 from healthcheck.baseline.forms import read
 from healthcheck.baseline.learn import Learner
-from healthcheck.baseline.model import Baseline, Line, Log, Scope
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.explain import savedlog
 from healthcheck.facts.seen import SEEN, kept
-from healthcheck.outcome import NodeReport, Severity, Status
-from healthcheck.ruleset import Ruleset, load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.kernellog.fold import fold
+from healthcheck.kernellog.model import Baseline, Line, Log, Scope
+from healthcheck.model.outcome import NodeReport, Severity, Status
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 
 RECORDED = Path(__file__).resolve().parents[2] / "recordings/kernel"

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from healthcheck.facts.kernel import KMSG, LOG
-from healthcheck.probes import ProbeSet
-from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording
-from healthcheck.saved import Manifest, Saver
+from healthcheck.model.probes import ProbeSet
+from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording
+from healthcheck.sweep.saved import Manifest, Saver
 from inventory.model import Node
 from inventory.transport.base import Failure, Stage
 from provisioning.demo.fleet import Fleet

@@ -15,16 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.agent.codec import from_plain, to_plain
-from healthcheck.baseline import linear, masking
 from healthcheck.baseline.catalogue import _WITHOUT_RUNS, Catalogue, Known
 from healthcheck.baseline.catalogueload import load_catalogue
-from healthcheck.baseline.model import Entry
-from healthcheck.baseline.pattern import Pattern, pieces
+from healthcheck.config import linear
+from healthcheck.config.codec import from_plain, to_plain
+from healthcheck.config.pattern import Pattern, pieces
+from healthcheck.kernellog import masking
 from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.ending import Ending, Ends
+from healthcheck.kernellog.model import Entry
 from healthcheck.kernellog.quoting import COMM, USER, messages
-from healthcheck.outcome import Severity
+from healthcheck.model.outcome import Severity
 from inventory.errors import RulesError
 from tests.command import muster
 

@@ -14,9 +14,9 @@ import pytest
 
 from healthcheck.baseline.catalogue import Catalogue, Known
 from healthcheck.baseline.catalogueload import load_catalogue
-from healthcheck.baseline.model import Entry
+from healthcheck.kernellog.model import Entry
 from healthcheck.kernellog.quoting import blanked
-from healthcheck.outcome import Owner, Severity
+from healthcheck.model.outcome import Owner, Severity
 from tests.healthcheck.baseline.numbers import others
 
 RULES = Path(__file__).parents[3] / "rules"

@@ -10,7 +10,7 @@ import pytest
 
 from healthcheck.baseline.cataloguecache import catalogue
 from healthcheck.baseline.catalogueload import load_catalogue
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from inventory.errors import RulesError
 
 ENTRY = """\

@@ -19,8 +19,8 @@ from healthcheck.baseline.approval import approve
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.flags import flagged
 from healthcheck.baseline.learn import learn, merge
-from healthcheck.baseline.masking import VERSION, template
-from healthcheck.baseline.model import Baseline, Kind, Phase, Scope
+from healthcheck.kernellog.masking import VERSION, template
+from healthcheck.kernellog.model import Baseline, Kind, Phase, Scope
 from inventory.errors import RulesError, UsageError
 from inventory.text import clean
 from tests.healthcheck.baseline.books import CATALOGUE, H100, NEXT, XID, all_approved, digest, fleet, learned, told
@@ -235,14 +235,14 @@ KILLED = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-import healthcheck.files
+import healthcheck.config.files
 from tests.healthcheck.baseline import test_file
 from healthcheck.baseline import file
 step, path = sys.argv[1], Path(sys.argv[2])
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 real = os.fsync
-if step == "write": healthcheck.files.tempfile.mkstemp = die
-if step == "fsync": healthcheck.files.os.fsync = die
+if step == "write": healthcheck.config.files.tempfile.mkstemp = die
+if step == "fsync": healthcheck.config.files.os.fsync = die
 if step == "rename": Path.replace = die
 if step == "after":
     rename = Path.replace

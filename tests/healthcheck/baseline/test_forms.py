@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from healthcheck.baseline.forms import MOST_BYTES, read, to_kmsg
 from healthcheck.baseline.forms.boots import MOST_BOOTS
-from healthcheck.baseline.model import LONGEST_LINE, Line, Log
+from healthcheck.kernellog.model import LONGEST_LINE, Line, Log
 from healthcheck.kernellog.provenance import USER_SPACE, marked
 from inventory.errors import UsageError
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.agent.codec import from_plain, to_plain
 from healthcheck.baseline import flags
 from healthcheck.baseline.approval import By, approve, choose, short_id
 from healthcheck.baseline.difference import Change, differences
 from healthcheck.baseline.learn import Learner, boot_key, current, lean, learn, merge
-from healthcheck.baseline.masking import template
-from healthcheck.baseline.model import Baseline, Digest, Kind, Phase
+from healthcheck.config.codec import from_plain, to_plain
+from healthcheck.kernellog.masking import template
+from healthcheck.kernellog.model import Baseline, Digest, Kind, Phase
 from inventory.errors import UsageError
 from tests.healthcheck.baseline.books import CATALOGUE, DAY, H100, NEXT, XID, all_approved, digest, fleet, learned, told
 

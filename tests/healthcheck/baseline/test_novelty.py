@@ -7,8 +7,8 @@ from functools import cache
 
 import pytest
 
-from healthcheck.baseline.masking import template
-from healthcheck.baseline.model import Baseline, Log
+from healthcheck.kernellog.masking import template
+from healthcheck.kernellog.model import Baseline, Log
 from tests.healthcheck.baseline.novelty import boots, judged, learned, planted
 
 CLEAN = sorted(boots("clean-"))

@@ -9,11 +9,11 @@ import pytest
 
 from healthcheck.baseline.book import KernelCatalogue
 from healthcheck.baseline.cataloguecache import catalogue as read_catalogue
-from healthcheck.baseline.fold import fold
 from healthcheck.baseline.forms import read
-from healthcheck.baseline.masking import template
-from healthcheck.baseline.model import Digest, Line
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.kernellog.fold import fold
+from healthcheck.kernellog.masking import template
+from healthcheck.kernellog.model import Digest, Line
 from tests.healthcheck.baseline import vmlogs
 
 CLEAN, BUILD2 = vmlogs.names("clean-"), vmlogs.names("build2-")

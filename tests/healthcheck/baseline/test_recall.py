@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 
 from healthcheck.baseline.book import KernelCatalogue
-from healthcheck.baseline.fold import fold
 from healthcheck.baseline.forms import read
-from healthcheck.baseline.model import Entry
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.kernellog.fold import fold
+from healthcheck.kernellog.model import Entry
+from healthcheck.ruleset.ruleset import load_ruleset
 from tests.healthcheck.baseline.labels import labelled
 
 LABELLED = labelled()

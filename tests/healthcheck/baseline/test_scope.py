@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.baseline.model import Baseline, Scope
 from healthcheck.baseline.scope import Level, fitting, series, widened
+from healthcheck.kernellog.model import Baseline, Scope
 
 NODE = Scope("dgx-h100", "6.5.0-1007-nvidia", "535.129.03", "NVIDIA DGXH100, 1.02")
 LEVELS = [widened(NODE, level) for level in Level]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from healthcheck.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
 from healthcheck.store import ledger
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Reading, Readings

@@ -10,8 +10,8 @@ import pytest
 
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG
-from healthcheck.outcome import Owner, Severity
-from healthcheck.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.recording import Capture, FileCapture, Host, Outcome, Recording, to_json
 from healthcheck.store.readings import Reading
 from tests.command import muster
 from tests.healthcheck.blame.bed import END, NODES, START, Bed, blind, first, stamp, wrong

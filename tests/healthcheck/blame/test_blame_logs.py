@@ -21,7 +21,7 @@ from healthcheck.joblog.read import MOST_BYTES, read
 from tests.command import muster
 from tests.healthcheck.blame.bed import END, START, Bed, first, stamp, wrong
 from tests.healthcheck.blame.test_blame import failure, ranks, watchdog, xid
-from tests.healthcheck.explainfile.cases import NOW, explained, first_line, sayings
+from tests.healthcheck.explain.cases import NOW, explained, first_line, sayings
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 JOB_LOGS = sorted(path for path in (*(RECORDINGS / "explain").iterdir(), *(RECORDINGS / "blame").rglob("*"))

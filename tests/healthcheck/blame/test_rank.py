@@ -9,7 +9,7 @@ import pytest
 from healthcheck.blame.evidence import Case, Evidence, Shared, Weight, Window
 from healthcheck.blame.page import exit_code, headline
 from healthcheck.blame.rank import NEAR, SKEW, Suspect, culprit, suspects
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.nodeset import fold
 
 NODES = tuple(f"n{number}" for number in range(1, 9))

@@ -14,7 +14,7 @@ from healthcheck.burnin.model import End, Kind, Place, Rail, Report, Seat, Stage
 from healthcheck.burnin.params import ladder
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.burnin.setting import Hardware
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 
 GIB = 1024**3
 H100 = "NVIDIA H100 80GB HBM3"

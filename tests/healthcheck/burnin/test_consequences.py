@@ -12,7 +12,7 @@ from healthcheck.burnin.document import Burnin
 from healthcheck.burnin.judge import Burnt
 from healthcheck.burnin.judgement import Judgement, NodeOutcome, Outcome, StageDone
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Rail, Report, Seat, Stage, Task, TaskResult
-from healthcheck.outcome import Severity
+from healthcheck.model.outcome import Severity
 from healthcheck.store.accused import DEAD, ERRORS, LINK, SHARED, SLOW, WRONG_DATA, Accused, Found
 
 NODES = tuple(f"n{at}" for at in range(1, 9))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from healthcheck.burnin.figures import FIGURES
 from healthcheck.burnin.floors import NAME, Floors, Learned, Proposal, approve, load_floors, read, write
 from healthcheck.burnin.published import BUSBW, GIB, Setting
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import RulesError, UsageError
 from tests.healthcheck.burnin.made import FLOORS, H100, RULES
 

@@ -15,7 +15,7 @@ from healthcheck.burnin.judge import judge
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.learn import learn
 from healthcheck.burnin.published import BUSBW
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from inventory.errors import UsageError
 from tests.healthcheck.burnin.made import RULES, burnin, burnt, changed, places, sound
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from healthcheck.burnin.published import BUSBW, GIB, Setting, is_model
 from healthcheck.burnin.publishedload import load_burnin
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import ConfigError, RulesError
 from tests.healthcheck.burnin.made import H100, RULES
 

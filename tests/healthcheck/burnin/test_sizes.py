@@ -28,7 +28,7 @@ from healthcheck.burnin.published import BY_SIZE, Setting
 from healthcheck.burnin.setting import measures
 from healthcheck.burnin.sizes import choices, latencies
 from healthcheck.burnin.watch import Patience
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from inventory.model import BurnIn, Node
 from inventory.nodeset import fold
 from inventory.transport.local import LocalTransport

@@ -19,7 +19,7 @@ from healthcheck.burnin.pairjudge import PairJudge
 from healthcheck.burnin.publishedload import load_burnin
 from healthcheck.burnin.rounds import tasks
 from healthcheck.burnin.setting import setting_of
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from inventory.transport.local import LocalTransport
 from tests.testbed import torches
 from tests.testbed.namespaces import MBIT, Net, namespaces

@@ -16,7 +16,7 @@ from healthcheck.burnin.judgement import Judgement, Outcome
 from healthcheck.burnin.learn import learn
 from healthcheck.burnin.model import Accusation, Kind, Object, Report, Seat, Stage, Task, TaskResult
 from healthcheck.burnin.wrongdata import wrong_data
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from tests.healthcheck.burnin.made import GIB, NCCL, PAIRED, RULES, burnin, burnt, places, result, sound, spread
 
 EIGHT = places(8)

@@ -9,8 +9,9 @@ import pytest
 
 from healthcheck.certify.certificate import Certificate, Manifest, Revoked, numbered
 from healthcheck.certify.policyload import load_certificate_policy
-from healthcheck.certify.requalify import Cause, Kind, Now, Stand, differences, due_at, queue, stand
-from healthcheck.rulesfolder import packaged
+from healthcheck.certify.requalify import Cause, Kind, Stand, differences, due_at, queue, stand
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.hardware import Now
 from inventory.errors import RulesError
 from tests.healthcheck.certify.world import HARDWARE, NOW
 

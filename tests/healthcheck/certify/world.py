@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from healthcheck.certify.certificate import Hardware, Passed
+from healthcheck.certify.certificate import Passed
 from healthcheck.certify.keys import NAMESPACES, load_keys, new_key
 from healthcheck.certify.manifest import issue
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.policyload import load_gate_policy
 from healthcheck.gate.publish import Published, publish
-from healthcheck.rulesfolder import packaged
+from healthcheck.model.hardware import Hardware
 
 NOW = 1_790_000_000
 HARDWARE: Hardware = {

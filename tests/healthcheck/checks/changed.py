@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from healthcheck.recording import FileCapture, Outcome, Recording
+from healthcheck.model.recording import FileCapture, Outcome, Recording
 from tests.healthcheck import machine
 
 

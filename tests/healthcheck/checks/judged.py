@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
-from healthcheck.fleetjudge import judge_fleet
-from healthcheck.judge import judge
-from healthcheck.outcome import Result, Status
-from healthcheck.recording import Recording
-from healthcheck.rule import Rule
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.judge.fleetjudge import judge_fleet
+from healthcheck.judge.judge import judge
+from healthcheck.model.outcome import Result, Status
+from healthcheck.model.recording import Recording
+from healthcheck.ruleset.rule import Rule
+from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.model import LifecycleState
 from tests.healthcheck import machine
 

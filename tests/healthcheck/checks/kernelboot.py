@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from healthcheck.assess import Assessment
 from healthcheck.baseline.book import KernelRules
 from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.baseline.fold import fold
-from healthcheck.baseline.model import Baseline, Entry, Known, Line, Scope
 from healthcheck.kernellog.emitter import Emitter
 from healthcheck.kernellog.ending import ending
-from healthcheck.looks import Looks
-from healthcheck.outcome import NodeReport, Owner, Repair, Result, Severity
-from healthcheck.recording import Recording
+from healthcheck.kernellog.fold import fold
+from healthcheck.kernellog.model import Baseline, Entry, Known, Line, Scope
+from healthcheck.model.outcome import NodeReport, Owner, Repair, Result, Severity
+from healthcheck.model.recording import Recording
+from healthcheck.sweep.assess import Assessment
+from healthcheck.sweep.looks import Looks
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET

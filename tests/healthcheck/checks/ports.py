@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from healthcheck.assess import Assessment
-from healthcheck.outcome import Result
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.model.outcome import Result
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET, after

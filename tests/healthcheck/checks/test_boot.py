@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.assess import Assessment
 from healthcheck.facts.boot import KEPT, EarlierBoot, earlier_boot, kept, utc
 from healthcheck.facts.earlier import HANDED_ON
 from healthcheck.facts.seen import SEEN
 from healthcheck.facts.values import Unmeasured
-from healthcheck.looks import Looks
-from healthcheck.outcome import Result, Status
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.model.outcome import Result, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.sweep.assess import Assessment
+from healthcheck.sweep.looks import Looks
 from inventory.model import Lifecycle, LifecycleState, Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET, said, verdict

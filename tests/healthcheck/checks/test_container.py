@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Result, Status
-from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.model.outcome import Result, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULES, ids, said, verdict
 from tests.healthcheck.checks.test_docker import HUNG, NO_CLIENT, NO_DAEMON

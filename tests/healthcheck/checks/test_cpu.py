@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cpu import CPU, cpu_list
 from healthcheck.facts.values import Unmeasured
-from healthcheck.outcome import Status
-from healthcheck.recording import Outcome
+from healthcheck.model.outcome import Status
+from healthcheck.model.recording import Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files, spoilt
 from tests.healthcheck.checks.judged import ids, said, verdict

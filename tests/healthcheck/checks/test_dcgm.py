@@ -12,20 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck import helper, sweep
-from healthcheck.assess import Assessment
 from healthcheck.checks.dcgm import ACTIONS
+from healthcheck.collector.reply import within
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.dcgm import DIAGNOSTICS, SEVERITIES, document
 from healthcheck.facts.values import Partial, Unmeasured
-from healthcheck.lease import NEEDED, Lease
-from healthcheck.outcome import Owner, Result, Status
-from healthcheck.probes import Effect, Probe, ProbeSet
-from healthcheck.recording import Capture, Outcome, Recording
-from healthcheck.reply import within
+from healthcheck.model.lease import NEEDED, Lease
+from healthcheck.model.outcome import Owner, Result, Status
+from healthcheck.model.probes import Effect, Probe, ProbeSet
+from healthcheck.model.recording import Capture, Outcome, Recording
 from healthcheck.report.progress import progress
-from healthcheck.ruleset import Ruleset, load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
+from healthcheck.sweep import sweep
+from healthcheck.sweep.assess import Assessment
+from healthcheck.sweep.rootprobes import root_probes
 from inventory.errors import RulesError, UsageError
 from inventory.model import Node
 from tests.healthcheck import machine
@@ -493,7 +494,7 @@ def test_a_rule_cannot_say_of_itself_what_its_probes_are_not(tmp_path: Path, che
 
 
 def test_the_root_owned_helper_knows_nothing_disruptive() -> None:
-    assert all(probe.effect is Effect.PASSIVE for probe in helper.root_probes())
+    assert all(probe.effect is Effect.PASSIVE for probe in root_probes())
 
 
 def test_every_level_has_an_outer_limit_of_its_own() -> None:

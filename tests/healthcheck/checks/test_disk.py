@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Status
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.model.outcome import Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ids, said, verdict
 

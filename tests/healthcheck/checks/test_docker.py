@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from healthcheck.fleetjudge import judge_fleet
-from healthcheck.outcome import Origin, Result, Status
-from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.judge.fleetjudge import judge_fleet
+from healthcheck.model.outcome import Origin, Result, Status
+from healthcheck.model.recording import Capture, Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULES, _facts, said, verdict
 from tests.healthcheck.machine import DIGEST, IMAGE_ID
@@ -143,7 +143,7 @@ def pulled(rows: tuple[dict[str, Any], ...] | Capture, *named: str) -> Result:
 
 
 def _with(rule: Any, seen: Recording) -> Result:
-    from healthcheck.judge import judge
+    from healthcheck.judge.judge import judge
 
     return judge(replace(rule, left_out=""), _facts(rule, seen), None, None)
 

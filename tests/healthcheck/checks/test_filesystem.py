@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.checks.filesystem import _pattern
-from healthcheck.outcome import Owner, Status
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.model.outcome import Owner, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import said, verdict
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from healthcheck.checks.gpu import _RECOVERIES
-from healthcheck.collector_nvml import ACTIONS
-from healthcheck.outcome import Owner, Status
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
-from healthcheck.xidtable import REPAIRS, Action
+from healthcheck.collector.onnode.nvml import ACTIONS
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Owner, Status
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.xid.xidtable import REPAIRS, Action
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, Raw, gpus, ids, said, verdict
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.outcome import Owner, Severity, Status
+from healthcheck.model.outcome import Owner, Severity, Status
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, Raw, after, gpus, ids, said, verdict
 

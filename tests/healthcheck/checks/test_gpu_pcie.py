@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.outcome import Status
+from healthcheck.model.outcome import Status
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, Raw, after, gpus, ids, said, verdict
 
 PASSING: list[tuple[str, Raw]] = [

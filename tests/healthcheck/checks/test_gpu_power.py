@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.outcome import Owner, Status
+from healthcheck.model.outcome import Owner, Status
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, Raw, after, gpus, ids, said, verdict
 
 BUSY: Raw = {"clock_reasons": 0, "utilization_percent": 100}

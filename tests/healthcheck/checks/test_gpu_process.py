@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Status
+from healthcheck.model.outcome import Status
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ERROR, NOT_SUPPORTED, RULES, gpus, ids, said, verdict
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.assess import Assessment
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.hca import HCA, Adapter
-from healthcheck.outcome import Owner, Result, Status
-from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.model.outcome import Owner, Result, Status
+from healthcheck.model.recording import Capture, Outcome, Recording
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Node, PortPlan
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET, ids, said

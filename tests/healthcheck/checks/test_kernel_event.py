@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from healthcheck.baseline.catalogue import Catalogue
-from healthcheck.baseline.model import MOST_DISTINCT, Entry
 from healthcheck.kernellog.ending import ending
-from healthcheck.outcome import LogEvidence, Owner, Repair, Severity, Status
-from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.kernellog.model import MOST_DISTINCT, Entry
+from healthcheck.model.outcome import LogEvidence, Owner, Repair, Severity, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET
 from tests.healthcheck.checks.kernelboot import BOOT, CATALOGUE, CRASHED, DOWN, LOST, NVME, SLOW, baseline, judged, look, result

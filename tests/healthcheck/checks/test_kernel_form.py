@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.assess import Assessment
-from healthcheck.baseline import linear
-from healthcheck.baseline.fold import Folding
-from healthcheck.baseline.model import Kind
 from healthcheck.checks import disk, hca, memory
 from healthcheck.checks.kernel_event import _ELSEWHERE
+from healthcheck.config import linear
 from healthcheck.facts import kernel
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.kernel import _LONGEST, _RECORD, WORDS, Form, KernelLog, _words, unescape
 from healthcheck.facts.kernel_event import KernelEvents
 from healthcheck.facts.values import Partial
-from healthcheck.recording import Recording
+from healthcheck.kernellog.fold import Folding
+from healthcheck.kernellog.model import Kind
+from healthcheck.model.recording import Recording
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.baseline.model import Baseline, Known, Scope
-from healthcheck.outcome import LogEvidence, NodeState, Origin, Result, Severity, Status, state_of
-from healthcheck.recording import Recording
+from healthcheck.kernellog.model import Baseline, Known, Scope
+from healthcheck.model.outcome import LogEvidence, NodeState, Origin, Result, Severity, Status, state_of
+from healthcheck.model.recording import Recording
 from tests.healthcheck.checks.judged import RULES
 from tests.healthcheck.checks.kernelboot import BOOT, DOWN, Pairs, baseline, judged, look, result, swept
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Severity, Status
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.model.outcome import Severity, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine, network
 from tests.healthcheck.checks.judged import RULES, after, ids, said, verdict
 from tests.healthcheck.network import EINVAL, ethtool, hwmon, link, mlxlink, netdev, roce, statistics

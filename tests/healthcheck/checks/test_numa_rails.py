@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.outcome import Result, Status
-from healthcheck.recording import Capture, FileCapture, Outcome
+from healthcheck.model.outcome import Result, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome
 from inventory.model import PortPlan
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import said

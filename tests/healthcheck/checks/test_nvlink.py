@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Result, Severity, Status
-from healthcheck.recording import Recording
+from healthcheck.model.outcome import Result, Severity, Status
+from healthcheck.model.recording import Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ALL, ERROR, NOT_SUPPORTED, RULES, after, ids, said, verdict
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.assess import Assessment
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.pcie_config import words
 from healthcheck.facts.values import Partial, Unmeasured
-from healthcheck.outcome import Result, Status
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.model.outcome import Result, Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.sweep.assess import Assessment
 from inventory.model import Node
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULESET, ids, said, verdict

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.counter import TABLE, Means
 from healthcheck.facts.port import SYSFS
-from healthcheck.outcome import Status
-from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.model.outcome import Status
+from healthcheck.model.recording import Capture, Outcome, Recording
 from inventory.model import PortPlan
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import ids, said

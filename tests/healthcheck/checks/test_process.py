@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.values import Unmeasured
-from healthcheck.outcome import Status
-from healthcheck.recording import Capture, Outcome, Recording
+from healthcheck.model.outcome import Status
+from healthcheck.model.recording import Capture, Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files
 from tests.healthcheck.checks.judged import after, ids, said, verdict

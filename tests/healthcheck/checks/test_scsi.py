@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.facts.scsi import counter, state
-from healthcheck.outcome import Status
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.model.outcome import Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import said, verdict
 

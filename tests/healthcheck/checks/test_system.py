@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.facts import bmc, firmware, module, resolver, system, unit
-from healthcheck.outcome import Status
-from healthcheck.recording import Capture, FileCapture, Outcome, Recording
+from healthcheck.model.outcome import Status
+from healthcheck.model.recording import Capture, FileCapture, Outcome, Recording
 from provisioning.demo import host as demo
 from tests.healthcheck import machine
 from tests.healthcheck.checks.changed import files

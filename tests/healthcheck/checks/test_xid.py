@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from healthcheck.assess import Assessment
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.kernellog.ending import Ends
-from healthcheck.outcome import LogEvidence, Owner, Result, Status
-from healthcheck.probes import MIB
-from healthcheck.recording import Capture, FileCapture, Outcome
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
-from healthcheck.xidtable import SERIOUS, WATCHED, Action
+from healthcheck.model.outcome import LogEvidence, Owner, Result, Status
+from healthcheck.model.probes import MIB
+from healthcheck.model.recording import Capture, FileCapture, Outcome
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep.assess import Assessment
+from healthcheck.xid.xidtable import SERIOUS, WATCHED, Action
 from inventory.model import Node
 from tests.healthcheck import machine
 

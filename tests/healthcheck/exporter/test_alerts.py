@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from healthcheck.burnin import metrics as burnin
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.exporter import fleet, nodes
 from healthcheck.exporter.alerts import folder, together
-from healthcheck.outcome import Owner
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.model.outcome import Owner
+from healthcheck.ruleset.ruleset import load_ruleset
 from tests.command import muster
 from tests.testbed.require import require
 

@@ -16,12 +16,12 @@ from healthcheck.exporter import fleet as whole
 from healthcheck.exporter import nodes
 from healthcheck.exporter.page import MOST_SERIES, Page, text_of
 from healthcheck.exporter.source import Fleet, Head, NodeNow
-from healthcheck.outcome import NodeReport, NodeState
+from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.store import newest
 from healthcheck.store.newest import NotPassed
 from healthcheck.store.shown import Shown
 from tests.healthcheck.exporter import made
-from tests.healthcheck.exporter.test_text import theirs
+from tests.healthcheck.model.test_exposition import theirs
 from tests.testbed.require import require
 
 HOUR = 3600.0

@@ -10,7 +10,7 @@ import pytest
 from healthcheck.exporter.fleet import head
 from healthcheck.exporter.source import Fleet
 from healthcheck.exporter.stored import Nodes, StoreSource
-from healthcheck.outcome import NodeReport, NodeState
+from healthcheck.model.outcome import NodeReport, NodeState
 from healthcheck.store import cordons, ledger, runs
 from healthcheck.store.cordons import State
 from healthcheck.store.file import NAME, opened

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from healthcheck.certify.sshsig import PublicKey, armored, to_sign
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.policyload import load_gate_policy
 from healthcheck.gate.reading import Snapshot, bytes_of, snapshot_of
-from healthcheck.rulesfolder import packaged
 
 NOW = 1_795_000_000
 POLICY = load_gate_policy([packaged()]).document()

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.policy import read
 from healthcheck.gate.policyload import load_gate_policy
-from healthcheck.rulesfolder import packaged
 from inventory.errors import RulesError
 from tests.command import muster
 from tests.healthcheck.gate.fleet import FOREIGN, NAMESPACE, POLICY, Place, certificate, document, fleet, public, signature
@@ -226,7 +226,7 @@ def test_nothing_that_is_not_needed_is_imported(place: Place) -> None:
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "healthcheck.gate.decide" in loaded
     unwanted = {"yaml", "rich", "paramiko", "ClusterShell", "cryptography", "sqlite3", "subprocess", "socket", "ssl", "tempfile", "shutil",
-                "logging", "urllib.request", "http.client", "inventory.model", "inventory.nodeset", "healthcheck.rule", "healthcheck.outcome"}
+                "logging", "urllib.request", "http.client", "inventory.model", "inventory.nodeset", "healthcheck.ruleset.rule", "healthcheck.model.outcome"}
     assert not loaded & unwanted
 
 

@@ -25,7 +25,7 @@ from healthcheck.exporter.source import Fleet
 from healthcheck.gate.fetch import fetch, keep, source_in
 from healthcheck.gate.publish import Published
 from healthcheck.gate.reading import bytes_of
-from healthcheck.gate.snapshot import Refused, current, seen
+from healthcheck.gate.snapshot import NAME, Refused, current, seen
 from tests.healthcheck.certify.world import Head, Place, dying, head, place
 from tests.healthcheck.exporter import made as exported
 
@@ -171,7 +171,7 @@ class _Nothing:
 def exporter(folder: Path) -> Iterator[str]:
     """The exporter's own server over this folder; gives the address."""
     server = Server("127.0.0.1", 0)
-    server.board = Board(_Nothing(), Page(3600), lambda: exported.PROCESS, gate=GatePage(folder).answer)
+    server.board = Board(_Nothing(), Page(3600), lambda: exported.PROCESS, gate=GatePage(folder, NAME).answer)
     stop = serve(server)
     try:
         yield f"http://127.0.0.1:{server.server_port}/gate"

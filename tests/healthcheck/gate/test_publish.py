@@ -15,13 +15,13 @@ from healthcheck.burnin.document import write as write_burnin
 from healthcheck.certify.certificate import Manifest
 from healthcheck.certify.manifest import load_manifest, revoke
 from healthcheck.certify.policyload import load_certificate_policy
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.gate.entries import entries
 from healthcheck.gate.publish import publish
 from healthcheck.gate.reading import snapshot_of
 from healthcheck.gate.snapshot import Refused, current
 from healthcheck.gate.standing import standing_of
-from healthcheck.outcome import Finding, LogEvidence, LogView, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
-from healthcheck.rulesfolder import packaged
+from healthcheck.model.outcome import Finding, LogEvidence, LogView, NodeReport, NodeState, Origin, Result, Severity, Status, state_of
 from healthcheck.store import rmas
 from healthcheck.store.cordons import mean
 from healthcheck.store.file import Store, opened

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.certify.hardware import hardware_of
-from healthcheck.outcome import NodeReport, Result, Severity, Status, state_of
-from healthcheck.recording import Recording
+from healthcheck.facts.components import hardware_of
+from healthcheck.model.outcome import NodeReport, Result, Severity, Status, state_of
+from healthcheck.model.recording import Recording
 from healthcheck.store.file import opened
 from healthcheck.store.readings import readings
 from healthcheck.store.sweeps import Sweep, record

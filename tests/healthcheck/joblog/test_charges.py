@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from healthcheck.joblog.charges import charges
 from healthcheck.joblog.meaning import Fault, Sure
 from healthcheck.joblog.read import read
-from healthcheck.outcome import Owner
-from tests.healthcheck.explainfile.cases import sayings
+from healthcheck.model.outcome import Owner
+from tests.healthcheck.explain.cases import sayings
 from tests.healthcheck.joblog.told import CLOCK, accused, cause, told
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "blame"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from healthcheck.joblog.model import JobEvent, Kind
-from healthcheck.outcome import Owner
-from tests.healthcheck.explainfile.cases import first_line
+from healthcheck.model.outcome import Owner
+from tests.healthcheck.explain.cases import first_line
 from tests.healthcheck.joblog.told import CLOCK, cause, log, told
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "blame" / "openmpi-recorded"

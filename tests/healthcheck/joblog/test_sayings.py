@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.joblog.sayings import Saying, find
 from healthcheck.joblog.sayingsload import load_sayings
-from healthcheck.rulesfolder import packaged
 from inventory.errors import RulesError
-from tests.healthcheck.explainfile.cases import sayings
+from tests.healthcheck.explain.cases import sayings
 
 GOOD = """
 - id: site-watchdog

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from healthcheck.joblog.charges import Charge, charges
 from healthcheck.joblog.model import Clock, JobLog
 from healthcheck.joblog.read import read
-from tests.healthcheck.explainfile.cases import NOW, sayings
+from tests.healthcheck.explain.cases import NOW, sayings
 
 CLOCK = Clock(NOW)
 

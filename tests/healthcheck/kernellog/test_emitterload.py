@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.baseline import linear
-from healthcheck.baseline.pattern import pieces
+from healthcheck.config import linear
+from healthcheck.config.pattern import pieces
 from healthcheck.kernellog.emitter import CORE, KERNEL, Emitter
 from healthcheck.kernellog.emitterload import load_emitters
 from healthcheck.kernellog.provenance import USER_SPACE

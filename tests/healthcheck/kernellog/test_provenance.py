@@ -13,7 +13,7 @@ from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.catalogueload import load_catalogue
 from healthcheck.kernellog.provenance import USER, USER_SPACE, marked, marked_records
 from healthcheck.kernellog.quoting import blanked
-from healthcheck.outcome import Severity
+from healthcheck.model.outcome import Severity
 
 RULES = Path(__file__).parents[3] / "rules"
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from healthcheck.baseline.catalogue import Catalogue
 from healthcheck.baseline.catalogueload import load_catalogue
-from healthcheck.baseline.model import Entry
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.xid import read_xids
+from healthcheck.kernellog.model import Entry
 from healthcheck.kernellog.quoting import USER, all_blanked, blanked, messages
 from healthcheck.kernellog.quotingforms import FORMS
-from healthcheck.outcome import Severity
-from healthcheck.rulesfolder import packaged
+from healthcheck.model.outcome import Severity
 from tests.healthcheck.baseline.labels import labelled
 from tests.healthcheck.kernellog.quotes import Format, formats
 

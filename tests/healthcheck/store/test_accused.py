@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import NodeReport, NodeState, Owner, Result, Severity, Status
+from healthcheck.model.outcome import NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store import accused
 from healthcheck.store.accused import SHARED, WRONG_DATA, Accused, Found, accused_nodes, write
 from healthcheck.store.file import Store, opened
@@ -153,8 +153,8 @@ def test_who_is_accused_is_told_in_words_and_who_only_shares_is_not(store: Store
 
 
 def test_its_ids_are_no_rules_of_a_sweep_and_each_says_what_it_is() -> None:
-    from healthcheck.ruleset import load_ruleset
-    from healthcheck.rulesfolder import packaged
+    from healthcheck.config.rulesfolder import packaged
+    from healthcheck.ruleset.ruleset import load_ruleset
 
     assert not accused.RULES.keys() & {rule.id for rule in load_ruleset([packaged()]).rules}
     assert all(name.startswith("burnin-") and len(said) > 30 for name, said in accused.RULES.items())

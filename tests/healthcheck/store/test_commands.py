@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store.file import NAME, opened
 from healthcheck.store.readings import Component, Readings
 from healthcheck.store.sweeps import Sweep, record

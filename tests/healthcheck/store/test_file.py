@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import Finding, LogEvidence, NodeReport, NodeState, Result, Severity, Status
+from healthcheck.model.outcome import Finding, LogEvidence, NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store import file, history, schema
 from healthcheck.store.file import NAME, Store, opened
 from healthcheck.store.sweeps import Sweep, record
@@ -27,7 +27,7 @@ from tests.testbed.sshd import wait_until
 WRITER = """
 import sys
 from pathlib import Path
-from healthcheck.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store.file import opened
 from healthcheck.store.sweeps import Sweep, record
 with opened(Path(sys.argv[1]), make=True) as store:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import NodeReport, Result, Severity, Status, state_of
+from healthcheck.model.outcome import NodeReport, Result, Severity, Status, state_of
 from healthcheck.store.file import Store, opened
 from healthcheck.store.sweeps import Sweep, record
 

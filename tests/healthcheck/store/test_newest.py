@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.coverage import Coverage
-from healthcheck.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
+from healthcheck.model.coverage import Coverage
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Owner, Result, Severity, Status
 from healthcheck.store import history, newest
 from healthcheck.store.file import Store, opened
 from healthcheck.store.newest import Newest, NotPassed

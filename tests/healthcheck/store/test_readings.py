@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.recording import Capture, Outcome
+from healthcheck.model.recording import Capture, Outcome
 from healthcheck.store.readings import Component, Readings, readings
 from tests.healthcheck import machine
 

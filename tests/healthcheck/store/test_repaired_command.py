@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import Finding, LogEvidence, LogView, NodeReport, Result, Severity, Status, state_of
+from healthcheck.model.outcome import Finding, LogEvidence, LogView, NodeReport, Result, Severity, Status, state_of
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.readings import Component, Readings

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from healthcheck.model.problem import Problem
 from healthcheck.store.file import opened
-from healthcheck.store.history import Problem
 from healthcheck.store.ledger import lines
 from healthcheck.store.silences import Silence, active, silence, silenced, unsilence
 

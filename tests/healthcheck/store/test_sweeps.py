@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from healthcheck.outcome import Finding, LogEvidence, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
+from healthcheck.model.outcome import Finding, LogEvidence, NodeReport, NodeState, Origin, Owner, Result, Severity, Status, state_of
 from healthcheck.store import history
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import Component, Reading, Readings

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store, opened
 from healthcheck.store.readings import Readings
 from healthcheck.store.shown import Shown

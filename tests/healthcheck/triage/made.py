@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from healthcheck.outcome import Owner, Repair, Severity
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Owner, Repair, Severity
+from healthcheck.model.problem import Problem
 from healthcheck.triage.past import Fleet, Isolated, Look, OpenCordon, Past, Repaired
-from healthcheck.triage.policy import (
-    BreakerPolicy,
-    Climb,
-    FaultKind,
-    Flap,
-    Isolation,
-    Of,
-    Ours,
-    Policy,
-    Repeat,
-    Requalify,
-)
+from healthcheck.triage.policy import BreakerPolicy, Climb, Flap, Ours, Policy, Repeat, Requalify
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -14,12 +14,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.problem import Problem
 from healthcheck.replay.incidents import Incidents
 from healthcheck.replay.record import Record, Sweeps
-from healthcheck.store.history import Problem
 from healthcheck.triage.past import Fleet, Isolated, OpenCordon, OpenVerdict, Past
 from healthcheck.triage.plan import Act, Plan, Step, make
-from healthcheck.triage.policy import BreakerPolicy, Isolation
+from healthcheck.triage.policy import BreakerPolicy
 from tests.healthcheck.triage.made import NOW, problem
 from tests.healthcheck.triage.test_breaker import packaged_policy
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.verdict import Known, Member
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.breaker import Breaker
-from healthcheck.triage.past import Fleet, Isolated, Known, Member, Past, Quiet
+from healthcheck.triage.past import Fleet, Isolated, Past, Quiet
 from healthcheck.triage.plan import Act, Plan, make
 from healthcheck.triage.policy import BreakerPolicy, Policy
 from healthcheck.triage.policyload import load_policy

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Owner
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import Of
+from healthcheck.model.outcome import Owner
+from healthcheck.model.problem import Problem
 from healthcheck.triage.correlate import KINDS, Found, correlate, domains
 from healthcheck.triage.likelihood import MOST, binomial, hypergeometric, odds, words
 from healthcheck.triage.past import Fleet, Past, Quiet
-from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, Of
+from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy
 from healthcheck.triage.symptom import about, alike_in, symptom
 from tests.healthcheck.triage.made import NOW, at, problem
 

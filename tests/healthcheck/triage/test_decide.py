@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Owner, Repair
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Owner, Repair
+from healthcheck.model.verdict import Fault, Incident, Known, Member, Verdict
 from healthcheck.triage.decide import decide, reason
 from healthcheck.triage.incidents import live
-from healthcheck.triage.past import Anew, Known, Member, OpenVerdict, Past, Shared
-from healthcheck.triage.policy import Isolation
-from healthcheck.triage.verdict import Fault, Incident, Verdict
+from healthcheck.triage.past import Anew, OpenVerdict, Past, Shared
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
 
 PORT = frozenset({"port-state of GPU"})

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Owner, Repair
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import FaultKind, Isolation
+from healthcheck.model.outcome import Owner, Repair
+from healthcheck.model.problem import Problem
 from healthcheck.triage.faults import accuses, faults, isolates, suspect_node
 from healthcheck.triage.past import Repaired, Shared
-from healthcheck.triage.policy import FaultKind, Isolation, Repeat
+from healthcheck.triage.policy import Repeat
 from tests.healthcheck.triage.made import KINDS, NOW, at, past, policy, problem, repaired
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import Finding, NodeReport, Result, Severity, Status, state_of
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Finding, NodeReport, Result, Severity, Status, state_of
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import file, schema
 from healthcheck.store.cordons import State, mean
 from healthcheck.store.cordons import settle as settle_cordon

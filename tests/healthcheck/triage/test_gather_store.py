@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.problem import Problem
 from healthcheck.store.file import Store, opened
-from healthcheck.store.history import Problem
 from healthcheck.store.leases import begin as lease
 from healthcheck.store.marks import Mark
 from healthcheck.triage.gather import ALL_TOLD, ANEW, changes, domains, gather, ports
 from healthcheck.triage.past import Anew, Change, Fleet, Isolated, Look, OpenCordon, OpenVerdict, Past, Repaired
-from healthcheck.triage.policy import Climb, Flap, IncidentPolicy, Isolation, Repeat
+from healthcheck.triage.policy import Climb, Flap, IncidentPolicy, Repeat
 from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
 from tests.healthcheck.triage.made import HOUR, NOW, at, policy
 

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from healthcheck.cli.main import root
-from healthcheck.outcome import Finding, NodeReport, Severity, Status, state_of
-from healthcheck.outcome import Result as Result_
+from healthcheck.model.outcome import Finding, NodeReport, Severity, Status, state_of
+from healthcheck.model.outcome import Result as Result_
+from healthcheck.model.verdict import Known, Member
 from healthcheck.report.incident import lines, page
 from healthcheck.store.file import opened
 from healthcheck.store.marks import Mark
 from healthcheck.store.sweeps import Sweep, record
-from healthcheck.triage.past import Known, Member
 from inventory.errors import MusterError
 from inventory.nodeset import fold
 from tests.testbed.marks import plain

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Owner
-from healthcheck.store.history import Problem
+from healthcheck.model.outcome import Owner
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Known, Member
 from healthcheck.triage.incidents import Life, live
-from healthcheck.triage.past import Change, Fleet, Known, Member, Past
+from healthcheck.triage.past import Change, Fleet, Past
 from healthcheck.triage.policy import Causes, IncidentKind, IncidentPolicy, Policy
 from tests.healthcheck.triage.made import NOW, at, policy, problem
 

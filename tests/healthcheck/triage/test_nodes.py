@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.cli.main import root
-from healthcheck.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Finding, NodeReport, NodeState, Origin, Owner, Result, Severity, Status
 from healthcheck.report.nodes import NEVER, Row, lines, row
 from healthcheck.store import rmas
 from healthcheck.store.cordons import State as CordonState
@@ -27,7 +28,6 @@ from healthcheck.store.readings import Component, Readings
 from healthcheck.store.silences import silence
 from healthcheck.store.sweeps import Sweep, record
 from healthcheck.triage.past import OpenVerdict, Past
-from healthcheck.triage.policy import Isolation
 from inventory.errors import MusterError
 from inventory.nodeset import expand, fold
 from tests.command import MUSTER, environment, unread

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
+from healthcheck.model.verdict import Incident
 from healthcheck.triage.ours import ours
 from healthcheck.triage.past import Past, Quiet
 from healthcheck.triage.policy import Ours
-from healthcheck.triage.verdict import Incident
 from tests.healthcheck.triage.made import fleet, policy, problem
 
 

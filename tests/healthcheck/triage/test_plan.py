@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from healthcheck.model.faultkind import Isolation
 from healthcheck.triage.past import OpenVerdict, Past
 from healthcheck.triage.plan import Act, Plan, make
-from healthcheck.triage.policy import BreakerPolicy, Isolation
+from healthcheck.triage.policy import BreakerPolicy
 from tests.healthcheck.triage.made import NOW, at, fleet, held, looks, past, policy, problem
 
 OVER = problem("gpu-count", began=-9, ended=-3)

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Owner, Repair, Severity
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Owner, Repair, Severity
 from healthcheck.report.policy import digest, resolved
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store import accused
-from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, FaultKind, IncidentKind, IncidentPolicy, Isolation, Of, Policy
+from healthcheck.triage.policy import EXPLAINING, KINDS, Causes, IncidentKind, IncidentPolicy, Policy
 from healthcheck.triage.policyload import DOMAINS, load_policy, load_with_origins
 from healthcheck.triage.remediation import Remediation, Step, Use
 from inventory.errors import RulesError

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from healthcheck.store.history import Problem
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.problem import Problem
 from healthcheck.triage.decide import decide
 from healthcheck.triage.past import Look, OpenVerdict, Past, Repaired, Shared
-from healthcheck.triage.policy import Isolation, Requalify
+from healthcheck.triage.policy import Requalify
 from healthcheck.triage.requalify import requalified
 from healthcheck.triage.symptom import symptom
 from tests.healthcheck.triage.made import NOW, at, held, looks, policy, problem, repaired

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.kernel import LOG
-from healthcheck.outcome import Severity
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
-from healthcheck.triage.past import Change, Fleet, Known, Member, OpenCordon, OpenVerdict, Past, Quiet
+from healthcheck.model.faultkind import Isolation
+from healthcheck.model.outcome import Severity
+from healthcheck.model.verdict import Known, Member
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.triage.past import Change, Fleet, OpenCordon, OpenVerdict, Past, Quiet
 from healthcheck.triage.plan import Act, Plan, make
-from healthcheck.triage.policy import Isolation, Policy
+from healthcheck.triage.policy import Policy
 from healthcheck.triage.suspect import RULES, suspected, suspects
 from tests.healthcheck.triage.made import NOW, at, problem
 from tests.healthcheck.triage.test_breaker import bounded

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Owner, Repair
-from healthcheck.store.history import Problem, Seat
+from healthcheck.model.faultkind import FaultKind, Isolation, Of
+from healthcheck.model.outcome import Owner, Repair
+from healthcheck.model.problem import Problem
+from healthcheck.model.verdict import Fault, Verdict
+from healthcheck.store.history import Seat
 from healthcheck.store.ledger import Line
 from healthcheck.triage.past import OpenVerdict, Past, Repaired
-from healthcheck.triage.policy import FaultKind, Isolation, Of
 from healthcheck.triage.ticket import document, markdown, ticket
-from healthcheck.triage.verdict import Fault, Verdict
 from inventory.model import Bmc, Node, PortPlan
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"

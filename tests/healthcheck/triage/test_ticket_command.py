@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from healthcheck.cli.main import root
 from healthcheck.cli.ticket import newest_bundle
-from healthcheck.outcome import NodeReport, NodeState, Origin, Severity, Status
-from healthcheck.outcome import Result as Result_
+from healthcheck.model.outcome import NodeReport, NodeState, Origin, Severity, Status
+from healthcheck.model.outcome import Result as Result_
 from healthcheck.store.file import opened
 from healthcheck.store.silences import silence
 from healthcheck.store.sweeps import Sweep, record

@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.model import Node
 from inventory.transport.base import Limits, Program, Reply
 from inventory.transport.local import LocalTransport

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck import joined
-from healthcheck.loader import LOADER, payload
+from healthcheck.collector import joined
+from healthcheck.collector.loader import LOADER, payload
 from inventory.model import Node
 from inventory.transport.base import Reply
 from inventory.transport.local import LocalTransport

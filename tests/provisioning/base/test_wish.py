@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from inventory.errors import RulesError
 from inventory.located import parse_yaml
 from inventory.text import clean

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from provisioning.bmc.base import Hardware, Missing, Part
 from provisioning.bmc.compare import Compared, compare
 from provisioning.bringup.model import Trouble

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from healthcheck import rulesfolder
-from healthcheck.outcome import NodeReport, NodeState, Status
-from healthcheck.rule import Rule
-from healthcheck.ruleset import load_ruleset
+from healthcheck.config import rulesfolder
+from healthcheck.model.outcome import NodeReport, NodeState, Status
+from healthcheck.ruleset.rule import Rule
+from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.model import By, CordonBy, Inventory, Lifecycle, LifecycleState, Node
 from provisioning.actions.base import ActionError, Held, Holder
 from provisioning.bmc import may

@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from healthcheck.outcome import Owner
-from healthcheck.ruleset import Ruleset, load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Owner
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from inventory.load import load_inventory
 from inventory.transport.local import LocalTransport
 from provisioning.bringup.means import Means

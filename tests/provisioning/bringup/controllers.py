@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event, Sensor
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
-from healthcheck.rulesfolder import packaged
-from healthcheck.sku import Sku
+from healthcheck.ruleset.sku import Sku
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
 from provisioning.bmc.base import (
     Bios,

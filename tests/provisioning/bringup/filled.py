@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from healthcheck.store import bringupnotes as notes
 from healthcheck.store import bringups
 from healthcheck.store.file import Store, opened

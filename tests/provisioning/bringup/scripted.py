@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.model import Bmc, Lifecycle, LifecycleState, Node
 from provisioning.bringup.model import Deed, Doer, Effect, Machine, Made, Seen, Stand, Step, Trouble
 from provisioning.bringup.run import run

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from provisioning.bringup.advance import Do, Stuck, Through, Times, Until, after, found
 from provisioning.bringup.model import Deed, Machine, Past, Seen, Stand, Trouble
 from tests.provisioning.bringup.scripted import SO, deed, node, step, trouble

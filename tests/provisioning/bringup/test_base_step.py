@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.model import Node
 from inventory.transport.base import Stage
 from provisioning.agent.install import Done

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.values import Unmeasured
-from healthcheck.outcome import Owner
-from healthcheck.rulesfolder import packaged
+from healthcheck.model.outcome import Owner
 from provisioning.bmc.base import Bios, BmcError, Power, Wrong
 from provisioning.bringup.model import Deed, Effect, Machine, Made, Seen, Stand
 from provisioning.bringup.policy import Absent, BiosWish, Machines, Policy

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.values import Unmeasured
-from healthcheck.outcome import Owner
-from healthcheck.rulesfolder import packaged
+from healthcheck.model.outcome import Owner
 from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from inventory.errors import UsageError
 from inventory.model import Node

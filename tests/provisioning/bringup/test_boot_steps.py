@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from healthcheck.facts.values import Unmeasured
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.model import Node
 from inventory.sshconfig import SshConfig
 from provisioning.bmc.base import BmcError, Boot, Power, Target, Wrong

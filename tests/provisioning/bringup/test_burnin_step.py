@@ -11,8 +11,8 @@ import pytest
 
 from healthcheck.certify.keys import new_key
 from healthcheck.certify.manifest import revoke
-from healthcheck.certify.requalify import Now
-from healthcheck.outcome import Owner
+from healthcheck.model.hardware import Now
+from healthcheck.model.outcome import Owner
 from healthcheck.store.file import opened
 from healthcheck.store.hardware import write_hardware
 from inventory.load import load_inventory

@@ -10,7 +10,7 @@ import pytest
 
 from healthcheck.facts.bmc import Event, Sensor
 from healthcheck.facts.values import Unmeasured
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from inventory.errors import ConfigError
 from provisioning.bmc.base import BmcError, Part, Power, Wrong
 from provisioning.bringup.model import Seen, Stand

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import Owner
-from healthcheck.ruleset import Ruleset, load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Owner
+from healthcheck.ruleset.ruleset import Ruleset, load_ruleset
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from inventory.hostkeys import fingerprint

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from healthcheck.store import bringupnotes as notes
 from healthcheck.store import bringups
 from healthcheck.store.bringups import Progress, SkipLine, StepLine, TroubleLine

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Owner
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Owner
+from healthcheck.ruleset.ruleset import load_ruleset
 from inventory.errors import ConfigError, RulesError
 from provisioning.bmc.base import Target
 from provisioning.bringup.model import ORDER

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from inventory.model import Node

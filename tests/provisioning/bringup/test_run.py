@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from healthcheck.store import bringupnotes, bringups, file, ledger
 from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from healthcheck.store.file import NAME, opened

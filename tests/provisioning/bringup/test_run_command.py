@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from healthcheck.cli.main import root
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from inventory.errors import ConfigError, MusterError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Owner
+from healthcheck.model.outcome import Owner
 from provisioning.base.who import Who
 from provisioning.bringup.model import Trouble
 from provisioning.bringup.same import mixed, proven, swapped

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.outcome import Finding, NodeReport, Origin, Owner, Result, Severity, Status, state_of
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.outcome import Finding, NodeReport, Origin, Owner, Result, Severity, Status, state_of
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import opened
 from healthcheck.store.readings import Component, Readings
 from provisioning.bringup.model import Stand

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from healthcheck.certify.keys import new_key
-from healthcheck.certify.requalify import Now
+from healthcheck.model.hardware import Now
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
 from healthcheck.store.hardware import write_hardware

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from healthcheck.burnin.document import write
 from healthcheck.burnin.floors import load_floors
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
 from tests.command import muster
 from tests.healthcheck.burnin import made
 

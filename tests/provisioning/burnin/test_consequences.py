@@ -15,7 +15,7 @@ from healthcheck.certify.keys import NAMESPACES, load_keys, new_key
 from healthcheck.certify.manifest import issue, load_manifest
 from healthcheck.gate.decide import answer
 from healthcheck.gate.snapshot import current
-from healthcheck.outcome import NodeReport, NodeState, Result, Severity, Status
+from healthcheck.model.outcome import NodeReport, NodeState, Result, Severity, Status
 from healthcheck.store.file import opened
 from healthcheck.store.history import problems
 from healthcheck.store.readings import Component, Readings
@@ -81,6 +81,9 @@ def test_a_bad_gpu_of_a_node_in_service_is_isolated_uncertified_and_shut_out_and
     assert done.returncode == 1, (done.stdout, done.stderr)
     run = site.document()["run"]
     assert "accused for certain: n3; muster triage shows what is done" in done.stderr
+    # Only triage cordons, within its bound: until then the node is free, and what to type is said.
+    assert "jobs may start on those in service until triage has isolated them, within its bound; next: muster triage --apply" in done.stderr
+    assert list(site.cordoned()) == []
     assert "certificates of n3 are revoked; gates close on them with the next: muster gate publish" in done.stderr
     # Before triage has run.
     assert stands(site) == {"n1": "ok", "n2": "ok", "n3": "revoked", "n4": "ok"}

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from healthcheck.burnin.model import Place, Rail
 from healthcheck.burnin.publishedload import load_burnin
-from healthcheck.recording import Recording
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.recording import Recording
 from provisioning.burnin import counters
 from provisioning.burnin.look import Seen, seen
 from tests.healthcheck import machine

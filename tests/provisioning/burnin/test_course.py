@@ -119,6 +119,28 @@ def test_a_leaf_whose_uplinks_are_slow_is_named_and_its_nodes_are_not() -> None:
     assert outcomes(found) == {Outcome.PASS: 12, Outcome.UNKNOWN: 4}
 
 
+def test_a_node_of_which_one_rail_is_slow_among_nodes_is_named_by_that_rail_and_its_mates_pass() -> None:
+    def speed(task: Task) -> float:
+        rails = (task.params["rail"],) if task.stage is Stage.RAIL_CONFIRM else range(8)
+        return 0.6 if "gpu006" in task.nodes and len(task.nodes) > 1 and 5 in rails else 1.0
+
+    cluster = Cluster(speed=speed)
+    found = course(cluster)
+    [accused] = judge(found.burnt, FLOORS).accusations
+    assert (accused.object, accused.name, accused.fault) == (Object.RAIL, "gpu006/rail5", faults.SLOW_LINK)
+    assert outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
+    rails = [task for step in cluster.steps if step.stage is Stage.RAIL_CONFIRM for task in step.tasks]
+    assert {task.params["rail"] for task in rails} == set(range(8)) and len({task.id for task in rails}) == len(rails)
+    assert all([seat.gpu for seat in task.seats] == [task.params["rail"]] * 2 for task in rails)
+    assert all(task.environment["NCCL_MNNVL_ENABLE"] == "0" and set(task.local) == set(task.nodes) for task in rails)
+
+
+def test_a_node_that_pairs_accused_stays_accused_when_the_burn_in_ends_while_its_rails_are_tried() -> None:
+    found = cut(Cluster(speed=lambda task: 0.6 if "gpu006" in task.nodes and len(task.nodes) > 1 else 1.0), Stage.RAIL_CONFIRM, Kind.ALLREDUCE, 2)
+    assert [(one.object, one.name) for one in judge(found.burnt, FLOORS).accusations] == [(Object.NODE, "gpu006")]
+    assert not any(result.task.stage is Stage.RAIL_CONFIRM for result in found.results)
+
+
 def test_whom_watching_names_among_all_nodes_leaves_and_the_others_are_tried_again() -> None:
     cluster = Cluster(dead=lambda task: "gpu009" if len(task.nodes) > 2 and "gpu009" in task.nodes else None)
     found = course(cluster)

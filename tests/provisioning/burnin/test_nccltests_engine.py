@@ -20,7 +20,7 @@ import pytest
 
 from healthcheck.burnin.faults import HUNG, LOST, WRONG_DATA
 from healthcheck.burnin.model import End, Kind, Object, Seat, Stage, Task, TaskResult
-from healthcheck.lease import Granted, Lease
+from healthcheck.model.lease import Granted, Lease
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Reply
 from inventory.transport.base import Stage as How

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin.model import Rail
-from healthcheck.recording import Recording
-from healthcheck.sku import Sku
+from healthcheck.model.recording import Recording
+from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
 from inventory.model import BurnIn, Node, PortPlan
 from provisioning.burnin.look import Seen, seen

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
-from healthcheck.sku import Sku
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.ruleset.sku import Sku
 from provisioning.burnin.run import lacks
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from healthcheck.burnin.model import Kind, Stage
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
-from healthcheck.sku import BurninEnv, Sku
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.ruleset.sku import BurninEnv, Sku
 from inventory.errors import RulesError, UsageError
 from inventory.model import Node, SiteBurnIn
 from provisioning.burnin import stages

@@ -182,7 +182,7 @@ def test_leases_by_themselves_ask_nobody_and_name_what_is_doubled(site: Site) ->
 
 
 def test_a_number_that_the_store_has_of_another_node_is_doubled(site: Site) -> None:
-    from healthcheck.certify.requalify import Now
+    from healthcheck.model.hardware import Now
     from healthcheck.store.file import opened
     from healthcheck.store.hardware import write_hardware
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.certify.requalify import Now
+from healthcheck.model.hardware import Now
 from inventory.model import Bmc, Inventory, Lifecycle, LifecycleState, Node
 from provisioning.discover import doubles
 from provisioning.discover.compare import State, compare, differing, places

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from healthcheck.facts.gpu import GpuPresence
 from healthcheck.facts.gpu_process import GpuLoad
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
-from healthcheck.sku import Sku
+from healthcheck.ruleset.sku import Sku
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import open_leases
@@ -308,6 +308,17 @@ def test_a_holder_of_another_boot_is_waited_for_until_its_time_is_over(tmp_path:
         assert taken.nodes == ("gpu001",) and take.settle(ours) == []
         cluster.now += 601
         assert taken.entry is not None and take.settle(ours) == [f"{taken.entry.name}: given back: its time is over"]
+
+
+def test_whoever_takes_nodes_gives_back_first_what_a_dead_process_held_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    with opened(tmp_path, make=True) as store:
+        ours = lessor("reservation", Slurm(cluster.run), "us", lambda: cluster.now, cluster.run)(store)
+        dead = take.take(ours, ["gpu001", "gpu002"], 600, "why")
+        monkeypatch.setattr(take, "life", lambda told: Life.DEAD)
+        taken = take.take(ours, ["gpu001"], 600, "why")
+        assert taken.nodes == ("gpu001",) and taken.refused == {} and dead.entry is not None
+        assert [entry.nodes for entry in open_leases(store)] == [("gpu001",)] and dead.entry.name not in cluster.reservations
 
 
 def test_one_that_cannot_narrow_its_lease_gives_all_of_it_back(tmp_path: Path) -> None:

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from healthcheck.recording import Recording
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.recording import Recording
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import Store, opened
 from healthcheck.store.leases import Entry, left, open_leases
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import mark_of
-from healthcheck.sweep import Plan
+from healthcheck.sweep.sweep import Plan
 from inventory.discover import Answer
 from inventory.errors import StoreError, UsageError
 from inventory.model import InKubernetes, Node

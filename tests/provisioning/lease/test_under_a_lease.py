@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from healthcheck import sweep
-from healthcheck.assess import Assessment
-from healthcheck.lease import Lease
-from healthcheck.outcome import Origin, Status
-from healthcheck.probes import Effect, Kind, Probe
-from healthcheck.recording import Capture, Outcome
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.lease import Lease
+from healthcheck.model.outcome import Origin, Status
+from healthcheck.model.probes import Effect, Kind, Probe
+from healthcheck.model.recording import Capture, Outcome
 from healthcheck.report.progress import progress
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
-from healthcheck.saved import load_manifest
+from healthcheck.ruleset.ruleset import load_ruleset
+from healthcheck.sweep import sweep
+from healthcheck.sweep.assess import Assessment
+from healthcheck.sweep.saved import load_manifest
 from inventory.errors import UsageError
 from inventory.model import Node
 from inventory.transport.base import Failure, Limits, Program, Reply, Stage
@@ -112,7 +112,7 @@ def test_a_rule_that_was_left_out_stays_left_out() -> None:
 
 
 def test_a_saved_sweep_keeps_why_nothing_was_measured(tmp_path: Path) -> None:
-    from healthcheck.saved import Saver
+    from healthcheck.sweep.saved import Saver
 
     plan = sweep.Plan(NODES, QUICK)
     lease = Lease(frozenset({"gpu001"}), "a test", {"gpu002": "a job is on it"}, lambda: {"gpu001": "its lease was lost: \x1b[31mgone"})

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
-from healthcheck.store.history import Problem
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.model.problem import Problem
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.triage.past import Fleet, Past, Repaired
 from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy

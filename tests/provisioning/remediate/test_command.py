@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import opened
 from healthcheck.triage.policyload import load_policy
 from healthcheck.triage.remediation import Step

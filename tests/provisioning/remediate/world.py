@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from healthcheck.ruleset import load_ruleset
-from healthcheck.rulesfolder import packaged
+from healthcheck.config.rulesfolder import packaged
+from healthcheck.ruleset.ruleset import load_ruleset
 from healthcheck.store.file import Store
 from healthcheck.store.marks import mark_of
 from healthcheck.triage.remediation import Remediation, Step

@@ -1,0 +1,74 @@
+"""The root-owned helper: the program that a node's administrator installs so that looks see what needs root, and nothing else.
+
+It is one file of Python's standard library that knows some probes, takes only their ids, and is run through sudo by the
+collector (`healthcheck.collector.onnode.helper`). Nothing is ever sent to it as code.
+"""
+
+from __future__ import annotations
+
+import os
+import pprint
+import re
+from collections.abc import Iterable
+
+from healthcheck.collector.joined import FUTURE, HELPER, joined
+from healthcheck.model.probes import Probe, ProbeSet
+from inventory.errors import UsageError
+from inventory.text import short
+
+PATH = "/opt/muster/libexec/muster-probe"
+_PATH = re.compile(r"(?:/[A-Za-z0-9_+-][A-Za-z0-9_.+-]{0,100}){1,20}")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+def path() -> str:
+    """Where the helper is on the nodes: MUSTER_HELPER, else the customary place. Raises UsageError."""
+    return checked_path(os.environ.get("MUSTER_HELPER") or PATH, "MUSTER_HELPER")
+
+
+def checked_path(text: str, what: str) -> str:
+    """The path, if it is absolute and means nothing to a shell or to sudoers; raises UsageError."""
+    if _PATH.fullmatch(text) is None:
+        raise UsageError(f"{what} is {short(text)}, expected an absolute path of letters, digits, '.', '_', '-', '+', such as {PATH}")
+    return text
+
+
+def program(probes: Iterable[Probe], python: str = "/usr/bin/python3") -> str:
+    """The helper's text for these probes. Equal probes give equal text."""
+    table = pprint.pformat(ProbeSet.of(probes).to_json(), width=120, sort_dicts=False)
+    return "\n".join((
+        f"#!{checked_path(python, '--python')} -IS",
+        "# muster-probe: captures, as root, what the table of probes near the end of this file names, and nothing else.",
+        "# Made by `muster privilege helper`. Install it with owner root and mode 0755; never let anybody else write to it.",
+        FUTURE + "import os as _os",
+        "# Nothing that the caller's environment says holds here.",
+        "_os.environ.clear()",
+        '_os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"',
+        joined(HELPER).removeprefix(FUTURE),
+        f"serve(sys.argv[1:], {table})", "",
+    ))
+
+
+def sudoers(user: str, path: str) -> str:
+    """What to put into /etc/sudoers.d/ so that this user may run the helper as root, and nothing else, without a password."""
+    if _USER.fullmatch(user) is None or user == "ALL":
+        raise UsageError(f"--user is {short(user)}, expected a user name")
+    checked_path(path, "--path")
+    return (
+        f"# {user} may run muster's helper as root: it takes ids of probes and nothing else.\n"
+        f"Defaults!{path} !requiretty, env_reset, !setenv\n"
+        f"{user} ALL=(root) NOPASSWD: {path}\n"
+    )
+
+
+def by_hand(user: str, path: str) -> str:
+    """The commands, as comments, that install both on a node."""
+    folder = path.rpartition("/")[0] or "/"
+    return (
+        "#\n# To install both on a node, as root:\n"
+        f"#   install -d -o root -g root -m 0755 {folder}\n"
+        f"#   muster privilege helper > muster-probe && install -o root -g root -m 0755 muster-probe {path}\n"
+        f"#   muster privilege sudoers --user {user} > muster.sudoers && visudo -cf muster.sudoers\n"
+        "#   install -o root -g root -m 0440 muster.sudoers /etc/sudoers.d/muster\n"
+        f"# To try it, as {user}:  sleep 9 | sudo -n -- {path} kernel.log | head -1\n"
+    )

@@ -1,0 +1,97 @@
+"""The children for NVIDIA's GPUs: whether there is one, and what NVML says of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zlib
+from typing import TYPE_CHECKING, Any, Dict, List
+
+from healthcheck.collector.onnode.child import Child
+from healthcheck.collector.onnode.system import ROOT, capture, clock, held, text
+
+if TYPE_CHECKING:
+    from healthcheck.collector.onnode.run import Run
+
+DISPLAY = ("30000", "30200")
+
+
+class Detect(Child):
+    """Looks for an NVIDIA display controller on the PCI bus: in a child, because reading uevent may wait for a driver.
+
+    The probes are those that want one.
+    """
+
+    def __init__(self, run: Run, probes: List[Dict[str, Any]]) -> None:
+        self.probes = probes
+        Child.__init__(self, run, "", 2.0)
+
+    def work(self) -> int:
+        bus = ROOT + "/sys/bus/pci/devices/"
+        for name in os.listdir(bus) if os.path.exists(bus) else ():
+            with open(bus + name + "/uevent", encoding="ascii", errors="replace") as file:
+                fields = dict(line.strip().partition("=")[::2] for line in file)
+            if fields.get("PCI_ID", "").upper().startswith("10DE:") and fields.get("PCI_CLASS", "").lstrip("0") in DISPLAY:
+                return 0
+        return 3
+
+    def ended(self, trouble: str) -> None:
+        outcome, note = "missing", "no NVIDIA device"
+        if trouble or self.killed:
+            outcome, note = "timeout", "the PCI bus did not answer"
+        elif self.status == 0:
+            self.run.found_nvidia(self.probes)
+            return
+        elif self.status != 3:
+            outcome, note = "crashed", "the PCI bus cannot be read: " + text(held(self.err, 300, True)[0])
+        for probe in self.probes:
+            self.run.captures[probe["id"]] = capture(outcome, clock() - self.began, note=note)
+
+
+def unneeded(found: Dict[str, Any]) -> str:
+    """Why no second source is asked after the NVML reader's capture; empty where one is wanted."""
+    if found["outcome"] == "wedged" or (found["outcome"] == "timeout" and found["seconds"]):
+        # It would wait for the same driver, and one process that cannot be killed is enough.
+        return "not run: the driver did not answer the NVML reader"
+    first = found.get("text", "").partition("\n")[0]
+    if found["outcome"] in ("done", "truncated") and first and "error" not in json.loads(first):
+        return "not needed: NVML answered"
+    return ""
+
+
+class Nvml(Child):
+    """The NVML reader (`onnode.nvml`) on what it needs of pynvml, which was sent along; one line of JSON for each GPU."""
+
+    def __init__(self, run: Run, probe: Dict[str, Any], source: bytes) -> None:
+        self.probe = probe
+        self.source = source
+        Child.__init__(self, run, "probe " + probe["id"], probe["seconds"])
+
+    def work(self) -> int:
+        reader, _, library = zlib.decompress(self.source).partition(b"\0")
+        module = type(sys)("pynvml")
+        sys.modules["pynvml"] = module
+        exec(compile(library, "pynvml", "exec", dont_inherit=True), module.__dict__)
+        scope: Dict[str, Any] = {"__name__": "collector_nvml"}
+        exec(compile(reader, "collector_nvml", "exec", dont_inherit=True), scope)
+        for line in scope["lines"](module):
+            os.write(self.out, json.dumps(line).encode() + b"\n")
+        return 0
+
+    def ended(self, trouble: str) -> None:
+        data, size = held(self.out, self.probe["limit"], False)
+        whole = data[:data.rfind(b"\n") + 1]
+        exit_status = None
+        if trouble:
+            outcome = "wedged"
+        elif self.killed:
+            outcome = "timeout"
+        elif self.status:
+            outcome = "crashed"
+            trouble = text(held(self.err, 300, True)[0])
+            exit_status = self.status if self.status < 0 else None
+        else:
+            outcome = "done" if len(whole) == size else "truncated"
+        self.run.captures[self.probe["id"]] = capture(
+            outcome, clock() - self.began, size, exit=exit_status, text=text(whole), note=self.note(trouble))

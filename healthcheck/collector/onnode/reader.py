@@ -1,0 +1,448 @@
+"""The child that reads files, mounts and the clock, and how far its kind has come."""
+
+from __future__ import annotations
+
+import json
+import marshal
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Set, Tuple
+
+from healthcheck.collector.onnode.child import Child
+from healthcheck.collector.onnode.config import registers
+from healthcheck.collector.onnode.system import BLOCK, ENTRIES, FUNCTION, LEFT_OUT, NETWORK, ROOT, capture, clock, failure, text, unread
+
+if TYPE_CHECKING:
+    from healthcheck.collector.onnode.run import Run
+
+RESPAWNS = 8            # readers that may hang before we stop trying
+MOST_MOUNTS = 4096
+MOST_TASKS = 200        # tasks that are looked at closely, of each state
+KMSG = os.makedev(1, 11)
+
+
+class Enough(Exception):
+    """The probe ends here, with this outcome."""
+
+
+class Reader(Child):
+    """Reads files, mounts and the clock, in the order of the probes; what hangs costs one entry and one child.
+
+    The child appends messages to its memory file: `begin` before it touches something, then what came of it. The parent looks
+    when the child has ended, or when the last `begin` that it saw may be overdue. So a healthy node costs it no wake-ups.
+    """
+
+    def __init__(self, run: Run, state: Reading) -> None:
+        self.state = state
+        self.offset = 0
+        self.step = ""
+        self.step_due = 0.0
+        state.readers += 1
+        Child.__init__(self, run, "", state.tick)
+
+    # In the parent.
+    def overdue(self) -> bool:
+        if self.killed:
+            return clock() >= self.due
+        if clock() < self.due:
+            return False
+        self.drain()
+        self.due = min(self.step_due if self.step else clock() + self.state.tick, clock() + self.state.tick, self.run.end)
+        return clock() >= self.due
+
+    def drain(self) -> None:
+        """Takes in the messages that are complete."""
+        data = os.pread(self.out, os.fstat(self.out).st_size - self.offset, self.offset)
+        at = 0
+        while len(data) - at >= 4:
+            size = int.from_bytes(data[at:at + 4], "little")
+            if len(data) - at - 4 < size:
+                break
+            self.take(*marshal.loads(data[at + 4:at + 4 + size]))  # noqa: S302  (our own child's)
+            at += 4 + size
+        self.offset += at
+
+    def take(self, what: str, *rest: Any) -> None:
+        state = self.state
+        if what == "probe":
+            state.at, state.started = rest
+            state.room = state.probe["limit"]
+            self.run.captures[state.probe["id"]] = capture("timeout", files={})
+        made = self.run.captures[state.probe["id"]]
+        if what == "begin":
+            self.step, began = rest
+            self.step_due = min(began + state.probe["each_s"], state.started + state.probe["seconds"])
+        elif what == "entry":
+            path, outcome, data = rest
+            made["files"][path] = [outcome, text(data)] if data else [outcome]
+            made["bytes"] += len(data)
+            state.room -= len(data) + len(path)
+        elif what == "note":
+            earlier = made.get("note", "")
+            if rest[0] not in earlier and len(earlier) < 400:
+                made["note"] = "; ".join(part for part in (earlier, rest[0]) if part)
+        elif what == "text":
+            made["text"] = rest[0]
+        elif what == "done":
+            made["outcome"], ended = rest
+            made["seconds"] = round(ended - state.started, 4)
+            state.at += 1
+            state.started = 0.0
+        if what != "begin":
+            self.step = ""
+
+    def remember(self) -> None:
+        """Leaves word of what this child is on, for the next run to find if it does not die."""
+        self.drain()
+        if self.step:
+            self.run.folder.put(self.pid, self.step, 0.0)
+
+    def ended(self, trouble: str) -> None:
+        state, captures = self.state, self.run.captures
+        self.drain()
+        if not trouble:
+            state.cpu += self.cpu
+        if state.at >= len(state.probes):
+            return
+        made = captures.get(state.probe["id"])
+        why = "%s: %s" % (self.step, trouble or ("reading it took over %g s" % state.probe["each_s"]))
+        if self.step and made is not None:
+            outcome = "wedged" if trouble else "timeout" if self.killed else "crashed"
+            state.hung[self.step] = outcome, why
+            if trouble:
+                self.remember()
+        if clock() < self.run.end and state.readers <= RESPAWNS and self.run.read(state):
+            return
+        if self.step.startswith("/") and made is not None:
+            made["files"][self.step] = [state.hung[self.step][0]]
+        for probe in state.probes[state.at:]:
+            if probe["id"] in captures:
+                captures[probe["id"]].update(note=why, seconds=round(clock() - state.started, 4))
+            else:
+                captures[probe["id"]] = capture("timeout", note="its turn never came" + (": " + why if self.step else ""))
+
+    # In the child.
+    def work(self) -> int:
+        state = self.state
+        self.parent, self.pending = os.getppid(), b""
+        for at in range(state.at, len(state.probes)):
+            if at != state.at or not state.started:
+                state.at, state.started = at, clock()
+                state.room = state.probe["limit"]
+                self.seen: Set[str] = set()
+                self.send("probe", at, state.started)
+            else:
+                self.seen = set(self.run.captures[state.probe["id"]]["files"])
+            self.cut = any(entry[0] == "truncated" for entry in self.run.captures.get(state.probe["id"], {}).get("files", {}).values())
+            self.end = min(state.started + state.probe["seconds"], self.run.end)
+            try:
+                kinds = {"files": self.files, "mounts": self.mounts, "clock": self.clock, "processes": self.processes,
+                         "config": self.config}
+                kinds[state.probe["kind"]](state.probe)
+                outcome = "truncated" if self.cut else "done"
+            except Enough as enough:
+                outcome = str(enough)
+            self.send("done", outcome, clock())
+        self.flush()
+        return 0
+
+    def send(self, *message: Any) -> None:
+        data = marshal.dumps(message)
+        self.pending += len(data).to_bytes(4, "little") + data
+
+    def flush(self) -> None:
+        while self.pending:
+            self.pending = self.pending[os.write(self.out, self.pending):]
+
+    def begin(self, key: str) -> bool:
+        """Announces a step that may hang; false if it is known to."""
+        if key in self.state.hung:
+            return False
+        if clock() > self.end:
+            raise Enough("timeout")
+        if os.getppid() != self.parent:
+            os._exit(1)
+        self.send("begin", key, clock())
+        self.flush()
+        return True
+
+    def put(self, path: str, outcome: str, data: bytes = b"") -> None:
+        if path in self.seen:
+            return
+        self.seen.add(path)
+        self.send("entry", path, outcome, data)
+        self.state.room -= len(data) + len(path)
+        self.cut = self.cut or outcome == "truncated"
+
+    def entry(self, path: str, read: Callable[[str], Tuple[str, bytes]], literal: bool = True) -> None:
+        if path in self.seen:
+            return
+        if self.state.room <= len(path) or len(self.seen) >= ENTRIES:
+            raise Enough("truncated")
+        if not self.begin(path):
+            self.give_up(path)
+            return
+        try:
+            outcome, data = read(path)
+        except OSError as error:
+            outcome, name = failure(error)
+            data = name.encode()
+        if literal or outcome != "missing":
+            self.put(path, outcome, data)
+
+    def give_up(self, path: str) -> None:
+        outcome, why = self.state.hung[path]
+        self.put(path, outcome)
+        self.send("note", why)
+
+    def files(self, probe: Dict[str, Any]) -> None:
+        for pattern in probe["paths"]:
+            for path, literal in self.expand("", pattern.strip("/").split("/"), True):
+                self.entry(path, self.read, literal)
+
+    def expand(self, base: str, parts: List[str], literal: bool) -> Iterator[Tuple[str, bool]]:
+        """The paths that a pattern stands for, in order. A directory that cannot be listed becomes an entry of its own."""
+        for at, part in enumerate(parts):
+            if "*" in part or "?" in part or "[" in part:
+                for name in self.names(base or "/", part):
+                    yield from self.expand(base + "/" + name, parts[at + 1:], False)
+                return
+            base += "/" + part
+        yield base, literal
+
+    def names(self, directory: str, pattern: str) -> List[str]:
+        if not self.begin(directory):
+            self.give_up(directory)
+            return []
+        found: List[str] = []
+        try:
+            with os.scandir(ROOT + directory) as listing:
+                for item in listing:
+                    if len(found) >= ENTRIES:
+                        self.cut = True
+                        break
+                    found.append(item.name)
+        except OSError as error:
+            outcome, name = failure(error)
+            if outcome != "missing":
+                self.put(directory, outcome, name.encode())
+        if directory in NETWORK and self.run.without:
+            for name in list(found):
+                said = unread(directory + "/" + name, self.run.without)
+                if said:
+                    found.remove(name)
+                    self.send("note", LEFT_OUT + said)
+        if pattern != "*":
+            import fnmatch
+            found = [name for name in found if fnmatch.fnmatchcase(name, pattern)]
+        return sorted(name for name in found if name[0] != "." or pattern[0] == ".")
+
+    def read(self, path: str) -> Tuple[str, bytes]:
+        """A regular file or the kernel log, up to what the probe has left. Looked at before it is opened, because opening
+        some devices is an action."""
+        room, tail = self.state.room - len(path), self.state.probe["tail"]
+        data, cut = bytearray(), False
+        if not self.readable(os.stat(ROOT + path)):
+            return "crashed", b"not a regular file"
+        fd = os.open(ROOT + path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            found = os.fstat(fd)
+            if not self.readable(found):
+                return "crashed", b"not a regular file"
+            if tail and found.st_size > room:
+                os.lseek(fd, found.st_size - room, os.SEEK_SET)
+                cut = True
+            while True:
+                try:
+                    block = os.read(fd, BLOCK)
+                except BlockingIOError:
+                    break
+                except BrokenPipeError:
+                    # The kernel overwrote records that we had not read yet; the next read goes on with the oldest left.
+                    self.send("note", "%s: records were overwritten while it was read" % path)
+                    continue
+                if not block:
+                    break
+                data += block
+                if len(data) > room and not tail:
+                    del data[room:]
+                    return "truncated", bytes(data)
+                if len(data) > 2 * room + (1 << 20):
+                    del data[:-room]
+                    cut = True
+        finally:
+            os.close(fd)
+        if len(data) > room:
+            del data[:-room]
+            cut = True
+        if cut:
+            # The first line is a part of one, and a part of a line may say what the whole did not.
+            end = data.find(b"\n")
+            del data[:end + 1 if end >= 0 else len(data)]
+        return "truncated" if cut else "done", bytes(data)
+
+    def readable(self, found: os.stat_result) -> bool:
+        return stat.S_ISREG(found.st_mode) or (stat.S_ISCHR(found.st_mode) and found.st_rdev == KMSG)
+
+    def config(self, probe: Dict[str, Any]) -> None:
+        for pattern in probe["paths"]:
+            for path, _ in self.expand("", pattern.strip("/").split("/"), True):
+                if self.begin(path):
+                    self.function(path)
+                else:
+                    self.give_up(path)
+
+    def function(self, path: str) -> None:
+        """Registers of the device that this link in its driver's folder leads to, and of every port above it, each under its own folder.
+
+        A virtual function has no settings of its own, and calls itself all ones.
+        """
+        try:
+            folder = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(ROOT + path)))
+            if os.path.lexists(ROOT + folder + "/physfn"):
+                return
+        except OSError as error:
+            outcome, name = failure(error)
+            self.put(path, outcome, name.encode())
+            return
+        parts = folder.split("/")
+        for end in range(1, len(parts)):
+            if FUNCTION.fullmatch(parts[end - 1]):
+                self.entry("/".join(parts[:end]) + "/config", self.space_of)
+        driver = ("driver %s\n" % path.split("/")[-2]).encode()
+        self.entry(folder + "/config", lambda at: self.space_of(at, driver))
+
+    def space_of(self, path: str, before: bytes = b"") -> Tuple[str, bytes]:
+        fd = os.open(ROOT + path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        try:
+            outcome, data = registers(fd)
+            return outcome, before + data if outcome == "done" else data
+        finally:
+            os.close(fd)
+
+    def mounts(self, probe: Dict[str, Any]) -> None:
+        info = "/proc/self/mountinfo"
+        points: Dict[str, str] = {}
+        self.entry(info, self.read)
+        if not self.begin(info):
+            return
+        try:
+            with open(ROOT + info, "rb") as file:
+                lines = file.read(probe["limit"]).decode("utf-8", "surrogateescape").split("\n")
+        except OSError:
+            return
+        for line in lines:
+            before, _, after = line.partition(" - ")
+            words = before.split(" ")
+            if len(words) > 4 and after:
+                # What was mounted last at a point hides what was there.
+                points[unescape(words[4])] = after.split(" ")[0]
+        chosen = [point for point, kind in points.items() if kind not in probe["skip"]]
+        for point in chosen[:MOST_MOUNTS]:
+            self.entry(point, self.space)
+        if len(chosen) > MOST_MOUNTS:
+            raise Enough("truncated")
+
+    def space(self, point: str) -> Tuple[str, bytes]:
+        found = os.statvfs(ROOT + point)
+        return "done", ("%d %d %d %d %d %d %d %d %d %d" % tuple(found[:10])).encode()
+
+    def clock(self, probe: Dict[str, Any]) -> None:
+        if not self.begin("adjtimex"):
+            outcome, why = self.state.hung["adjtimex"]
+            self.send("note", why)
+            raise Enough(outcome)
+        import ctypes
+
+        class Timex(ctypes.Structure):
+            # adjtimex(2), with the members that nobody asks for under names of no meaning.
+            _fields_ = [
+                ("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long), ("maxerror", ctypes.c_long),
+                ("esterror", ctypes.c_long), ("status", ctypes.c_int), ("to_tick", ctypes.c_long * 6), ("to_jitter", ctypes.c_long * 2),
+                ("shift", ctypes.c_int), ("to_stbcnt", ctypes.c_long * 5), ("tai", ctypes.c_int), ("reserved", ctypes.c_int * 11),
+            ]
+
+        timex = Timex()
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
+        if state < 0:
+            outcome, name = failure(OSError(ctypes.get_errno(), ""))
+            self.send("note", "adjtimex: " + (name or outcome))
+            raise Enough(outcome)
+        found = {name: getattr(timex, name) for name in ("status", "offset", "maxerror", "esterror", "tai")}
+        self.send("text", json.dumps(dict(found, state=state)))
+
+    def processes(self, probe: Dict[str, Any]) -> None:
+        """Counts tasks by state, and keeps those that sleep for good (D) or were not waited for (Z), and the limits of some.
+
+        Nothing is read that a stuck task could make hang: neither its command line nor its memory map.
+        """
+        if not self.begin("/proc"):
+            outcome, why = self.state.hung["/proc"]
+            self.send("note", why)
+            raise Enough(outcome)
+        states: Dict[str, int] = {}
+        kept: List[List[Any]] = []
+        waits: Dict[str, str] = {}
+        limits: List[List[Any]] = []
+        wanted = {name.encode()[:15]: name for name in probe["argv"]}
+        for pid in os.listdir(ROOT + "/proc"):
+            if not pid.isdigit():
+                continue
+            # proc(5): "pid (name) state parent ...", and the name may hold anything.
+            before, _, after = proc(pid, "stat").rpartition(b") ")
+            words = after.split()
+            if len(words) < 20:
+                continue
+            state, name = words[0].decode("ascii", "replace"), before.partition(b" (")[2]
+            states[state] = states.get(state, 0) + 1
+            if name in wanted and len(limits) < MOST_TASKS:
+                limits.append([int(pid), wanted[name], text(proc(pid, "limits"))])
+            if state in "DZ" and states[state] <= MOST_TASKS:
+                status = proc(pid, "status") if state == "D" else b""
+                if state == "D" and not status:
+                    # It has ended, so it was not stuck.
+                    states[state] -= 1
+                    continue
+                switches = re.findall(br"voluntary_ctxt_switches:\s+(\d{1,18})", status)
+                kept.append([int(pid), state, int(words[19]), sum(map(int, switches)) if len(switches) == 2 else -1, text(name[:64])])
+                if state == "D":
+                    waits[pid] = text(proc(pid, "wchan")[:64])
+        self.send("text", json.dumps({
+            "states": states, "processes": kept, "waits": waits, "limits": limits, "hidden": not proc("1", "stat"),
+        }))
+
+
+def proc(pid: str, name: str) -> bytes:
+    """A file of one process, which may have ended meanwhile or not be ours to see: then nothing."""
+    try:
+        fd = os.open("%s/proc/%s/%s" % (ROOT, pid, name), os.O_RDONLY)
+        try:
+            return os.read(fd, 8192)
+        finally:
+            os.close(fd)
+    except OSError:
+        return b""
+
+
+def unescape(word: str) -> str:
+    """Undoes the octal escapes of mountinfo, which stand for a space, a tab, a newline or a backslash."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), word)
+
+
+class Reading:
+    """How far the readers have come; a new one is forked with it and goes on from there."""
+
+    def __init__(self, probes: List[Dict[str, Any]], stuck: Dict[str, str]) -> None:
+        self.probes = probes
+        self.at = 0
+        self.started = 0.0
+        self.room = 0
+        self.readers = 0
+        self.cpu = 0.0
+        self.tick = min(probe["each_s"] for probe in probes)
+        self.hung = {key: ("wedged", "%s: wedged %s" % (key, since)) for key, since in stuck.items()}
+
+    @property
+    def probe(self) -> Dict[str, Any]:
+        return self.probes[self.at]

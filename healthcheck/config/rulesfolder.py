@@ -1,0 +1,38 @@
+"""Finds the packaged rules, in a checkout or in an installed wheel, and a site's own beside them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from inventory.errors import UsageError
+
+
+def packaged() -> Path:
+    """The folder of the rules that ship with muster."""
+    here = Path(__file__).resolve().parents[1]
+    for folder in (here / "_rules", here.parent / "rules"):
+        if (folder / "sku").is_dir():
+            return folder
+    raise UsageError("the packaged rules are missing: reinstall cluster-muster")
+
+
+def called(file: str) -> str:
+    """A rules file as documents name it: a packaged one by its name alone, for where it is installed differs from head to head."""
+    path = Path(file)
+    return f"the packaged {path.name}" if packaged() in path.parents else file
+
+
+def folders(option: str | None) -> list[Path]:
+    """Where rules are read from; what comes later overrides what comes earlier, by id.
+
+    Packaged, then /etc/muster/rules, then the user's configuration folder, then --rules; the last must exist.
+    """
+    user = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "muster" / "rules"
+    found = [packaged(), *(folder for folder in (Path("/etc/muster/rules"), user) if folder.is_dir())]
+    if option is not None:
+        folder = Path(option)
+        if not folder.is_dir():
+            raise UsageError(f"--rules {option}: no such folder")
+        found.append(folder)
+    return found

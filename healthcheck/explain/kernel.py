@@ -1,0 +1,40 @@
+"""Explains a kernel log of any form by the rules that a kernel log is enough for; a log of several boots, boot by boot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from healthcheck.baseline.book import KERNEL_BASELINE
+from healthcheck.explain import judging
+from healthcheck.explain.model import Cause
+from healthcheck.explain.quoting import Lines
+from healthcheck.explain.savedlog import in_its_words, judged, recording
+from healthcheck.kernellog.model import Log
+from healthcheck.ruleset.ruleset import Ruleset
+
+LOOKED_FOR = (
+    "Xids and SXids of NVIDIA's drivers", "hardware errors (machine checks, EDAC, PCIe AER, CPER)",
+    "faults that the catalogue knows (muster explain kernel)",
+)
+CANNOT_SHOW = (
+    "what happened before its first line or after its last", "counters and states of GPUs, links and drives that no driver wrote of",
+    "what a program or another node did",
+)
+
+
+def explain(logs: Sequence[Log], lines: Lines, ruleset: Ruleset, now: float, start: int = 0) -> list[Cause]:
+    """The causes in these boots of one file, whose kernel log stands behind `start`; `now` is the clock of this look (epoch seconds)."""
+    rules = [rule for rule in judged(ruleset.rules) if KERNEL_BASELINE not in rule.fact_names]
+    by_id = {rule.id: rule for rule in rules}
+    found: list[Cause] = []
+    for number, log in enumerate(logs, 1):
+        report = in_its_words(judging.report(recording("file", log, now), ruleset, rules), log)
+        where = f"boot {number} of {len(logs)}: " if len(logs) > 1 else ""
+        found += judging.causes(report, by_id, lambda quoted: lines.quotes(quoted, start), where=where)
+    return found
+
+
+def unread(logs: Sequence[Log]) -> list[str]:
+    """What of the log is known to be missing: that its start is not there is ordinary, and told by `CANNOT_SHOW`."""
+    ordinary = ("the start of this boot is missing", "it gives no times", "its times are of a clock", "the last line has no end")
+    return list(dict.fromkeys(caveat for log in logs for caveat in log.caveats if not caveat.startswith(ordinary)))

@@ -1,0 +1,187 @@
+"""Opens a file within bounds and tells of what kind it is, by what it holds and never by its name."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from healthcheck.baseline.forms import read
+from healthcheck.baseline.forms.unpack import MIB, MOST_BYTES, plain, unpack
+from healthcheck.burnin.nccltests import forms as nccltests
+from healthcheck.burnin.nccltests import jsonread
+from healthcheck.explain.model import Form
+from healthcheck.explain.quoting import Lines
+from healthcheck.facts.dcgm import ROOTS
+from healthcheck.joblog import flight
+from healthcheck.joblog.sayings import Saying, find
+from healthcheck.kernellog.model import Log
+from inventory.errors import UsageError
+from inventory.text import clean, short
+
+MOST = 256 * MIB        # of a file, packed or not
+_HEAD = 8192            # characters in which a file says what it is
+_SAMPLE = MIB           # bytes at each end of a long file that are looked at before all of it is
+_NO_FORM = "text"       # the kernel-log reader's word for lines that have no form of any kernel log
+
+# What only a program of a job writes. NCCL: src/debug.cc; PyTorch: ProcessGroupNCCL.cpp and torch/distributed; Slurm: srun, slurmstepd.
+_OF_JOBS = ("NCCL INFO ", "NCCL WARN ", "ProcessGroupNCCL.cpp:", "torch.distributed.Dist", "torch.distributed.elastic.",
+            "torch.distributed.run", "torch/distributed/run.py", "torch/distributed/elastic/multiprocessing/", "ChildFailedError:",
+            "Root Cause (first observed failure):\n", "srun: error: ", "slurmstepd: error: ", "Traceback (most recent call last):",
+            "torch.cuda.OutOfMemoryError", "CUDA error: ", "CUDA out of memory", "ncclSystemError:", "ncclRemoteError:",
+            "ncclUnhandledCudaError:", "ncclInternalError:", "ncclInvalidUsage:", "[rank0]:", "MPI_ABORT was invoked on rank ",
+            " noticed that process rank ", "has lost communication with a remote daemon", "daemon has unexpectedly failed after launch",
+            "was unable to reliably start one or more daemons", "more processes exited with non-zero status",
+            "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", " UCX  ERROR ", "] ib_mlx5_log.c:")
+_BUG_REPORT = "Start of NVIDIA bug report log file"
+_QUERIED = "==============NVSMI LOG=============="
+# What is no text, whatever it holds: test, and what to say.
+_BINARY: tuple[tuple[Callable[[bytes], bool], str], ...] = (
+    (lambda data: data.startswith(b"PK\x03\x04"), "it is a zip archive; unpack it and give the file inside"),
+    (lambda data: data[257:262] == b"ustar", "it is a tar archive; unpack it and give the files inside, one at a time"),
+    (lambda data: data.startswith(b"\x7fELF"), "it is a program or a core dump"),
+    (lambda data: data[:1] == b"\x80" and data[1:2] in b"\x02\x03\x04\x05" and not flight.looks_like(data),
+     "it is a Python pickle, but no flight recorder's"),
+)
+# What is seen now and then, and what to give in its place.
+_NEAR: tuple[tuple[Callable[[str], bool], str], ...] = (
+    (lambda text: "| NVIDIA-SMI " in text[:_HEAD], "it is nvidia-smi's short table; give what nvidia-smi -q or nvidia-smi -q -x prints"),
+    (lambda text: bool(re.search(r"^CA '\w+'", text[:_HEAD], re.MULTILINE)), "it is ibstat's; muster check looks at ports itself"),
+    (lambda text: '"schema": "muster.sweep/1"' in text[:_HEAD], "it is the manifest of a saved sweep; give the folder"),
+)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A file's bytes, unpacked, and its text with nothing that acts on a terminal. `caveats` say what of it was not there to be read.
+
+    `path` is where it is, None where it was piped or is packed.
+    """
+
+    name: str
+    data: bytes
+    text: str
+    caveats: tuple[str, ...] = ()
+    path: Path | None = None
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Its text, by lines."""
+        return Lines(self.text)
+
+    @cached_property
+    def document(self) -> Any:
+        """The JSON that it is; None where it is none."""
+        if not self.text[:64].lstrip().startswith(("{", "[")) or len(self.text) > MOST_BYTES:
+            return None
+        try:
+            return json.loads(self.text)
+        except (ValueError, RecursionError):
+            return None
+
+    @cached_property
+    def logs(self) -> tuple[Log, ...]:
+        """The boots of the kernel log that it is, or that it holds; none where no line has the form of a kernel log.
+
+        UsageError where it is longer than any kernel log.
+        """
+        # What makes a bug report long are blobs behind its kernel log.
+        data = self.data[:MOST_BYTES] if _BUG_REPORT in self.text[:_HEAD] else self.data
+        return tuple(log for log in read(data, self.name) if log.form != _NO_FORM)
+
+    def kernel_lines(self) -> int:
+        """How many lines of a kernel log it holds."""
+        return sum(len(log.lines) for log in self.logs)
+
+    def may_hold_kernel_lines(self) -> bool:
+        """Whether its beginning or its end holds a line of a kernel log: a job's log may be longer than any kernel log is."""
+        parts = (self.data[:_SAMPLE], self.data[-_SAMPLE:]) if len(self.data) > 2 * _SAMPLE else (self.data,)
+        return len(self.data) <= MOST_BYTES and any(log.form != _NO_FORM for part in parts for log in read(part, self.name))
+
+    def job_lines(self) -> int:
+        """How many tells of a job's log it holds."""
+        return sum(self.text.count(tell) for tell in _OF_JOBS)
+
+
+def open_file(path: str) -> Opened:
+    """The file at this path, `-` for standard input; UsageError where it cannot be read, is empty, or is longer than MOST."""
+    name = "standard input" if path == "-" else Path(path).name
+    try:
+        if path == "-":
+            packed = sys.stdin.buffer.read(MOST + 1)
+        else:
+            with Path(path).open("rb") as stream:
+                packed = stream.read(MOST + 1)
+    except OSError as error:
+        raise UsageError(f"{short(path)} cannot be read: {error.strerror}") from None
+    if len(packed) > MOST:
+        raise UsageError(f"{short(path)} is longer than {MOST // MIB} MiB; give the part that is of interest: tail -c {MOST} FILE")
+    opened = opened_of(packed, name)
+    return replace(opened, path=Path(path)) if path != "-" and opened.data is packed else opened
+
+
+def opened_of(packed: bytes, name: str) -> Opened:
+    """The same for bytes that are at hand."""
+    data, caveats = unpack(packed, name, MOST)
+    if not data.strip():
+        raise UsageError(f"{short(name)} is empty: {caveats[0] if caveats else 'there is nothing to explain'}")
+    return Opened(clean(name, 200), data, plain(data)[0], tuple(caveats))
+
+
+def recognise(opened: Opened, sayings: Sequence[Saying] = ()) -> Form:
+    """What kind of file it is, by its form or by a line that one of the sayings knows.
+
+    UsageError for one that is not known, with the kinds that are and the nearest guess.
+    """
+    head = opened.text[:_HEAD]
+    if any(test(opened.data) for test, _ in _BINARY):
+        raise UsageError(_unknown(opened))
+    if _BUG_REPORT in head:
+        return Form.BUG_REPORT
+    if "<nvidia_smi_log" in head or _QUERIED in head:
+        return Form.SMI
+    if flight.looks_like(opened.data):
+        return Form.FLIGHT
+    document = opened.document
+    if document is not None and (form := _of_json(document)) is not None:
+        return form
+    if any(f'"{root}"' in head for root in ROOTS):
+        return Form.DCGM
+    if nccltests.looks_like(opened.text):
+        return Form.NCCL_TESTS
+    jobs = opened.job_lines()
+    kernel = opened.kernel_lines() if not jobs or opened.may_hold_kernel_lines() else 0
+    if not jobs and not kernel and next(find(opened.text, sayings), None) is not None:
+        return Form.JOB
+    if not jobs and not kernel:
+        raise UsageError(_unknown(opened))
+    return Form.JOB if jobs > kernel else Form.KERNEL
+
+
+def _of_json(document: Any) -> Form | None:
+    if not isinstance(document, Mapping):
+        return None
+    schema = document.get("schema")
+    if schema == "muster.recording/1":
+        return Form.RECORDING
+    if schema == "muster.check/1":
+        return Form.CHECK
+    if any(isinstance(document.get(root), Mapping) for root in ROOTS):
+        return Form.DCGM
+    if jsonread.is_ours(document):
+        return Form.NCCL_TESTS
+    return None
+
+
+def _unknown(opened: Opened) -> str:
+    known = ", ".join(form.value for form in Form)
+    guess = next((said for test, said in _BINARY if test(opened.data)), "")
+    guess = guess or next((said for test, said in _NEAR if test(opened.text)), "")
+    if not guess and opened.text[:64].lstrip().startswith("{"):
+        guess = "it is JSON of none of these" if opened.document is not None else "it is JSON that ends early or is broken"
+    return f"{short(opened.name)} is no kind of file that muster explains ({known})" + (f": {guess}" if guess else "")

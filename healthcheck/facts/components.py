@@ -1,0 +1,100 @@
+"""What of a look a certificate holds for: each component's serial number, UUID and firmware, and the versions that run on the node.
+
+A GPU and an adapter are known by their PCI address ("gpu 0000:18:00.0", "nic 0000:1a:00.0"), the machine is "board". An adapter has no
+serial number in sysfs; it is known by the GUID in the first entry of its port's GID table, which it is made with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
+from healthcheck.facts.firmware import Firmware, firmware
+from healthcheck.facts.gpu import gpus
+from healthcheck.facts.hca import hcas
+from healthcheck.facts.host import Versions, versions
+from healthcheck.facts.port import BASE, SYSFS
+from healthcheck.facts.values import Partial, Unread
+from healthcheck.model.hardware import Hardware, Now
+from healthcheck.model.recording import Recording
+from inventory.text import clean
+
+_MOST = 64          # components of a kind; the largest machines have 16 GPUs and some 20 adapters
+_GID = re.compile(r"(?:[0-9a-f]{4}:){4}((?:[0-9a-f]{4}:){3}[0-9a-f]{4})")
+# What makers leave where a number should be.
+_NO_NUMBER = re.compile(r"[0 .:-]*|n/?a|none|unknown|not (specified|available)|default string|to be filled by o\.e\.m\.|"
+                        r"system serial number", re.IGNORECASE)
+
+
+def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
+    """The components of a reached node, by what this look read of them; what could not be read is left out."""
+    captures = captures if captures is not None else Captures(recording)
+    found: dict[str, dict[str, str]] = {}
+    whole = set()
+    for kind, builder, keys in (
+            ("gpu", gpus, {"serial": "serial", "uuid": "uuid", "firmware": "vbios"}), ("nic", hcas, {"firmware": "firmware"})):
+        subjects, all_of_them = _several(captures, builder)
+        guids = _guids(captures) if kind == "nic" else {}
+        for subject in subjects[:_MOST]:
+            if not isinstance(subject.pci, str):
+                all_of_them = False
+                continue
+            if kind == "nic" and subject.virtual is True:
+                continue
+            part = dict(_said(subject, keys))
+            if kind == "nic" and subject.device in guids:
+                part["uuid"] = guids[subject.device]
+            found[f"{kind} {clean(subject.pci.lower(), 20)}"] = part
+        if all_of_them and subjects:
+            whole.add(kind)
+    board = build_fact(BY_BUILDER[firmware], captures)
+    if isinstance(board, Firmware) and (part := dict(_said(board, {"serial": "serial", "firmware": "bios"}))):
+        found["board"] = part
+    running = build_fact(BY_BUILDER[versions], captures)
+    named = dict(_said(running, {"driver": "driver", "kernel": "kernel"})) if isinstance(running, Versions) else {}
+    boot = recording.host.boot_id if recording.host is not None else ""
+    return Now(found, frozenset(whole), clean(boot, 64), named)
+
+
+def told(now: Now) -> dict[str, Any]:
+    """As JSON has it, for the store."""
+    return {"hardware": now.hardware, "whole": sorted(now.whole), "versions": now.versions}
+
+
+def read_told(document: Any, boot: str) -> Now:
+    """What `told` told."""
+    hardware: Hardware = document["hardware"]
+    return Now(hardware, frozenset(document["whole"]), boot, document["versions"])
+
+
+def _several(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
+    """The subjects of a fact, and whether these are all."""
+    value = build_fact(BY_BUILDER[builder], captures)
+    if isinstance(value, Partial):
+        return (value.value, False) if type(value.value) is tuple else ((), False)
+    return (value, True) if type(value) is tuple else ((), False)
+
+
+def _said(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for key, field in keys.items():
+        value = getattr(subject, field)
+        if isinstance(value, str) and _NO_NUMBER.fullmatch(value.strip()) is None:
+            yield key, clean(value.strip(), 80)
+
+
+def _guids(captures: Captures) -> dict[str, str]:
+    """By adapter, the GUID of its first port."""
+    try:
+        files = captures.files(SYSFS)
+    except Unread:
+        return {}
+    found = {}
+    for path in files:
+        at, _, entry = path.partition("/ports/")
+        if at.startswith(f"{BASE}/") and entry == "1/gids/0" and isinstance(text := files.read(path, str), str):
+            match = _GID.fullmatch(text.strip().lower())
+            if match is not None and match[1].replace("0", "").strip(":"):
+                found[at[len(BASE) + 1:]] = match[1]
+    return found

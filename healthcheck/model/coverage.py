@@ -1,0 +1,63 @@
+"""How much of what was asked of a node was seen, and what was not for want of root."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Capture, Outcome, Recording
+
+# What tools say, and end like any other failure.
+_DENIED = re.compile("permission denied|operation not permitted|must be root|(?:requires?|needs?) root|run as root", re.IGNORECASE)
+# What Docker's client before 23 says in its answer, and ends well.
+_ANSWERED = re.compile(r'"ServerErrors": ?\["(?:[^"\\]|\\.){0,400}?permission denied', re.IGNORECASE)
+_OUTCOME = attrgetter("outcome")
+_SEEN = (Outcome.DONE, Outcome.TRUNCATED)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Probes by number: asked for, captured at least in part, in need of root; and the ids of those not seen without it, sorted."""
+
+    asked: int
+    captured: int
+    need_root: int
+    denied: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The probes that were asked for, looked through once for all nodes."""
+
+    ids: tuple[str, ...]
+    root: tuple[Probe, ...]
+
+    @classmethod
+    def of(cls, probes: Sequence[Probe]) -> Asked:
+        """Of these probes, each there once."""
+        return cls(tuple(probe.id for probe in probes), tuple(probe for probe in probes if probe.root))
+
+
+def coverage(recording: Recording, asked: Asked) -> Coverage:
+    """What a reached node's recording holds of these probes."""
+    held = recording.captures
+    denied = tuple(sorted([probe.id for probe in asked.root if probe.id in held and _denied(probe, held[probe.id])]))
+    outcomes = [held[name].outcome for name in asked.ids if name in held and name not in denied]
+    return _coverage(len(asked.ids), sum(map(outcomes.count, _SEEN)), len(asked.root), denied)
+
+
+# One object for all nodes of which it is the same.
+_coverage = lru_cache(maxsize=64)(Coverage)
+
+
+def _denied(probe: Probe, capture: Capture) -> bool:
+    if capture.outcome is Outcome.DENIED or Outcome.DENIED in map(_OUTCOME, capture.files.values()):
+        return True
+    if probe.kind is not Kind.COMMAND:
+        return False
+    said = capture.stderr + capture.text[-4096:] if capture.exit else capture.stderr
+    return bool(said and _DENIED.search(said)) or ('":' in capture.text and _ANSWERED.search(capture.text) is not None)

@@ -1,0 +1,323 @@
+"""Recordings: the raw captures of one node at one time, or the stage at which it could not be reached.
+
+One JSON document (`muster.recording/1`), the same for a live sweep, a saved sweep, a test's fixture and an agent's state file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import marshal
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from math import isfinite
+from types import MappingProxyType
+from typing import Any
+
+from inventory.transport.base import Failure, Stage
+
+SCHEMA = "muster.recording/1"
+
+
+class Outcome(Enum):
+    """How one capture ended. Only `DONE` measured everything; `TRUNCATED` holds a part; the rest hold nothing to trust."""
+
+    DONE = "done"              # complete; a command may still have exited with a status other than 0
+    MISSING = "missing"        # no such file, directory or program
+    DENIED = "denied"          # exists, but we may not
+    TIMEOUT = "timeout"        # past its limit; killed
+    TRUNCATED = "truncated"    # more than its limit in bytes; what is held is real, the rest was dropped
+    CRASHED = "crashed"        # ended by a signal, or an I/O error while reading
+    WEDGED = "wedged"          # not started: its predecessor is past its limit and still there; or it cannot be killed
+
+
+@dataclass(frozen=True)
+class FileCapture:
+    """One file or mount point of a FILES or MOUNTS probe. `text` holds bytes that are not UTF-8 as surrogate escapes."""
+
+    outcome: Outcome
+    text: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.text)      # which Python knows already; an enum's member costs ten times as much, and nearly all are DONE
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What one probe brought. `text` is a command's standard output, or the JSON of a CLOCK or NVML probe.
+
+    `files` is keyed by the path as probed (never with the re-rooting prefix). `exit` is the exit status, negative for a signal.
+    `note` adds what a person needs: 'wedged since 2026-11-21T06:00:00Z (pid 4711)'.
+    """
+
+    outcome: Outcome
+    exit: int | None = None
+    seconds: float = 0.0
+    bytes: int = 0
+    text: str = ""
+    stderr: str = ""
+    files: Mapping[str, FileCapture] = field(default_factory=lambda: MappingProxyType({}))
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Host:
+    """What the collector says of the machine and itself: `time` is the node's clock (epoch seconds) as the answer left."""
+
+    hostname: str
+    boot_id: str
+    time: float
+    uid: int
+    python: str
+    machine: str
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One look at one node. Exactly one of `host` (it was reached) and `failure` is set.
+
+    `received` is the head's clock (epoch seconds) when the answer was complete.
+    """
+
+    node: str
+    received: float
+    host: Host | None
+    failure: Failure | None
+    captures: Mapping[str, Capture] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class Entries(dict[str, FileCapture]):
+    """The entries of a capture that was read from JSON; those of equal text that were lately read may be one object, with one `serial`.
+    `most` is what its paths and texts cannot be more than, in characters.
+
+    A fleet's nodes, and a node at two times, say much the same: so it is decoded once, and whoever builds facts of it sees that at once.
+    """
+
+    __slots__ = ("most", "serial")
+
+    def __init__(self, entries: Mapping[str, FileCapture] | Iterable[tuple[str, FileCapture]], most: int | None = None) -> None:
+        super().__init__(entries)
+        self.serial = next(_serials)
+        self.most = sum(map(len, self)) + sum([len(entry.text) for entry in self.values()]) if most is None else most
+
+
+class Kin:
+    """What entries have in common that are of the same files, in the same order, and equal but for those at the paths `own`.
+
+    Those are wholly there (DONE) in all of them. `odd` are the others that are not, nor missing. `serial` is no Entries' and no other
+    Kin's; `made` is for whoever makes something of what they have in common.
+    """
+
+    __slots__ = ("base", "made", "odd", "own", "paths", "serial")
+
+    def __init__(self, base: Entries, own: Iterable[str]) -> None:
+        self.base = base
+        self.serial = next(_serials)
+        self.paths = tuple(base)
+        self.own = tuple(own)
+        self.odd = {path: entry.outcome for path, entry in base.items()
+                    if entry.outcome is not Outcome.DONE and entry.outcome is not Outcome.MISSING}
+        self.made: dict[Any, Any] = {}
+
+
+class Kindred(Mapping[str, FileCapture]):
+    """The entries of a capture that was read from JSON: those of its kin, and what its own files say (`texts`, by path). `most` is as of
+    Entries."""
+
+    __slots__ = ("kin", "most", "texts")
+
+    def __init__(self, kin: Kin, texts: Mapping[str, str], most: int) -> None:
+        self.kin, self.texts, self.most = kin, texts, most
+
+    def __getitem__(self, path: str) -> FileCapture:
+        return FileCapture(Outcome.DONE, self.texts[path]) if path in self.texts else self.kin.base[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kin.paths)
+
+    def __len__(self) -> int:
+        return len(self.kin.paths)
+
+    def items(self) -> ItemsView[str, FileCapture]:
+        return self._all().items()
+
+    def values(self) -> ValuesView[FileCapture]:
+        return self._all().values()
+
+    def _all(self) -> dict[str, FileCapture]:
+        return {**self.kin.base, **{path: FileCapture(Outcome.DONE, text) for path, text in self.texts.items()}}
+
+
+_serials = itertools.count()
+
+
+class RecordingError(ValueError):
+    """A document is not a recording of this version; its text says what is wrong, in one line."""
+
+
+def to_json(recording: Recording) -> dict[str, Any]:
+    """The document, with keys in a fixed order; equal recordings give equal documents."""
+    document: dict[str, Any] = {"schema": SCHEMA, "node": recording.node, "received": recording.received}
+    if recording.failure is not None:
+        document["failure"] = {"stage": recording.failure.stage.value, "reason": recording.failure.reason}
+    if recording.host is not None:
+        document["host"] = dict(vars(recording.host))
+        document["captures"] = {name: capture_to_json(recording.captures[name]) for name in sorted(recording.captures)}
+    return document
+
+
+def capture_to_json(capture: Capture) -> dict[str, Any]:
+    """One capture as JSON; empty members are left out."""
+    document: dict[str, Any] = {"outcome": capture.outcome.value, "seconds": capture.seconds, "bytes": capture.bytes}
+    for key in ("exit", "text", "stderr", "note"):
+        if (value := getattr(capture, key)) not in (None, ""):
+            document[key] = value
+    if capture.files:
+        document["files"] = {
+            path: [entry.outcome.value, entry.text] if entry.text else [entry.outcome.value]
+            for path, entry in capture.files.items()
+        }
+    return document
+
+
+def from_json(document: Any) -> Recording:
+    """Reads a document of ours; whatever is not one raises RecordingError, whatever its shape."""
+    if not isinstance(document, dict):
+        raise RecordingError("not a JSON object")
+    if document.get("schema") != SCHEMA:
+        raise RecordingError(f"schema is {_short(document.get('schema'))}, expected {SCHEMA}")
+    node = _typed(document, "node", str)
+    received = _number(document, "received")
+    if "failure" in document:
+        failure = _typed(document, "failure", dict)
+        try:
+            stage = Stage(failure.get("stage"))
+        except ValueError:
+            raise RecordingError(f"no such stage: {_short(failure.get('stage'))}") from None
+        return Recording(node, received, None, Failure(stage, _typed(failure, "reason", str)))
+    host = host_from_json(_typed(document, "host", dict))
+    return Recording(node, received, host, None, captures_from_json(_typed(document, "captures", dict)))
+
+
+def host_from_json(document: dict[str, Any]) -> Host:
+    """Reads the collector's word about the machine; raises RecordingError."""
+    return Host(
+        hostname=_typed(document, "hostname", str), boot_id=_typed(document, "boot_id", str),
+        time=_number(document, "time"), uid=_typed(document, "uid", int), python=_typed(document, "python", str),
+        machine=_typed(document, "machine", str), cpu_s=_number(document, "cpu_s"),
+    )
+
+
+def captures_from_json(document: dict[str, Any]) -> Mapping[str, Capture]:
+    """Reads captures by probe id; raises RecordingError."""
+    return {name: _capture(name, value) for name, value in document.items()}
+
+
+def _capture(name: str, value: Any) -> Capture:
+    # Nearly always all members are of their types; and an __init__ that sets eight fields one by one is most of what is left.
+    if type(value) is dict:
+        fields = {**_NOTHING, **value}
+        if tuple(map(type, fields.values())) in _ORDINARY and isfinite(fields["seconds"]) and fields["outcome"] in _OUTCOMES:
+            fields["outcome"] = _OUTCOMES[fields["outcome"]]
+            capture = object.__new__(Capture)
+            object.__setattr__(capture, "__dict__", fields)
+            return capture
+    return _any_capture(name, value)
+
+
+def _any_capture(name: str, value: Any) -> Capture:
+    if not isinstance(value, dict):
+        raise RecordingError(f"capture {_short(name)} is not an object")
+    exit_status = value.get("exit")
+    if exit_status is not None and type(exit_status) is not int:
+        raise RecordingError(f"capture {_short(name)}: exit is {_short(exit_status)}, expected a whole number")
+    files = value.get("files", {})
+    if not isinstance(files, (dict, Kindred)):
+        raise RecordingError(f"capture {_short(name)}: files is not an object")
+    return Capture(
+        outcome=_outcome(name, value.get("outcome")), exit=exit_status, seconds=_number(value, "seconds"),
+        bytes=_typed(value, "bytes", int), text=_typed(value, "text", str, ""), stderr=_typed(value, "stderr", str, ""),
+        files=files if isinstance(files, (Entries, Kindred)) else entries_from_json(name, files) if files else _NO_FILES,
+        note=_typed(value, "note", str, ""),
+    )
+
+
+_NO_FILES: Mapping[str, FileCapture] = MappingProxyType({})
+# The fields of a capture in their order, and the types of those of an ordinary one.
+_NOTHING = {"outcome": None, "exit": None, "seconds": None, "bytes": None, "text": "", "stderr": "", "files": _NO_FILES, "note": ""}
+_ORDINARY = {(str, status, float, int, str, str, files, str)
+             for status in (type(None), int) for files in (Entries, Kindred, type(_NO_FILES))}
+_LARGE = 64 * 1024
+
+
+def entries_from_json(name: str, files: dict[str, Any]) -> Entries:
+    """Reads the files of the capture of this name; raises RecordingError."""
+    # Version 2 of marshal's format writes equal values alike, wherever they are in memory.
+    try:
+        text = marshal.dumps(files, 2)
+    except ValueError:      # it holds another's files, as a quick reader left them (healthcheck.model.recordingread)
+        raise RecordingError(f"capture {_short(name)}: its files are not each [outcome, text]") from None
+    return _decoded(name, text) if len(text) <= _LARGE else _decoded.__wrapped__(name, text)
+
+
+@lru_cache(maxsize=512)
+def _decoded(name: str, text: bytes) -> Entries:
+    files = marshal.loads(text)  # noqa: S302  (we wrote it above)
+    return Entries({path: _file(name, path, entry) for path, entry in files.items()})
+
+
+# The captures of short files ("0", "4: ACTIVE"): there are hundreds on a node, and few that differ.
+_SMALL: dict[tuple[str, str], FileCapture] = {}
+_MOST_SMALL, _SHORT = 8192, 256
+
+
+def _file(name: str, path: str, entry: Any) -> FileCapture:
+    if not (isinstance(entry, list) and 1 <= len(entry) <= 2 and all(isinstance(part, str) for part in entry)):
+        raise RecordingError(f"capture {_short(name)}: {_short(path)} is not [outcome, text]")
+    return file_of(entry[0], entry[1] if len(entry) == 2 else "", name)
+
+
+def file_of(outcome: str, text: str, name: str = "") -> FileCapture:
+    """The file of this outcome and text, in the capture of this name; raises RecordingError for an outcome that is none."""
+    short = len(text) <= _SHORT
+    known = _SMALL.get((outcome, text)) if short else None
+    if known is None:
+        known = object.__new__(FileCapture)     # an __init__ that sets field by field is half of what this costs
+        object.__setattr__(known, "__dict__", {"outcome": _outcome(name, outcome), "text": text})
+        if short:
+            if len(_SMALL) >= _MOST_SMALL:
+                _SMALL.clear()
+            _SMALL[outcome, text] = known
+    return known
+
+
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+
+
+def _outcome(name: str, value: Any) -> Outcome:
+    if isinstance(value, str) and value in _OUTCOMES:
+        return _OUTCOMES[value]
+    raise RecordingError(f"capture {_short(name)}: no such outcome: {_short(value)}")
+
+
+def _typed(document: dict[str, Any], key: str, kind: type, default: Any = None) -> Any:
+    value = document.get(key, default)
+    if type(value) is not kind:
+        raise RecordingError(f"{key} is {_short(value)}, expected {kind.__name__}")
+    return value
+
+
+def _number(document: dict[str, Any], key: str) -> float:
+    value = document.get(key)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        with suppress(OverflowError):   # a whole number past the range of a float
+            if isfinite(value):
+                return float(value)
+    raise RecordingError(f"{key} is {_short(value)}, expected a number")
+
+
+def _short(value: Any) -> str:
+    return ascii(value)[:60]

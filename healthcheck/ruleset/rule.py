@@ -1,0 +1,111 @@
+"""A rule as a value: which check, with which parameters, how bad, what to do, and where that wisdom is from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from healthcheck.checks.base import PREVIOUS, Check
+from healthcheck.facts.base import FACTS
+from healthcheck.model.outcome import Owner, Result, Severity, Status
+from healthcheck.model.probes import Effect, Probe
+from healthcheck.ruleset.sku import Sku
+
+
+class Unsupported(Enum):
+    """What a rule makes of a field that the device does not have."""
+
+    SKIP = "skip"
+    UNKNOWN = "unknown"
+    FAIL = "fail"
+
+
+class Proven(Enum):
+    """How a rule was shown to work, from best to least."""
+
+    HARDWARE = "hardware"
+    AUTHORS_OUTPUT = "authors-output"
+    DOCUMENTED = "documented"
+    SIMULATED = "simulated"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A parameter that the node's SKU gives: `$gpu_count`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. `parameters` holds plain values and `Number`s; `origin_file` is the file that won, `overridden` those it hides.
+
+    `left_out` is empty, or says why the rule is not judged in this sweep; it is then SKIPPED, and visible. `disabled` is empty, or says
+    why it is not judged where no profile enables it.
+    """
+
+    id: str
+    checked: Check
+    parameters: Mapping[str, Any]
+    severity: Severity
+    unsupported: Unsupported
+    effect: Effect
+    remedy: str
+    source: str
+    proven: Proven
+    origin_file: str
+    owner: Owner = Owner.OPERATOR
+    overridden: tuple[str, ...] = ()
+    left_out: str = ""
+    disabled: str = ""
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """The SKU's numbers that this rule takes."""
+        return tuple(value.name for value in self.parameters.values() if isinstance(value, Number))
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """Those of them without which it cannot be judged: its check has no value of its own for them."""
+        return tuple(value.name for key, value in self.parameters.items()
+                     if isinstance(value, Number) and self.checked.parameters[key].required)
+
+    @cached_property
+    def fact_names(self) -> tuple[str, ...]:
+        """The facts of the present look that this rule needs."""
+        return tuple(name for name in self.checked.facts if not name.startswith(PREVIOUS))
+
+    @cached_property
+    def probes(self) -> tuple[Probe, ...]:
+        """The probes behind those facts, of the present look and of the earlier one, each once."""
+        names = [name.removeprefix(PREVIOUS) for name in self.checked.facts]
+        found = (probe for name in names if name in FACTS for probe in (*FACTS[name].probes, *FACTS[name].besides))
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def disruptive(self) -> tuple[Probe, ...]:
+        """Those of its probes that must not run beside a job."""
+        return tuple(probe for probe in self.probes if probe.effect is not Effect.PASSIVE)
+
+    @cached_property
+    def passed(self) -> Result:
+        """What this rule says of a node on which everything was measured and nothing found."""
+        return Result(self.id, self.checked.name, Status.PASS, self.severity)
+
+    def without_number(self, sku: Sku | None) -> str | None:
+        """The first needed number that the SKU does not give, or None when the rule can be judged."""
+        for name in self.needed:
+            if sku is None or sku.numbers.get(name) is None:
+                return name
+        return None
+
+    def values(self, sku: Sku | None) -> dict[str, Any]:
+        """The check's keyword arguments for a node of this SKU; every needed number must be there."""
+        given: Mapping[str, Any] = {} if sku is None else sku.numbers
+        return {
+            key: given[value.name] if isinstance(value, Number) else value
+            for key, value in self.parameters.items() if not isinstance(value, Number) or given.get(value.name) is not None
+        }

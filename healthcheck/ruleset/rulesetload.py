@@ -1,0 +1,243 @@
+"""Loads rules, SKUs and profiles from folders of YAML into values; every mistake is one line with file, line and column.
+
+Later folders override earlier ones by id: what has the same id changes the keys that it gives and keeps the others.
+Rules are data: nothing in them is ever executed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+from collections.abc import Iterable, Mapping, Set
+from enum import Enum
+from math import inf
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from healthcheck.baseline.book import KernelRules
+from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
+from healthcheck.baseline.fileload import load_baselines
+from healthcheck.baseline.learn import current
+from healthcheck.checks import catalogue
+from healthcheck.checks.base import CHECKS, Check, Parameter
+from healthcheck.config.entry import Entry, entry_of, kind_of, nearest, overlay
+from healthcheck.config.rulesfolder import called
+from healthcheck.model.outcome import Owner, Severity
+from healthcheck.model.probes import Effect
+from healthcheck.ruleset import profileload
+from healthcheck.ruleset.portplan import read_ports
+from healthcheck.ruleset.rule import Number, Proven, Rule, Unsupported
+from healthcheck.ruleset.ruleset import NOT_RULES, Ruleset
+from healthcheck.ruleset.sku import EMPTY_FACTS, LEARNERS, Sku
+from healthcheck.ruleset.skuburnin import read_burnin
+from healthcheck.xid.xidtableload import NAMES as TABLES
+from healthcheck.xid.xidtableload import load_xid_table
+from inventory.errors import Mark, RulesError, UsageError
+from inventory.located import LocatedList, LocatedMap, load_yaml
+
+_RULE_KEYS = ("id", "check", "with", "severity", "unsupported", "effect", "remedy", "owner", "source", "proven", "enabled")
+_SKU_KEYS = ("sku", "title", "inherit", "numbers", "empty", "ports", "burnin", "source")
+_NUMBER_TYPES = (int, float, bool, str, type(None))
+
+
+def load(folders: Iterable[Path]) -> Ruleset:
+    """Reads `*.yaml` of each folder, and of its folders sku, profile, kernel and baseline; raises RulesError or UsageError."""
+    catalogue.load()
+    folders = tuple(folders)
+    digest = hashlib.sha256()
+    rules: dict[str, Entry] = {}
+    skus: dict[str, Entry] = {}
+    profiles: dict[str, Entry] = {}
+    baselines: dict[str, str] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.yaml")):
+            digest.update(read := path.read_bytes())
+            if path.name in TABLES:
+                baselines[path.name] = _digest(baselines, path.name, read)
+            if path.name in NOT_RULES:
+                continue
+            for entry in _rule_entries(path):
+                overlay(rules, entry, "id")
+        for path in sorted((folder / "sku").glob("*.yaml")):
+            digest.update(path.read_bytes())
+            overlay(skus, _sku_entry(path), "sku")
+        for path in sorted((folder / "profile").glob("*.yaml")):
+            digest.update(path.read_bytes())
+            overlay(profiles, entry_of(load_yaml(path, error=RulesError), profileload.KEYS, "profile", Mark(str(path), 1, 1)), "profile")
+        for path in sorted(path for name in ("kernel", "emitter", "baseline") for path in (folder / name).glob("*.yaml")):
+            digest.update(read := path.read_bytes())
+            name = f"{path.parent.name}/{path.name}"
+            baselines[name] = _digest(baselines, name, read)
+    if not rules:
+        raise UsageError("no rule was found in any rules folder")
+    known_skus = {name: _sku(name, skus, ()) for name in skus}
+    loaded = tuple(_rule(rules[name], known_skus, skus) for name in sorted(rules))
+    _all_wanted(skus.values(), {number for rule in loaded for number in rule.numbers} | LEARNERS.keys())
+    return Ruleset(loaded, known_skus, digest.hexdigest(), {name: profileload.profile(made, loaded) for name, made in profiles.items()},
+                   load_xid_table(folders), functools.cache(lambda: _kernel(folders)), MappingProxyType(baselines))
+
+
+def _digest(baselines: Mapping[str, str], name: str, read: bytes) -> str:
+    """That of a file, over those of its name in earlier folders."""
+    return hashlib.sha256(baselines.get(name, "").encode() + read).hexdigest()[:16]
+
+
+def _kernel(folders: Iterable[Path]) -> KernelRules:
+    known = cached_catalogue(folders)
+    today = dt.date.today().isoformat()
+    return KernelRules(known, tuple(current(baseline, today) for baseline in load_baselines(folders, known)))
+
+
+def _rule_entries(path: Path) -> list[Entry]:
+    document = load_yaml(path, error=RulesError)
+    if not isinstance(document, LocatedList):
+        raise RulesError(f"expected a list of rules, got {kind_of(document)}", Mark(str(path), 1, 1))
+    return [entry_of(item, _RULE_KEYS, "id", document.value_marks[index]) for index, item in enumerate(document)]
+
+
+def _sku_entry(path: Path) -> Entry:
+    return entry_of(load_yaml(path, error=RulesError), _SKU_KEYS, "sku", Mark(str(path), 1, 1))
+
+
+def _sku(name: str, entries: Mapping[str, Entry], above: tuple[str, ...]) -> Sku:
+    entry = entries[name]
+    if name in above:
+        raise RulesError(f"SKU {name} inherits from itself: {' -> '.join((*above, name))}", entry.marks["inherit"])
+    base = Sku(name, "", {}, frozenset(), "")
+    parent = entry.values.get("inherit")
+    if parent is not None:
+        if parent not in entries:
+            raise RulesError(f"inherit: no such SKU: {parent!r}{nearest(str(parent), list(entries))}", entry.marks["inherit"])
+        base = _sku(parent, entries, (*above, name))
+    numbers = entry.values.get("numbers", {})
+    if not isinstance(numbers, dict):
+        raise RulesError(f"numbers: expected a map, got {kind_of(numbers)}", entry.marks["numbers"])
+    for key, value in numbers.items():
+        mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
+        if not isinstance(value, _NUMBER_TYPES):
+            raise RulesError(f"{key}: expected a number, true, false, text or null, got {kind_of(value)}", mark)
+        if key == "gpu_device" and not isinstance(value, (str, type(None))):    # no rule asks for it, which would say so
+            raise RulesError(f"{key}: expected the PCI vendor and device, such as '10de:2330', got {kind_of(value)}", mark)
+        if isinstance(value, (int, float)) and not 0 <= value < inf:
+            raise RulesError(f"{key}: expected 0 or more, got {value}", mark)
+    empty = entry.values.get("empty", [])
+    if not isinstance(empty, list) or any(item not in EMPTY_FACTS for item in empty):
+        raise RulesError(f"empty: expected a list of {', '.join(EMPTY_FACTS)}", entry.marks["empty"])
+    title = entry.values.get("title", base.title)
+    ports = {**base.ports, **read_ports(entry.values.get("ports", {}), entry.marks.get("ports", entry.mark))}
+    return Sku(
+        name, str(title), {**base.numbers, **numbers}, base.empty | frozenset(empty), entry.mark.file, ports=MappingProxyType(ports),
+        burnin=read_burnin(entry.values.get("burnin", {}), entry.marks.get("burnin", entry.mark), base.burnin),
+        source=" ".join(str(entry.values.get("source", "")).split()),
+    )
+
+
+def _all_wanted(entries: Iterable[Entry], wanted: Set[str]) -> None:
+    """Raises RulesError for a number that no rule asks for: misspelt, it would leave the number that it was meant for as it is."""
+    for entry in entries:
+        numbers = entry.values.get("numbers", {})
+        for key in numbers:
+            if key not in wanted:
+                mark = numbers.value_marks[key] if isinstance(numbers, LocatedMap) else entry.mark
+                raise RulesError(f"numbers: no rule asks for {key!r}{nearest(str(key), sorted(wanted))}", mark)
+
+
+def _given(number: str, name: str, entries: Mapping[str, Entry]) -> Mark:
+    """Where the number of this SKU stands: in its own file, or in that of the nearest one above it that gives it."""
+    numbers = entries[name].values.get("numbers", {})
+    if number not in numbers:
+        return _given(number, entries[name].values["inherit"], entries)
+    return numbers.value_marks[number] if isinstance(numbers, LocatedMap) else entries[name].mark
+
+
+def _fitting(number: str, parameter: Parameter, rule: str, mark: Mark, skus: Mapping[str, Sku], entries: Mapping[str, Entry]) -> None:
+    """Raises RulesError where a SKU gives a number that the rule's parameter does not take: at the SKU's own line, unless several SKUs
+    give it and none of them suits, for then it is the rule that asks for the wrong number, at `mark`."""
+    given = [sku for sku in skus.values() if sku.numbers.get(number) is not None]
+    refused = [sku for sku in given if not parameter.accepts(sku.numbers[number])]
+    if not refused:
+        return
+    value, place = refused[0].numbers[number], _given(number, refused[0].name, entries)
+    if len(refused) == len(given) and len({_given(number, sku.name, entries) for sku in given}) > 1:
+        said = f"${number}, which is {value!r} in SKU {refused[0].name}"
+        raise RulesError(f"rule {rule}: {parameter.name}: expected {parameter.phrase}, got {said}", mark)
+    raise RulesError(f"{number}: expected {parameter.phrase}, got {kind_of(value)} (rule {rule} takes it for {parameter.name})", place)
+
+
+def _rule(entry: Entry, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry]) -> Rule:
+    values, marks = entry.values, entry.marks
+    for key in ("check", "severity", "remedy", "source", "proven"):
+        if key not in values:
+            raise RulesError(f"rule {entry.name}: {key} is missing", entry.mark)
+    for key in ("remedy", "source"):
+        if not isinstance(values[key], str) or not values[key].strip():
+            raise RulesError(f"rule {entry.name}: {key}: expected a sentence, got {kind_of(values[key])}", marks[key])
+    name = values["check"]
+    if name not in CHECKS:
+        raise RulesError(f"rule {entry.name}: unknown check {name!r}{nearest(str(name), list(CHECKS))}", marks["check"])
+    severity = _member(Severity, entry, "severity", None)
+    proven = _member(Proven, entry, "proven", None)
+    if proven is Proven.SIMULATED and severity is Severity.CRITICAL:
+        raise RulesError(f"rule {entry.name}: proven by simulation only, so severity can be warning at most", marks["severity"])
+    enabled = values.get("enabled", True)
+    if not isinstance(enabled, bool):
+        raise RulesError(f"rule {entry.name}: enabled: expected true or false, got {kind_of(enabled)}", marks["enabled"])
+    disabled = "" if enabled else f"disabled in {called(marks['enabled'].file)}"
+    rule = Rule(
+        id=entry.name, checked=CHECKS[name], parameters=_parameters(entry, CHECKS[name], skus, sku_entries), severity=severity,
+        unsupported=_member(Unsupported, entry, "unsupported", Unsupported.UNKNOWN),
+        effect=_member(Effect, entry, "effect", Effect.PASSIVE), remedy=" ".join(values["remedy"].split()),
+        source=" ".join(values["source"].split()), proven=proven, origin_file=entry.mark.file, overridden=entry.overridden,
+        owner=_member(Owner, entry, "owner", Owner.OPERATOR),
+        left_out=disabled, disabled=disabled,
+    )
+    if (rule.effect is Effect.DISRUPTIVE) != bool(rule.disruptive):
+        probes = f"its probe {rule.disruptive[0].id} is" if rule.disruptive else "none of its probes is disruptive"
+        expected = Effect.DISRUPTIVE if rule.disruptive else Effect.PASSIVE
+        raise RulesError(f"rule {entry.name}: effect: expected {expected.value}: {probes}", marks.get("effect", entry.mark))
+    return rule
+
+
+def _parameters(entry: Entry, check: Check, skus: Mapping[str, Sku], sku_entries: Mapping[str, Entry]) -> dict[str, Any]:
+    given = entry.values.get("with", {})
+    if not isinstance(given, dict):
+        raise RulesError(f"rule {entry.name}: with: expected a map, got {kind_of(given)}", entry.marks["with"])
+    result: dict[str, Any] = {}
+    for key, value in given.items():
+        mark = given.value_marks[key] if isinstance(given, LocatedMap) else entry.mark
+        if key not in check.parameters:
+            known = list(check.parameters)
+            raise RulesError(f"rule {entry.name}: the check {check.name} has no parameter {key!r}{nearest(str(key), known)}", mark)
+        parameter = check.parameters[key]
+        if isinstance(value, str) and value.startswith("$"):
+            number = value[1:]
+            if check.fleet:
+                raise RulesError(f"rule {entry.name}: {key}: a fleet check cannot take a number of a SKU", mark)
+            if not any(number in sku.numbers for sku in skus.values()):
+                known = sorted({name for sku in skus.values() for name in sku.numbers})
+                raise RulesError(f"rule {entry.name}: {key}: no SKU gives the number {value}{nearest(number, known)}", mark)
+            _fitting(number, parameter, entry.name, mark, skus, sku_entries)
+            result[key] = Number(number)
+        elif parameter.accepts(value):
+            result[key] = tuple(value) if isinstance(value, list) else value
+        else:
+            raise RulesError(f"rule {entry.name}: {key}: expected {parameter.phrase}, got {kind_of(value)}", mark)
+    for parameter in check.parameters.values():
+        if parameter.required and parameter.name not in result:
+            raise RulesError(f"rule {entry.name}: with: {parameter.name} is missing ({parameter.phrase})", entry.mark)
+    return result
+
+
+E = TypeVar("E", bound=Enum)
+
+
+def _member(kind: type[E], entry: Entry, key: str, default: E | None) -> E:
+    value = entry.values.get(key)
+    if value is None and default is not None:
+        return default
+    known = [member.value for member in kind]
+    if value not in known:
+        raise RulesError(f"rule {entry.name}: {key}: expected one of {', '.join(known)}; got {kind_of(value)}", entry.marks[key])
+    return kind(value)

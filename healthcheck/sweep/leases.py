@@ -1,0 +1,16 @@
+"""What a sweep of disruptive rules asks for: leases of its nodes."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from healthcheck.model.lease import Granted
+from healthcheck.sweep.sweep import Plan
+from inventory.transport.base import Transport
+
+
+class Leases(Protocol):
+    """Takes leases of a plan's nodes for one sweep, and gives them back (`provisioning.lease.check`)."""
+
+    def __call__(self, plan: Plan, transport: Transport) -> AbstractContextManager[Granted]: ...

@@ -1,0 +1,86 @@
+"""The newest look at each node, kept in the state folder for rules that compare with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+
+from healthcheck.checks.base import CHECKS, PREVIOUS
+from healthcheck.config.files import make_folder, write_whole
+from healthcheck.facts.base import FACTS
+from healthcheck.facts.boot import KEPT
+from healthcheck.facts.boot import kept as boots
+from healthcheck.facts.earlier import HANDED_ON
+from healthcheck.facts.earlier import kept as handed_on
+from healthcheck.facts.seen import SEEN
+from healthcheck.facts.seen import kept as seen
+from healthcheck.model.recording import Outcome, Recording, to_json
+from healthcheck.model.recordingread import read
+from inventory.model import LifecycleState
+
+_NO_RESTS: Mapping[str, None] = MappingProxyType({})
+
+
+class Looks:
+    """One file per node under STATE/looks. Only the captures that some check compares over time are kept; of a kernel log, the records on
+    which findings rest."""
+
+    def __init__(self, state: Path) -> None:
+        self._folder = state / "looks"
+
+    def prepare(self) -> None:
+        """Makes the folder; raises UsageError where it cannot be, which is best known before any node is asked."""
+        make_folder(self._folder, "the state folder (--state, MUSTER_STATE)")
+
+    def read(self, node: str) -> Recording | None:
+        """The node's newest look, or None where there is none that can be read."""
+        try:
+            recording = read((self._folder / f"{node}.json").read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        return recording if recording.node == node else None
+
+    def write(
+        self, recording: Recording, previous: Recording | None, state: LifecycleState = LifecycleState.SERVICE, unusual: Iterable[str] = (),
+        rests: Mapping[str, Collection[int] | None] = _NO_RESTS,
+    ) -> None:
+        """Keeps this look as the newest; of a probe that it did not bring, what the previous look of the same boot brought stays.
+
+        With it stands the node's lifecycle, when the boot before this one was last seen (`healthcheck.facts.boot`), what was unusual
+        in its kernel log (`healthcheck.facts.seen`), and the records on which its findings rest (`healthcheck.facts.earlier`). A look at
+        a node that was not reached changes nothing. Raises OSError.
+        """
+        if recording.host is None:
+            return
+        kept = trimmed(recording)
+        captures = {name: capture for name, capture in kept.captures.items() if capture.outcome is Outcome.DONE}
+        if previous is not None and previous.host is not None and previous.host.boot_id == recording.host.boot_id:
+            if not captures:
+                kept = previous     # a look for other rules: what it is compared with keeps its own time
+            captures = {**trimmed(previous).captures, **captures}
+        captures[KEPT] = boots(recording, previous, state)
+        captures[SEEN] = seen(recording, previous, unusual)
+        captures[HANDED_ON] = handed_on(recording, previous, rests)
+        path = self._folder / f"{recording.node}.json"
+        write_whole(path, encode(replace(kept, captures=captures)), durable=False)
+
+
+def trimmed(recording: Recording) -> Recording:
+    """The recording with only the captures that a trend check may ask for."""
+    wanted = {KEPT, SEEN, HANDED_ON, *_trend_probes()}
+    return replace(recording, captures={name: value for name, value in recording.captures.items() if name in wanted})
+
+
+def _trend_probes() -> Iterable[str]:
+    for check in CHECKS.values():
+        for name in check.facts:
+            if name.startswith(PREVIOUS):
+                yield from (probe.id for probe in FACTS[name.removeprefix(PREVIOUS)].probes)
+
+
+def encode(recording: Recording) -> bytes:
+    """The recording as one JSON document; equal recordings give equal bytes."""
+    return json.dumps(to_json(recording), separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,19 @@
+"""The probes that the root-owned helper knows: all that need root."""
+
+from __future__ import annotations
+
+from healthcheck.checks import catalogue
+from healthcheck.facts.base import FACTS
+from healthcheck.model.probes import Effect, Kind, Probe, ProbeSet
+from healthcheck.sweep.agents import PROBE
+
+
+def root_probes() -> tuple[Probe, ...]:
+    """Every probe that needs root, plug-ins' included, in the order of their ids; and the one that reads what the agent has recorded.
+
+    None that is disruptive: whether a node is idle is not for the helper to know.
+    """
+    catalogue.load()
+    known = {PROBE.id: PROBE} | {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides)}
+    rooted = [probe for probe in known.values() if probe.root and probe.kind is not Kind.NVML and probe.effect is Effect.PASSIVE]
+    return ProbeSet.of(rooted).probes

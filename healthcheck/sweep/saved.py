@@ -1,0 +1,245 @@
+"""A saved sweep: a folder of recordings with a manifest, from which replay gives the same results byte for byte.
+
+    DIR/manifest.json          muster.sweep/1: times, selection, probe set, rules digest, inventory facts; written last
+    DIR/nodes/NODE.json        muster.recording/1, one for each node that answered or failed
+    DIR/previous/NODE.json     the earlier look that was compared with, where there was one
+
+A look at one node is one file as well, for reports of bugs: a muster.recording/1 whose member `look` holds what the folder's manifest
+says, and the earlier look. Readers that do not know that member pass over it; a recording without it is judged as it stands.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from healthcheck.config.files import make_folder, write_whole
+from healthcheck.model.recording import Recording, RecordingError, from_json, to_json
+from healthcheck.model.recordingread import read
+from healthcheck.sweep.looks import encode, trimmed
+from inventory.errors import UsageError
+from inventory.model import Lifecycle, LifecycleState, Node, PortPlan
+from inventory.nodeset import NAME
+from inventory.text import clean, short
+
+SCHEMA = "muster.sweep/1"
+_LARGEST = 512 * 1024 * 1024
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What replay needs besides the recordings. Times are UTC, as text (ISO 8601 with Z).
+
+    `withheld` says by node why nothing disruptive was measured there, or not under a lease that stood to the end.
+    """
+
+    started: str
+    finished: str
+    partial: bool
+    source: str
+    nodes: tuple[Node, ...]
+    default_sku: str | None
+    only: tuple[str, ...]
+    skip: tuple[str, ...]
+    rules_digest: str
+    probes: Mapping[str, Any]
+    profiles: tuple[str, ...] = ()
+    withheld: Mapping[str, str] = field(default_factory=dict)
+
+
+class Saver:
+    """Writes a sweep into a folder as it comes. Without `finish` the folder has no manifest and is no saved sweep."""
+
+    def __init__(self, folder: Path) -> None:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"--save {folder}: exists and is not an empty folder")
+        self._folder = folder
+        for part in ("nodes", "previous"):
+            make_folder(folder / part, "--save")
+
+    def add(self, recording: Recording, previous: Recording | None) -> None:
+        """Saves one look, and of the earlier one what was compared with."""
+        write_whole(self._folder / "nodes" / f"{recording.node}.json", encode(recording))
+        if previous is not None:
+            write_whole(self._folder / "previous" / f"{recording.node}.json", encode(trimmed(previous)))
+
+    def finish(self, manifest: Manifest) -> None:
+        """Makes the folder a saved sweep."""
+        text = json.dumps(_manifest_to_json(manifest), indent=1)
+        write_whole(self._folder / "manifest.json", text.encode() + b"\n")
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """What a folder written by --save, or a file of one recording, says of its sweep; raises UsageError, in one line, for anything else."""
+    if folder.is_file():
+        return _manifest_of_one(folder)
+    path = folder / "manifest.json"
+    if not path.is_file():
+        hint = "the sweep that wrote it did not end" if (folder / "nodes").is_dir() else "expected a folder written by --save"
+        raise UsageError(f"--replay {folder}: no manifest.json: {hint}")
+    try:
+        return _manifest_from_json(_read(path))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{path}: not a manifest of {SCHEMA} ({type(error).__name__}: {error})") from None
+
+
+def asked(manifest: Manifest) -> frozenset[str]:
+    """The ids of the probes that the sweep sent, as far as its manifest says."""
+    probes = manifest.probes.get("probes") if isinstance(manifest.probes, Mapping) else None
+    ids = [probe.get("id") for probe in probes if isinstance(probe, dict)] if isinstance(probes, list) else []
+    return frozenset(name for name in ids if isinstance(name, str))
+
+
+def recordings(folder: Path, manifest: Manifest) -> Iterator[tuple[Recording, Recording | None]]:
+    """Each node's look with the earlier one, in the manifest's order; nodes that had not finished are left out."""
+    if folder.is_file():
+        yield _recording(folder, manifest.nodes[0].name), _previous_of_one(folder)
+        return
+    for node in manifest.nodes:
+        path = folder / "nodes" / f"{node.name}.json"
+        if path.is_file():
+            previous = folder / "previous" / f"{node.name}.json"
+            yield _recording(path, node.name), _recording(previous, node.name) if previous.is_file() else None
+        elif not manifest.partial:
+            raise UsageError(f"--replay {folder}: nodes/{node.name}.json is missing, though the manifest lists the node")
+
+
+def one(recording: Recording, previous: Recording | None, manifest: Manifest, *, muster: str, scrubbed: bool) -> bytes:
+    """The one file of a look at one node; `muster` is the version that wrote it, `scrubbed` whether names were replaced."""
+    document = to_json(recording)
+    document["look"] = {
+        "muster": muster, "scrubbed": scrubbed, "manifest": _manifest_to_json(manifest),
+        **({"previous": to_json(trimmed(previous))} if previous is not None else {}),
+    }
+    return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def _manifest_of_one(path: Path) -> Manifest:
+    document = _read(path)
+    recording = _as_recording(path, document)
+    try:
+        if NAME.fullmatch(recording.node) is None:
+            raise ValueError("a node's name that is none")
+        if "look" in document:
+            manifest = _manifest_from_json(document["look"]["manifest"])
+            if [node.name for node in manifest.nodes] != [recording.node]:
+                raise ValueError("the look is of another node")
+            return manifest
+        time = timestamp(recording.received)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError) as error:
+        raise UsageError(f"{path}: not a look at one node ({type(error).__name__}: {short(error)})") from None
+    return Manifest(time, time, False, "one recording", (Node(name=recording.node),), None, (), (), "", {})
+
+
+def _previous_of_one(path: Path) -> Recording | None:
+    look = _read(path).get("look")
+    previous = look.get("previous") if isinstance(look, dict) else None
+    return None if previous is None else _as_recording(path, previous)
+
+
+def _recording(path: Path, node: str) -> Recording:
+    recording = _decoded(path, read)
+    if recording.node != node:
+        raise UsageError(f"{path}: holds a recording of another node")
+    return recording
+
+
+def _as_recording(path: Path, document: Any) -> Recording:
+    try:
+        return from_json(document)
+    except RecordingError as error:
+        raise UsageError(f"{path}: not a recording: {error}") from None
+
+
+def _read(path: Path) -> Any:
+    return _decoded(path, json.loads)
+
+
+def _decoded(path: Path, decode: Callable[[bytes], T]) -> T:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise UsageError(f"{path}: larger than {_LARGEST // 2**20} MiB")
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except RecordingError as error:
+        raise UsageError(f"{path}: not a recording: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not JSON: {str(error)[:100]}") from None
+
+
+def timestamp(seconds: float) -> str:
+    """Epoch seconds as UTC text with milliseconds."""
+    return dt.datetime.fromtimestamp(seconds, dt.timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _manifest_to_json(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA, "started": manifest.started, "finished": manifest.finished, "partial": manifest.partial,
+        "only": list(manifest.only), "skip": list(manifest.skip), "sku": manifest.default_sku,
+        "profiles": list(manifest.profiles), **({"withheld": dict(manifest.withheld)} if manifest.withheld else {}),
+        "rules_digest": manifest.rules_digest, "probes": dict(manifest.probes),
+        "inventory": {"source": manifest.source, "nodes": [_node_to_json(node) for node in manifest.nodes]},
+    }
+
+
+def _manifest_from_json(document: Any) -> Manifest:
+    if document["schema"] != SCHEMA:
+        raise ValueError(f"schema is {document['schema']!r}")
+    inventory = document["inventory"]
+    return Manifest(
+        started=_text(document["started"]), finished=_text(document["finished"]), partial=bool(document["partial"]),
+        source=_text(inventory["source"]), nodes=tuple(_node_from_json(node) for node in inventory["nodes"]),
+        default_sku=None if document["sku"] is None else _text(document["sku"]), only=_texts(document["only"]),
+        skip=_texts(document["skip"]), rules_digest=_text(document["rules_digest"]), probes=document["probes"],
+        profiles=_texts(document.get("profiles", [])),
+        withheld={_text(node): clean(_text(why)) for node, why in document.get("withheld", {}).items()},
+    )
+
+
+def _node_to_json(node: Node) -> dict[str, Any]:
+    ports = {pci: {"role": plan.role, "rail": plan.rail, "leaf": plan.leaf} for pci, plan in node.ports.items()}
+    return {
+        "name": node.name, "sku": node.sku, "profile": node.profile, "lifecycle": node.lifecycle.state.value, "rack": node.rack,
+        "leaf": list(node.leaf), "ports": ports, "nvlink_domain": node.nvlink_domain, "power": node.power,
+        "labels": dict(node.labels),
+    }
+
+
+def _node_from_json(document: Any) -> Node:
+    name = _text(document["name"])
+    if NAME.fullmatch(name) is None:
+        raise ValueError("a node's name that is none")
+    ports = {_text(pci): PortPlan(_maybe(p["role"]), _rail(p["rail"]), _maybe(p["leaf"])) for pci, p in document["ports"].items()}
+    return Node(
+        name=name, sku=_maybe(document["sku"]), profile=_maybe(document.get("profile")),
+        lifecycle=Lifecycle(LifecycleState(document["lifecycle"])), rack=_maybe(document["rack"]),
+        leaf=_texts(document["leaf"]), ports=MappingProxyType(ports), nvlink_domain=_maybe(document["nvlink_domain"]),
+        power=_maybe(document["power"]), labels=MappingProxyType({_text(k): _text(v) for k, v in document["labels"].items()}),
+    )
+
+
+def _maybe(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _rail(value: Any) -> int | None:
+    if value is not None and type(value) is not int:
+        raise TypeError(f"expected a number, got {type(value).__name__}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, got {type(value).__name__}")
+    return value
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(_text(value) for value in values)

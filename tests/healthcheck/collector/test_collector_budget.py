@@ -1,0 +1,55 @@
+"""The CPU budget of a look: what would spend more is ended or not started, and says so; what was captured by then is kept."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from healthcheck.facts.base import Captures
+from healthcheck.facts.values import Unread
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import FileCapture, Outcome
+from tests.testbed.collector import await_none_with, collect
+
+SPENT = "the CPU budget of 1 s was spent"
+SPIN = Probe("spin", Kind.COMMAND, argv=("sh", "-c", "while :; do :; done"), seconds=15.0)
+QUICK = tuple(Probe(f"quick{n}", Kind.COMMAND, argv=("echo", "here")) for n in range(2))
+LATER = tuple(Probe(f"z{n}", Kind.COMMAND, argv=("echo", "late")) for n in range(2))
+SLOW = Probe("sleep", Kind.COMMAND, argv=("sleep", "14"), seconds=15.0)
+
+
+def test_what_spins_is_ended_long_before_its_own_limit_and_the_rest_is_kept(tmp_path: Path) -> None:
+    """The program that spins and one that sleeps hold both places, so nothing after them can have started before the budget was spent."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/name").write_text("n\n")
+    files = Probe("files", Kind.FILES, paths=("/etc/name",))
+    began = time.monotonic()
+    seen = collect((files, *QUICK, SPIN, SLOW, *LATER), tmp_path, cpu_seconds=1.0, mark=str(tmp_path)).captures
+    assert time.monotonic() - began < 12
+    assert seen["files"].files == {"/etc/name": FileCapture(Outcome.DONE, "n\n")}
+    assert [(seen[p.id].outcome, seen[p.id].text) for p in QUICK] == [(Outcome.DONE, "here\n")] * 2
+    for probe in (SPIN, SLOW, *LATER):
+        assert (seen[probe.id].outcome, seen[probe.id].note, seen[probe.id].exit) == (Outcome.TIMEOUT, SPENT, None), probe.id
+    await_none_with(str(tmp_path))
+
+
+def test_what_was_late_before_the_budget_was_spent_keeps_its_own_reason(tmp_path: Path) -> None:
+    late = Probe("a-late", Kind.COMMAND, argv=("sleep", "9"), seconds=0.2)
+    seen = collect((late, SPIN), tmp_path, cpu_seconds=1.0).captures
+    assert seen["a-late"].outcome is Outcome.TIMEOUT and SPENT not in seen["a-late"].note
+    assert seen["spin"].note == SPENT
+
+
+def test_within_its_budget_a_look_is_as_without_one(tmp_path: Path) -> None:
+    free, bounded = (collect(QUICK, tmp_path, **more).captures for more in ({}, {"cpu_seconds": 60.0}))
+    assert [(c.outcome, c.text, c.note) for c in free.values()] == [(c.outcome, c.text, c.note) for c in bounded.values()]
+
+
+def test_a_probe_that_the_budget_cut_off_holds_nothing_to_rely_on(tmp_path: Path) -> None:
+    recording = collect((SPIN,), tmp_path, cpu_seconds=1.0)
+    try:
+        Captures(recording).text(SPIN)
+    except Unread as error:
+        assert str(error).endswith(SPENT)
+    else:
+        raise AssertionError("it was read")

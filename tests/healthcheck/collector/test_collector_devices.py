@@ -1,0 +1,137 @@
+"""A command that is run once for each device: the real program, against trees of files and real commands."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from healthcheck.facts.base import Captures
+from healthcheck.facts.files import Said
+from healthcheck.facts.values import Unmeasured, Unread
+from healthcheck.model.probes import KIB, Kind, Probe
+from healthcheck.model.recording import Capture, Recording
+from tests.testbed.collector import await_none_with, collect
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "run").mkdir()
+    return tmp_path
+
+
+def plant(tree: Path, *names: str) -> None:
+    for name in names:
+        (tree / "sys/class/nvme" / name).mkdir(parents=True)
+
+
+def each(*argv: str, **more: Any) -> Probe:
+    more = {"seconds": 10.0, "each_s": 5.0, **more}
+    return Probe("it", Kind.COMMAND, argv=argv, each=("/sys/class/nvme/nvme*",), **more)
+
+
+def recording(probe: Probe, tree: Path, **more: Any) -> Recording:
+    return collect([probe], tree, seconds=20.0, mark=str(tree), **more)
+
+
+def look(probe: Probe, tree: Path, **more: Any) -> Capture:
+    return recording(probe, tree, **more).captures[probe.id]
+
+
+def entries(capture: Capture) -> dict[str, tuple[str, str]]:
+    return {path.rpartition("/")[2]: (entry.outcome.value, entry.text) for path, entry in capture.files.items()}
+
+
+def test_the_command_is_run_for_each_device_and_its_answers_are_kept_apart(tree: Path) -> None:
+    plant(tree, "nvme0", "nvme1", "nvme10")
+    probe = each("echo", "/dev/{name}", "--of={name}")
+    made = recording(probe, tree)
+    assert made.captures["it"].outcome.value == "done"
+    assert Captures(made).devices(probe) == {
+        f"/sys/class/nvme/{name}": Said(0, f"/dev/{name} --of={name}\n") for name in ("nvme0", "nvme1", "nvme10")
+    }
+
+
+def test_an_exit_status_and_a_complaint_are_kept(tree: Path) -> None:
+    plant(tree, "nvme0")
+    probe = each("sh", "-c", "echo answer; echo first >&2; echo denied: $0 >&2; exit 4", "{name}")
+    assert Captures(recording(probe, tree)).devices(probe) == {"/sys/class/nvme/nvme0": Said(4, "answer\n", "denied: nvme0")}
+
+
+def test_no_device_is_no_entry_also_where_there_is_no_tool(tree: Path) -> None:
+    capture = look(each("no-such-tool", "{name}"), tree)
+    assert (capture.outcome.value, dict(capture.files)) == ("done", {})
+
+
+def test_devices_without_the_tool_are_a_missing_tool(tree: Path) -> None:
+    plant(tree, "nvme0", "nvme1")
+    probe = each("no-such-tool", "{name}")
+    with pytest.raises(Unread, match=r"^no-such-tool is not there$"):
+        Captures(recording(probe, tree)).devices(probe)
+
+
+def test_a_name_that_is_no_plain_name_never_reaches_a_command(tree: Path) -> None:
+    plant(tree, "nvme0", "nvme0;reboot", "nvme\n1", "nvme$(id)", "nvme 2", "nvme{name}")
+    found = entries(look(each("echo", "{name}"), tree))
+    assert found.pop("nvme0") == ("done", "exit 0\nnvme0\n")
+    assert len(found) == 5
+    assert set(found.values()) == {("crashed", "no name of a device")}
+
+
+def test_a_name_that_begins_like_an_option_never_reaches_a_command(tree: Path) -> None:
+    (tree / "sys/class/net/-rf").mkdir(parents=True)
+    probe = Probe("it", Kind.COMMAND, argv=("echo", "{name}"), each=("/sys/class/net/*",))
+    assert entries(look(probe, tree)) == {"-rf": ("crashed", "no name of a device")}
+
+
+def test_one_device_that_hangs_costs_its_own_entry(tree: Path) -> None:
+    plant(tree, "nvme0", "nvme1", "nvme2")
+    probe = each("sh", "-c", "test $1 = nvme1 && exec sleep 60; echo $1", str(tree), "{name}", each_s=1.0)
+    made = recording(probe, tree)
+    assert made.captures["it"].outcome.value == "done"
+    said = Captures(made).devices(probe)
+    assert said["/sys/class/nvme/nvme0"] == Said(0, "nvme0\n")
+    assert said["/sys/class/nvme/nvme1"] == Unmeasured("/sys/class/nvme/nvme1: the command's outcome is timeout")
+    assert said["/sys/class/nvme/nvme2"] == Said(0, "nvme2\n")
+    await_none_with(str(tree))
+
+
+def test_when_the_probe_has_no_time_left_the_rest_never_had_their_turn(tree: Path) -> None:
+    plant(tree, "nvme0", "nvme1", "nvme2")
+    began = time.monotonic()
+    capture = look(each("sleep", "60", seconds=1.0, each_s=5.0), tree)
+    assert time.monotonic() - began < 10
+    assert capture.outcome.value == "timeout"
+    assert entries(capture)["nvme0"][0] == "timeout"
+    assert entries(capture)["nvme2"] == ("timeout", "its turn never came")
+
+
+def test_more_devices_than_it_may_ask_are_cut_and_said_so(tree: Path) -> None:
+    plant(tree, *(f"nvme{number}" for number in range(5)))
+    capture = look(each("echo", "{name}", most=3), tree)
+    assert (capture.outcome.value, len(capture.files)) == ("truncated", 3)
+
+
+def test_the_devices_share_the_probes_limit(tree: Path) -> None:
+    plant(tree, "nvme0", "nvme1")
+    capture = look(each("sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x", limit=8 * KIB), tree)
+    assert {entry.outcome.value for entry in capture.files.values()} == {"truncated"}
+    assert sum(len(entry.text) for entry in capture.files.values()) < 9 * KIB
+
+
+def test_one_that_crashes_is_no_answer(tree: Path) -> None:
+    plant(tree, "nvme0")
+    probe = each("sh", "-c", "kill -SEGV $$")
+    assert Captures(recording(probe, tree)).devices(probe) == {
+        "/sys/class/nvme/nvme0": Unmeasured("/sys/class/nvme/nvme0: the command's outcome is crashed (exit -11)"),
+    }
+
+
+def test_devices_of_two_probes_take_turns_side_by_side(tree: Path) -> None:
+    plant(tree, *(f"nvme{number}" for number in range(4)))
+    probes = [Probe(name, Kind.COMMAND, argv=("echo", name, "{name}"), each=("/sys/class/nvme/*",)) for name in ("a", "b", "c")]
+    made = collect(probes, tree, seconds=20.0, mark=str(tree))
+    for name in ("a", "b", "c"):
+        assert [entry.text for entry in made.captures[name].files.values()] == [f"exit 0\n{name} nvme{number}\n" for number in range(4)]

@@ -1,0 +1,114 @@
+"""The run folder: whom it may be shared with, what is read from it, and what is left in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from healthcheck.model.probes import Kind, Probe
+from healthcheck.model.recording import Outcome
+from tests.testbed import fuse
+from tests.testbed.collector import collect
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A node's root, with a folder for what its children are remembered in."""
+    (tmp_path / "run").mkdir()
+    return tmp_path
+
+
+def records(tree: Path) -> list[str]:
+    """What the run folder says its children are at."""
+    folder = tree / "run/muster"
+    return [json.loads(path.read_text())[0] for path in folder.iterdir()] if folder.exists() else []
+
+
+@pytest.mark.usefixtures("needs_fuse")
+def test_where_nothing_can_be_remembered_the_capture_says_so(tree: Path) -> None:
+    (tree / "run").rmdir()
+    (tree / "run").write_text("no folder")
+    (tree / "tmp").write_text("no folder")
+    (tree / "hung").mkdir()
+    probe = Probe("p", Kind.COMMAND, argv=("cat", str(tree / "hung/file")), seconds=0.3)
+    with fuse.hung(tree / "hung"):
+        capture = collect([probe], tree, env={"XDG_RUNTIME_DIR": ""}).captures["p"]
+    assert capture.outcome is Outcome.WEDGED
+    assert capture.note.endswith("no safe run folder: the next look cannot tell whether it is stuck")
+
+
+def remember(tree: Path, pid: int, *, start: int | None = None, seconds: float = -1.0) -> None:
+    """Writes what an earlier run would have; a limit below zero is past from the first moment, grace included."""
+    folder = tree / "run/muster"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    (folder / f"child-{pid}").write_text(json.dumps(["probe p", ticks if start is None else start, time.time(), seconds]))
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process.pid
+        process.kill()
+
+
+ECHO = Probe("p", Kind.COMMAND, argv=("echo", "ran"))
+
+
+def test_another_sweeps_probe_within_its_limit_is_no_wedge(tree: Path, sleeper: int) -> None:
+    remember(tree, sleeper, seconds=1000.0)
+    assert collect([ECHO], tree).captures["p"].text == "ran\n"
+    assert len(records(tree)) == 1
+
+
+def test_a_predecessor_past_its_limit_is_killed_and_nothing_is_started_this_time(tree: Path, sleeper: int) -> None:
+    remember(tree, sleeper)
+    capture = collect([ECHO], tree).captures["p"]
+    assert capture.outcome is Outcome.WEDGED and f"(pid {sleeper})" in capture.note
+    os.waitid(os.P_PID, sleeper, os.WEXITED | os.WNOWAIT)
+    assert collect([ECHO], tree).captures["p"].text == "ran\n"
+
+
+def test_a_process_that_only_has_the_number_of_a_predecessor_is_left_alone(tree: Path, sleeper: int) -> None:
+    remember(tree, sleeper, start=1)
+    assert collect([ECHO], tree).captures["p"].text == "ran\n"
+    assert records(tree) == []
+    assert os.waitid(os.P_PID, sleeper, os.WEXITED | os.WNOHANG) is None
+
+
+def test_a_damaged_record_is_no_reason_to_stop(tree: Path) -> None:
+    folder = tree / "run/muster"
+    folder.mkdir(mode=0o700)
+    for name, text in (("child-1", "{"), ("child-x", "{}"), ("child-2", "[1]"), ("child-3", '["p", "x", 1, 1]'), ("child-6", '["p", 1, 1e300, 1]'), ("other", "")):
+        (folder / name).write_text(text)
+    os.mkfifo(folder / "child-4")
+    (folder / "child-5").symlink_to("/etc/passwd")
+    assert collect([ECHO], tree).captures["p"].text == "ran\n"
+
+
+def test_after_a_run_without_trouble_nothing_is_left_in_the_run_folder(tree: Path) -> None:
+    assert collect([ECHO], tree).captures["p"].outcome is Outcome.DONE
+    assert (tree / "run/muster").stat().st_mode & 0o777 == 0o700
+    assert records(tree) == []
+
+
+@pytest.mark.parametrize("trap", ["writable", "symlink", "foreign"])
+def test_a_run_folder_that_others_may_have_prepared_is_not_used(tree: Path, sleeper: int, trap: str) -> None:
+    if trap == "foreign" and os.geteuid() != 0:
+        pytest.skip("needs root")
+    remember(tree, sleeper)
+    folder = tree / "run/muster"
+    if trap == "writable":
+        folder.chmod(0o777)
+    elif trap == "foreign":
+        os.chown(folder, 65534, 65534)
+    else:
+        folder.rename(tree / "run/elsewhere")
+        folder.symlink_to("elsewhere")
+    assert collect([ECHO], tree, env={"XDG_RUNTIME_DIR": ""}).captures["p"].text == "ran\n"

@@ -1,0 +1,78 @@
+"""The parsers of what nodes say of disks, arrays and mounts: whatever it is, a fact or a reason, and never an exception."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from healthcheck.facts import nvme, raid  # noqa: F401  (they register facts)
+from healthcheck.facts.base import FACTS, Captures, build_fact
+from healthcheck.facts.disk import read_disk
+from healthcheck.facts.files import Said
+from healthcheck.facts.filesystem import parse_fstab
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.model.recording import Capture, FileCapture, Outcome
+from tests.healthcheck import machine
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from((
+        "smart_status", "passed", "smartctl", "messages", "string", "nvme_smart_health_information_log", "media_errors", "critical_warning",
+        "ata_smart_attributes", "table", "id", "raw", "value", "device", "protocol", "model_name", "serial_number", "scsi_grown_defect_list",
+    )), inner, max_size=6), max_leaves=20)
+FILE_FACTS = ("nvmes", "nvme_heat", "nvme_bus", "arrays", "pools", "mount_plan", "mount_answers", "lustre")
+
+
+@given(st.text(max_size=300))
+def test_no_text_upsets_the_reader_of_fstab(text: str) -> None:
+    try:
+        wanted = parse_fstab(text)
+    except ValueError:
+        return
+    assert all(entry.point.startswith("/") for entry in wanted)
+
+
+@given(st.integers(0, 255), st.text(max_size=100) | JSON.map(json.dumps))
+def test_no_answer_of_smartctl_upsets_its_reader_or_passes_for_another_type(code: int, text: str) -> None:
+    disk = read_disk("nvme0", Said(code, text))
+    for field in ("critical_warning", "media_errors", "spare", "used_percent", "reallocated", "grown_defects"):
+        value = getattr(disk, field)
+        assert value is UNSUPPORTED or isinstance(value, Unmeasured) or (type(value) is int and value >= 0)
+    assert disk.passed is UNSUPPORTED or isinstance(disk.passed, (bool, Unmeasured))
+
+
+def test_an_answer_of_smartctl_cut_at_any_byte_is_no_measurement() -> None:
+    entry = next(iter(machine.smart(1).files.values())).text.partition("\n")[2]
+    whole = read_disk("nvme0", Said(0, entry))
+    assert (whole.passed, whole.critical_warning, whole.serial) == (True, 0, "S64FNE0R903600")
+    for at in range(len(entry)):
+        assert isinstance(read_disk("nvme0", Said(0, entry[:at])).passed, Unmeasured)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(
+    path for name in ("nvme.sysfs", "nvme.temperature", "raid.md", "raid.zfs", "filesystem.plan", "filesystem.lustre", "filesystem.mounts")
+    for path in machine.captures()[name].files)), st.tuples(st.sampled_from(Outcome), st.text(max_size=30)), max_size=8))
+def test_no_text_of_sysfs_or_proc_upsets_a_fact(changes: dict[str, tuple[Outcome, str]]) -> None:
+    held = {}
+    for name, capture in machine.captures().items():
+        held[name.replace(".", "_", 1)] = Capture(
+            capture.outcome, capture.exit, 0.0, 1, capture.text, note=capture.note,
+            files={path: FileCapture(*changes[path]) if path in changes else entry for path, entry in capture.files.items()})
+    captures = Captures(machine.recording(**held))
+    for name in FILE_FACTS:
+        value = build_fact(FACTS[name], captures)
+        assert not (isinstance(value, Unmeasured) and "could not be read from what the node said" in value.reason), (name, value)
+
+
+def test_every_file_cut_at_every_byte_is_what_it_says_or_nothing() -> None:
+    """A cut text is captured as truncated; here even one that hides it must not become a fault of the drive's state or of its width."""
+    held = machine.captures()["nvme.sysfs"]
+    path = "/sys/class/nvme/nvme3/state"
+    for at in range(4):
+        files = {**held.files, path: FileCapture(Outcome.TRUNCATED, "live"[:at])}
+        captures = Captures(machine.recording(nvme_sysfs=Capture(Outcome.DONE, None, 0.0, 1, files=files)))
+        value = build_fact(FACTS["nvmes"], captures)
+        drives = value.value if isinstance(value, Partial) else value
+        assert isinstance(drives[3].state, Unmeasured)
