@@ -153,7 +153,7 @@ def test_the_values_of_the_simulation_are_those_that_sweeps_leave_in_a_real_stor
             read = {}
             if not shown[1]:
                 found = Result(rule, "gpu.ecc_uncorrected", Status.FAIL if shown[0] else Status.PASS, Severity.CRITICAL,
-                               (Finding(subject, 1, 0),) if shown[0] else ())
+                               (Finding(1, 0, subject),) if shown[0] else ())
                 report = NodeReport("gpu00000", state_of([found]), "", (found,))
                 boot = sum(tick >= each for each in boots | boards)
                 parts = (Component("gpu", "0000:1b:00.0", f"S00000-{board}-0", subject),)

@@ -1,37 +1,65 @@
-"""What a check's author uses: the two decorators, and `increase` for counters that are compared with an earlier look.
+"""What a check's author uses: the decorators, and what a check may ask for beside its subject.
 
-A check is a pure generator of findings. Its positional parameters are facts by name (a name that begins with `previous_` is
-the same fact of the node's earlier look of the same boot); its keyword-only parameters are what a rule may set, typed.
-The author writes no tests for missing values: the judge turns the reading of an unmeasured field into UNKNOWN for that
-subject before the check can see it. A fleet check takes facts of every node of a cohort and yields (node, finding).
+A check is a pure generator of findings. Its keyword-only parameters are what a rule may set, typed. Its other parameters are facts by
+name; the first is the check's subject:
+
+    gpu: Gpu                    one of a collection (`gpus`): the check runs once for each, the engine names it in the findings, and
+                                one that cannot be read hides no other
+    gpus: tuple[Gpu, ...]       the whole collection, for counts
+    ports: Peers[Port]          the whole collection, to compare its members: those that cannot be read are UNKNOWN by themselves
+    driver: Driver              a fact of which a node has one
+    growth: Growth[Gpu]         the subject in the earlier snapshot of the same boot; without one the check is SKIPPED
+    port: Port                  beside another subject: the one of the collection `ports` with the same identity
+
+`over="compute_ports"` runs a check over a selection of its collection. The author writes nothing for missing values: reading one raises
+inside the check, and the engine makes that UNKNOWN. A fleet check takes facts of every node of a cohort and yields (node, finding).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from functools import cached_property
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
-from healthcheck.facts.values import Fact
+from healthcheck.facts.base import FACTS, MEMBERS
+from healthcheck.facts.values import Fact, NotMeasured, NotSupported, readable
 from healthcheck.model.outcome import Finding, Note
 
-PREVIOUS = "previous_"
+F = TypeVar("F", bound=Fact)
+T = TypeVar("T")
 CheckFunction = Callable[..., Iterator[Finding | Note]]
 FleetFunction = Callable[..., Iterator[tuple[str, Any]]]
 
+GROWTH = "growth"
+# The moment of a snapshot, which growth is measured against.
+MOMENT = "look"
 
-class NotMeasured(Exception):
-    """A check met what was not measured: on which fact, and why. Raised by the judge's guard, and by `increase`."""
-
-    def __init__(self, fact: object, reason: str) -> None:
-        super().__init__(reason)
-        self.fact = fact
-        self.reason = reason
+__all__ = ["CHECKS", "GROWTH", "MOMENT", "SELECTIONS", "Check", "NotJudged", "NotMeasured", "NotSupported", "Parameter", "Peers",
+           "Selection", "check", "fleet_check", "selection"]
 
 
 class NotJudged(Exception):
     """A check has nothing to go by on this node, and that is no fault of anything; its text says why. The rule is SKIPPED."""
+
+
+class Peers(Generic[F]):
+    """A collection whose members are compared with each other."""
+
+    def __init__(self, members: Iterable[F]) -> None:
+        self.members = tuple(members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def read(self, read: Callable[[F], T]) -> list[tuple[F, T]]:
+        """Each member with what `read` makes of it; a member that refuses it is left out, and UNKNOWN."""
+        return list(readable(self.members, read))
+
+    def where(self, holds: Callable[[F], bool]) -> Peers[F]:
+        """Those members of which it holds; a member that refuses to say is left out, and UNKNOWN."""
+        return Peers(member for member, held in readable(self.members, holds) if held)
 
 
 @dataclass(frozen=True)
@@ -54,30 +82,79 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Check:
-    """A registered check. `facts` are the names it takes, in order; `fleet` says which of the two kinds it is."""
+    """A registered check. `arguments` are the names it takes, in order, and `peers_of` those of them that it compares.
+
+    `counts`: it concludes from what is not there. `peers`: each of its findings is reported with how many nodes have it. `over` is the
+    selection whose subjects it judges.
+    """
 
     name: str
     function: Callable[..., Iterator[Any]]
-    facts: tuple[str, ...]
+    arguments: tuple[str, ...]
     parameters: Mapping[str, Parameter]
     summary: str
     fleet: bool
     counts: bool = False
     peers: bool = False
+    over: str = ""
+    peers_of: frozenset[str] = frozenset()
+
+    @cached_property
+    def each(self) -> str:
+        """The collection of whose members it judges one at a time; empty where it does not."""
+        return MEMBERS.get(self.arguments[0], "")
+
+    @cached_property
+    def subject(self) -> str:
+        """The fact that it judges."""
+        return fact_of(self.arguments[0])
+
+    @cached_property
+    def facts(self) -> tuple[str, ...]:
+        """The facts of the present snapshot that it takes, its subject first."""
+        names = [fact_of(name) for name in self.arguments if name != GROWTH]
+        if self.over:
+            names += map(fact_of, SELECTIONS[self.over].arguments)
+        return tuple(dict.fromkeys([*names, *([MOMENT] if self.trend else [])]))
+
+    @cached_property
+    def trend(self) -> bool:
+        """Whether it compares with an earlier snapshot."""
+        return GROWTH in self.arguments
+
+    @cached_property
+    def earlier(self) -> tuple[str, ...]:
+        """The facts of the earlier snapshot that it takes."""
+        return (self.subject, MOMENT) if self.trend else ()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Chooses the subjects of a collection that checks are to judge, by other facts and the inventory."""
+
+    function: Callable[..., Iterable[Any]]
+    arguments: tuple[str, ...]
+    peers_of: frozenset[str]
 
 
 CHECKS: dict[str, Check] = {}
+SELECTIONS: dict[str, Selection] = {}
 
 
-def check(name: str, *, counts: bool = False, peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
+def fact_of(argument: str) -> str:
+    """The fact behind an argument's name: of one member it is the collection."""
+    return MEMBERS.get(argument, argument)
+
+
+def check(name: str, *, over: str = "", counts: bool = False, peers: bool = False) -> Callable[[CheckFunction], CheckFunction]:
     """Registers a check of one node under `subject.property`.
 
-    `counts` says that it concludes from what is not there: then the whole collection must have been measured, or nothing is said.
-    `peers` asks that each finding be told with how many nodes of the sweep have one of the same subject.
+    `over` names a selection. `counts` says that it concludes from what is not there: then the whole collection must have been measured,
+    or nothing is said. `peers` asks that each finding be reported with how many nodes of the sweep have one of the same subject.
     """
 
     def register(function: CheckFunction) -> CheckFunction:
-        _register(name, function, fleet=False, counts=counts, peers=peers)
+        _register(name, function, fleet=False, counts=counts, peers=peers, over=over)
         return function
 
     return register
@@ -86,7 +163,8 @@ def check(name: str, *, counts: bool = False, peers: bool = False) -> Callable[[
 def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
     """Registers a check of a cohort: each positional parameter is a mapping from node to the fact of that name.
 
-    Only nodes whose facts were all measured are in them. It yields a finding, or for what has no peers `Uncompared` (checks.fleet).
+    Only nodes whose facts were measured are in them; `growth` maps a node to the Growth of its subject, or of each. It reads facts
+    through `readable`, so that what one node lacks costs the others nothing, and yields a finding, or for what has no peers `Uncompared`.
     """
 
     def register(function: FleetFunction) -> FleetFunction:
@@ -96,32 +174,45 @@ def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
     return register
 
 
-def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False,
-              peers: bool = False) -> None:
+def selection(name: str) -> Callable[[Callable[..., Iterable[Any]]], Callable[..., Iterable[Any]]]:
+    """Registers a selection: a function of facts that returns the chosen subjects. What refuses a reading in it is UNKNOWN."""
+
+    def register(function: Callable[..., Iterable[Any]]) -> Callable[..., Iterable[Any]]:
+        hints = get_type_hints(function)
+        arguments = tuple(inspect.signature(function).parameters)
+        SELECTIONS[name] = Selection(function, arguments, _compared(arguments, hints))
+        return function
+
+    return register
+
+
+def _compared(arguments: Iterable[str], hints: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(name for name in arguments if get_origin(hints.get(name)) is Peers)
+
+
+def _register(name: str, function: Callable[..., Iterator[Any]], *, fleet: bool, counts: bool = False, peers: bool = False,
+              over: str = "") -> None:
     if name in CHECKS and CHECKS[name].function.__module__ != function.__module__:
         raise ValueError(f"the check {name} is defined in {CHECKS[name].function.__module__} already")
     hints = get_type_hints(function)
-    facts, parameters = [], {}
+    arguments, parameters = [], {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY:
             required = parameter.default is parameter.empty
             parameters[parameter.name] = Parameter(parameter.name, hints[parameter.name], required)
         else:
-            facts.append(parameter.name)
+            arguments.append(parameter.name)
     summary = inspect.getdoc(function)
     if not summary:
         raise ValueError(f"the check {name} has no docstring, and `muster explain` shows it")
-    if fleet and not facts:
-        raise ValueError(f"the fleet check {name} takes no fact, expected one at least")
-    CHECKS[name] = Check(name, function, tuple(facts), parameters, summary, fleet, counts, peers)
+    if not arguments or arguments[0] == GROWTH:
+        raise ValueError(f"the check {name} has no subject: its first parameter is to be a fact")
+    CHECKS[name] = Check(name, function, tuple(arguments), parameters, summary, fleet, counts, peers, over, _compared(arguments, hints))
 
 
-def increase(now: Fact, before: Fact, counter: str) -> int:
-    """By how much a counter grew between two looks. A counter that went down was reset: that is not measured, and not health."""
-    newer, older = getattr(now, counter), getattr(before, counter)
-    if newer < older:
-        raise NotMeasured(now, f"{counter} went from {older} to {newer}: it was reset between the two looks")
-    return int(newer - older)
+def missing_facts(check: Check, handed_in: Iterable[str]) -> list[str]:
+    """The facts that a check asks for and that do not exist; `handed_in` are those that are read from no machine."""
+    return [name for name in check.facts if name not in FACTS and name not in handed_in]
 
 
 _PHRASES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
@@ -139,3 +230,10 @@ def _fits(value: object, hint: Any) -> bool:
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     return type(value) is hint
+
+
+def increase(now: Fact, before: Fact, counter: str) -> int:
+    newer, older = getattr(now, counter), getattr(before, counter)
+    if newer < older:
+        raise NotMeasured(now, f"{counter} went from {older} to {newer}: it was reset between the two looks")
+    return int(newer - older)

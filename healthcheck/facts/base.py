@@ -243,16 +243,23 @@ class FactSpec:
 
 
 FACTS: dict[str, FactSpec] = {}
+# The collection that a member's name stands for: {"gpu": "gpus"}.
+MEMBERS: dict[str, str] = {}
 BY_BUILDER: dict[Builder, FactSpec] = {}
 
 
-def fact(name: str, *probes: Probe, besides: tuple[Probe, ...] = ()) -> Callable[[Builder], Builder]:
-    """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or Unmeasured, or raises Unread."""
+def fact(name: str, *probes: Probe, besides: tuple[Probe, ...] = (), each: str = "") -> Callable[[Builder], Builder]:
+    """Registers a builder of the fact `name`. It returns the fact (or a tuple of facts), Partial or Unmeasured, or raises Unread.
+
+    Of a collection `each` is what checks call one member.
+    """
 
     def register(build: Builder) -> Builder:
         if name in FACTS and FACTS[name].build.__module__ != build.__module__:
             raise ValueError(f"the fact {name} is defined in {FACTS[name].build.__module__} already")
         FACTS[name] = BY_BUILDER[build] = FactSpec(name, probes, build, besides)
+        if each:
+            MEMBERS[each] = name
         return build
 
     return register

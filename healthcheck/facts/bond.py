@@ -53,7 +53,7 @@ class Bond(Fact):
     slaves: tuple[Slave, ...]
 
 
-@fact("lacp_bonds", LACP)
+@fact("lacp_bonds", LACP, each="lacp_bond")
 def lacp_bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name, as root sees it."""
     files = captures.files(LACP)

@@ -46,9 +46,9 @@ class Counter:
     folder: str = "counters"
 
     @property
-    def full(self) -> int:
-        """The value at which it stays; -1 where it never does."""
-        return (1 << self.bits) - 1 if self.bits else -1
+    def full(self) -> int | None:
+        """The value at which it stays; None where it never does."""
+        return (1 << self.bits) - 1 if self.bits else None
 
 
 SECOND, MINUTE, HOUR = 1.0, 60.0, 3600.0
@@ -89,30 +89,36 @@ class PortCounter(Fact):
     UNSUPPORTED.
     """
 
+    IDENTITY = ("pci", "number", "counter")
+
     name: str
     pci: str
     number: int
     counter: str
     value: int
 
+    def full(self, counter: str) -> int | None:
+        """The value at which it stays until somebody resets it (perfquery -R)."""
+        return BY_NAME[self.counter].full if counter == "value" else None
+
 
 def _value(text: str) -> Any:
     return UNSUPPORTED if text.startswith("N/A") else count(text)
 
 
-@fact("port_fatal_counters", SYSFS, COUNTERS)
+@fact("port_fatal_counters", SYSFS, COUNTERS, each="port_fatal_counter")
 def port_fatal_counters(captures: Captures) -> Any:
     """Of every port the counters of which each is a fault."""
     return _of_kind(captures, Means.FATAL)
 
 
-@fact("port_rate_counters", SYSFS, COUNTERS)
+@fact("port_rate_counters", SYSFS, COUNTERS, each="port_rate_counter")
 def port_rate_counters(captures: Captures) -> Any:
     """Of every port the counters that may grow slowly."""
     return _of_kind(captures, Means.RATE)
 
 
-@fact("port_job_counters", SYSFS, COUNTERS)
+@fact("port_job_counters", SYSFS, COUNTERS, each="port_job_counter")
 def port_job_counters(captures: Captures) -> Any:
     """Of every port the counters of connections that met trouble."""
     return _of_kind(captures, Means.JOB)

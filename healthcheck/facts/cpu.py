@@ -129,7 +129,7 @@ def governors(captures: Captures) -> Governors:
     return Governors("CPU frequency", counted)
 
 
-@fact("packages", THROTTLE)
+@fact("packages", THROTTLE, each="package")
 def packages(captures: Captures) -> tuple[Package, ...]:
     """Every package, by its number; where the kernel names none, one whose counter is not supported."""
     files = captures.files(THROTTLE)

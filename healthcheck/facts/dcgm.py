@@ -283,7 +283,7 @@ def _run(captures: Captures, probe: Probe) -> DcgmRun:
 
 
 def _register(name: str, probe: Probe) -> None:
-    fact(f"dcgm_tests_{name}", probe, gpu.NVML, gpu.PCI)(lambda captures: _tests(captures, probe))
+    fact(f"dcgm_tests_{name}", probe, gpu.NVML, gpu.PCI, each=f"dcgm_test_{name}")(lambda captures: _tests(captures, probe))
     fact(f"dcgm_run_{name}", probe, gpu.NVML, gpu.PCI)(lambda captures: _run(captures, probe))
 
 

@@ -47,6 +47,8 @@ class DiskHealth(Fact):
     made with, `used_percent` may pass 100; `spare_threshold` is the drive's own. ATA disks count sectors; SCSI disks grown defects.
     """
 
+    IDENTITY = ("serial",)
+
     name: str
     kind: str
     serial: str
@@ -67,7 +69,7 @@ def _all(name: str, value: Any) -> DiskHealth:
     return DiskHealth(name, *[value] * (len(fields(DiskHealth)) - 1))
 
 
-@fact("disk_health", SMART)
+@fact("disk_health", SMART, each="disk")
 def disk_health(captures: Captures) -> Any:
     """Every disk that was asked, in natural order of their names; one entry that is not supported where there is nobody to ask."""
     capture = captures.capture(SMART)

@@ -62,6 +62,8 @@ class MountAnswer(Fact):
     the system's error (ESTALE, ENOTCONN). UNSUPPORTED where we may not ask, or where it was unmounted meanwhile.
     """
 
+    IDENTITY = ("name", "source")
+
     name: str
     source: str
     fstype: str
@@ -125,7 +127,7 @@ def parse_mountinfo(text: str) -> dict[str, _Mount]:
     return mounts
 
 
-@fact("filesystems", MOUNTS)
+@fact("filesystems", MOUNTS, each="filesystem")
 def filesystems(captures: Captures) -> tuple[Filesystem, ...]:
     """Every mounted file system that can hold data, in the order of their mount points."""
     files, (_, held) = captures.files(MOUNTS), _mounts(captures)
@@ -157,7 +159,7 @@ def _figures(text: str) -> tuple[Any, ...]:
     )
 
 
-@fact("mount_answers", MOUNTS)
+@fact("mount_answers", MOUNTS, each="mount_answer")
 def mount_answers(captures: Captures) -> tuple[MountAnswer, ...]:
     """Every mounted file system that can hold data, and whether it answered."""
     _, held = _mounts(captures)

@@ -42,6 +42,8 @@ class Gpu(Fact):
     is an nvmlReturn_t. `memory_used_bytes` leaves out what the driver reserves. `caveat` says where nvidia-smi told it in NVML's place.
     """
 
+    IDENTITY = ("pci",)
+
     name: str
     index: int
     answers: bool
@@ -217,7 +219,7 @@ def _by_smi(captures: Captures, reason: str) -> Any:
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
 
 
-@fact("gpus", NVML, SMI, PCI)
+@fact("gpus", NVML, SMI, PCI, each="gpu")
 def gpus(captures: Captures) -> Any:
     """Every GPU that the driver lists; empty where it lists none, or where no driver is and the PCI bus was read and holds none."""
     try:

@@ -39,7 +39,7 @@ class GpuLoad(Fact):
     memory_used_bytes: int
 
 
-@fact("gpu_loads", NVML, PCI)
+@fact("gpu_loads", NVML, PCI, each="gpu_load")
 def gpu_loads(captures: Captures) -> Any:
     """What runs on every GPU that the driver lists."""
     return each(captures, _loads)

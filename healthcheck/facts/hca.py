@@ -40,6 +40,8 @@ class Hca(Fact):
     adapter and slot both can. `verbs` and `mads` count its user-space devices (uverbsN, one umadN a port).
     """
 
+    IDENTITY = ("pci",)
+
     name: str
     device: str
     pci: str
@@ -91,7 +93,7 @@ def _speed(text: str) -> Any:
     return float(found[1])
 
 
-@fact("hcas", HCA)
+@fact("hcas", HCA, each="hca")
 def hcas(captures: Captures) -> Any:
     """Every RDMA device, in natural order of their names."""
     files = captures.files(HCA)

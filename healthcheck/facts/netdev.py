@@ -44,6 +44,8 @@ class NetDev(Fact):
     damaged on the wire (CRC, alignment, length), and is a part of `rx_errors`. A node without any has one of which nothing is supported.
     """
 
+    IDENTITY = ("pci", "interface")
+
     name: str
     interface: str
     pci: str
@@ -112,7 +114,7 @@ def _unlinked(files: Files, path: str, parse: Any) -> Any:
     return UNSUPPORTED if isinstance(value, Unmeasured) and value.reason.endswith("(EINVAL)") else value
 
 
-@fact("netdevs", NETDEV)
+@fact("netdevs", NETDEV, each="netdev")
 def netdevs(captures: Captures) -> tuple[NetDev, ...]:
     """Every Ethernet interface of a PCI device that is no virtual function, by name."""
     files = captures.files(NETDEV)
@@ -191,7 +193,7 @@ def _in_netdev(captures: Captures) -> tuple[Bond, ...]:
     return each_bond(captures.files(NETDEV))
 
 
-@fact("bonds", NETDEV)
+@fact("bonds", NETDEV, each="bond")
 def bonds(captures: Captures) -> tuple[Bond, ...]:
     """Every bond, by name."""
     files = captures.files(NETDEV)

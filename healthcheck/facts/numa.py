@@ -58,7 +58,7 @@ def _node(text: str) -> int:
     return int(text)
 
 
-@fact("numa_nodes", NODES)
+@fact("numa_nodes", NODES, each="numa_node")
 def numa_nodes(captures: Captures) -> tuple[NumaNode, ...]:
     """Every node that is online, by number; where the kernel knows no NUMA, there is nothing to read."""
     files = captures.files(NODES)

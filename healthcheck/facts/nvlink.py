@@ -53,6 +53,8 @@ class NvLink(Fact):
 class NvLinkErrors(Fact):
     """The error counters of one NVLink up to its fourth generation, since the driver was loaded; Blackwell has `NvLink5Errors`."""
 
+    IDENTITY = ("gpu", "link")
+
     name: str
     gpu: int
     link: int
@@ -69,6 +71,8 @@ class NvLink5Errors(Fact):
 
     A bit error ratio is a share of all bits: 1.5e-254 stands for none.
     """
+
+    IDENTITY = ("gpu", "link")
 
     name: str
     gpu: int
@@ -152,25 +156,25 @@ class _Links(NamedTuple):
     nvlink5_errors: tuple[NvLink5Errors, ...]
 
 
-@fact("gpu_links", NVML, PCI)
+@fact("gpu_links", NVML, PCI, each="gpu_link")
 def gpu_links(captures: Captures) -> Any:
     """Of each GPU how many links it has."""
     return _of_all(captures, 0)
 
 
-@fact("nvlinks", NVML, PCI)
+@fact("nvlinks", NVML, PCI, each="nvlink")
 def nvlinks(captures: Captures) -> Any:
     """Every NVLink of every GPU."""
     return _of_all(captures, 1)
 
 
-@fact("nvlink_errors", NVML, PCI)
+@fact("nvlink_errors", NVML, PCI, each="nvlink_counters")
 def nvlink_errors(captures: Captures) -> Any:
     """The error counters of every NVLink up to the fourth generation."""
     return _of_all(captures, 2)
 
 
-@fact("nvlink5_errors", NVML, PCI)
+@fact("nvlink5_errors", NVML, PCI, each="nvlink5_counters")
 def nvlink5_errors(captures: Captures) -> Any:
     """The error counters of every NVLink of the fifth generation."""
     return _of_all(captures, 3)
@@ -272,7 +276,7 @@ def bit_error_ratio(value: int) -> float:
     return float(f"{value >> 8 & 0xF}e-{value & 0xFF}")
 
 
-@fact("gpu_pairs", NVML, PCI)
+@fact("gpu_pairs", NVML, PCI, each="gpu_pair")
 def gpu_pairs(captures: Captures) -> Any:
     """Every pair of GPUs, in both orders."""
     found = each(captures, _every_pair)

@@ -138,7 +138,7 @@ def _paths(device: str) -> tuple[str, ...]:
     return tuple(path.replace("*", device[4:], 1) for path in NVME.paths if not path.endswith("/serial"))
 
 
-@fact("nvmes", NVME)
+@fact("nvmes", NVME, each="nvme")
 def nvmes(captures: Captures) -> Any:
     """Every NVMe controller, in natural order of their names."""
     files = captures.files(NVME)
@@ -190,7 +190,7 @@ def _best(drive: Any, slot: Any) -> Any:
     return drive if slot is UNSUPPORTED or drive is UNSUPPORTED else min(drive, slot)
 
 
-@fact("nvme_heat", HEAT)
+@fact("nvme_heat", HEAT, each="nvme_sensor")
 def nvme_heat(captures: Captures) -> Any:
     """Of every NVMe drive that the kernel has a sensor of."""
     files = captures.files(HEAT)

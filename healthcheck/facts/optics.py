@@ -95,7 +95,7 @@ def _milli(text: str) -> float:
     return int(text) / 1000
 
 
-@fact("sensors", HWMON)
+@fact("sensors", HWMON, each="sensor")
 def sensors(captures: Captures) -> tuple[Sensor, ...]:
     """Every temperature of every RDMA device that is no virtual function, in natural order."""
     files = captures.files(HWMON)
@@ -140,7 +140,7 @@ def _sensor(files: Files, device: str, stem: str) -> dict[str, Any]:
     }
 
 
-@fact("optics", MLXLINK, besides=(MODULES, SYSFS))
+@fact("optics", MLXLINK, besides=(MODULES, SYSFS), each="module_optics")
 def optics(captures: Captures) -> tuple[Optics, ...]:
     """What mlxlink says of each RDMA device of mlx5, and where it is not installed ethtool of each one's interface, in natural order."""
     no: Any = UNSUPPORTED

@@ -14,7 +14,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.text import of_paths, remembered
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, readable
 from healthcheck.model.probes import MIB, Kind, Probe
 
 BASE = "/sys/class/infiniband"
@@ -42,6 +42,8 @@ class Port(Fact):
     not, 0xffff being full membership of the default partition. `board` is the adapter's PSID. `virtual` says a function of SR-IOV.
     """
 
+    IDENTITY = ("pci", "number")
+
     name: str
     device: str
     pci: str
@@ -60,7 +62,12 @@ class Port(Fact):
     board: str
     virtual: bool
 
+    def full(self, counter: str) -> int | None:
+        """An 8-bit counter of the InfiniBand specification stays at its highest value."""
+        return _FULL if counter == "link_downed" else None
 
+
+_FULL = 255
 _PORT = re.compile(re.escape(BASE) + r"/([^/]+)/ports/(\d+)/")
 
 
@@ -137,7 +144,7 @@ def count(text: str) -> int:
     return int(text)
 
 
-@fact("ports", SYSFS)
+@fact("ports", SYSFS, each="port")
 def ports(captures: Captures) -> Any:
     """Every port of every RDMA device, in natural order of their names."""
     files = captures.files(SYSFS)
@@ -226,8 +233,9 @@ def most_alike(ports: Iterable[Port]) -> tuple[Port, ...]:
     It tells the eight adapters beside the GPUs from the two of storage, or from a BlueField, whichever mode that is in. Kinds of equal
     number all count, a port whose kind cannot be read counts always, and virtual functions count only where there is nothing else.
     """
-    ports = tuple(ports)
-    real = tuple(port for port in ports if not port.virtual and not port.kind.startswith(VIRTUAL)) or ports
-    counts = Counter(port.kind for port in real if port.kind)
+    known = [(port, kind, virtual) for port, (kind, virtual) in readable(ports, lambda port: (port.kind, port.virtual))]
+    real = [(port, kind) for port, kind, virtual in known if not virtual and not kind.startswith(VIRTUAL)]
+    real = real or [(port, kind) for port, kind, _ in known]
+    counts = Counter(kind for _, kind in real if kind)
     most = max(counts.values(), default=0)
-    return tuple(port for port in real if not port.kind or counts[port.kind] == most)
+    return tuple(port for port, kind in real if not kind or counts[kind] == most)

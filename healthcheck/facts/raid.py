@@ -81,7 +81,7 @@ def _flags(text: str) -> frozenset[str]:
     return frozenset(text.split(","))
 
 
-@fact("arrays", MD)
+@fact("arrays", MD, each="array")
 def arrays(captures: Captures) -> Any:
     """Every md array, in natural order of their names."""
     files = captures.files(MD)
@@ -123,7 +123,7 @@ def _state(text: str) -> str:
     return text
 
 
-@fact("pools", ZFS)
+@fact("pools", ZFS, each="pool")
 def pools(captures: Captures) -> Any:
     """Every imported ZFS pool, in the order of their names."""
     files = captures.files(ZFS)

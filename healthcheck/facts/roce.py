@@ -48,6 +48,8 @@ class RocePort(Fact):
     there are several. A node without any has one of which nothing is supported.
     """
 
+    IDENTITY = ("pci", "number")
+
     name: str
     pci: str
     number: int
@@ -80,7 +82,7 @@ class Pfc(Fact):
     pausing_us: int
 
 
-@fact("roce_ports", SYSFS, ROCE)
+@fact("roce_ports", SYSFS, ROCE, each="roce_port")
 def roce_ports(captures: Captures) -> Any:
     """Every RDMA port on Ethernet, in the ports' order."""
     found = captures.once(ports_of.ports)
@@ -138,7 +140,7 @@ def _nothing() -> RocePort:
     return RocePort("RoCE ports", *(no,) * (5 + len(COUNTERS)))
 
 
-@fact("pfcs", ETHTOOL)
+@fact("pfcs", ETHTOOL, each="pfc")
 def pfcs(captures: Captures) -> tuple[Pfc, ...]:
     """What ethtool says of each interface of an RDMA device, by name."""
     no: Any = UNSUPPORTED

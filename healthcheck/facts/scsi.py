@@ -64,7 +64,7 @@ def _removable(text: str) -> bool:
     return text == "1"
 
 
-@fact("scsi_disks", SCSI)
+@fact("scsi_disks", SCSI, each="scsi_disk")
 def scsi_disks(captures: Captures) -> tuple[ScsiDisk, ...]:
     """Every disk that has a place of its own, in natural order."""
     files = captures.files(SCSI)

@@ -1,17 +1,24 @@
-"""What every fact is made of: readings that may be unmeasured.
+"""What every fact is made of: fields that hold a value, or refuse to be read because there is none.
 
-A fact is a frozen dataclass that derives from `Fact`. Each field is a value, `UNSUPPORTED` (the device has no such thing) or
-`Unmeasured(reason)`. Fields are annotated with the value's type alone, because a check only ever meets values: the judge
-turns the reading of anything else into UNKNOWN before the check can see it (`healthcheck.judge.judge`).
+A fact is a frozen dataclass that derives from `Fact`. It is made with a value for each field, or with `Unmeasured(reason)` or
+`UNSUPPORTED` (the device has no such thing) in the value's place. Such a field is absent: reading it raises NotMeasured or
+NotSupported, so that no check can take it for a value. Fields are annotated with the value's type alone. Code that is no check
+asks with `reading`, which returns what is there or why nothing is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from healthcheck.model.outcome import Origin
+
+F = TypeVar("F", bound="Fact")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -26,11 +33,10 @@ class Unsupported(Enum):
     """The type of `UNSUPPORTED`: the device says that it has no such thing."""
 
     UNSUPPORTED = "unsupported"
-    # There is one, and facts are hashed that hold hundreds of it; an enum's own is written in Python.
-    __hash__ = object.__hash__
 
 
 UNSUPPORTED = Unsupported.UNSUPPORTED
+_ABSENT = frozenset((Unmeasured, Unsupported))
 
 
 @dataclass(frozen=True)
@@ -41,17 +47,149 @@ class Partial:
     reason: str
 
 
-class Fact:
-    """Base of all facts. Each has a `name` that is always measured: the subject as findings call it.
-
-    `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty.
-    """
-
-    name: str
-    caveat: str = ""
-
-
 class Unread(Exception):
     """Inside a fact builder: what it needs was not captured; its text is the reason."""
 
 
+class Refusal(Exception):
+    """A reading that could not be had. While `refusals` are recorded, each that is made is on record, caught or not.
+
+        Refusal
+        +-- NotMeasured     it may be there, and was not measured
+        +-- NotSupported    the device has no such thing
+    """
+
+    def __init__(self, fact: Fact | None, *words: object) -> None:
+        super().__init__(fact, *words)
+        self.fact = fact
+        recorded = _RECORDED.get()
+        if recorded is not None:
+            recorded.append(self)
+
+
+class NotMeasured(Refusal):
+    """What was not measured was asked for: of which fact (None: of no single one), and why."""
+
+    def __init__(self, fact: Fact | None, reason: str, origin: Origin = Origin.NODE) -> None:
+        super().__init__(fact, reason)
+        self.reason = reason
+        self.origin = origin
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class NotSupported(Refusal):
+    """What the device does not have was asked for: of which fact, and which field."""
+
+    def __init__(self, fact: Fact, field: str) -> None:
+        super().__init__(fact, field)
+        self.field = field
+
+    def __str__(self) -> str:
+        return f"{self.fact.name if self.fact is not None else ''}: {self.field} is not supported"
+
+
+_RECORDED: ContextVar[list[Refusal] | None] = ContextVar("refusals", default=None)
+
+
+@contextmanager
+def refusals(into: list[Refusal] | None) -> Iterator[None]:
+    """Meanwhile every refusal goes into this list; into none, with None."""
+    token = _RECORDED.set(into)
+    try:
+        yield
+    finally:
+        _RECORDED.reset(token)
+
+
+class Fact:
+    """Base of all facts. Each has a `name` that is always measured: the subject as findings call it.
+
+    `caveat` says what a PASS over this fact does not cover, and is shown beside it; mostly empty. The fields named in `IDENTITY` tell
+    a subject from its like in any snapshot. Facts are equal, and have the same hash, where all is equal that is present and absent.
+    """
+
+    name: str
+    caveat: str = ""
+    IDENTITY: ClassVar[tuple[str, ...]] = ("name",)
+
+    def __init_subclass__(cls) -> None:
+        """Raises TypeError for a field with a default: what nobody measured would look like a value."""
+        super().__init_subclass__()
+        for method in ("__eq__", "__hash__", "__repr__"):       # which @dataclass then leaves as they are
+            if method not in vars(cls):
+                setattr(cls, method, vars(Fact)[method])
+
+    def __post_init__(self) -> None:
+        held = self.__dict__
+        absent = {field: value for field, value in held.items() if type(value) in _ABSENT}
+        if absent:
+            for field in absent:
+                del held[field]
+            held[_HIDDEN] = absent
+
+    if not TYPE_CHECKING:
+        def __getattr__(self, field: str) -> Any:
+            absent = self.__dict__.get(_HIDDEN)
+            if absent is None or field not in absent:
+                raise AttributeError(f"{type(self).__name__} has no {field}")
+            value = absent[field]
+            if type(value) is Unmeasured:
+                raise NotMeasured(self, value.reason, value.origin)
+            raise NotSupported(self, field)
+
+    def full(self, counter: str) -> int | None:
+        """The value at which this counter stays and counts no more; None where it has none."""
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (type(self) is type(other) and readings(self) == readings(other))  # type: ignore[arg-type]
+
+    def __hash__(self) -> int:
+        return hash((type(self), *readings(self).values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{field}={value!r}' for field, value in readings(self).items())})"
+
+
+# No field has such a name.
+_HIDDEN = "absent fields"
+
+
+def readings(fact: Fact) -> dict[str, Any]:
+    """Every field of a fact in the order of its class: its value, or Unmeasured or UNSUPPORTED."""
+    held = fact.__dict__
+    absent = held.get(_HIDDEN, {})
+    return {field: held[field] if field in held else absent[field] for field in fact.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+def reading(fact: Fact, field: str) -> Any:
+    """One field, or property, of a fact: its value, or Unmeasured or UNSUPPORTED. It is no refusal on record: checks do not use it."""
+    with refusals(None):
+        return attempt(lambda: getattr(fact, field))
+
+
+def changed(fact: F, **fields: Any) -> F:
+    """The fact with other values in these fields, as dataclasses.replace."""
+    return type(fact)(**{**readings(fact), **fields})
+
+
+def attempt(read: Callable[[], T]) -> T | Unmeasured | Unsupported:
+    """What `read` returns; Unmeasured or UNSUPPORTED where it is refused."""
+    try:
+        return read()
+    except NotMeasured as refused:
+        return Unmeasured(refused.reason, refused.origin)
+    except NotSupported:
+        return UNSUPPORTED
+
+
+def readable(subjects: Iterable[F], read: Callable[[F], T]) -> Iterator[tuple[F, T]]:
+    """Each subject with what `read` makes of it, without those that refuse it: these are on record, and UNKNOWN by themselves."""
+    for subject in subjects:
+        try:
+            value = read(subject)
+        except Refusal:
+            continue
+        yield subject, value

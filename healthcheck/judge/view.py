@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from healthcheck.checks.base import PREVIOUS
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import EARLIER_BOOT
 from healthcheck.facts.pci import PCI_BUS
@@ -37,7 +36,6 @@ class View:
     of_log: tuple[Rule, ...]        # those judged that know faults by the kernel's log
     fleet_facts: frozenset[str]     # those that rules which see all nodes take
     fleet_previous: frozenset[str]  # and of the earlier look
-    fleet_named: tuple[str, ...]    # both as checks call them
     disruptive_probes: frozenset[str]
     previous: frozenset[str]
     kept: bool                      # whether one takes what earlier looks are kept with
@@ -65,7 +63,6 @@ class View:
             tuple(rule for rule in judged if rule.checked.name not in UNUSUAL and not LOG_FACTS.isdisjoint(rule.fact_names)),
             frozenset(name for rule in judged if rule.checked.fleet for name in rule.fact_names),
             _of_earlier(rule for rule in judged if rule.checked.fleet),
-            tuple({name: None for rule in judged if rule.checked.fleet for name in rule.checked.facts}),
             frozenset(probe.id for rule in disruptive for probe in rule.disruptive),
             previous,
             any(name in rule.fact_names for rule in judged for name in (EARLIER_BOOT, SEEN_BEFORE)),
@@ -78,4 +75,4 @@ class View:
 
 def _of_earlier(rules: Iterable[Rule]) -> frozenset[str]:
     """The facts of an earlier look that rules take."""
-    return frozenset(name.removeprefix(PREVIOUS) for rule in rules for name in rule.checked.facts if name.startswith(PREVIOUS))
+    return frozenset(name for rule in rules for name in rule.checked.earlier)

@@ -14,4 +14,7 @@ def made(kind: type[T], fields: dict[str, Any]) -> T:
     """
     instance = object.__new__(kind)
     object.__setattr__(instance, "__dict__", fields)
+    finish = getattr(kind, "__post_init__", None)
+    if finish is not None:
+        finish(instance)
     return instance

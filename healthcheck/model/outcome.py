@@ -117,7 +117,7 @@ class LogView:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: on what, what was seen, and what should have been seen.
+    """One thing that is wrong: what was seen, what should have been seen, and on what; a check that judges one subject leaves its name out.
 
     `remedy` and `owner` are set where this one thing wants another remedy, or another person, than its rule says. `repair` is what the
     driver itself asks for, or what the table of its errors says of this one: it goes before what a policy says of the rule. `lines` are
@@ -125,9 +125,9 @@ class Finding:
     are.
     """
 
-    subject: str
     observed: object
     expected: object
+    subject: str = ""
     remedy: str = ""
     owner: Owner | None = None
     repair: Repair | None = None

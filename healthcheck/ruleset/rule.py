@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from healthcheck.checks.base import PREVIOUS, Check
+from healthcheck.checks.base import Check
 from healthcheck.facts.base import FACTS
 from healthcheck.model.outcome import Owner, Result, Severity, Status
 from healthcheck.model.probes import Effect, Probe
@@ -76,13 +76,13 @@ class Rule:
     @cached_property
     def fact_names(self) -> tuple[str, ...]:
         """The facts of the present look that this rule needs."""
-        return tuple(name for name in self.checked.facts if not name.startswith(PREVIOUS))
+        return self.checked.facts
 
     @cached_property
     def probes(self) -> tuple[Probe, ...]:
         """The probes behind those facts, of the present look and of the earlier one, each once."""
-        names = [name.removeprefix(PREVIOUS) for name in self.checked.facts]
-        found = (probe for name in names if name in FACTS for probe in (*FACTS[name].probes, *FACTS[name].besides))
+        names = (name for name in self.checked.facts if name in FACTS)      # an earlier snapshot's are among them
+        found = (probe for name in names for probe in (*FACTS[name].probes, *FACTS[name].besides))
         return tuple(dict.fromkeys(found))
 
     @cached_property

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.facts.port import most_alike
-from healthcheck.facts.values import Partial, Unmeasured, Unsupported
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, Unsupported, reading
 from inventory.model import PortPlan
 from inventory.text import clean
 
@@ -62,7 +62,11 @@ class Sku:
 
 
 def _count(fact: str, attribute: str) -> Callable[[Facts], Any]:
-    return lambda facts: _plain(getattr(_plain(facts.get(fact)), attribute, None))
+    def read(facts: Facts) -> Any:
+        held = _plain(facts.get(fact))
+        return None if held is None else _plain(reading(held, attribute))
+
+    return read
 
 
 def _port_rate(facts: Facts) -> float | None:
@@ -70,7 +74,7 @@ def _port_rate(facts: Facts) -> float | None:
     ports = _plain(facts.get("ports"))
     if ports is None:
         return None
-    rates = [_plain(port.rate_gbps) for port in most_alike(ports) if port.state == "ACTIVE"]
+    rates = [_plain(reading(port, "rate_gbps")) for port in most_alike(ports) if reading(port, "state") == "ACTIVE"]
     return None if None in rates else min(rates, default=0.0)
 
 
@@ -86,13 +90,13 @@ def _memory_gib(facts: Facts) -> float | None:
 
 def _numa_nodes(facts: Facts) -> int | None:
     """NUMA nodes with CPUs: the memory of a superchip's GPUs is a node, too."""
-    counts = [_plain(node.cpus) for node in _plain(facts.get("numa_nodes")) or ()]
+    counts = [_plain(reading(node, "cpus")) for node in _plain(facts.get("numa_nodes")) or ()]
     return sum(count > 0 for count in counts) if counts and None not in counts else None
 
 
 def _nvme_count(facts: Facts) -> int | None:
     found = _plain(facts.get("nvme_bus"))
-    return len(found.on_pci) if found is not None else None
+    return len(found.on_pci) if found is not None and _plain(reading(found, "on_pci")) is not None else None
 
 
 def _dimm_count(facts: Facts) -> int | None:
@@ -129,7 +133,7 @@ def _most(field: str, read: Callable[[Any], Any] = lambda value: value) -> Calla
 
 
 def _said(gpu: Any, field: str, read: Callable[[Any], Any], without: Any) -> Any:
-    value = getattr(gpu, field)
+    value = reading(gpu, field)
     if isinstance(value, Unsupported):
         return without
     return None if isinstance(value, Unmeasured) else read(value)
@@ -143,13 +147,13 @@ def _majority(values: Sequence[Any]) -> Any:
 def _nvlink_count(facts: Facts) -> Any:
     """Links that are up, as most GPUs of the node have them; none where NVML knows no NVLink."""
     found = _plain(facts.get("gpu_links")) or ()
-    return _majority([0 if isinstance(gpu.links, Unsupported) else _plain(gpu.active) for gpu in found])
+    return _majority([0 if reading(gpu, "links") is UNSUPPORTED else _plain(reading(gpu, "active")) for gpu in found])
 
 
 def _nvlink_gigabytes(facts: Facts) -> Any:
     """The speed that most active links have."""
     found = _plain(facts.get("nvlinks")) or ()
-    return _majority([_plain(link.gigabytes_per_second) for link in found if link.active is True])
+    return _majority([_plain(reading(link, "gigabytes_per_second")) for link in found if reading(link, "active") is True])
 
 
 def _gpu_device(facts: Facts) -> Any:
@@ -170,11 +174,12 @@ def _fabric_manager(facts: Facts) -> bool | None:
     That nothing is installed is no sign: it may run in a driver's container, or be what is wrong with the node.
     """
     switches, service = _count("pci_bus", "nvswitches")(facts), _plain(_count("services", "fabric_manager")(facts))
-    if switches or _plain(getattr(service, "active", None)) == "active":
+    active, load = ("", "") if service is None else (reading(service, "active"), reading(service, "load"))
+    if switches or active == "active":
         return True
     if switches == 0 and (_fabric(facts) is False or _imex(facts) is True):
         return False
-    return True if _plain(getattr(service, "load", None)) == "loaded" else None
+    return True if load == "loaded" else None
 
 
 # How each number is learned from one node's facts; None where the node does not show it.

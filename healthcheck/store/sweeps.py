@@ -152,7 +152,7 @@ def _with_alive(report: NodeReport, alive: Iterable[_Alive]) -> NodeReport:
 
 def _failing(result: Result, one: _Alive) -> Result:
     """The result of its rule, which finds it, too."""
-    found = Finding(one.subject, "reported before", f"a proof that it has ended (by {one.ends})")
+    found = Finding("reported before", f"a proof that it has ended (by {one.ends})", one.subject)
     return replace(result, status=Status.FAIL, findings=(*result.findings, found))
 
 

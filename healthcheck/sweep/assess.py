@@ -12,32 +12,29 @@ from types import MappingProxyType
 from typing import Any
 
 from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE, KernelBaseline, KernelCatalogue, judged_by
-from healthcheck.checks.base import PREVIOUS
 from healthcheck.checks.xid import resets as proven_resets
+from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.kernel import KernelLog
 from healthcheck.facts.kernel_event import KernelEvents
-from healthcheck.facts.seen import NOTHING_SEEN, SEEN_BEFORE, seen_before, unusual
-from healthcheck.facts.site import PORT_PLANS, PortPlans, plans_of
+from healthcheck.facts.seen import SEEN_BEFORE, seen_before, unusual
+from healthcheck.facts.site import PORT_PLANS, plans_of
 from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.facts.xid import Xids
 from healthcheck.judge import peers
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.guard import Guards
-from healthcheck.judge.judge import Facts, judge
+from healthcheck.judge.judge import judge
 from healthcheck.judge.judge import result as result_of
 from healthcheck.judge.leftout import LeftOut, addresses, left_out, noted
 from healthcheck.judge.nodereport import reason_of, unreached
-from healthcheck.judge.settled import Like
-from healthcheck.judge.shared import Shared
-from healthcheck.judge.told import Told
+from healthcheck.judge.snapshot import Facts, Snapshot
 from healthcheck.judge.view import View
 from healthcheck.kernellog.carried import NOTHING
 from healthcheck.kernellog.judged import resting, without
 from healthcheck.kernellog.model import Scope
 from healthcheck.model.coverage import Coverage, coverage
 from healthcheck.model.lease import NEEDED
-from healthcheck.model.outcome import LogView, NodeReport, NodeState, Origin, Result, Status
+from healthcheck.model.outcome import OUTCOME, LogView, NodeReport, NodeState, Origin, Result, Status, state_by
 from healthcheck.model.recording import Host, Recording
 from healthcheck.ruleset import sku as skus
 from healthcheck.ruleset.rule import Rule
@@ -47,36 +44,22 @@ from healthcheck.xid.xidtable import XID_TABLE, XidTable
 from inventory.model import Node
 from inventory.text import clean
 
-_NOTHING_SETTLED: Mapping[str, Result] = MappingProxyType({})
-# As many as there are kinds of nodes.
-_MOST_SETTLED = 64
-
 
 @dataclass
 class _Waiting:
-    """A reached node whose judging is not over: results so far by rule id, and the facts that are still needed.
-
-    `settled` is one object for all nodes that are alike; what `results` holds of a rule goes before what stands there.
-    """
+    """A reached node whose judging is not over: results so far by rule id, and the facts that are still needed."""
 
     node: Node
     sku: Sku | None
-    settled: Mapping[str, Result] = field(default_factory=dict)
+    facts: Snapshot
     results: dict[str, Result] = field(default_factory=dict)
-    facts: Facts = field(default_factory=dict)
-    previous: Facts | None = None
     machine: tuple[str, str] = ("", "")
     shows: Mapping[str, Any] = field(default_factory=dict)
     empty: Mapping[str, bool] = field(default_factory=dict)
     probes: Coverage | None = None
     left_out: LeftOut = field(default_factory=dict)
-    like: Mapping[str, Like] = field(default_factory=dict)
     log: LogView | None = None
     rests: Mapping[str, Collection[int] | None] = field(default_factory=dict)
-
-    def said(self, rule: str) -> Result | None:
-        """What the rule of this id says, if it was judged."""
-        return self.results.get(rule) or self.settled.get(rule)
 
 
 @dataclass(frozen=True)
@@ -109,17 +92,12 @@ class Assessment:
         self._default_sku = default_sku
         self._waiting: dict[str, _Waiting] = {}
         self._unreached: dict[str, NodeReport] = {}
-        self._shared = Shared()
-        self._xids = self._shared.given(ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER))
+        self._xids: Any = ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
         self._kernel = ruleset.kernel
-        self._catalogue = self._shared.given(
+        self._catalogue: Any = (
             KernelCatalogue("catalogue", self._kernel.catalogue) if self._kernel is not None
             else Unmeasured("no rules folder holds a catalogue of kernel lines", Origin.MUSTER))
-        self._contradicted: dict[tuple[str, str], Sku] = {}
-        self._baselines: dict[tuple[Scope, str], KernelBaseline] = {}
-        self._nothing_seen = self._shared.given(NOTHING_SEEN)
-        self._plans: dict[int, tuple[Sku | None, PortPlans]] = {}
-        self._settled: dict[tuple[int, int, bool], tuple[Mapping[str, Result], Mapping[str, Result]]] = {}
+        self._baselines: dict[tuple[Scope, str], KernelBaseline] = {}       # which are found among all in the rules' folders
         self._views = {name: View.of(ruleset.under(name, *profiles)) for name in {node.profile for node in nodes}}
 
     @property
@@ -145,48 +123,38 @@ class Assessment:
         view = self._views[node.profile]
         disturbed = {name for name in view.disruptive_probes if name in self._asked or name in recording.captures}
         needed = view.facts if disturbed else view.undisturbed
-        names = needed | view.learned if sku is None else needed
-        same = previous if previous is not None and _same_boot(recording, previous) else None
-        facts, earlier = self._facts(recording, names, same, view.looked)
-        why = skus.contradiction(sku, facts) if sku is not None else None
-        if sku is not None and why is not None:
-            # Kept, for results are told apart by the SKU's identity.
-            sku = self._contradicted.setdefault((sku.name, why), sku.contradicted(why))
-        facts[PORT_PLANS] = self._port_plans(node, sku, left)
+        facts = facts_of(recording, needed | view.learned if sku is None else needed)
+        earlier = None
+        if previous is not None and _same_boot(recording, previous):
+            held = previous.captures        # without the facts that it did not look for, being for other rules
+            earlier = facts_of(previous, [name for name, probes in view.looked if all(map(held.__contains__, probes))])
+        if sku is not None and (why := skus.contradiction(sku, facts)) is not None:
+            sku = sku.contradicted(why)
+        facts[PORT_PLANS] = plans_of(node, sku.ports if sku is not None else {}, addresses(left))
         facts[EARLIER_BOOT] = earlier_boot(recording, previous, node.lifecycle.state)
-        seen = seen_before(previous)
-        facts[SEEN_BEFORE] = seen if seen.fingerprints else self._nothing_seen
+        facts[SEEN_BEFORE] = seen_before(previous)
         facts[XID_TABLE] = self._xids
         facts[KERNEL_CATALOGUE] = self._catalogue
         facts[KERNEL_BASELINE] = self._baseline(facts.get("kernel_events"), sku)
-        waiting = _Waiting(node, sku, previous=earlier, machine=_machine(recording), probes=coverage(recording, view.asked), left_out=left)
-        settled: Mapping[str, Result] = _NOTHING_SETTLED
+        snapshot = Snapshot(facts, earlier)
+        results: dict[str, Result] = {}
         kept: set[str] = set()
-        rules = view.judged
-        if sku is not None:
-            settled, waiting.results = self._shared.results(view.simple, facts, earlier, sku)
-            waiting.like = self._shared.like(view.fleet_named, facts, earlier)
-            kept.update(view.fleet_facts)
-            rules = view.disruptive
-            if earlier is not None:
-                waiting.previous = {name: earlier[name] for name in view.fleet_previous if name in earlier}
-        results = waiting.results
-        unasked = rules is view.disruptive and not disturbed
-        waiting.settled = self._with_left_out(settled, view, unasked)
-        if not unasked:
-            judged = self._shared.judging(facts, earlier, sku)
-            for rule in rules:
-                if rule.disruptive and disturbed.isdisjoint(probe.id for probe in rule.disruptive):
-                    results[rule.id] = view.unasked[rule.id]
-                elif self._must_wait(rule, sku):
-                    kept.update(rule.fact_names)
-                else:
-                    results[rule.id] = judged(rule)
+        for rule in view.rules:
+            if rule.left_out:
+                results[rule.id] = view.left_out[rule.id]
+            elif rule.disruptive and disturbed.isdisjoint(probe.id for probe in rule.disruptive):
+                results[rule.id] = view.unasked[rule.id]
+            elif self._must_wait(rule, sku):
+                kept.update(rule.fact_names)
+            else:
+                results[rule.id] = judge(rule, snapshot, sku)
+        waiting = _Waiting(node, sku, snapshot, results, _machine(recording), probes=coverage(recording, view.asked), left_out=left)
         if sku is None:
             waiting.shows = skus.learn(facts)
             waiting.empty = skus.emptiness(facts)
-        waiting.facts = {name: facts[name] for name in kept if name in facts}
         waiting.log = self._read_log(waiting, facts, view, recording.host)
+        before = None if earlier is None else {name: earlier[name] for name in view.previous if name in earlier and name in kept}
+        waiting.facts = Snapshot({name: facts[name] for name in kept if name in facts}, before)
         self._waiting[node.name] = waiting
 
     def _read_log(self, waiting: _Waiting, facts: Facts, view: View, host: Host | None) -> LogView | None:
@@ -194,7 +162,7 @@ class Assessment:
         log, part = _of(facts.get("kernel_log"))
         if not isinstance(log, KernelLog) or host is None:
             return None
-        said = {rule.id: result for rule in view.of_log if (result := waiting.said(rule.id)) is not None}
+        said = {rule.id: waiting.results[rule.id] for rule in view.of_log if rule.id in waiting.results}
         if log.carried.words:
             for rule in view.of_log:
                 if rule.id in said and said[rule.id].status is Status.FAIL:
@@ -209,22 +177,12 @@ class Assessment:
     def unusual(self, name: str) -> tuple[str, ...]:
         """Fingerprints of what this node's kernel log had that is unusual, for its next snapshot to be compared with."""
         waiting = self._waiting.get(name)
-        return unusual({**waiting.settled, **waiting.results}) if waiting is not None else ()
+        return unusual(waiting.results) if waiting is not None else ()
 
     def rests(self, name: str) -> Mapping[str, Collection[int] | None]:
         """By rule the numbers of the kernel's records on which its findings of this node rest, as `healthcheck.sweep.looks` keeps them."""
         waiting = self._waiting.get(name)
         return waiting.rests if waiting is not None else {}
-
-    def _with_left_out(self, settled: Mapping[str, Result], view: View, unasked: bool) -> Mapping[str, Result]:
-        """The results that are settled, with those of rules that are judged for no node of this profile, or were not asked for."""
-        key = id(settled), id(view), unasked
-        known = self._settled.get(key)
-        if known is None or known[0] is not settled:
-            if len(self._settled) >= _MOST_SETTLED:
-                self._settled.clear()
-            known = self._settled[key] = settled, {**view.left_out, **settled, **(view.unasked if unasked else {})}
-        return known[1]
 
     def _baseline(self, found: Any, sku: Sku | None) -> Any:
         """The kernel log's baseline for a node of this SKU whose log says which kernel and driver it has."""
@@ -234,29 +192,8 @@ class Assessment:
         key = events.digest.scope, sku.name if sku is not None else ""
         known = self._baselines.get(key)
         if known is None:
-            known = self._baselines[key] = self._shared.given(judged_by(self._kernel, replace(key[0], sku=key[1])))
+            known = self._baselines[key] = judged_by(self._kernel, replace(key[0], sku=key[1]))
         return known
-
-    def _port_plans(self, node: Node, sku: Sku | None, left: LeftOut) -> Any:
-        """The node's port plans: one fact for all nodes of a SKU of which the inventory says no more."""
-        usual = sku.ports if sku is not None else {}
-        if node.ports or left:
-            return self._shared.given(plans_of(node, usual, addresses(left)))
-        known = self._plans.get(id(sku))
-        if known is None or known[0] is not sku:
-            known = self._plans[id(sku)] = sku, self._shared.given(plans_of(node, usual, frozenset()))
-        return known[1]
-
-    def _facts(
-        self, recording: Recording, names: Iterable[str], previous: Recording | None, before: Iterable[tuple[str, tuple[str, ...]]],
-    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """The facts of a look, and of the earlier one if there is one: without those that it did not look for, being for other rules."""
-        if previous is None:
-            return self._shared.facts([(recording, names)])[0], None
-        held = previous.captures
-        looked = [name for name, probes in before if all(map(held.__contains__, probes))]
-        facts, earlier = self._shared.facts([(recording, names), (previous, looked)])
-        return facts, earlier
 
     def finish(self, unfinished: str = "not finished", withheld: Mapping[str, str] = MappingProxyType({})) -> Assessed:
         """The reports of all nodes; one that was never added is unknown, with `unfinished` as its reason.
@@ -269,17 +206,15 @@ class Assessment:
         if strangers:
             learned = skus.provisional([w.shows for w in strangers], [w.empty for w in strangers])
         for waiting in strangers:
-            guards = Guards()
             for rule in self._judged():
-                if waiting.said(rule.id) is None and not rule.checked.fleet:
-                    waiting.results[rule.id] = judge(rule, waiting.facts, waiting.previous, learned, guards)
+                if rule.id not in waiting.results and not rule.checked.fleet:
+                    waiting.results[rule.id] = judge(rule, waiting.facts, learned)
         self._judge_fleets(learned)
         self._tell_peers()
         for name, why in withheld.items():
             if (lost := self._waiting.get(name)) is not None:
                 self._withhold(lost, why)
-        told = Told(self._ruleset.rules)
-        reports = tuple(self._report(node, told, unfinished) for node in self._nodes)
+        reports = tuple(self._report(node, unfinished) for node in self._nodes)
         similar = {skus.alike(waiting.shows, self._ruleset.skus) for waiting in strangers}
         looks_like = similar.pop() if len(similar) == 1 and learned is not None and not learned.numbers else None
         return Assessed(reports, learned, looks_like)
@@ -287,14 +222,14 @@ class Assessment:
     def _tell_peers(self) -> None:
         for rule in self._judged():
             if rule.checked.peers:
-                held = {node.name: self._waiting[node.name].said(rule.id) for node in self._nodes if node.name in self._waiting}
+                held = {node.name: self._waiting[node.name].results.get(rule.id) for node in self._nodes if node.name in self._waiting}
                 for name, result in peers.told({name: said for name, said in held.items() if said is not None}).items():
                     self._waiting[name].results[rule.id] = result
 
     def _withhold(self, waiting: _Waiting, why: str) -> None:
         """Whatever was measured beside somebody's job says nothing of the node."""
         for rule in self._views[waiting.node.profile].judged:
-            if rule.disruptive and waiting.said(rule.id) is not None:
+            if rule.disruptive and rule.id in waiting.results:
                 reason = clean(f"{NEEDED}: {why}")
                 waiting.results[rule.id] = result_of(rule, Status.UNKNOWN, reason=reason, origin=Origin.MUSTER)
 
@@ -335,26 +270,24 @@ class Assessment:
                 # One that is plainly no machine of its SKU is no peer of those that are.
                 key = (waiting.sku.name, *sorted(set(waiting.sku.why_unknown.values()))) if waiting.sku else ()
                 cohorts.setdefault(key, {})[node.name] = waiting
-        guards = {key: Guards(few=True) for key in cohorts}
-        named = {waiting.node.name: _named(waiting) for waiting in self._waiting.values()}
-        like = {waiting.node.name: waiting.like for waiting in self._waiting.values()}
         for rule in self._judged():
             if not rule.checked.fleet:
                 continue
-            for key, members in cohorts.items():
+            for members in cohorts.values():
                 # A profile may have left the rule out for some.
-                asked = {name: named[name] for name, w in members.items() if rule.id not in w.settled and rule.id not in w.results}
+                asked = {name: waiting.facts for name, waiting in members.items() if rule.id not in waiting.results}
                 sku = next(iter(members.values())).sku or learned
-                for name, result in judge_fleet(rule, asked, sku, guards[key], like).items():
+                for name, result in judge_fleet(rule, asked, sku).items():
                     members[name].results[rule.id] = result
 
-    def _report(self, node: Node, told: Told, unfinished: str) -> NodeReport:
+    def _report(self, node: Node, unfinished: str) -> NodeReport:
         if node.name in self._unreached:
             return self._unreached[node.name]
         if node.name not in self._waiting:
             return NodeReport(node.name, NodeState.UNKNOWN, unfinished, (), node.in_service)
         waiting = self._waiting[node.name]
-        results, state = told.of(waiting.settled, waiting.results)
+        results = tuple([waiting.results[rule.id] for rule in self._ruleset.rules])
+        state = state_by(set(map(OUTCOME, results)))
         if waiting.left_out:
             results = tuple(noted(result, rule, waiting.left_out) for rule, result in zip(self._ruleset.rules, results, strict=True))
         named = waiting.sku.name if waiting.sku else None
@@ -367,9 +300,10 @@ def _of(value: Any) -> tuple[Any, bool]:
     return (value.value, True) if isinstance(value, Partial) else (value, False)
 
 
-def _named(waiting: _Waiting) -> Facts:
-    """A node's facts by the names that checks use; those of an earlier look are there if there was one."""
-    return {**waiting.facts, **{PREVIOUS + name: value for name, value in (waiting.previous or {}).items()}}
+def facts_of(recording: Recording, names: Iterable[str]) -> dict[str, Any]:
+    """The facts of these names that a reached node's recording holds."""
+    captures = Captures(recording)
+    return {name: build_fact(FACTS[name], captures) for name in names}
 
 
 def _same_boot(now: Recording, before: Recording | None) -> bool:

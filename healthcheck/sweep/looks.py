@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from healthcheck.checks.base import CHECKS, PREVIOUS
+from healthcheck.checks.base import CHECKS
 from healthcheck.config.files import make_folder, write_whole
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.boot import KEPT
@@ -76,9 +76,8 @@ def trimmed(recording: Recording) -> Recording:
 
 def _trend_probes() -> Iterable[str]:
     for check in CHECKS.values():
-        for name in check.facts:
-            if name.startswith(PREVIOUS):
-                yield from (probe.id for probe in FACTS[name.removeprefix(PREVIOUS)].probes)
+        for name in check.earlier:
+            yield from (probe.id for probe in FACTS[name].probes)
 
 
 def encode(recording: Recording) -> bytes:

@@ -160,7 +160,7 @@ def test_it_ends_when_nobody_reads_any_more(fleet: Fleet, tmp_path: Path, form: 
 
 def test_a_page_differs_when_the_same_rule_fails_on_something_else_and_when_a_node_ceases_to_count() -> None:
     def page(subject: str, *, in_service: bool = True) -> Shown:
-        result = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL, Severity.CRITICAL, (Finding(subject, 2, 0),))
+        result = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL, Severity.CRITICAL, (Finding(2, 0, subject),))
         report = NodeReport("gpu001", NodeState.UNHEALTHY, "", (result,), in_service=in_service)
         return _shown(SimpleNamespace(assessed=SimpleNamespace(reports=(report,))))  # type: ignore[arg-type]
 

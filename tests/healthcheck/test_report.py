@@ -100,7 +100,7 @@ def test_clean_text_is_one_bounded_line_that_prints(text: str) -> None:
 
 
 def result(status: Status, severity: Severity) -> Result:
-    return Result("r", "c", status, severity, (Finding("s", 1, 2),) if status is Status.FAIL else ())
+    return Result("r", "c", status, severity, (Finding(1, 2, "s"),) if status is Status.FAIL else ())
 
 
 @pytest.mark.parametrize(("results", "state"), [

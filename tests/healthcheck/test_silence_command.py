@@ -114,7 +114,7 @@ def test_what_is_not_silenced_cannot_be_ended(tmp_path: Path, words: tuple[str, 
 
 def test_the_list_says_how_much_each_silence_keeps_quiet_and_shows_hostile_text_as_data(tmp_path: Path) -> None:
     def failed(rule: str, *subjects: str) -> Result:
-        return Result(rule, rule, Status.FAIL, Severity.CRITICAL, tuple(Finding(subject, "down", "up") for subject in subjects))
+        return Result(rule, rule, Status.FAIL, Severity.CRITICAL, tuple(Finding("down", "up", subject) for subject in subjects))
 
     with opened(tmp_path / "state", make=True) as store:
         now = time.time() - 60
@@ -141,7 +141,7 @@ def test_what_a_check_finds_and_how_it_exits_stays_as_it_is(tmp_path: Path) -> N
 def test_triage_leaves_out_what_is_silenced_and_says_how_much_that_is(tmp_path: Path) -> None:
     (tmp_path / "muster.yaml").write_text('version: 1\nnodes:\n  "gpu[001-004]": {}\n')
     (tmp_path / "bad").touch()
-    down = Result("port-state", "port.state", Status.FAIL, Severity.CRITICAL, (Finding("mlx5_0", "DOWN", "ACTIVE"),))
+    down = Result("port-state", "port.state", Status.FAIL, Severity.CRITICAL, (Finding("DOWN", "ACTIVE", "mlx5_0"),))
     up = Result("port-state", "port.state", Status.PASS, Severity.CRITICAL)
     with opened(tmp_path / "state", make=True) as store:
         for ago in (300, 120):

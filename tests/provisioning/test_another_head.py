@@ -35,7 +35,7 @@ class Head:
             when = time.time() - hours * _HOUR
             reports = []
             for name in NODES:
-                found = (Finding("GPU 0", 79, 0),) if name in sick else ()
+                found = (Finding(79, 0, "GPU 0"),) if name in sick else ()
                 result = Result("kernel-xid", "kernel.xid", Status.FAIL if found else Status.PASS, Severity.CRITICAL, found)
                 reports.append(NodeReport(name, state_of([result]), "", (result,)))
             record(store, Sweep(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)

@@ -44,7 +44,7 @@ def sweep(store: Store, ago: float, gpu3: str, chassis: str = "C1", fails: bool 
     serials = [f"{node}-{number}" for number in range(3)] + [gpu3]
     parts = (*(Component("gpu", slot, serial, f"GPU {n}") for n, (slot, serial) in enumerate(zip(slots, serials, strict=True)) if serial),
              Component("chassis", "chassis", chassis, "chassis"))
-    findings = (Finding("GPU 3", "failed", "none"),) if fails else ()
+    findings = (Finding("failed", "none", "GPU 3"),) if fails else ()
     result = Result("gpu-row-remap-failed", "x", Status.FAIL if fails else Status.PASS, Severity.CRITICAL, findings, "", None, "Send it back.",
                     Owner.VENDOR if fails else None)
     now = time.time() - ago

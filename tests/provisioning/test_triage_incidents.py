@@ -73,7 +73,7 @@ class World:
         found = []
         for rule in self.rules:
             bad = self.wrong[name].get(rule)
-            finding = (Finding("new words" if rule == "kernel-novel" else "mlx5_0", "down", "up"),) if bad else ()
+            finding = (Finding("down", "up", "new words" if rule == "kernel-novel" else "mlx5_0"),) if bad else ()
             found.append(Result(rule, rule.replace("-", "."), Status.FAIL if bad else Status.PASS, bad or Severity.CRITICAL, finding))
         return NodeReport(name, state_of(found), "", tuple(found))
 

@@ -83,7 +83,7 @@ class Work:
 def swept(store: Store, when: float, bad: list[str], profile: str = "") -> None:
     reports = []
     for name in (f"n{at:02d}" for at in range(1, 41)):
-        findings = (Finding("GPU 0", 7, 0),) if name in bad else ()
+        findings = (Finding(7, 0, "GPU 0"),) if name in bad else ()
         found = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL, findings)
         reports.append(NodeReport(name, state_of([found]), "", (found,)))
     record(store, Sweep(when, when + 5, False, "test", "digest", (profile,) if profile else ()), reports)

@@ -55,7 +55,7 @@ def swept(home: Path, when: float, *bad: str, but: str = "", profile: str = "") 
     reports = []
     for name in NODES:
         if name != but:
-            findings = (Finding("GPU 0", 7, 0),) if name in bad else ()
+            findings = (Finding(7, 0, "GPU 0"),) if name in bad else ()
             found = Result("kernel-xid", "kernel.xid", Status.FAIL if findings else Status.PASS, Severity.CRITICAL, findings)
             reports.append(NodeReport(name, state_of([found]), "", (found,)))
     with opened(home / "state", make=True) as store:

@@ -62,7 +62,7 @@ def swept(home: Path, minutes: float, bad: dict[str, str], profile: str = "") ->
     reports = []
     for name in (*NODES, STRANGER):
         found = tuple(Result(rule, rule.replace("-", ".", 1), Status.FAIL if bad.get(name) == rule else Status.PASS, Severity.CRITICAL,
-                             (Finding("GPU 0", 7, 0),) if bad.get(name) == rule else ()) for rule in ("gpu-count", "kernel-xid"))
+                             (Finding(7, 0, "GPU 0"),) if bad.get(name) == rule else ()) for rule in ("gpu-count", "kernel-xid"))
         reports.append(NodeReport(name, state_of(found), "", found))
     when = time.time() - minutes * 60
     with opened(home / "state", make=True) as store:

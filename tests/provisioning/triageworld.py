@@ -203,7 +203,7 @@ class Machine:
     def _result(self, rule: str) -> Result:
         subject, severity = RULES[rule]
         status = self.truth[rule]
-        findings = (Finding(subject, 7, 0),) if status is Status.FAIL else ()
+        findings = (Finding(7, 0, subject),) if status is Status.FAIL else ()
         unknown = status is Status.UNKNOWN
         return Result(rule, rule.replace("-", ".", 1), status, severity, findings, "it hung" if unknown else "", Origin.NODE if unknown else None)
 

@@ -69,7 +69,7 @@ def judged(report: NodeReport, known: Readings | None) -> Seen:
 
 
 def _troubles(result: Result, known: Readings | None) -> Iterator[Trouble]:
-    findings = result.findings or (Finding("node", result.reason, ""),)
+    findings = result.findings or (Finding(result.reason, "", "node"),)
     for finding in findings:
         part, slot, serial = _part(finding.subject, known)
         expected = f", expected {clean(str(finding.expected), 120)}" if str(finding.expected) else ""

@@ -180,7 +180,7 @@ def swept(store: Store, hour: float, bad: str = "", now: float = NOW, nodes: tup
     for node in nodes:
         failing = node == bad
         result = Result("gpu-count", "gpu.count", Status.FAIL if failing else Status.PASS, Severity.CRITICAL,
-                        (Finding("GPUs", 7, 8),) if failing else ())
+                        (Finding(7, 8, "GPUs"),) if failing else ())
         reports.append(NodeReport(node, state_of([result]), "", (result,)))
     record(store, Sweep(now + hour * HOUR, now + hour * HOUR + 9, False, "test", "digest"), reports)
 

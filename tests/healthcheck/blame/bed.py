@@ -24,7 +24,7 @@ FINE = Result("gpu-count", "gpu.count", Status.PASS, Severity.CRITICAL)
 def wrong(rule: str, subject: str, observed: object = 1, severity: Severity = Severity.CRITICAL, owner: Owner = Owner.OPERATOR,
           remedy: str = "") -> Result:
     """A rule that failed."""
-    return Result(rule, rule, Status.FAIL, severity, (Finding(subject, observed, "none"),), "", None, remedy, owner)
+    return Result(rule, rule, Status.FAIL, severity, (Finding(observed, "none", subject),), "", None, remedy, owner)
 
 
 def blind(rule: str, reason: str) -> Result:

@@ -12,6 +12,7 @@ from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
+from healthcheck.judge.snapshot import Snapshot
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.rule import Rule
@@ -52,19 +53,19 @@ def verdict(
     """What the rule, enabled, says of the recording; `numbers` replace those of the SKU, and `having` what the rule sets."""
     known = RULESET.skus[sku]
     chosen = replace(RULES[rule], left_out="", parameters=RULES[rule].parameters if having is None else having)
-    return judge(chosen, _facts(chosen, now, earlier), _facts(chosen, earlier) if earlier else None,
-                 replace(known, numbers={**known.numbers, **numbers}))
+    snapshot = Snapshot(_facts(chosen, now, earlier), _facts(chosen, earlier) if earlier else None)
+    return judge(chosen, snapshot, replace(known, numbers={**known.numbers, **numbers}))
 
 
 def cohort(rule: str, *seen: Recording) -> list[tuple[Status, str]]:
     """What the fleet rule, enabled, says of each of these nodes among each other: status, and findings or else reason."""
     chosen = replace(RULES[rule], left_out="")
-    nodes = {f"gpu{number:03d}": _facts(chosen, one) for number, one in enumerate(seen, 1)}
+    nodes = {f"gpu{number:03d}": Snapshot(_facts(chosen, one)) for number, one in enumerate(seen, 1)}
     return [(result.status, said(result) or result.reason) for result in judge_fleet(chosen, nodes).values()]
 
 
 def _facts(rule: Rule, recording: Recording, earlier: Recording | None = None) -> dict[str, Any]:
-    names = {name.removeprefix("previous_") for name in rule.checked.facts}
+    names = set(rule.checked.facts)
     handed: dict[str, Any] = {PORT_PLANS: PortPlans("port plans", {})} if PORT_PLANS in names else {}
     if EARLIER_BOOT in names:
         handed[EARLIER_BOOT] = earlier_boot(recording, earlier, LifecycleState.SERVICE)

@@ -311,7 +311,7 @@ def test_a_fault_of_a_kernel_log_closes_the_gate_before_triage_ran_though_the_ne
     made: Head, inventory: Inventory,
 ) -> None:
     log = LogEvidence("nvrm", "reset", 1, 5.0, 5.0, (7,))
-    failed = Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (Finding("GPU at PCI 0000:18:00, Xid 48", "48", "none", log=log),))
+    failed = Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (Finding("48", "none", "GPU at PCI 0000:18:00, Xid 48", log=log),))
     passed = Result("kernel-xid", "kernel.xid", Status.PASS, Severity.CRITICAL)
 
     def look(result: Result, at: float, view: LogView) -> dict[str, Any]:

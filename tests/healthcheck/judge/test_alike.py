@@ -23,14 +23,14 @@ from tests.healthcheck.rules import Thing, rule
 def hot(things: tuple[Thing, ...]) -> Iterator[Finding]:
     for thing in things:
         if thing.heat > 50:
-            yield Finding(thing.name, thing.heat, "at most 50")
+            yield Finding(thing.heat, "at most 50", thing.name)
 
 
 def hot_if_heavy(things: tuple[Thing, ...]) -> Iterator[Finding]:
     """What is read depends on what was read."""
     for thing in things:
         if thing.weight > 1 and thing.heat > 50:
-            yield Finding(thing.name, thing.heat, "at most 50")
+            yield Finding(thing.heat, "at most 50", thing.name)
 
 
 def together(things: tuple[Thing, ...]) -> Iterator[Finding | Note]:
@@ -43,7 +43,7 @@ def same(things: tuple[Thing, ...]) -> Iterator[Finding]:
     """Compares facts wholly."""
     for thing in things:
         if thing.heat > 0 and things.count(thing) > 1:
-            yield Finding(thing.name, "twice", "once")
+            yield Finding("twice", "once", thing.name)
 
 
 def different(things: tuple[Thing, ...]) -> Iterator[Note]:
@@ -55,7 +55,7 @@ def different(things: tuple[Thing, ...]) -> Iterator[Note]:
 def weighed(things: tuple[Thing, ...], others: tuple[Thing, ...]) -> Iterator[Finding]:
     for thing in things:
         if thing.heat > sum(other.weight for other in others):
-            yield Finding(thing.name, thing.heat, "less")
+            yield Finding(thing.heat, "less", thing.name)
 
 
 def results(shared: Shared, rules: tuple[Rule, ...], facts: Mapping[str, Any], previous: Mapping[str, Any] | None = None) -> dict[str, Result]:
@@ -70,7 +70,7 @@ FACT = THINGS | THINGS.map(lambda things: Partial(things, "cut")) | st.just(Unme
 def growing(things: tuple[Thing, ...], previous_things: tuple[Thing, ...]) -> Iterator[Finding]:
     for thing, earlier in zip(things, previous_things, strict=False):
         if thing.heat > earlier.heat:
-            yield Finding(thing.name, thing.heat, earlier.heat)
+            yield Finding(thing.heat, earlier.heat, thing.name)
 
 
 RULES = [rule(check, unsupported=word) for check in (hot, hot_if_heavy, together, same, different) for word in Unsupported]
@@ -166,7 +166,7 @@ def test_a_number_of_the_sku_that_differs_is_another_verdict() -> None:
     def above(things: tuple[Thing, ...], *, most: int) -> Iterator[Finding]:
         for thing in things:
             if thing.heat > most:
-                yield Finding(thing.name, thing.heat, f"at most {most}")
+                yield Finding(thing.heat, f"at most {most}", thing.name)
 
     rules: tuple[Rule, ...] = tuple(replace(rule(above, parameters={"most": most}), id=f"above-{most}") for most in (1, 5))
     shared = Shared()
@@ -226,7 +226,7 @@ def test_a_check_that_asks_what_kind_a_fact_is_judges_guarded_facts_too() -> Non
         for thing in things:
             match thing:
                 case Thing(heat=heat) if heat > 50:
-                    yield Finding(thing.name, heat, "at most 50")
+                    yield Finding(heat, "at most 50", thing.name)
 
     nodes = [(Thing("a", 60 if number in (9, 11) else 1, number), Thing("b", 1, UNSUPPORTED)) for number in range(12)]  # type: ignore[arg-type]
     shared, one = Shared(), rule(of_kind)
@@ -238,7 +238,7 @@ def test_a_check_that_reads_fields_by_their_names_is_judged_by_each_nodes_own() 
     def by_name(things: tuple[Any, ...]) -> Iterator[Finding]:
         for thing in things:
             if vars(thing)["weight"] > 1:
-                yield Finding(thing.name, vars(thing)["weight"], "at most 1")
+                yield Finding(vars(thing)["weight"], "at most 1", thing.name)
 
     # A node's own heat, which is not read, decides whether a thing has a guard, and so whether its fields may be read by name.
     unread = [(Thing("a", heat, 2),) for heat in range(6)] + [(Thing("a", Unmeasured(f"hung {number}"), 2),) for number in range(8)]
@@ -271,7 +271,7 @@ class Switch(Fact):
 def test_facts_that_know_operators_of_their_own_are_judged_as_alone(odd: Any) -> None:
     def check(things: tuple[Any, ...]) -> Iterator[Finding]:
         for thing in odd(things):
-            yield Finding(thing.name, thing.ports, "more")
+            yield Finding(thing.ports, "more", thing.name)
 
     shared, one = Shared(), rule(check)
     for serial in range(40):

@@ -274,7 +274,7 @@ def test_readings_that_fail_one_after_another_come_to_an_end() -> None:
         for node, found in things.items():
             for thing in found:
                 if thing.heat + thing.weight > 100:
-                    yield node, Finding(thing.name, thing.heat, 100)
+                    yield node, Finding(thing.heat, 100, thing.name)
 
     cohort = {f"n{i}": {"things": (Thing("a", 1), Thing("b", 99, weight=9))} for i in range(4)}
     cohort["x"] = {"things": (Thing("a", Unmeasured("p")), Thing("b", 1, weight=Unmeasured("q")))}  # type: ignore[arg-type]
@@ -289,7 +289,7 @@ def test_a_check_that_cannot_measure_one_thing_leaves_the_others_judged() -> Non
             for thing in found:
                 if thing.heat > 50:
                     raise NotMeasured(thing, "too hot to tell")
-        yield "n1", Finding("a", 1, 2)
+        yield "n1", Finding(1, 2, "a")
 
     cohort = {f"n{i}": {"things": (Thing("a", 99 if i == 2 else 1), Thing("b", 1))} for i in range(4)}
     results = judge_fleet(rule(picky, fleet=True, unsupported=Unsupported.SKIP), cohort)

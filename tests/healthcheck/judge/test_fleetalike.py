@@ -29,7 +29,7 @@ def heaviest(things: Fleet) -> Iterator[tuple[str, Finding]]:
     """By majority."""
     weights = {node: sum(thing.weight for thing in found) for node, found in things.items()}
     usual = Counter(weights.values()).most_common(1)[0][0]
-    yield from ((node, Finding("weight", weight, usual)) for node, weight in weights.items() if weight != usual)
+    yield from ((node, Finding(weight, usual, "weight")) for node, weight in weights.items() if weight != usual)
 
 
 def hottest(things: Fleet, previous_things: Fleet) -> Iterator[tuple[str, Finding]]:
@@ -37,7 +37,7 @@ def hottest(things: Fleet, previous_things: Fleet) -> Iterator[tuple[str, Findin
     for node, found in things.items():
         for thing, earlier in zip(found, previous_things[node], strict=False):
             if thing.weight > 1 and thing.heat > earlier.weight:
-                yield node, Finding(thing.name, thing.heat, earlier.weight)
+                yield node, Finding(thing.heat, earlier.weight, thing.name)
 
 
 def swallows(things: Fleet) -> Iterator[tuple[str, Finding]]:
@@ -49,7 +49,7 @@ def swallows(things: Fleet) -> Iterator[tuple[str, Finding]]:
             except Exception:  # noqa: BLE001
                 hot = False
             if hot:
-                yield node, Finding(thing.name, thing.heat, 50)
+                yield node, Finding(thing.heat, 50, thing.name)
 
 
 def compares(things: Fleet) -> Iterator[tuple[str, Finding]]:
@@ -57,7 +57,7 @@ def compares(things: Fleet) -> Iterator[tuple[str, Finding]]:
     first = next(iter(things.values()))
     for node, found in things.items():
         if found != first:
-            yield node, Finding("things", "others", "the same")
+            yield node, Finding("others", "the same", "things")
 
 
 CHECKS = [(heaviest, ("things",)), (hottest, ("things", "previous_things")), (swallows, ("things",)), (compares, ("things",))]

@@ -68,7 +68,7 @@ def test_what_one_node_lacks_is_unknown_there_and_nowhere_else(kind: Any, read: 
     def check(things: Any) -> Iterator[tuple[str, Finding]]:
         for node, found in things.items():
             if read(found, None) == "never":
-                yield node, Finding("thing", 1, 2)
+                yield node, Finding(1, 2, "thing")
 
     cohort = {f"n{number}": {"things": kind("a", Unmeasured("hung") if number == 3 else number, "yes", ())} for number in range(6)}
     for guards in (Guards(), Guards(few=True)):

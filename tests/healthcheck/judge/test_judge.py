@@ -29,7 +29,7 @@ NONE_SKU = Sku("none", "", {}, frozenset({"things"}), "none.yaml")
 def hot(things: tuple[Thing, ...]) -> Iterator[Finding]:
     for thing in things:
         if thing.heat > 50:
-            yield Finding(thing.name, thing.heat, "at most 50")
+            yield Finding(thing.heat, "at most 50", thing.name)
 
 
 def test_all_measured_and_fine_is_pass() -> None:
@@ -38,7 +38,7 @@ def test_all_measured_and_fine_is_pass() -> None:
 
 def test_a_finding_is_fail_and_carries_the_remedy() -> None:
     result = judge(rule(hot), {"things": (COLD, HOT)}, None, None)
-    assert (result.status, result.findings, result.remedy) == (Status.FAIL, (Finding("thing 1", 99, "at most 50"),), "Cool it.")
+    assert (result.status, result.findings, result.remedy) == (Status.FAIL, (Finding(99, "at most 50", "thing 1"),), "Cool it.")
 
 
 def test_an_unmeasured_reading_is_unknown_for_its_subject_and_names_it() -> None:
@@ -59,7 +59,7 @@ def test_a_check_that_swallows_the_exception_is_unknown_all_the_same() -> None:
         for thing in things:
             try:
                 if thing.heat > 50:
-                    yield Finding(thing.name, thing.heat, 50)
+                    yield Finding(thing.heat, 50, thing.name)
             except Exception:  # noqa: BLE001, S110
                 pass
 
@@ -68,7 +68,7 @@ def test_a_check_that_swallows_the_exception_is_unknown_all_the_same() -> None:
 
 def test_a_check_that_reads_with_getattr_and_a_default_is_unknown_all_the_same() -> None:
     def sly(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        yield from (Finding(t.name, 1, 0) for t in things if getattr(t, "heat", 0) > 50)
+        yield from (Finding(1, 0, t.name) for t in things if getattr(t, "heat", 0) > 50)
 
     assert judge(rule(sly), {"things": (DARK,)}, None, None).status is Status.UNKNOWN
 
@@ -79,9 +79,9 @@ def test_findings_about_a_subject_before_its_unmeasured_reading_are_kept() -> No
     def both(things: tuple[Thing, ...]) -> Iterator[Finding]:
         for thing in things:
             if thing.weight > 5:
-                yield Finding(thing.name, thing.weight, 5)
+                yield Finding(thing.weight, 5, thing.name)
             if thing.heat > 50:
-                yield Finding(thing.name, thing.heat, 50)
+                yield Finding(thing.heat, 50, thing.name)
 
     result = judge(rule(both), {"things": (heavy_dark, HOT)}, None, None)
     assert [(f.subject, f.observed) for f in result.findings] == [("thing 9", 8), ("thing 1", 99)]
@@ -92,7 +92,7 @@ def test_a_count_still_counts_what_could_not_be_read() -> None:
     def counted(things: tuple[Thing, ...]) -> Iterator[Finding]:
         cool = [thing for thing in things if thing.heat < 50]
         if len(things) != 2:
-            yield Finding("things", len(things), 2)
+            yield Finding(len(things), 2, "things")
         assert len(cool) <= 2
 
     result = judge(rule(counted), {"things": (COLD, DARK)}, None, None)
@@ -129,7 +129,7 @@ def test_unsupported_on_one_subject_is_said_beside_the_pass_of_the_others() -> N
 
 def test_a_check_that_fails_by_itself_is_unknown_and_ours() -> None:
     def broken(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        yield Finding("x", 1 // (len(things) - 1), 0)
+        yield Finding(1 // (len(things) - 1), 0, "x")
 
     result = judge(rule(broken), {"things": (COLD,)}, None, None)
     assert (result.status, result.origin) == (Status.UNKNOWN, Origin.MUSTER)
@@ -141,14 +141,14 @@ def test_a_flood_of_findings_is_bounded() -> None:
         number = 0
         while True:
             number += 1
-            yield Finding(f"thing {number}", number, 0)
+            yield Finding(number, 0, f"thing {number}")
 
     assert len(judge(rule(flood), {"things": (COLD,)}, None, None).findings) == 200
 
 
 def test_what_a_node_said_is_made_harmless_in_findings() -> None:
     def echo(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        yield Finding("\x1b[31mred", "a\nb\x00" + "x" * 9999, "\udc80")
+        yield Finding("a\nb\x00" + "x" * 9999, "\udc80", "\x1b[31mred")
 
     (finding,) = judge(rule(echo), {"things": (COLD,)}, None, None).findings
     assert finding.subject == "\\x1b[31mred"
@@ -174,7 +174,7 @@ def test_a_number_without_a_sku_is_unknown_and_ours_and_a_declined_one_is_skippe
 def grew(things: tuple[Thing, ...], previous_things: tuple[Thing, ...]) -> Iterator[Finding]:
     for now, before in zip(things, previous_things, strict=True):
         if increase(now, before, "weight") > 0:
-            yield Finding(now.name, now.weight, before.weight)
+            yield Finding(now.weight, before.weight, now.name)
 
 
 TREND = rule(grew, ("things", "previous_things"))
@@ -218,7 +218,7 @@ def cohort(*heats: Any) -> dict[str, Any]:
 def test_the_outlier_of_a_majority_is_named_with_the_majoritys_value() -> None:
     results = judge_fleet(FLEET, cohort(1, 1, 1, 2))
     assert [results[f"n{i}"].status for i in range(4)] == [Status.PASS] * 3 + [Status.FAIL]
-    assert results["n3"].findings == (Finding("heat", "2", "1, as on 3 of 4 nodes"),)
+    assert results["n3"].findings == (Finding("2", "1, as on 3 of 4 nodes", "heat"),)
 
 
 def test_without_a_majority_nobody_is_blamed_and_nobody_passes() -> None:
@@ -257,7 +257,7 @@ def test_a_check_may_say_itself_that_it_could_not_measure() -> None:
         for thing in things:
             if thing.heat < 50:
                 raise NotMeasured(thing, "too cold to tell")
-            yield Finding(thing.name, thing.heat, 50)
+            yield Finding(thing.heat, 50, thing.name)
 
     result = judge(rule(picky), {"things": (COLD,)}, None, None)
     assert (result.status, result.reason) == (Status.UNKNOWN, "thing 0: too cold to tell")
@@ -267,7 +267,7 @@ def test_a_check_that_never_comes_to_an_end_of_what_it_could_not_measure_is_stop
     def endless(things: tuple[Thing, ...]) -> Iterator[Finding]:
         if len(things):
             raise NotMeasured(Thing("made up", 1), "for ever")
-        yield Finding("never", 0, 0)
+        yield Finding(0, 0, "never")
 
     assert judge(rule(endless), {"things": (COLD,)}, None, None).status is Status.UNKNOWN
 
@@ -287,13 +287,13 @@ def test_a_check_that_cannot_tell_of_anything_is_unknown() -> None:
 
 def test_a_finding_that_is_none_costs_its_rule_only() -> None:
     def odd(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
-        yield "nobody", Finding("x", 1, 2)
+        yield "nobody", Finding(1, 2, "x")
 
     def lists(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
-        yield "n0", Finding("x", ["a"], 2)
+        yield "n0", Finding(["a"], 2, "x")
 
     assert {r.status for r in judge_fleet(rule(odd, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
-    assert judge_fleet(rule(lists, fleet=True), cohort(1, 1, 1))["n0"].findings == (Finding("x", "['a']", 2),)
+    assert judge_fleet(rule(lists, fleet=True), cohort(1, 1, 1))["n0"].findings == (Finding("['a']", 2, "x"),)
 
 
 # The guard
@@ -354,7 +354,7 @@ def test_what_is_measured_of_it_is_read_as_it_is() -> None:
 
 def test_one_rules_unmeasured_reading_is_not_laid_to_another_over_the_same_facts() -> None:
     def weighs(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        yield from (Finding(thing.name, thing.weight, 5) for thing in things if thing.weight > 5)
+        yield from (Finding(thing.weight, 5, thing.name) for thing in things if thing.weight > 5)
 
     guards, facts = Guards(), {"things": (COLD, DARK)}
     for _ in range(2):

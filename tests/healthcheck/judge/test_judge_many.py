@@ -16,7 +16,7 @@ from tests.healthcheck.rules import Thing, rule
 def hot(things: tuple[Thing, ...]) -> Iterator[Finding]:
     for thing in things:
         if thing.heat > 50:
-            yield Finding(thing.name, thing.heat, "at most 50")
+            yield Finding(thing.heat, "at most 50", thing.name)
 
 
 def bare(number: int) -> tuple[Thing, ...]:
@@ -53,7 +53,7 @@ def warmer(things: tuple[Thing, ...], previous_things: tuple[Thing, ...]) -> Ite
     before = {thing.name: thing for thing in previous_things}
     for thing in things:
         if thing.heat > before[thing.name].heat:
-            yield Finding(thing.name, thing.heat, "no warmer")
+            yield Finding(thing.heat, "no warmer", thing.name)
 
 
 def test_many_that_are_compared_with_many_cost_no_more_than_can_be_borne() -> None:

@@ -9,7 +9,7 @@ from healthcheck.model.outcome import Finding, Result, Severity, Status
 
 
 def result(*subjects: str, status: Status = Status.FAIL, said: str = "seen") -> Result:
-    return Result("kernel-novel", "kernel.novel", status, Severity.WARNING, tuple(Finding(one, said, "known") for one in subjects))
+    return Result("kernel-novel", "kernel.novel", status, Severity.WARNING, tuple(Finding(said, "known", one) for one in subjects))
 
 
 def test_what_one_node_says_alone_is_told_as_its_own() -> None:

@@ -43,7 +43,7 @@ def remembered(previous: Recording | None) -> set[str]:
 
 
 def result(check: str, status: Status, *subjects: str) -> Result:
-    return Result(check.replace(".", "-"), check, status, Severity.INFO, tuple(Finding(subject, 1, 0) for subject in subjects))
+    return Result(check.replace(".", "-"), check, status, Severity.INFO, tuple(Finding(1, 0, subject) for subject in subjects))
 
 
 def test_before_the_first_snapshot_nothing_was_seen() -> None:

@@ -23,7 +23,7 @@ def stored(tmp_path: Path) -> Path:
     parts = Readings((Component("gpu", "0000:18:00.0", "16507", "GPU 0"),), (), frozenset({"gpu"}))
 
     def failing(rule: str, severity: Severity, *subjects: str) -> Result:
-        return Result(rule, rule, Status.FAIL if subjects else Status.PASS, severity, tuple(Finding(s, 3, "at most 0") for s in subjects), "",
+        return Result(rule, rule, Status.FAIL if subjects else Status.PASS, severity, tuple(Finding(3, "at most 0", s) for s in subjects), "",
                       None, "replace it", Owner.VENDOR)
 
     with opened(state, make=True) as store:

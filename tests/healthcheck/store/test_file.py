@@ -184,7 +184,7 @@ def test_a_store_from_before_logs_had_emitters_keeps_its_problems_and_takes_new_
     (at,) = [number for number, step in enumerate(schema.MIGRATIONS) if any("ADD COLUMN emitter" in statement for statement in step)]
     report = NodeReport("n1", NodeState.UNHEALTHY, "", (
         Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (
-            Finding("GPU 3, Xid 48", 1, 0, log=LogEvidence("nvrm", "reset", 1, 50.0, 50.0)),)),))
+            Finding(1, 0, "GPU 3, Xid 48", log=LogEvidence("nvrm", "reset", 1, 50.0, 50.0)),)),))
     with monkeypatch.context() as patch:
         patch.setattr(file, "MIGRATIONS", schema.MIGRATIONS[:at])
         with opened(tmp_path, make=True) as old, old.writing() as db:

@@ -21,7 +21,7 @@ from healthcheck.store.sweeps import Sweep, record
 
 GPU = GpuShown("0000:18:00.0", 0, "GPU-a", "160", "H100", "96.00", 31.0, 72.0, 4.0, {"ecc_uncorrected": 0.0, "slow_thermal": 1.5})
 SHOWN = Shown((("gpu.nvml", "done", 0.25),), (GPU,), (PortShown("mlx5_0/1", "0000:40:00.0", 3.0),), "550.54.15", "5.15", "boot1", ())
-FAILED = Result("gpu-ecc", "gpu.ecc", Status.FAIL, Severity.CRITICAL, (Finding("GPU 3", 7, 0),), owner=Owner.VENDOR)
+FAILED = Result("gpu-ecc", "gpu.ecc", Status.FAIL, Severity.CRITICAL, (Finding(7, 0, "GPU 3"),), owner=Owner.VENDOR)
 REPORT = NodeReport("n1", NodeState.UNHEALTHY, "", (FAILED, Result("ok", "o.k", Status.PASS, Severity.INFO)), probes=Coverage(60, 58, 0, ()))
 
 

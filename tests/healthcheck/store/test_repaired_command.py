@@ -20,7 +20,7 @@ SUBJECT = "GPU at PCI 0000:18:00, Xid 54"
 
 def report(node: str) -> NodeReport:
     log = LogEvidence("nvrm", "repair", 1, 5.0, 5.0, (7,))
-    found = Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (Finding(SUBJECT, "Xid 54", "none", log=log),))
+    found = Result("kernel-xid", "kernel.xid", Status.FAIL, Severity.CRITICAL, (Finding("Xid 54", "none", SUBJECT, log=log),))
     return NodeReport(node, state_of([found]), "", (found,), log=LogView("b1", 0))
 
 

@@ -21,7 +21,7 @@ HOUR = 3600.0
 
 
 def result(rule: str, status: Status, *subjects: str, reason: str = "") -> Result:
-    findings = tuple(Finding(subject, 7, "at most 0") for subject in subjects)
+    findings = tuple(Finding(7, "at most 0", subject) for subject in subjects)
     return Result(rule, rule.replace("-", ".", 1), status, Severity.CRITICAL, findings, reason,
                   Origin.NODE if status is Status.UNKNOWN else None, "replace it" if findings else "", Owner.VENDOR if findings else None)
 
@@ -71,12 +71,12 @@ def test_a_fault_of_a_log_is_kept_with_its_emitter_and_how_it_ends_as_last_seen(
         return report(Result("kernel-fault", "kernel.fault", Status.FAIL, Severity.CRITICAL, findings))
 
     lines = ("[   50.000000] x",)
-    swept(store, 0, of_a_log(Finding("ours", 1, 0, lines=lines, log=LogEvidence("nvme", "repair", 3, 1.0, 2.0)), Finding("line", 1, 0, lines=lines),
-                             Finding("nobody", 1, 0, lines=lines, log=LogEvidence("")), Finding("no log", 1, 0)))
+    swept(store, 0, of_a_log(Finding(1, 0, "ours", lines=lines, log=LogEvidence("nvme", "repair", 3, 1.0, 2.0)), Finding(1, 0, "line", lines=lines),
+                             Finding(1, 0, "nobody", lines=lines, log=LogEvidence("")), Finding(1, 0, "no log")))
     kept = {one.subject: (one.emitter, one.ends) for one in history.problems(store, None, 0)}
     # Lines whose emitter nobody named are nobody's: empty, and not as if no log had been read.
     assert kept == {"ours": ("nvme", "repair"), "line": ("", None), "nobody": ("", ""), "no log": (None, None)}
-    swept(store, 1, of_a_log(Finding("ours", 1, 0, lines=lines, log=LogEvidence("nvme-driver", "boot"))))
+    swept(store, 1, of_a_log(Finding(1, 0, "ours", lines=lines, log=LogEvidence("nvme-driver", "boot"))))
     (again,) = history.problems(store, None, 0, still=True)
     assert (again.subject, again.emitter, again.ends, again.sweeps) == ("ours", "nvme-driver", "boot", 2)
     swept(store, 2, report(DARK, node="n2"))

@@ -36,7 +36,7 @@ def sweep(store: Store, time: float, versions: dict[str, str], nodes: int = 4, *
     reports = []
     for number in range(nodes):
         results = tuple(Result(rule, rule.replace("-", "."), Status.SKIPPED if rule in skipped else Status.FAIL if rule in failing
-                               else Status.PASS, Severity.CRITICAL, (Finding("", 7, 8),) if rule in failing else ()) for rule in rules)
+                               else Status.PASS, Severity.CRITICAL, (Finding(7, 8, ""),) if rule in failing else ()) for rule in rules)
         reports.append(NodeReport(f"n{number}", state_of(results), "", results))
     shown = {one.node: Readings((), (), frozenset(), "boot", Shown(driver=driver, kernel="6.8")) for one in reports}
     record(store, Sweep(BEGIN + time, BEGIN + time + 1, False, "test", "digest", versions=made, who="op"), reports, shown)

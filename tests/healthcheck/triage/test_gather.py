@@ -34,7 +34,7 @@ def swept(store: Store, hour: float, seats: dict[str, dict[str, str]], bad: str 
     for node in NODES:
         failed = node.name == bad
         found = Result("gpu-ecc-uncorrected", "gpu.ecc_uncorrected", Status.FAIL if failed else Status.PASS, Severity.CRITICAL,
-                       (Finding("GPU 0", 7, 0),) if failed else ())
+                       (Finding(7, 0, "GPU 0"),) if failed else ())
         reports.append(NodeReport(node.name, state_of([found]), "", (found,)))
         parts = tuple(Component("chassis" if slot == "chassis" else "gpu", slot, serial, f"GPU {slot}" if slot != "chassis" else slot)
                       for slot, serial in seats[node.name].items())
@@ -181,7 +181,7 @@ def test_a_node_that_was_installed_anew_or_got_another_chassis_is_a_new_one_sinc
 
 def test_a_look_says_which_of_the_rules_that_ever_failed_it_measured(tmp_path: Path) -> None:
     def look(hour: float, status: Status, reason: str = "", more: Status = Status.PASS) -> None:
-        one = Result("gpu-ecc-uncorrected", "c", status, Severity.CRITICAL, (Finding("GPU 0", 7, 0),) if status is Status.FAIL else (), reason)
+        one = Result("gpu-ecc-uncorrected", "c", status, Severity.CRITICAL, (Finding(7, 0, "GPU 0"),) if status is Status.FAIL else (), reason)
         two = Result("port-state", "c", more, Severity.CRITICAL)
         record(store, Sweep(hour * HOUR, hour * HOUR + 9, False, "test", "digest", ("bringup",)),
                [NodeReport("n1", state_of([one, two]), "", (one, two))])

@@ -44,7 +44,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             for number in range(128):
                 bad = 24 <= number < 32 and ago < 1000
                 one = Result_("gpu-count", "gpu.count", Status.FAIL if bad else Status.PASS, Severity.CRITICAL,
-                              (Finding("GPUs", 7, 8),) if bad else ())
+                              (Finding(7, 8, "GPUs"),) if bad else ())
                 reports.append(NodeReport(f"gpu{number:03d}", state_of([one]), "", (one,)))
             record(store, Sweep(time.time() - ago, time.time() - ago + 5, False, "test", "digest"), reports)
     return tmp_path

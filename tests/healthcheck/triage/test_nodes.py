@@ -34,8 +34,8 @@ from tests.command import MUSTER, environment, unread
 from tests.testbed.marks import plain
 
 HOUR = 3600.0
-WORN = Result("gpu-row-remap-failed", "x", Status.FAIL, Severity.CRITICAL, (Finding("GPU 0", "failed", "none"),), "", None, "Send it back.", Owner.VENDOR)
-DISK = Result("disk-wear", "x", Status.FAIL, Severity.WARNING, (Finding("nvme0", "91 %", "at most 90 %"),), "", None, "Order one.", Owner.OPERATOR)
+WORN = Result("gpu-row-remap-failed", "x", Status.FAIL, Severity.CRITICAL, (Finding("failed", "none", "GPU 0"),), "", None, "Send it back.", Owner.VENDOR)
+DISK = Result("disk-wear", "x", Status.FAIL, Severity.WARNING, (Finding("91 %", "at most 90 %", "nvme0"),), "", None, "Order one.", Owner.OPERATOR)
 FINE = Result("host-memory", "x", Status.PASS, Severity.CRITICAL)
 
 

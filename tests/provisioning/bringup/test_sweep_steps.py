@@ -34,7 +34,7 @@ def result(status: Status, severity: Severity = Severity.CRITICAL, **more: objec
 
 
 def test_a_fail_is_trouble_of_the_rule_s_owner_with_the_part_s_slot_and_serial() -> None:
-    finding = Finding("GPU 3", "failed", "not failed")
+    finding = Finding("failed", "not failed", "GPU 3")
     seen = judged(report(result(Status.FAIL, findings=(finding,), remedy="Exchange it.", owner=Owner.VENDOR)), KNOWN)
     (trouble,) = seen.troubles
     assert seen.stand is Stand.TROUBLE
@@ -44,7 +44,7 @@ def test_a_fail_is_trouble_of_the_rule_s_owner_with_the_part_s_slot_and_serial()
 
 
 def test_what_a_finding_says_of_itself_goes_before_its_rule() -> None:
-    finding = Finding("mlx5_0", "down", "up", remedy="Look at the cable.", owner=Owner.NETWORK)
+    finding = Finding("down", "up", "mlx5_0", remedy="Look at the cable.", owner=Owner.NETWORK)
     (trouble,) = judged(report(result(Status.FAIL, findings=(finding,), remedy="Exchange it.", owner=Owner.VENDOR)), KNOWN).troubles
     assert (trouble.owner, trouble.hand, trouble.slot) == (Owner.NETWORK, "Look at the cable.", "mlx5_0")
 
@@ -70,7 +70,7 @@ def test_it_is_so_only_where_something_passed_and_nothing_that_counts_did_not(sa
 
 
 def test_hostile_words_of_a_node_are_bounded_and_hold_no_escape() -> None:
-    finding = Finding("GPU \x1b[31m3", "x" * 9000 + "\x1b]0;", "\n\n")
+    finding = Finding("x" * 9000 + "\x1b]0;", "\n\n", "GPU \x1b[31m3")
     seen = judged(report(result(Status.FAIL, findings=(finding,) * 500, remedy="", owner=None)), KNOWN)
     assert len(seen.troubles) == 40 and all(len(one.what) < 600 and one.what.isprintable() for one in seen.troubles)
     assert {one.owner for one in seen.troubles} == {Owner.OPERATOR}

@@ -1,0 +1,61 @@
+"""By how much a subject's counters grew between two snapshots of one boot, for checks of trends."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from healthcheck.facts.values import Fact, NotMeasured
+
+F = TypeVar("F", bound=Fact)
+
+SECOND, MINUTE, HOUR, DAY = 1.0, 60.0, 3600.0, 86400.0
+# DCGM counts over a minute; over less, a handful of events would look like a storm.
+SHORTEST_S = 60.0
+
+
+class Growth(Generic[F]):
+    """One subject now and in the earlier snapshot of the same boot."""
+
+    __slots__ = ("_before", "_seconds", "_what", "now")
+
+    def __init__(self, now: F, before: F | None, seconds: float, what: str = "subject") -> None:
+        """`seconds` passed between the two by the node's clock, which may have been set; `what` the subject is, for messages."""
+        self.now = now
+        self._before = before
+        self._seconds = seconds
+        self._what = what
+
+    @property
+    def new(self) -> bool:
+        """Whether the earlier snapshot has no such subject."""
+        return self._before is None
+
+    @property
+    def before(self) -> F:
+        """The subject as it was. Raises NotMeasured where the earlier snapshot has none."""
+        if self._before is None:
+            raise NotMeasured(self.now, f"the earlier snapshot has no such {self._what}")
+        return self._before
+
+    @property
+    def seconds(self) -> float:
+        """The time between the snapshots. Raises NotMeasured where the node's clock went back, so that it is not known."""
+        if self._seconds <= 0:
+            raise NotMeasured(self.now, f"by the node's clock the earlier snapshot was taken {-self._seconds:g} s later, "
+                                        "so no rate can be computed")
+        return self._seconds
+
+    def of(self, counter: str) -> int:
+        """The growth of one counter. Raises NotMeasured where it fell, for it was reset, or where it is full and counts no more."""
+        now: Any = getattr(self.now, counter)
+        before: Any = getattr(self.before, counter)
+        if now < before:
+            raise NotMeasured(self.now, f"{counter} went from {before} to {now}: it was reset between the two snapshots")
+        if now == before and now == self.now.full(counter):
+            raise NotMeasured(self.now, f"{counter} is full at {now}, so it counts no more: reset it")
+        return int(now - before)
+
+    def rate(self, counter: str, *, per: float) -> float:
+        """The growth of one counter in every `per` seconds, over a minute at least; 0 where it did not grow."""
+        grown = self.of(counter)
+        return grown * per / max(self.seconds, SHORTEST_S) if grown else 0.0

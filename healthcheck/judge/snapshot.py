@@ -1,0 +1,155 @@
+"""What is judged of one node: its facts, those of its earlier snapshot of the same boot, and what checks need worked out of both.
+
+What several rules of a node share (pairs of a subject and its earlier self, selections) is worked out when the first of them asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from healthcheck.checks.base import MOMENT, SELECTIONS, NotMeasured, Peers, fact_of
+from healthcheck.checks.growth import Growth
+from healthcheck.facts.values import Fact, Partial, Refusal, Unmeasured, readable, refusals
+
+MOST_SUBJECTS = 4096
+
+Facts = Mapping[str, Any]
+Identity = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One fact, or collection, before any check reads it.
+
+    `value` is what was measured of it; `nothing` says why it was not measured at all, `partly` why not wholly. `caveats` are what a PASS
+    over it does not cover, each once. It is `plain` where it can be judged and none of this is.
+    """
+
+    value: Any
+    nothing: Unmeasured | None = None
+    partly: Unmeasured | None = None
+    caveats: tuple[str, ...] = ()
+    plain: bool = False
+
+    @classmethod
+    def of(cls, fact: Any) -> Input:
+        """Of a fact, a collection, Partial or Unmeasured. Of very many members only the first are judged."""
+        value, partly = fact, None
+        if type(value) is tuple and len(value) > MOST_SUBJECTS:
+            value = Partial(value[:MOST_SUBJECTS], f"more than {MOST_SUBJECTS}: the rest was not judged")
+        if type(value) is Partial:
+            value, partly = value.value, Unmeasured(value.reason)
+        if type(value) is Unmeasured:
+            return cls(value, nothing=value)
+        caveats = tuple(dict.fromkeys([fact.caveat for fact in members(value) if isinstance(fact, Fact) and fact.caveat]))
+        return cls(value, partly=partly, caveats=caveats, plain=partly is None and not caveats and value != ())
+
+
+@dataclass(frozen=True)
+class Selected:
+    """What a selection chose: the members, or why it could not choose, and the readings that were refused to it."""
+
+    members: tuple[Any, ...]
+    failed: Exception | None
+    refused: tuple[Refusal, ...]
+
+
+def members(value: Any) -> tuple[Any, ...]:
+    """The members of a collection; a fact of which there is one by itself."""
+    return value if type(value) is tuple else (value,)
+
+
+def identity_of(fact: Fact) -> Identity:
+    """What tells a subject from its like in any snapshot. Raises NotMeasured or NotSupported."""
+    return tuple([getattr(fact, field) for field in fact.IDENTITY])
+
+
+class Snapshot:
+    """One node's facts. `previous` are those of its earlier snapshot of the same boot, None where there is none."""
+
+    def __init__(self, facts: Facts, previous: Facts | None = None) -> None:
+        self.facts = facts
+        self.previous = previous
+        self._inputs: dict[str, Input] = {}
+        self._growths: dict[str, dict[int, Growth[Any]]] = {}
+        self._selected: dict[str, Selected] = {}
+        self._by_identity: dict[str, dict[Identity, Fact]] = {}
+
+    def input(self, name: str) -> Input:
+        """A fact of this snapshot."""
+        known = self._inputs.get(name)
+        if known is None:
+            known = self._inputs[name] = Input.of(self.facts.get(name, Unmeasured(f"{name} was not captured")))
+        return known
+
+    def earlier(self, name: str) -> Input | None:
+        """A fact of the earlier snapshot; None where there is no snapshot that looked for it."""
+        if self.previous is None or name not in self.previous or MOMENT not in self.previous:
+            return None
+        return Input.of(self.previous[name])
+
+    def growths(self, name: str) -> dict[int, Growth[Any]]:
+        """By the id of each member of a fact its growth since the earlier snapshot. One whose identity is refused is left out."""
+        known = self._growths.get(name)
+        if known is None:
+            known = self._growths[name] = pair(self.input(name).value, self.previous or {}, name, self.facts.get(MOMENT))
+        return known
+
+    def selected(self, name: str) -> Selected:
+        """What a selection chooses on this node."""
+        known = self._selected.get(name)
+        if known is None:
+            known = self._selected[name] = self._select(name)
+        return known
+
+    def _select(self, name: str) -> Selected:
+        selection, refused = SELECTIONS[name], list[Refusal]()
+        arguments = [self.input(argument).value for argument in selection.arguments]
+        given = [Peers(members(value)) if argument in selection.peers_of else value
+                 for argument, value in zip(selection.arguments, arguments, strict=True)]
+        with refusals(refused):
+            try:
+                return Selected(tuple(selection.function(*given)), None, tuple(refused))
+            except Exception as error:  # noqa: BLE001  (it is raised again where each check would have met it)
+                return Selected((), error, tuple(refused))
+
+    def joined(self, member: str, subject: Fact) -> Fact:
+        """The member of another collection with the subject's identity, or with an identity that the subject's begins with.
+
+        Raises NotMeasured where there is none.
+        """
+        name = fact_of(member)
+        known = self._by_identity.get(name)
+        if known is None:
+            with refusals(None):
+                known = {identity: fact for fact, identity in readable(members(self.input(name).value), identity_of)}
+            self._by_identity[name] = known
+        identity = identity_of(subject)
+        for length in range(len(identity), 0, -1):
+            if identity[:length] in known:
+                return known[identity[:length]]
+        raise NotMeasured(subject, f"there is no {member} of the same identity")
+
+
+def pair(value: Any, previous: Facts, name: str, moment: Any) -> dict[int, Growth[Any]]:
+    """By the id of each member its growth; `moment` is that of this snapshot."""
+    before = Input.of(previous[name]).value if name in previous else ()
+    with refusals(None):
+        earlier = {identity: fact for fact, identity in readable(members(before), identity_of)}
+        found = list(readable(members(value), identity_of))
+    began = previous.get(MOMENT)
+    seconds = moment.time - began.time if began is not None and moment is not None else 0.0
+    return {id(fact): Growth(fact, earlier.get(identity), seconds, name) for fact, identity in found}
+
+
+def chosen(subjects: Iterable[Any], selected: Selected) -> list[Any]:
+    """Those subjects that were selected, or that belong to one that was: their identity begins with its identity."""
+    ids = set(map(id, selected.members))
+    subjects = tuple(subjects)
+    if any(id(subject) in ids for subject in subjects):
+        return [subject for subject in subjects if id(subject) in ids]
+    identities = {identity for _, identity in readable(selected.members, identity_of)}
+    return [subject for subject, own in readable(subjects, identity_of)
+            if any(own[:length] in identities for length in range(1, len(own) + 1))]
