@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from healthcheck.checks.base import fleet_check
 from healthcheck.facts.boot import EarlierBoot
 from healthcheck.facts.host import Uptime, Versions
+from healthcheck.facts.values import Fact, readable
 from healthcheck.model.outcome import Finding
 
+F = TypeVar("F", bound=Fact)
+T = TypeVar("T")
 # The median absolute deviation of a normal distribution is its standard deviation divided by this.
 _SIGMA = 1.4826
 # Where more than a quarter would be outliers, there are two populations rather than a fleet and its outliers.
@@ -20,22 +24,26 @@ _MOST_OUTLIERS = 4
 
 
 class NoMajority(Exception):
-    """A cohort is split so that nobody can be called the outlier; its text says how."""
+    """A cohort is split so that no one can be called the outlier; its text says how."""
+
+
+class Split(Enum):
+    """What becomes of a cohort in which no value holds a majority."""
+
+    UNKNOWN = "unknown"         # NoMajority is raised: the rule is UNKNOWN for all
+    ALONE = "alone"             # each is reported as having no peers
+    NOBODY = "nobody"           # no one is accused
 
 
 @dataclass(frozen=True)
 class Uncompared:
-    """What a fleet check yields in place of a finding for what has no peers to be compared with: it is not judged, visibly.
-
-    `unmeasured` says that it was not read well enough to be compared, which is UNKNOWN.
-    """
+    """What a fleet check yields in place of a finding for what has no peers to be compared with: it is not judged, visibly."""
 
     subject: str
     why: str
-    unmeasured: bool = False
 
 
-Said = Iterator[tuple[str, Finding | Uncompared]]
+Comparison = Iterator[tuple[str, Finding | Uncompared]]
 
 
 class Readings(NamedTuple):
@@ -48,12 +56,25 @@ class Readings(NamedTuple):
     peers: str = ""
 
 
-def outliers(values: Mapping[str, str], what: str) -> Iterator[tuple[str, Finding]]:
-    """A finding for each node that differs from what more than half say; raises NoMajority when no value has that many."""
-    yield from odd_ones([(node, what, value) for node, value in values.items()], what, "nodes")
+def read_all(facts: Mapping[str, F], read: Callable[[F], T]) -> dict[str, T]:
+    """What `read` makes of each node's fact; a node whose fact refuses it is left out, and UNKNOWN."""
+    found = {}
+    for node, fact in facts.items():
+        found.update({node: value for _, value in readable((fact,), read)})
+    return found
 
 
-def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str) -> Iterator[tuple[str, Finding]]:
+def rows(facts: Mapping[str, tuple[F, ...]], read: Callable[[F], str]) -> list[tuple[str, str, str]]:
+    """(node, subject, value) of each member of each node's collection; one that refuses to be read is left out, and UNKNOWN."""
+    return [(node, member.name, value) for node, members in facts.items() for member, value in readable(members, read)]
+
+
+def outliers(facts: Mapping[str, F], read: Callable[[F], str], what: str, split: Split = Split.UNKNOWN) -> Comparison:
+    """A finding for each node that differs from what more than half of them have."""
+    yield from odd_ones([(node, what, value) for node, value in read_all(facts, read).items()], what, "nodes", split)
+
+
+def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str, split: Split = Split.UNKNOWN) -> Comparison:
     """The same for several things of a node, given as (node, subject, value); what is equal on one node is one finding."""
     values = list(values)
     counts = Counter(value for _, _, value in values)
@@ -61,23 +82,28 @@ def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str) -> 
         return
     usual, number = counts.most_common(1)[0]
     if 2 * number <= len(values):
-        split = ", ".join(f"{count} say {said}" for said, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:3])
-        raise NoMajority(f"no {what} holds a majority of {len(values)} {things}: {split}")
+        shares = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:3]
+        why = (f"no {what} holds a majority of {len(values)} {things}: "
+               + ", ".join(f"{count} say {value}" for value, count in shares))
+        if split is Split.UNKNOWN:
+            raise NoMajority(why)
+        yield from ((node, Uncompared(subject, why)) for node, subject, _ in values if split is Split.ALONE)
+        return
     odd: dict[tuple[str, str], list[str]] = {}
     for node, subject, value in values:
         if value != usual:
             odd.setdefault((node, value), []).append(subject)
     for (node, value), subjects in odd.items():
-        yield node, Finding(", ".join(subjects), value, f"{usual}, as on {number} of {len(values)} {things}")
+        yield node, Finding(value, f"{usual}, as on {number} of {len(values)} {things}", ", ".join(subjects))
 
 
 def far_off(
     readings: Iterable[Readings], unit: str, *, spreads: float, floor: float, at_least: int, above: bool = True, below: bool = True,
-) -> Said:
+) -> Comparison:
     """A finding for each reading that is further from its peers' median than `spreads` times their spread.
 
     The spread is 1.4826 times the median absolute deviation, and at least `floor`: among equals to the digit, a degree is no fault.
-    Nobody is accused among fewer than `at_least` peers, where the peers are spread too widely to have a median worth the name, or where
+    No one is accused among fewer than `at_least` peers, where the peers are spread too widely to have a median worth the name, or where
     more than a quarter of them would be outliers.
     """
     groups: dict[str, list[Readings]] = {}
@@ -107,55 +133,47 @@ def far_off(
                     continue
                 off = f"{abs(value - middle):.4g}{unit} {'above' if value > middle else 'below'} the median"
                 usual = f"about {middle:.4g}{unit}, the median of {len(values)} {peers}".rstrip()
-                yield some.node, Finding(subject, f"{value:.4g}{unit}, {off}", usual)
+                yield some.node, Finding(f"{value:.4g}{unit}, {off}", usual, subject)
 
 
 def _level(group: Iterable[Readings], at_least: int) -> bool:
-    """Whether so many readings are all the same, as most counters' are: then none is far from the others. Nodes may share their values."""
-    usual, number = None, 0
-    blocks: dict[int, bool] = {}
-    for some in group:
-        values = some.values
-        level = blocks.get(id(values))
-        if level is None:
-            usual = values[0] if usual is None and values else usual
-            level = blocks[id(values)] = usual is None or values.count(usual) == len(values)
-        if not level:
-            return False
-        number += len(values)
-    return number >= at_least
+    """Whether there are so many readings and all are the same, as most counters' are: then none is far from the others."""
+    values = [value for some in group for value in some.values]
+    return len(values) >= at_least and values.count(values[0]) == len(values)
 
 
 @fleet_check("fleet.kernel")
-def fleet_kernel(versions: Mapping[str, Versions]) -> Iterator[tuple[str, Finding]]:
+def fleet_kernel(versions: Mapping[str, Versions]) -> Comparison:
     """Every node runs the kernel release that the majority of its cohort runs."""
-    yield from outliers({node: fact.kernel for node, fact in versions.items()}, "kernel")
+    yield from outliers(versions, lambda fact: fact.kernel, "kernel")
 
 
 @fleet_check("fleet.driver")
-def fleet_driver(versions: Mapping[str, Versions]) -> Iterator[tuple[str, Finding]]:
+def fleet_driver(versions: Mapping[str, Versions]) -> Comparison:
     """Every node has loaded the NVIDIA driver that the majority of its cohort has loaded."""
-    yield from outliers({node: fact.driver for node, fact in versions.items()}, "driver")
+    yield from outliers(versions, lambda fact: fact.driver, "driver")
 
 
 @fleet_check("fleet.boot_time")
 def fleet_boot_time(
     uptime: Mapping[str, Uptime], earlier_boot: Mapping[str, EarlierBoot], *, recent_hours: float, settled_hours: float,
-) -> Said:
+) -> Comparison:
     """No node has booted lately while its peers have long been up: such a reboot was hardly planned, and somebody should know why.
 
-    Where more than a quarter have booted lately, that is somebody's maintenance. Where an earlier look tells of the reboot,
+    Where more than a quarter have booted lately, that is somebody's maintenance. Where an earlier snapshot shows the reboot,
     host.rebooted knows more of it.
     """
-    usual = median(fact.hours for fact in uptime.values())
-    recent = {node: fact.hours for node, fact in uptime.items() if fact.hours < recent_hours}
+    hours = read_all(uptime, lambda fact: fact.hours)
+    looked = read_all({node: earlier_boot[node] for node in hours}, lambda fact: fact.looked)
+    usual = median(hours.values()) if hours else 0.0
     if usual < settled_hours:
         return
-    for node, hours in recent.items():
-        if earlier_boot[node].looked:
-            yield node, Uncompared("boot", "an earlier look tells of this reboot, which is host-rebooted's matter")
-        elif _MOST_OUTLIERS * len(recent) > len(uptime):
+    recent = [node for node in looked if hours[node] < recent_hours]
+    for node in recent:
+        if looked[node]:
+            yield node, Uncompared("boot", "an earlier snapshot shows this reboot, which is host-rebooted's matter")
+        elif _MOST_OUTLIERS * len(recent) > len(hours):
             yield node, Uncompared("boot", "many of its peers have booted lately as well")
         else:
-            expected = f"as long ago as its peers': {usual / 24:.0f} days, the median of {len(uptime)} nodes"
-            yield node, Finding("boot", f"{hours:.1f} hours ago", expected)
+            expected = f"as long ago as its peers': {usual / 24:.0f} days, the median of {len(hours)} nodes"
+            yield node, Finding(f"{hours[node]:.1f} hours ago", expected, "boot")
