@@ -23,7 +23,9 @@ from healthcheck.checks import catalogue
 from healthcheck.collector import program, reply
 from healthcheck.collector.reply import within
 from healthcheck.facts.base import FACTS, Captures, build_fact, why
+from healthcheck.facts.host import Versions
 from healthcheck.facts.kernel import LOG
+from healthcheck.facts.values import reading
 from healthcheck.model.probes import MIB, Effect, Kind, Probe, ProbeSet
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
 from inventory.model import Node, Privilege
@@ -196,5 +198,5 @@ def manifest(
 
 def _versions(recording: Recording) -> dict[str, str]:
     value = build_fact(FACTS["versions"], Captures(recording))
-    said = {name: getattr(value, name, None) for name in ("kernel", "driver")}
+    said = {name: reading(value, name) for name in ("kernel", "driver")} if isinstance(value, Versions) else {}
     return {name: text for name, text in said.items() if isinstance(text, str)}

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from healthcheck.judge.alike import _IN_VAIN, Core
+from healthcheck.judge.settled import _TRIES
+from healthcheck.judge.shared import Shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
-from healthcheck.judge.alike import _IN_VAIN, Core
 from healthcheck.judge.judge import judge
-from healthcheck.judge.settled import _TRIES
-from healthcheck.judge.shared import Shared
 from healthcheck.model.outcome import Finding, Note, Result, Status
 from healthcheck.ruleset.rule import Rule, Unsupported
 from tests.healthcheck.rules import Thing, rule

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from healthcheck.judge.guard import Guards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from healthcheck.facts.look import Look
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.guard import Guards
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.ruleset.rule import Rule, Unsupported

@@ -8,6 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from healthcheck.judge.fleetalike import all_pass
+from healthcheck.judge.guard import Guards
+from healthcheck.judge.shared import Shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,10 +18,7 @@ from healthcheck.checks import fleet
 from healthcheck.checks.fleet import Readings, far_off
 from healthcheck.checks.fleet_gpu import fleet_gpu_model
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
-from healthcheck.judge.fleetalike import all_pass
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.guard import Guards
-from healthcheck.judge.shared import Shared
 from healthcheck.model.outcome import Finding, Status
 from tests.healthcheck.rules import Thing, rule
 

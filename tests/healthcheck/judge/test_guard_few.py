@@ -7,12 +7,12 @@ from dataclasses import dataclass, make_dataclass, replace
 from typing import Any
 
 import pytest
+from healthcheck.judge.guard import _MANY_FIELDS, Guards
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.guard import _MANY_FIELDS, Guards
 from healthcheck.judge.judge import judge
 from healthcheck.model.outcome import Finding, Note, Status
 from tests.healthcheck.rules import rule

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import pytest
+from healthcheck.judge.guard import Guards
 
 from healthcheck.checks.base import NotMeasured, increase
 from healthcheck.checks.fleet import outliers
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.guard import Guards
 from healthcheck.judge.judge import judge
 from healthcheck.model.outcome import Finding, Origin, Status
 from healthcheck.ruleset.rule import Number, Unsupported

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from healthcheck.judge.shared import Shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import BY_BUILDER, FACTS, Captures, build_fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.values import Unmeasured, Unread
-from healthcheck.judge.shared import Shared
 from healthcheck.judge.view import View
 from healthcheck.model.outcome import NodeReport
 from healthcheck.model.probes import Probe

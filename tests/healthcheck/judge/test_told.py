@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from healthcheck.judge.told import Told
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.judge.told import Told
 from healthcheck.model.outcome import Result, Severity, Status, state_of
 from tests.healthcheck.rules import rule
 
