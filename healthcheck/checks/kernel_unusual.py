@@ -161,9 +161,9 @@ def _rate(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline, 
             continue
         usual = max(known.busiest, known.most if told.phase in _BOOTING else 1)
         if told.busiest > factor * usual:
-            finding = Finding(f"{told.busiest} times in an hour; {observed([told], events.now)}", f"at most {usual} times, as in {baseline.boots} boots of healthy nodes",
-                              _subject(told.template), lines=tuple(lines_of([told])),
-                              log=evidence([told], ""))
+            finding = Finding(f"{told.busiest} times in an hour; {observed([told], events.now)}",
+                              f"at most {usual} times, as in {baseline.boots} boots of healthy nodes",
+                              _subject(told.template), lines=tuple(lines_of([told])), log=evidence([told], ""))
             yield _Unusual(finding, "what a device says so often is mostly its failing")
 
 

@@ -81,7 +81,7 @@ def shown(recording: Recording, captures: Captures) -> Shown:
         tuple(PortShown(_text(port.name.partition(" ")[0]), _text(reading(port, "pci")),
                         _number(reading(port, "link_downed")))
               for port in _several(captures, ports) if reading(port, "virtual") is not True)[:MOST_DEVICES],
-        *(_text(reading(known, name)) if known is not None else "" for name in ("driver", "kernel")),
+        _text(reading(known, "driver")) if known is not None else "", _text(reading(known, "kernel")) if known is not None else "",
         clean(recording.host.boot_id, 64) if recording.host is not None else "", _xids(captures))
 
 

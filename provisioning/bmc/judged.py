@@ -8,7 +8,7 @@ from typing import Any
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.judge.judge import judge
-from healthcheck.judge.snapshot import Facts, Snapshot
+from healthcheck.judge.snapshot import Snapshot
 from healthcheck.model.outcome import NodeReport, Result, Status, state_of
 from healthcheck.ruleset.rule import Rule
 from inventory.model import Node
