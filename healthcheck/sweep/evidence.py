@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.checks import catalogue
 from healthcheck.collector import program, reply
 from healthcheck.collector.reply import within
 from healthcheck.facts.base import FACTS, Captures, build_fact, why
@@ -28,6 +27,7 @@ from healthcheck.facts.kernel import LOG
 from healthcheck.facts.values import reading
 from healthcheck.model.probes import MIB, Effect, Kind, Probe, ProbeSet
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
+from healthcheck.ruleset import plugins
 from inventory.model import Node, Privilege
 from inventory.text import clean, short
 from inventory.transport.base import Limits, Transport
@@ -141,7 +141,7 @@ def _brought(capture: Capture, probe: Probe) -> BugReport:
 
 def look_probes(node: Node) -> ProbeSet:
     """Every passive probe of every fact, with the whole kernel log; the root-owned helper knows its probes as they are."""
-    catalogue.load()
+    plugins.load()
     known = {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides) if probe.effect is Effect.PASSIVE}
     if node.privilege is not Privilege.HELPER:
         known[LOG.id] = replace(LOG, limit=max(LOG.limit, LOG_BYTES), seconds=max(LOG.seconds, 20.0), each_s=max(LOG.each_s, 15.0))

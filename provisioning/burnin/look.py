@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from healthcheck.checks import catalogue
 from healthcheck.collector import program, reply
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.counter import COUNTERS
@@ -16,6 +15,7 @@ from healthcheck.facts.roce import ROCE
 from healthcheck.facts.values import Partial, Unmeasured, reading
 from healthcheck.model.probes import ProbeSet
 from healthcheck.model.recording import Recording
+from healthcheck.ruleset import plugins
 from inventory.model import Node
 from inventory.transport.base import Limits, Transport
 
@@ -62,7 +62,7 @@ class Seen:
 
 def look(nodes: Sequence[Node], transport: Transport, bounds: Limits) -> dict[str, Seen]:
     """By node what is seen now; every node is in it."""
-    catalogue.load()
+    plugins.load()
     probes = ProbeSet.of([probe for name in _FACTS for probe in FACTS[name].probes], SECONDS)
     found = {}
     for answer in transport.run(nodes, program.build(probes), bounds) if nodes else ():

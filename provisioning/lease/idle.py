@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.checks import catalogue
 from healthcheck.collector import program, reply
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu_process import GpuLoad
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.probes import ProbeSet
 from healthcheck.model.recording import Recording
+from healthcheck.ruleset import plugins
 from healthcheck.ruleset.sku import Sku
 from inventory.model import Node
 from inventory.text import clean
@@ -31,7 +31,7 @@ class Idle:
 
 def idle(nodes: Sequence[Node], transport: Transport, skus: Mapping[str, Sku], default_sku: str | None, bounds: Limits) -> Idle:
     """One look at each node. Afterwards every node is refused, or is without GPUs, or has idle ones."""
-    catalogue.load()
+    plugins.load()
     probes = ProbeSet.of([probe for name in ("gpu_loads", "gpu_presence") for probe in FACTS[name].probes], SECONDS)
     named = {node.name: node for node in nodes}
     refused = dict.fromkeys(named, "it was not looked at")
