@@ -126,6 +126,8 @@ def _events(text: str, filename: str, error: ErrorType) -> Iterator[Any]:
 
 def _said(problem: str) -> str:
     line = " ".join(problem.split())
+    if "maximum nesting depth" in line:         # libyaml's own limit, which newer ones meet before ours
+        return f"nested deeper than {MAX_DEPTH} levels"
     if "cannot start any token" in line:
         return f"{line}: text that begins with @, %, ` or a tab needs quotes, as in \"@group\""
     if "mapping values are not allowed" in line:

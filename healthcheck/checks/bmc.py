@@ -48,7 +48,7 @@ def bmc_sel_critical(bmc_log: BmcLog, *, days: float) -> Iterator[Finding]:
         text = event.text.casefold()
         known = next(((remedy, owner) for word, remedy, owner in _CRITICAL if word in text), None)
         if known is not None:
-            yield Finding(event.sensor, event.shown, f"none in {days:g} days", *known)
+            yield Finding(event.shown, f"none in {days:g} days", event.sensor, *known)
 
 
 @check("bmc.power_supply")
@@ -57,14 +57,14 @@ def bmc_power_supply(bmc_log: BmcLog) -> Iterator[Finding]:
     for event in bmc_log.events:
         sensor, text = event.sensor.casefold(), event.text.casefold()
         if any(word in sensor for word in _POWER_SENSORS) and any(word in text for word in _POWER_EVENTS):
-            yield Finding(event.sensor, event.shown, "supplied, and redundant")
+            yield Finding(event.shown, "supplied, and redundant", event.sensor)
 
 
 @check("bmc.sel_full")
 def bmc_sel_full(bmc_log_use: BmcLogUse, *, most_percent: int) -> Iterator[Finding]:
     """The event log has room: one that is full takes no new event, and then its silence means nothing."""
     if bmc_log_use.used_percent >= most_percent:
-        yield Finding("event log", f"{bmc_log_use.used_percent} % full", f"below {most_percent} %")
+        yield Finding(f"{bmc_log_use.used_percent} % full", f"below {most_percent} %", "event log")
 
 
 @check("bmc.sensors")
@@ -83,4 +83,4 @@ def _critical(bmc_sensors: BmcSensors, *, fans: bool) -> Iterator[Finding]:
     for sensor in bmc_sensors.sensors:
         fan = sensor.reading.endswith("RPM") or "fan" in sensor.name.casefold()
         if sensor.critical and fan == fans:
-            yield Finding(sensor.name, f"{sensor.reading} ({sensor.state})", "within its critical thresholds")
+            yield Finding(f"{sensor.reading} ({sensor.state})", "within its critical thresholds", sensor.name)

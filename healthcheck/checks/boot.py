@@ -32,4 +32,4 @@ def host_rebooted(earlier_boot: EarlierBoot, uptime: Uptime, *, within_hours: fl
     elif uptime.hours >= within_hours:
         yield Note(f"{said}: {within_hours:g} h ago or more, and not judged")
     else:
-        yield Finding(earlier_boot.name, said, "no reboot in service")
+        yield Finding(said, "no reboot in service", earlier_boot.name)

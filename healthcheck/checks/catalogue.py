@@ -1,4 +1,4 @@
-"""Brings all checks and facts into their registries: ours, and those of plug-ins (entry point group `muster.checks`)."""
+"""Brings all checks, and the facts that they ask for, into their registries: importing it loads every module of this package."""
 
 from __future__ import annotations
 
@@ -6,33 +6,7 @@ import importlib
 import pkgutil
 
 import healthcheck.checks
-from healthcheck.baseline.book import KERNEL_BASELINE, KERNEL_CATALOGUE
-from healthcheck.checks.base import CHECKS, missing_facts
-from healthcheck.facts.boot import EARLIER_BOOT
-from healthcheck.facts.seen import SEEN_BEFORE
-from healthcheck.facts.site import PORT_PLANS
-from healthcheck.xid.xidtable import XID_TABLE
-from inventory.errors import UsageError
 
-GROUP = "muster.checks"
-# Facts that are read from no machine: the sweep hands them in.
-HANDED_IN = (EARLIER_BOOT, SEEN_BEFORE, PORT_PLANS, XID_TABLE, KERNEL_CATALOGUE, KERNEL_BASELINE)
-
-
-def load() -> None:
-    """Afterwards CHECKS and FACTS are complete, and every fact that a check asks for exists; raises UsageError otherwise."""
-    # An agent has no plug-ins, and does not pay for looking.
-    from importlib import metadata
-
-    for entry in metadata.entry_points(group=GROUP):
-        try:
-            entry.load()
-        except Exception as error:
-            raise UsageError(f"the plug-in {entry.name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}") from error
-    for check in CHECKS.values():
-        for name in [name for name in missing_facts(check, HANDED_IN) if not name.startswith("previous_")]:
-            raise UsageError(f"the check {check.name} asks for the fact {name}, which does not exist")
-
-
-for _module in pkgutil.iter_modules(healthcheck.checks.__path__):
-    importlib.import_module(f"{healthcheck.checks.__name__}.{_module.name}")
+MODULES = tuple(f"{healthcheck.checks.__name__}.{module.name}" for module in pkgutil.iter_modules(healthcheck.checks.__path__))
+for _module in MODULES:
+    importlib.import_module(_module)

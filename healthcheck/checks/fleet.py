@@ -58,10 +58,7 @@ class Readings(NamedTuple):
 
 def read_all(facts: Mapping[str, F], read: Callable[[F], T]) -> dict[str, T]:
     """What `read` makes of each node's fact; a node whose fact refuses it is left out, and UNKNOWN."""
-    found = {}
-    for node, fact in facts.items():
-        found.update({node: value for _, value in readable((fact,), read)})
-    return found
+    return {node: value for node, fact in facts.items() for _, value in readable((fact,), read)}
 
 
 def rows(facts: Mapping[str, tuple[F, ...]], read: Callable[[F], str]) -> list[tuple[str, str, str]]:

@@ -83,7 +83,7 @@ def _known(
         by_entry.setdefault(entry.id, (entry, emitter, []))[2].append(told)
     for entry, emitter, alike in by_entry.values():
         expected = "harmless: healthy machines write it, too" if entry.ordinary else "no such message"
-        yield Finding(entry.id, observed(alike, events.now), expected, _sentences(entry.meaning, entry.remedy), entry.owner, entry.repair,
+        yield Finding(observed(alike, events.now), expected, entry.id, _sentences(entry.meaning, entry.remedy), entry.owner, entry.repair,
                       tuple(lines_of(alike)), evidence(alike, emitter, str(entry.ending)))
     if over:
         yield Note(f"over, having been quiet for as long as it takes: {_few(sorted(set(over)))}")

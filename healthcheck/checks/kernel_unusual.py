@@ -95,7 +95,7 @@ def kernel_suspect(
         lambda: _order(kernel_events, baseline, slack_seconds),
     )
     for found in (one for kind in kinds for one in kind() if _again(one, seen_before)):
-        yield Finding(found.finding.subject, f"seen before, and {found.why}: {found.finding.observed}", found.finding.expected,
+        yield Finding(f"seen before, and {found.why}: {found.finding.observed}", found.finding.expected, found.finding.subject,
                       lines=found.finding.lines, log=found.finding.log)
 
 
@@ -105,7 +105,7 @@ def kernel_baseline(kernel_events: KernelEvents, kernel_baseline: KernelBaseline
     if kernel_baseline.baseline.known:
         yield Note(kernel_baseline.why)
     else:
-        yield Finding(f"baseline {kernel_baseline.baseline.name}", "no template is approved", "at least one")
+        yield Finding("no template is approved", "at least one", f"baseline {kernel_baseline.baseline.name}")
 
 
 def _informs(found: Iterator[_Unusual], seen: SeenBefore) -> Iterator[Finding]:
@@ -125,7 +125,7 @@ def _novel(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline)
     for number, told in enumerate(novel):
         proposed = baseline.proposed.get(told.template)
         seen = f"{observed([told], events.now)} (while {_WHEN[told.phase]}){_known_as(told, baseline, proposed, number)}"
-        finding = Finding(_subject(told.template), seen, "a line that the baseline knows", lines=tuple(lines_of([told])),
+        finding = Finding(seen, "a line that the baseline knows", _subject(told.template), lines=tuple(lines_of([told])),
                           log=evidence([told], ""))
         # What several healthy boots said when the baseline was learned waits for a person, but is no suspicion.
         yield _Unusual(finding, _says_trouble(told) if proposed is None or proposed.boots == 1 else "")
@@ -161,9 +161,9 @@ def _rate(events: KernelEvents, catalogue: KernelCatalogue, baseline: Baseline, 
             continue
         usual = max(known.busiest, known.most if told.phase in _BOOTING else 1)
         if told.busiest > factor * usual:
-            finding = Finding(_subject(told.template), f"{told.busiest} times in an hour; {observed([told], events.now)}",
-                              f"at most {usual} times, as in {baseline.boots} boots of healthy nodes", lines=tuple(lines_of([told])),
-                              log=evidence([told], ""))
+            finding = Finding(f"{told.busiest} times in an hour; {observed([told], events.now)}",
+                              f"at most {usual} times, as in {baseline.boots} boots of healthy nodes",
+                              _subject(told.template), lines=tuple(lines_of([told])), log=evidence([told], ""))
             yield _Unusual(finding, "what a device says so often is mostly its failing")
 
 
@@ -181,8 +181,8 @@ def _missing(events: KernelEvents, baseline: Baseline) -> Iterator[_Unusual]:
     for template, known in baseline.known.items():
         count = counts.get(template, 0)
         if known.boots == baseline.boots and set(known.phases) <= set(_BOOTING) and count < known.least:
-            finding = Finding(_subject(template), f"{count} times",
-                              f"{_times(known)}, as in each healthy boot ({known.example[:LONGEST]})", log=_NOBODYS)
+            finding = Finding(f"{count} times", f"{_times(known)}, as in each healthy boot ({known.example[:LONGEST]})",
+                              _subject(template), log=_NOBODYS)
             sure = known.least == known.most and baseline.boots >= _MANY_BOOTS
             yield _Unusual(finding, f"each of {baseline.boots} healthy boots says it {known.least} times" if sure else "")
 
@@ -197,15 +197,15 @@ def _order(events: KernelEvents, baseline: Baseline, slack_seconds: float) -> It
             continue
         if phase not in began:
             if Phase.RUNNING in began:
-                yield _Unusual(Finding(f"phase {phase.value}", "not seen", f"{usual[0]:.0f} to {usual[1]:.0f} s after boot",
+                yield _Unusual(Finding("not seen", f"{usual[0]:.0f} to {usual[1]:.0f} s after boot", f"phase {phase.value}",
                                        log=_NOBODYS), "")
         elif began[phase] > usual[1] + slack_seconds:
-            late = Finding(f"phase {phase.value}", moment(began[phase], 0.0), f"at most {usual[1] + slack_seconds:.0f} s after boot",
+            late = Finding(moment(began[phase], 0.0), f"at most {usual[1] + slack_seconds:.0f} s after boot", f"phase {phase.value}",
                            log=_NOBODYS)
             yield _Unusual(late, "a boot that waits so long waits for something that is not there")
     came = [phase for phase in (Phase.INITRD, Phase.SERVICES) if phase in began]
     if len(came) == 2 and began[came[0]] > began[came[1]]:
-        yield _Unusual(Finding("order of the phases", "services before initrd", "initrd before services", log=_NOBODYS), "")
+        yield _Unusual(Finding("services before initrd", "initrd before services", "order of the phases", log=_NOBODYS), "")
 
 
 def _subject(template: str) -> str:

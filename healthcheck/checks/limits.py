@@ -14,7 +14,7 @@ def limits_memlock(starters: Starters) -> Iterator[Finding]:
     """Daemons that start jobs may lock any amount of memory: RDMA pins what it registers, and every rank inherits the limit."""
     for daemon in starters.memlock:
         if daemon.value != UNLIMITED:
-            yield Finding(daemon.daemon, f"{daemon.value // 1024} KiB of locked memory", "unlimited")
+            yield Finding(f"{daemon.value // 1024} KiB of locked memory", "unlimited", daemon.daemon)
 
 
 @check("limits.nofile")
@@ -22,4 +22,4 @@ def limits_nofile(starters: Starters, *, least: int) -> Iterator[Finding]:
     """Daemons that start jobs may open so many files at least."""
     for daemon in starters.nofile:
         if UNLIMITED < daemon.value < least:
-            yield Finding(daemon.daemon, f"{daemon.value} open files", f"at least {least}")
+            yield Finding(f"{daemon.value} open files", f"at least {least}", daemon.daemon)

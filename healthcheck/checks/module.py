@@ -14,7 +14,7 @@ def module_forbidden(modules: Modules, *, names: tuple[str, ...]) -> Iterator[Fi
     """None of these kernel modules is loaded."""
     for name in names:
         if name in modules.loaded:
-            yield Finding(name, "loaded", "not loaded")
+            yield Finding("loaded", "not loaded", name)
 
 
 @check("module.expected", counts=True)
@@ -22,4 +22,4 @@ def module_expected(modules: Modules, *, names: tuple[str, ...]) -> Iterator[Fin
     """Each of these kernel modules is loaded. What is built into the kernel is no module, and is not to be named here."""
     for name in names:
         if name.replace("-", "_") not in modules.loaded:
-            yield Finding(name, "not loaded", "loaded")
+            yield Finding("not loaded", "loaded", name)

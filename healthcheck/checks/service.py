@@ -15,7 +15,7 @@ def service_failed(units: Units, *, ignore: tuple[str, ...] = ()) -> Iterator[Fi
     """No service has failed, but for those that these globs name."""
     for name, (_, active, sub) in units.states.items():
         if active == "failed" and not any(fnmatchcase(name, glob) for glob in ignore):
-            yield Finding(name, f"{active} ({sub})", "not failed")
+            yield Finding(f"{active} ({sub})", "not failed", name)
 
 
 @check("service.expected", counts=True)
@@ -24,4 +24,4 @@ def service_expected(units: Units, *, names: tuple[str, ...]) -> Iterator[Findin
     for name in names:
         load, active, sub = units.states.get(name.removesuffix(".service"), ("not-found", "inactive", "dead"))
         if active != "active":
-            yield Finding(name, "not installed" if load == "not-found" else f"{active} ({sub})", "active")
+            yield Finding("not installed" if load == "not-found" else f"{active} ({sub})", "active", name)

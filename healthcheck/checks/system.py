@@ -22,28 +22,28 @@ def host_clock_offset(look: Look, *, most_seconds: float) -> Iterator[Finding]:
     """
     off = look.time - look.received
     if abs(off) > most_seconds:
-        yield Finding("clock", f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's", f"at most {most_seconds:g} s apart")
+        yield Finding(f"{abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the head's", f"at most {most_seconds:g} s apart", "clock")
 
 
 @check("host.resolver")
 def host_resolver(resolver: Resolver) -> Iterator[Finding]:
     """/etc/resolv.conf names a server to ask. Without one every name outside /etc/hosts fails, and storage and logins with it."""
     if not resolver.servers:
-        yield Finding("resolver", "no nameserver in /etc/resolv.conf", "one at least")
+        yield Finding("no nameserver in /etc/resolv.conf", "one at least", "resolver")
 
 
 @check("host.own_name")
 def host_own_name(own_name: OwnName) -> Iterator[Finding]:
     """The node finds an address for its own host name in time, as launchers of distributed jobs ask for it."""
     if not own_name.resolves:
-        yield Finding("host name", own_name.trouble, "an address (hostname -i)")
+        yield Finding(own_name.trouble, "an address (hostname -i)", "host name")
 
 
 @check("host.name")
 def host_name(host_name: HostName) -> Iterator[Finding]:
     """The node calls itself what the inventory calls it, up to the first dot: logs go by the one name, drains by the other."""
     if host_name.own.partition(".")[0].casefold() != host_name.inventory.partition(".")[0].casefold():
-        yield Finding("host name", host_name.own, f"{host_name.inventory}, as in the inventory")
+        yield Finding(host_name.own, f"{host_name.inventory}, as in the inventory", "host name")
 
 
 @check("host.crash")
@@ -51,7 +51,7 @@ def host_crash(crash: Crash) -> Iterator[Finding]:
     """No record of a kernel crash lies in pstore, or where systemd-pstore moved it: somebody is to read it and take it away."""
     if crash.records:
         more = f" and {len(crash.records) - 1} more" if len(crash.records) > 1 else ""
-        yield Finding("kernel", f"left a crash record: {crash.records[0]}{more}", "none")
+        yield Finding(f"left a crash record: {crash.records[0]}{more}", "none", "kernel")
 
 
 @check("host.cmdline")
@@ -59,28 +59,31 @@ def host_cmdline(system: System, *, expected: tuple[str, ...], forbidden: tuple[
     """The kernel was booted with these parameters, each as a whole word, and with none of those."""
     for word in expected:
         if word not in system.parameters:
-            yield Finding("kernel parameters", f"no {word}", word)
+            yield Finding(f"no {word}", word, "kernel parameters")
     for word in forbidden:
         if word in system.parameters:
-            yield Finding("kernel parameters", word, f"no {word}")
+            yield Finding(word, f"no {word}", "kernel parameters")
 
 
 @check("host.sysctl")
 def host_sysctl(sysctls: Sysctls, *, expected: tuple[str, ...]) -> Iterator[Finding]:
     """Kernel settings have these values, each given as `name=value`; which names are read stands in facts/system.py."""
+    unread = ""
     for setting in expected:
         name, equals, value = setting.partition("=")
         if not equals or name not in sysctls.values:
-            raise NotMeasured(sysctls, f"{name} is not read, or this kernel has no such setting")
-        if sysctls.values[name] != value:
-            yield Finding(name, sysctls.values[name], value)
+            unread = name
+        elif sysctls.values[name] != value:
+            yield Finding(sysctls.values[name], value, name)
+    if unread:
+        raise NotMeasured(sysctls, f"{unread} is not read, or this kernel has no such setting")
 
 
 @check("host.bios")
 def host_bios(firmware: Firmware, *, versions: tuple[str, ...]) -> Iterator[Finding]:
     """The BIOS is of a version that the site has approved."""
     if firmware.bios not in versions:
-        yield Finding("BIOS", f"{firmware.bios} of {firmware.bios_date}", " or ".join(versions))
+        yield Finding(f"{firmware.bios} of {firmware.bios_date}", " or ".join(versions), "BIOS")
 
 
 @check("host.dimm_count", counts=True)
@@ -88,7 +91,7 @@ def host_dimm_count(dimms: Dimms, *, expected: int) -> Iterator[Finding]:
     """As many memory modules are seen as the SKU has; the empty slots are named."""
     if len(dimms.modules) < expected:
         empty = f"; empty: {', '.join(dimms.empty[:4])}" if dimms.empty else ""
-        yield Finding("memory", f"{len(dimms.modules)} modules{empty}", str(expected))
+        yield Finding(f"{len(dimms.modules)} modules{empty}", str(expected), "memory")
 
 
 @check("host.dimm_alike")
@@ -99,6 +102,6 @@ def host_dimm_alike(dimms: Dimms) -> Iterator[Finding]:
     usual, rate = max(sorted(sizes), key=sizes.count), max(sorted(speeds), key=speeds.count) if speeds else 0
     for dimm in dimms.modules:
         if dimm.size != usual:
-            yield Finding(dimm.slot, f"{dimm.size / _GIB:g} GiB", f"{usual / _GIB:g} GiB, as most")
+            yield Finding(f"{dimm.size / _GIB:g} GiB", f"{usual / _GIB:g} GiB, as most", dimm.slot)
         if dimm.speed and dimm.speed != rate:
-            yield Finding(dimm.slot, f"{dimm.speed} MT/s", f"{rate} MT/s, as most")
+            yield Finding(f"{dimm.speed} MT/s", f"{rate} MT/s, as most", dimm.slot)

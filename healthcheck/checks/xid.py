@@ -104,7 +104,7 @@ def kernel_xid_recovery(xids: Xids, xid_table: XidTable) -> Said:
         recovery = known or Recovery(-1, "", Action.SUPPORT, xid_table.remedy(Action.SUPPORT))
         meaning = f"the driver asks for: {recovery.says}" if known else "the driver asks for what no table holds"
         owner = OWNERS.get(recovery.action, Owner.OPERATOR)
-        yield Finding(_subject(event), _told([event], xids.now), "no recovery action", _sentences(meaning, recovery.remedy), owner,
+        yield Finding(_told([event], xids.now), "no recovery action", _subject(event), _sentences(meaning, recovery.remedy), owner,
                       REPAIRS.get(recovery.action), _lines([event]), found.context(Action.OBEY).evidence([event]))
     if met:
         yield Note(f"no longer asked for, by NVML: {_few([_subject(event) for event in met])}")
@@ -150,7 +150,7 @@ def kernel_xid_repeat(xids: Xids, xid_table: XidTable) -> Said:
                 firsts = [burst[0] for burst in bursts]
                 observed = f"{len(bursts)} bursts in {repeat.hours:g} h{_processes(bursts)}, {_told(firsts, xids.now, count=False)}"
                 remedy = _sentences(repeat.why, repeat.remedy or xid_table.remedy(repeat.action))
-                yield Finding(f"{where}, Xid {numbers}", observed, f"fewer than {repeat.count} bursts", remedy, repeat.owner,
+                yield Finding(observed, f"fewer than {repeat.count} bursts", f"{where}, Xid {numbers}", remedy, repeat.owner,
                               REPAIRS.get(repeat.action), _lines([event for burst in bursts for event in burst]),
                               _Context(NVRM, Ending(Ends.QUIET, round(repeat.hours)), xids.now).evidence(firsts))
 
@@ -166,7 +166,7 @@ def kernel_sxid(xids: Xids, xid_table: XidTable, *, everything: bool = False) ->
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(action)
         owner = entry.owner if entry else Owner.VENDOR
         said = _sentences(meaning, _reach(entry, group, xids.events), remedy)
-        yield Finding(subject, _told(group, xids.now), "no such SXid", said, owner, REPAIRS.get(action), _lines(group),
+        yield Finding(_told(group, xids.now), "no such SXid", subject, said, owner, REPAIRS.get(action), _lines(group),
                       found.context(action, entry.ends if entry else None, NVSWITCH).evidence(group))
     yield from found.over()
 
@@ -180,7 +180,7 @@ def kernel_sxid_watch(xids: Xids, xid_table: XidTable, *, everything: bool = Fal
         meaning = entry.meaning if entry else f"not in the table of {xid_table.sxids_dated}, and non-fatal by the driver's word"
         remedy = entry.remedy if entry and entry.remedy else xid_table.remedy(Action.MONITOR)
         owner = entry.owner if entry else Owner.OPERATOR
-        yield Finding(subject, _told(group, xids.now), "no such SXid", _sentences(meaning, remedy), owner, Repair.WATCH, _lines(group),
+        yield Finding(_told(group, xids.now), "no such SXid", subject, _sentences(meaning, remedy), owner, Repair.WATCH, _lines(group),
                       found.context(Action.MONITOR, entry.ends if entry else None, NVSWITCH).evidence(group))
     yield from found.over()
 
@@ -462,7 +462,7 @@ def _subject(event: Xid) -> str:
 def _finding(
     subject: str, group: Sequence[Xid], meaning: str, remedy: str, owner: Owner | None, action: Action, context: _Context,
 ) -> Finding:
-    return Finding(subject, _told(group, context.now), "no such Xid", _sentences(meaning, remedy), owner, REPAIRS.get(action),
+    return Finding(_told(group, context.now), "no such Xid", subject, _sentences(meaning, remedy), owner, REPAIRS.get(action),
                    _lines(group), context.evidence(group))
 
 

@@ -13,7 +13,7 @@ from healthcheck.explain.quoting import Lines
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.smi import SMI
-from healthcheck.facts.values import Partial, Unmeasured
+from healthcheck.facts.values import Partial, Unmeasured, reading
 from healthcheck.joblog.meaning import Sure
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.ruleset.rule import Rule
@@ -67,7 +67,8 @@ def explain(text: str, lines: Lines, ruleset: Ruleset, now: float, start: int = 
     reasons = [reason for reason in judging.untold(report) if _NO_SKU not in reason] if gpus else []
     unprinted = dict.fromkeys(name for reason in reasons for name in _UNPRINTED.findall(reason))
     unread += [reason for reason in reasons if not _UNPRINTED.search(reason) and reason not in unread]
-    about = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}" + (f" ({gpus[0].model})" if gpus and isinstance(gpus[0].model, str) else "")
+    model = reading(gpus[0], "model") if gpus else None
+    about = f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}" + (f" ({model})" if isinstance(model, str) else "")
     cannot_show = (f"what this nvidia-smi does not print ({', '.join(unprinted)})",) if unprinted else ()
     return Told(causes, [reason.replace(_WHENCE, "") for reason in unread], about, cannot_show)
 
@@ -75,7 +76,7 @@ def explain(text: str, lines: Lines, ruleset: Ruleset, now: float, start: int = 
 def _narrow(gpu: Gpu, rule: Rule) -> list[Cause]:
     """A PCIe link of fewer lanes than it could have: that does not come and go with the load, as its speed does. The rule itself wants the
     SKU's number."""
-    width, most = gpu.pcie_width, gpu.pcie_width_max
+    width, most = reading(gpu, "pcie_width"), reading(gpu, "pcie_width_max")
     if not isinstance(width, int) or not isinstance(most, int) or width >= most:
         return []
     return [Cause(gpu.name, f"Its PCIe link has {width} lanes of {most}", Sure.CERTAIN, rule.severity, rule.owner, rule.remedy, rule.id)]
@@ -84,11 +85,12 @@ def _narrow(gpu: Gpu, rule: Rule) -> list[Cause]:
 def _located(cause: Cause, gpus: dict[str, Gpu], lines: Lines, start: int) -> Cause:
     """The cause with the PCI address of its GPU, and with the lines from which it was read, as far as they are known."""
     gpu = next((known for name, known in gpus.items() if cause.subject == name or cause.subject.startswith(f"{name} ")), None)
-    if gpu is None or not isinstance(gpu.pci, str):
+    pci = reading(gpu, "pci") if gpu is not None else None
+    if not isinstance(pci, str):
         return cause
-    head = re.compile(rf"[0-9a-f]{{4,8}}{re.escape(gpu.pci[4:])}", re.IGNORECASE).search(lines.text, start)
+    head = re.compile(rf"[0-9a-f]{{4,8}}{re.escape(pci[4:])}", re.IGNORECASE).search(lines.text, start)
     places = [head.start()] if head is not None else []
     if head is not None and cause.by in _SAID and (line := _SAID[cause.by].search(lines.text, head.end())) is not None:
         # A pattern that begins with the line before it.
         places.append(line.start() + (line[0][0] == "\n"))
-    return replace(cause, subject=f"{cause.subject}, PCI {gpu.pci}", quotes=tuple(lines.quote(place) for place in places))
+    return replace(cause, subject=f"{cause.subject}, PCI {pci}", quotes=tuple(lines.quote(place) for place in places))

@@ -15,7 +15,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.text import of_paths
-from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Unmeasured, reading
 from healthcheck.model.probes import Kind, Probe
 
 BONDING = "/proc/net/bonding"
@@ -70,9 +70,10 @@ def members_of(found: tuple[Bond, ...]) -> Mapping[str, str] | Unmeasured:
     """The bond that each interface is in, by the interface's name."""
     members: dict[str, str] = {}
     for bond in found:
-        if isinstance(bond.slaves, Unmeasured):
-            return bond.slaves
-        members.update({slave.interface: bond.name for slave in bond.slaves})
+        slaves = reading(bond, "slaves")
+        if isinstance(slaves, Unmeasured):
+            return slaves
+        members.update({slave.interface: bond.name for slave in slaves})
     return members
 
 

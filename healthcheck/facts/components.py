@@ -16,7 +16,7 @@ from healthcheck.facts.gpu import gpus
 from healthcheck.facts.hca import hcas
 from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.port import BASE, SYSFS
-from healthcheck.facts.values import Partial, Unread
+from healthcheck.facts.values import Partial, Unread, reading
 from healthcheck.model.hardware import Hardware, Now
 from healthcheck.model.recording import Recording
 from inventory.text import clean
@@ -38,15 +38,16 @@ def hardware_of(recording: Recording, captures: Captures | None = None) -> Now:
         subjects, all_of_them = _several(captures, builder)
         guids = _guids(captures) if kind == "nic" else {}
         for subject in subjects[:_MOST]:
-            if not isinstance(subject.pci, str):
+            pci = reading(subject, "pci")
+            if not isinstance(pci, str):
                 all_of_them = False
                 continue
-            if kind == "nic" and subject.virtual is True:
+            if kind == "nic" and reading(subject, "virtual") is True:
                 continue
             part = dict(_said(subject, keys))
             if kind == "nic" and subject.device in guids:
                 part["uuid"] = guids[subject.device]
-            found[f"{kind} {clean(subject.pci.lower(), 20)}"] = part
+            found[f"{kind} {clean(pci.lower(), 20)}"] = part
         if all_of_them and subjects:
             whole.add(kind)
     board = build_fact(BY_BUILDER[firmware], captures)
@@ -79,7 +80,7 @@ def _several(captures: Captures, builder: Any) -> tuple[tuple[Any, ...], bool]:
 
 def _said(subject: Any, keys: dict[str, str]) -> Iterator[tuple[str, str]]:
     for key, field in keys.items():
-        value = getattr(subject, field)
+        value = reading(subject, field)
         if isinstance(value, str) and _NO_NUMBER.fullmatch(value.strip()) is None:
             yield key, clean(value.strip(), 80)
 

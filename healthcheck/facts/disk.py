@@ -19,7 +19,7 @@ from healthcheck.facts.files import Said
 from healthcheck.facts.forms import Cut, Forms, Path
 from healthcheck.facts.port import natural
 from healthcheck.facts.text import of_paths
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, reading
 from healthcheck.facts.wholeforms import Part, WholeForms
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
@@ -143,7 +143,7 @@ def _disk_and_form(device: str, answer: Said | Unmeasured) -> tuple[DiskHealth, 
         form, _, values = found
         return form.disk(values), form
     disk = read_whole(device, answer)
-    if not isinstance(disk.kind, Unmeasured):           # of what is no document the exit status is told, too
+    if not isinstance(reading(disk, "kind"), Unmeasured):           # of what is no document the exit status is told, too
         _FORMS.learn(device, answer.text, partial(_Form, disk))
     return disk, None
 

@@ -22,7 +22,7 @@ from healthcheck.facts.files import Files, Said
 from healthcheck.facts.port import BASE, SYSFS, natural, ports, slot
 from healthcheck.facts.text import of_paths, remembered
 from healthcheck.facts.transceiver import read_module
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
 from healthcheck.model.recording import Outcome
@@ -169,7 +169,7 @@ def _links(captures: Captures) -> Mapping[str, Any]:
         return {}
     links: dict[str, Any] = {}
     for port in found.value if isinstance(found, Partial) else found:
-        state: Any = port.phys_state
+        state = reading(port, "phys_state")
         links[port.device] = state if isinstance(state, Unmeasured) else links.get(port.device) is True or state == "LinkUp"
     return links
 

@@ -16,7 +16,7 @@ from healthcheck.facts import port as ports_of
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files, Said
 from healthcheck.facts.port import BASE, SYSFS, Port, count
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
 from healthcheck.model.probes import MIB, Kind, Probe
 from healthcheck.model.recording import Outcome
 
@@ -90,8 +90,10 @@ def roce_ports(captures: Captures) -> Any:
     if files.has(BASE):
         files.text(BASE)
     every: tuple[Port, ...] = found.value if isinstance(found, Partial) else found
-    unread = next((port.link_layer for port in every if isinstance(port.link_layer, Unmeasured)), None)
-    result = tuple(_port(files, port) for port in every if port.link_layer == "Ethernet" and not port.virtual) or (_nothing(),)
+    layers = [(port, reading(port, "link_layer")) for port in every]
+    unread = next((layer for _, layer in layers if isinstance(layer, Unmeasured)), None)
+    ours = [port for port, layer in layers if layer == "Ethernet" and not reading(port, "virtual")]
+    result = tuple(_port(files, port) for port in ours) or (_nothing(),)
     reason = found.reason if isinstance(found, Partial) else unread.reason if isinstance(unread, Unmeasured) else None
     return Partial(result, reason) if reason else result
 
@@ -104,7 +106,7 @@ def _port(files: Files, port: Port) -> RocePort:
              if path.startswith(f"{BASE}/{port.device}/device/net/") and path.endswith("/mtu")]
     wrong = [size for size in sizes if isinstance(size, Unmeasured)]
     mtu: Any = wrong[0] if wrong else max(sizes, default=UNSUPPORTED)
-    state: Any = port.state
+    state = reading(port, "state")
     active: Any = state if isinstance(state, Unmeasured) else state == "ACTIVE"
     return RocePort(port.name, port.pci, port.number, active, _routable(files, at), mtu, **values)
 

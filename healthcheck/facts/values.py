@@ -144,7 +144,7 @@ class Fact:
         return None
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (type(self) is type(other) and readings(self) == readings(other))  # type: ignore[arg-type]
+        return self is other or (isinstance(other, Fact) and type(self) is type(other) and readings(self) == readings(other))
 
     def __hash__(self) -> int:
         return hash((type(self), *readings(self).values()))

@@ -31,7 +31,7 @@ from healthcheck.facts.base import FACTS, Captures, build_fact, fact, part
 from healthcheck.facts.gpu import NVIDIA_VENDOR, NVML, PCI
 from healthcheck.facts.host import UPTIME
 from healthcheck.facts.kernel import LOG, Form, KernelLine, KernelLog, kernel_log
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, reading
 from healthcheck.kernellog.provenance import USER_SPACE
 from healthcheck.kernellog.quoting import blanked
 from healthcheck.model.made import made
@@ -310,9 +310,10 @@ def _wanted(captures: Captures) -> tuple[tuple[str, str], ...]:
     found = found.value if isinstance(found, Partial) else found
     if not isinstance(found, tuple):
         return ()
-    known = [gpu for gpu in found if isinstance(gpu.pci, str) and not isinstance(gpu.recovery_action, Unmeasured)]
+    asked = [(reading(gpu, "pci"), reading(gpu, "recovery_action")) for gpu in found]
     # Some write the domain with eight digits.
-    return tuple((_bare(gpu.pci[-12:]), "" if gpu.recovery_action is UNSUPPORTED else gpu.recovery_action) for gpu in known)
+    return tuple((_bare(pci[-12:]), "" if wanted is UNSUPPORTED else wanted) for pci, wanted in asked
+                 if isinstance(pci, str) and not isinstance(wanted, Unmeasured))
 
 
 def _bare(address: str) -> str:

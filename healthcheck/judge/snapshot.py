@@ -11,6 +11,7 @@ from typing import Any
 
 from healthcheck.checks.base import MOMENT, SELECTIONS, NotMeasured, Peers, fact_of
 from healthcheck.checks.growth import Growth
+from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Partial, Refusal, Unmeasured, readable, refusals
 
 MOST_SUBJECTS = 4096
@@ -141,7 +142,8 @@ def pair(value: Any, previous: Facts, name: str, moment: Any) -> dict[int, Growt
         found = list(readable(members(value), identity_of))
     began = previous.get(MOMENT)
     seconds = moment.time - began.time if began is not None and moment is not None else 0.0
-    return {id(fact): Growth(fact, earlier.get(identity), seconds, name) for fact, identity in found}
+    what = next((member for member, collection in MEMBERS.items() if collection == name), name).replace("_", " ")
+    return {id(fact): Growth(fact, earlier.get(identity), seconds, what) for fact, identity in found}
 
 
 def chosen(subjects: Iterable[Any], selected: Selected) -> list[Any]:

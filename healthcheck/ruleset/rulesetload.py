@@ -20,13 +20,12 @@ from healthcheck.baseline.book import KernelRules
 from healthcheck.baseline.cataloguecache import catalogue as cached_catalogue
 from healthcheck.baseline.fileload import load_baselines
 from healthcheck.baseline.learn import current
-from healthcheck.checks import catalogue
 from healthcheck.checks.base import CHECKS, Check, Parameter
 from healthcheck.config.entry import Entry, entry_of, kind_of, nearest, overlay
 from healthcheck.config.rulesfolder import called
 from healthcheck.model.outcome import Owner, Severity
 from healthcheck.model.probes import Effect
-from healthcheck.ruleset import profileload
+from healthcheck.ruleset import plugins, profileload
 from healthcheck.ruleset.portplan import read_ports
 from healthcheck.ruleset.rule import Number, Proven, Rule, Unsupported
 from healthcheck.ruleset.ruleset import NOT_RULES, Ruleset
@@ -44,7 +43,7 @@ _NUMBER_TYPES = (int, float, bool, str, type(None))
 
 def load(folders: Iterable[Path]) -> Ruleset:
     """Reads `*.yaml` of each folder, and of its folders sku, profile, kernel and baseline; raises RulesError or UsageError."""
-    catalogue.load()
+    plugins.load()
     folders = tuple(folders)
     digest = hashlib.sha256()
     rules: dict[str, Entry] = {}

@@ -248,7 +248,7 @@ def contradiction(sku: Sku, facts: Facts) -> str | None:
     model's in it, as that of a PCIe board has."""
     model, device = sku.numbers.get("gpu_model"), sku.numbers.get("gpu_device")
     advice = "correct `sku:` in the inventory, or --sku"
-    gpus = [gpu for gpu in _plain(facts.get("gpus")) or () if isinstance(gpu.model, str)]
+    gpus = [gpu for gpu in _plain(facts.get("gpus")) or () if isinstance(reading(gpu, "model"), str)]
     if isinstance(model, str) and gpus:
         fits = {said: is_model(said, model) for said in {gpu.model for gpu in gpus}}
         others = [gpu for gpu in gpus if not fits[gpu.model]]

@@ -12,7 +12,8 @@ from healthcheck.facts.firmware import Firmware, firmware, installation
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.nvme import nvmes
 from healthcheck.facts.port import ports
-from healthcheck.facts.values import Partial
+from healthcheck.facts.values import Partial, reading
+from healthcheck.facts.values import readings as fact_readings
 from healthcheck.model.hardware import Now
 from healthcheck.model.recording import Recording
 from healthcheck.store.shown import NOTHING, Shown, shown
@@ -78,7 +79,7 @@ def readings(recording: Recording) -> Readings:
         if type(value) is tuple:
             whole.add(kind)
         for subject in subjects:
-            at = getattr(subject, slot)
+            at = reading(subject, slot)
             if not isinstance(at, str):
                 whole.discard(kind)
                 continue
@@ -88,7 +89,7 @@ def readings(recording: Recording) -> Readings:
                 components.append(Component(kind, at, serial, subject.name))
             else:
                 whole.discard(kind)
-            counters += [Reading(at, name, float(number)) for name in named if type(number := getattr(subject, name)) is int]
+            counters += [Reading(at, name, float(number)) for name in named if type(number := reading(subject, name)) is int]
     chassis = build_fact(BY_BUILDER[firmware], captures)
     if isinstance(chassis, Firmware) and (serial := next(_serials(chassis), None)) is not None:
         components.append(Component("chassis", "chassis", serial, "chassis"))
@@ -106,6 +107,6 @@ def _slot(text: str) -> str:
 def _serials(subject: Any) -> Iterator[str]:
     """A board's serial number, else the GPU's UUID. Some boards have none, or all the same."""
     for field in ("serial", "uuid"):
-        value = getattr(subject, field, None)
+        value = fact_readings(subject).get(field)
         if isinstance(value, str) and value.strip("0 ") and value.strip().upper() not in _PLACEHOLDERS:
             yield clean(value.strip(), 64)

@@ -10,7 +10,7 @@ from healthcheck.facts.base import BY_BUILDER, Captures, build_fact
 from healthcheck.facts.gpu import Gpu, gpus
 from healthcheck.facts.host import Versions, versions
 from healthcheck.facts.port import ports
-from healthcheck.facts.values import Partial
+from healthcheck.facts.values import Partial, reading
 from healthcheck.facts.xid import Xids, xids
 from healthcheck.model.recording import Recording
 from inventory.text import clean
@@ -77,10 +77,11 @@ def shown(recording: Recording, captures: Captures) -> Shown:
     known = software if isinstance(software, Versions) else None
     return Shown(
         tuple((name, capture.outcome.value, round(capture.seconds, 3)) for name, capture in sorted(recording.captures.items())),
-        tuple(_gpu(gpu) for gpu in _several(captures, gpus) if _text(gpu.pci))[:MOST_DEVICES],
-        tuple(PortShown(_text(port.name.partition(" ")[0]), _text(port.pci), _number(port.link_downed))
-              for port in _several(captures, ports) if port.virtual is not True)[:MOST_DEVICES],
-        _text(known.driver) if known is not None else "", _text(known.kernel) if known is not None else "",
+        tuple(_gpu(gpu) for gpu in _several(captures, gpus) if _text(reading(gpu, "pci")))[:MOST_DEVICES],
+        tuple(PortShown(_text(port.name.partition(" ")[0]), _text(reading(port, "pci")),
+                        _number(reading(port, "link_downed")))
+              for port in _several(captures, ports) if reading(port, "virtual") is not True)[:MOST_DEVICES],
+        _text(reading(known, "driver")) if known is not None else "", _text(reading(known, "kernel")) if known is not None else "",
         clean(recording.host.boot_id, 64) if recording.host is not None else "", _xids(captures))
 
 
@@ -91,14 +92,14 @@ def _several(captures: Captures, builder: Any) -> Iterator[Any]:
 
 def _gpu(gpu: Gpu) -> GpuShown:
     counts = {}
-    for name, readings in COUNTED.items():
-        values = [_number(getattr(gpu, each)) for each in readings]
+    for name, fields in COUNTED.items():
+        values = [_number(reading(gpu, field)) for field in fields]
         if values and None not in values:
             counts[name] = sum(value for value in values if value is not None) * (_NS if name.startswith("slow") else 1)
-    return GpuShown(
-        _text(gpu.pci).lower(), gpu.index if type(gpu.index) is int else -1, _text(gpu.uuid) or _text(gpu.pci),
-        _text(gpu.serial), _text(gpu.model), _text(gpu.vbios), _number(gpu.temperature_c), _number(gpu.power_watts),
-        _number(gpu.ecc_corrected_lifetime), counts)
+    pci, uuid, serial, model, vbios = (_text(reading(gpu, field)) for field in ("pci", "uuid", "serial", "model", "vbios"))
+    celsius, watts, corrected = (
+        _number(reading(gpu, field)) for field in ("temperature_c", "power_watts", "ecc_corrected_lifetime"))
+    return GpuShown(pci.lower(), gpu.index, uuid or pci, serial, model, vbios, celsius, watts, corrected, counts)
 
 
 def _xids(captures: Captures) -> tuple[tuple[float, int], ...] | None:

@@ -19,13 +19,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from healthcheck.checks import catalogue
 from healthcheck.collector import program, reply
 from healthcheck.collector.reply import within
 from healthcheck.facts.base import FACTS, Captures, build_fact, why
+from healthcheck.facts.host import Versions
 from healthcheck.facts.kernel import LOG
+from healthcheck.facts.values import reading
 from healthcheck.model.probes import MIB, Effect, Kind, Probe, ProbeSet
 from healthcheck.model.recording import Capture, Host, Outcome, Recording
+from healthcheck.ruleset import plugins
 from inventory.model import Node, Privilege
 from inventory.text import clean, short
 from inventory.transport.base import Limits, Transport
@@ -139,7 +141,7 @@ def _brought(capture: Capture, probe: Probe) -> BugReport:
 
 def look_probes(node: Node) -> ProbeSet:
     """Every passive probe of every fact, with the whole kernel log; the root-owned helper knows its probes as they are."""
-    catalogue.load()
+    plugins.load()
     known = {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides) if probe.effect is Effect.PASSIVE}
     if node.privilege is not Privilege.HELPER:
         known[LOG.id] = replace(LOG, limit=max(LOG.limit, LOG_BYTES), seconds=max(LOG.seconds, 20.0), each_s=max(LOG.each_s, 15.0))
@@ -196,5 +198,5 @@ def manifest(
 
 def _versions(recording: Recording) -> dict[str, str]:
     value = build_fact(FACTS["versions"], Captures(recording))
-    said = {name: getattr(value, name, None) for name in ("kernel", "driver")}
+    said = {name: reading(value, name) for name in ("kernel", "driver")} if isinstance(value, Versions) else {}
     return {name: text for name, text in said.items() if isinstance(text, str)}

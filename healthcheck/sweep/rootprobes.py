@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from healthcheck.checks import catalogue
 from healthcheck.facts.base import FACTS
 from healthcheck.model.probes import Effect, Kind, Probe, ProbeSet
+from healthcheck.ruleset import plugins
 from healthcheck.sweep.agents import PROBE
 
 
@@ -13,7 +13,7 @@ def root_probes() -> tuple[Probe, ...]:
 
     None that is disruptive: whether a node is idle is not for the helper to know.
     """
-    catalogue.load()
+    plugins.load()
     known = {PROBE.id: PROBE} | {probe.id: probe for spec in FACTS.values() for probe in (*spec.probes, *spec.besides)}
     rooted = [probe for probe in known.values() if probe.root and probe.kind is not Kind.NVML and probe.effect is Effect.PASSIVE]
     return ProbeSet.of(rooted).probes

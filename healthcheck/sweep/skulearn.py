@@ -11,6 +11,7 @@ from typing import Any
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.port import most_alike
+from healthcheck.facts.values import reading
 from healthcheck.model.outcome import NodeReport, Severity, Status
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset import sku as skus
@@ -177,7 +178,7 @@ def _ports(facts: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
     seen = []
     for found in facts:
         ports = found.get("ports")
-        if isinstance(ports, tuple) and all(isinstance(port.pci, str) for port in ports):
+        if isinstance(ports, tuple) and all(isinstance(reading(port, "pci"), str) for port in ports):
             seen.append(tuple(sorted({port.pci for port in most_alike(ports)})))
     where, number = Counter(seen).most_common(1)[0] if seen else ((), 0)
     if 2 * number <= len(seen):

@@ -34,6 +34,8 @@ def load(text: str, source: str, note: Callable[[str], None]) -> Any:
         return _Reader(source, note).value(node) if node is not None else None
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
+        if "maximum nesting depth" in str(problem.problem):     # libyaml's own limit, which newer ones meet before ours
+            raise InventoryError(f"nested deeper than {MAX_DEPTH} levels", _mark(source, mark)) from None
         raise InventoryError(f"not valid YAML: {clean(problem.problem or problem.context, 200)}", _mark(source, mark)) from None
     except yaml.YAMLError as problem:
         raise InventoryError(f"{source}: not valid YAML: {clean(' '.join(str(problem).split()), 200)}") from None

@@ -20,15 +20,16 @@ from typing import Any
 import healthcheck
 from healthcheck.agent.compiled import compile_node, compile_rules
 from healthcheck.agent.main import COLLECTOR, NVML
+from healthcheck.checks import catalogue
 from healthcheck.collector import program
 from healthcheck.collector.joined import parsed
 from healthcheck.ruleset.ruleset import Ruleset
 from inventory.model import Node
 from provisioning.agent.layout import CODE, DIGITS, NODE, PERIOD_S, RULES, digest
 
-# What is loaded by need: the first and the last by every Python, the others by one that judges.
+# What is loaded by need: the first and those of the gate by every Python, the others by one that judges.
 _ROOTS = ("healthcheck.agent.main", "healthcheck.agent.judging", "healthcheck.agent.exporting", "healthcheck.gate.fetch",
-          "healthcheck.gate.onnode")
+          "healthcheck.gate.onnode", *catalogue.MODULES)
 _OURS = ("healthcheck", "inventory")
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MAIN = """import sys

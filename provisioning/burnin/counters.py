@@ -7,7 +7,7 @@ from typing import Any
 
 from healthcheck.burnin.counters import Counter
 from healthcheck.burnin.model import Place
-from healthcheck.facts.values import UNSUPPORTED
+from healthcheck.facts.values import UNSUPPORTED, reading
 from provisioning.burnin.look import Seen
 
 # A counter's name in the limits of rules/burnin.yaml, and the fields of a fact that add up to it.
@@ -47,17 +47,17 @@ def compared(before: Mapping[str, Values], after: Mapping[str, Values], seconds:
 
 
 def _gpus(seen: Seen) -> dict[tuple[str, str], int | None]:
-    listed = [gpu for gpu in seen.items("gpus") if isinstance(gpu.pci, str)]
+    listed = [gpu for gpu in seen.items("gpus") if isinstance(reading(gpu, "pci"), str)]
     order = {gpu.index: f"gpu{at}" for at, gpu in enumerate(sorted(listed, key=lambda gpu: str(gpu.pci)))}
     found: dict[tuple[str, str], int | None] = {}
     for gpu in listed:
         for name, field in {**OF_GPU, **CAUSES_OF_GPU}.items():
-            _put(found, order[gpu.index], name, [getattr(gpu, field)])
+            _put(found, order[gpu.index], name, [reading(gpu, field)])
     links: dict[tuple[str, str], list[Any]] = {}
     for fact, of in (("nvlink_errors", OF_NVLINK), ("nvlink5_errors", CAUSES_OF_NVLINK5)):
         for link in seen.items(fact):
             for name, fields in of.items():
-                links.setdefault((order.get(link.gpu, _UNREAD), name), []).extend(getattr(link, field) for field in fields)
+                links.setdefault((order.get(reading(link, "gpu"), _UNREAD), name), []).extend(reading(link, field) for field in fields)
     for (subject, name), parts in links.items():
         _put(found, subject, name, parts)
     if not listed or seen.why("gpus"):
@@ -75,21 +75,23 @@ def _rails(seen: Seen, place: Place) -> dict[tuple[str, str], int | None]:
     for (subject, name), parts in found.items():
         _put(summed, subject, name, parts)
     for address, subject in names.items():
-        if not any(port.pci == address for port in seen.ports):
+        if not any(reading(port, "pci") == address for port in seen.ports):
             summed[subject, "link_downed"] = None
     return summed
 
 
 def _of_ports(seen: Seen) -> Iterator[tuple[str, str, Any]]:
     for port in seen.ports:
-        if isinstance(port.pci, str):
-            yield port.pci, "link_downed", port.link_downed
+        pci = reading(port, "pci")
+        if isinstance(pci, str):
+            yield pci, "link_downed", reading(port, "link_downed")
     for pci, waits in seen.waits.items():
         yield pci, "port_xmit_wait", waits
     for fact in ("port_fatal_counters", "port_rate_counters", "port_job_counters"):
         for one in seen.items(fact):
-            if isinstance(one.pci, str) and isinstance(one.counter, str) and " " not in one.counter:
-                yield one.pci, one.counter, one.value
+            pci, counter = reading(one, "pci"), reading(one, "counter")
+            if isinstance(pci, str) and isinstance(counter, str) and " " not in counter:
+                yield pci, counter, reading(one, "value")
 
 
 def _put(found: dict[tuple[str, str], int | None], subject: str, name: str, parts: Iterable[Any]) -> None:

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from healthcheck.checks import catalogue
 from healthcheck.collector import program, reply
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.counter import COUNTERS
 from healthcheck.facts.netdev import NetDev
 from healthcheck.facts.port import BASE, Port
 from healthcheck.facts.roce import ROCE
-from healthcheck.facts.values import Partial, Unmeasured
+from healthcheck.facts.values import Partial, Unmeasured, reading
 from healthcheck.model.probes import ProbeSet
 from healthcheck.model.recording import Recording
+from healthcheck.ruleset import plugins
 from inventory.model import Node
 from inventory.transport.base import Limits, Transport
 
@@ -62,7 +62,7 @@ class Seen:
 
 def look(nodes: Sequence[Node], transport: Transport, bounds: Limits) -> dict[str, Seen]:
     """By node what is seen now; every node is in it."""
-    catalogue.load()
+    plugins.load()
     probes = ProbeSet.of([probe for name in _FACTS for probe in FACTS[name].probes], SECONDS)
     found = {}
     for answer in transport.run(nodes, program.build(probes), bounds) if nodes else ():
@@ -89,10 +89,11 @@ def _waits(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[str, int
     capture = captures.capture(COUNTERS)
     files = capture.files if capture is not None else {}
     for port in ports:
-        entry = files.get(f"{BASE}/{port.device}/ports/{port.number}/counters/port_xmit_wait") if isinstance(port.device, str) else None
-        if entry is not None and isinstance(port.pci, str):
+        device, pci = reading(port, "device"), reading(port, "pci")
+        entry = files.get(f"{BASE}/{device}/ports/{port.number}/counters/port_xmit_wait") if isinstance(device, str) else None
+        if entry is not None and isinstance(pci, str):
             said = _line(entry)
-            yield port.pci, int(said) if said.isdecimal() and len(said) < 20 else None
+            yield pci, int(said) if said.isdecimal() and len(said) < 20 else None
 
 
 def _gids(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[tuple[str, int], int]]:
@@ -103,7 +104,7 @@ def _gids(captures: Captures, ports: Iterable[Port]) -> Iterator[tuple[tuple[str
     capture = captures.capture(ROCE)
     files = capture.files if capture is not None else {}
     for port in ports:
-        if not isinstance(port.device, str) or type(port.number) is not int:
+        if not isinstance(reading(port, "device"), str) or type(reading(port, "number")) is not int:
             continue
         at = f"{BASE}/{port.device}/ports/{port.number}"
         for index in range(_GIDS):

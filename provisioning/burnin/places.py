@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from healthcheck.burnin.model import Place, Rail
 from healthcheck.burnin.setting import Hardware
 from healthcheck.facts.port import Port, most_alike
+from healthcheck.facts.values import reading
 from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
 from inventory.model import Node, PortPlan
@@ -35,7 +36,7 @@ def rails(node: Node, sku: Sku | None, ports: Iterable[Port] = ()) -> tuple[Rail
     """
     plans = planned(node, sku)
     if not plans:
-        seen = sorted({port.pci for port in most_alike(ports) if isinstance(port.pci, str)})
+        seen = sorted({pci for port in most_alike(ports) if isinstance(pci := reading(port, "pci"), str)})
         return tuple(Rail(number, address, _leaf(node, number, len(seen))) for number, address in enumerate(seen))
     compute = {address: plan for address, plan in sorted(plans.items())
                if plan.role in (None, "compute") and plan.expect != "down"}

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from healthcheck.burnin.model import Rail
 from healthcheck.facts.netdev import NetDev
 from healthcheck.facts.port import Port
+from healthcheck.facts.values import reading
 from inventory.model import PortPlan
 
 INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
@@ -35,12 +36,12 @@ def ports(
 ) -> Ports:
     """The environment for a node with these compute rails. `plans` say by PCI address what every port is for, `gids` which GID of a
     device's port is of RoCE v2 and can be routed. What the site sets (`env`) goes before what is found; but a rail alone has its device."""
-    seen = [port for port in seen if isinstance(port.pci, str) and isinstance(port.device, str)]
+    seen = [port for port in seen if isinstance(reading(port, "pci"), str) and isinstance(reading(port, "device"), str)]
     notes: list[str] = []
     base = _interface(plans, netdevs)
     wanted = {rail.address for rail in rails}
     found = [port for port in seen if port.pci in wanted]
-    usable = [port for port in found if port.link_layer in (INFINIBAND, ETHERNET)]
+    usable = [port for port in found if reading(port, "link_layer") in (INFINIBAND, ETHERNET)]
     missing = [rail for rail in rails if rail.address not in {port.pci for port in usable}]
     if missing:
         notes.append(f"no RDMA device was seen for rail {', '.join(str(rail.number) for rail in missing)}: "
@@ -48,7 +49,8 @@ def ports(
     if not usable:
         notes.append("no RDMA port was found, so NCCL takes the network that it finds (NCCL_NET is not set)")
         return Ports(given({**base, **env}), notes=tuple(notes))
-    notes += [f"{port.name} is {port.state}" for port in usable if isinstance(port.state, str) and port.state != "ACTIVE"]
+    states = [(port.name, reading(port, "state")) for port in usable]
+    notes += [f"{name} is {state}" for name, state in states if isinstance(state, str) and state != "ACTIVE"]
     many = {device for device, count in Counter(port.device for port in seen).items() if count > 1}
     each = {rail.number: [port for port in usable if port.pci == rail.address] for rail in rails}
     of_rail = {name: value for name, value in env.items() if name != "NCCL_IB_HCA"}
@@ -77,9 +79,11 @@ def _fabric(own: Sequence[Port], many: set[str], gids: Mapping[tuple[str, int], 
 def _interface(plans: Mapping[str, PortPlan], netdevs: Iterable[NetDev]) -> dict[str, str]:
     """The management port's interface, or the bond that it is in, where the port map names one; else the ranks take the one that leads to
     the head."""
-    names = {netdev.bond or netdev.interface for netdev in netdevs
-             if isinstance(netdev.pci, str) and isinstance(netdev.interface, str) and isinstance(netdev.bond, str)
-             and plans.get(netdev.pci, PortPlan()).role == "mgmt" and netdev.link is True}
+    known = [(reading(netdev, "pci"), reading(netdev, "interface"), reading(netdev, "bond")) for netdev in netdevs
+             if reading(netdev, "link") is True]
+    names = {bond or interface for pci, interface, bond in known
+             if isinstance(pci, str) and isinstance(interface, str) and isinstance(bond, str)
+             and plans.get(pci, PortPlan()).role == "mgmt"}
     if len(names) != 1:
         return {}
     name = names.pop()

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.checks import catalogue
 from healthcheck.collector import program, reply
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.gpu_process import GpuLoad
-from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, reading
 from healthcheck.model.probes import ProbeSet
 from healthcheck.model.recording import Recording
+from healthcheck.ruleset import plugins
 from healthcheck.ruleset.sku import Sku
 from inventory.model import Node
 from inventory.text import clean
@@ -31,7 +31,7 @@ class Idle:
 
 def idle(nodes: Sequence[Node], transport: Transport, skus: Mapping[str, Sku], default_sku: str | None, bounds: Limits) -> Idle:
     """One look at each node. Afterwards every node is refused, or is without GPUs, or has idle ones."""
-    catalogue.load()
+    plugins.load()
     probes = ProbeSet.of([probe for name in ("gpu_loads", "gpu_presence") for probe in FACTS[name].probes], SECONDS)
     named = {node.name: node for node in nodes}
     refused = dict.fromkeys(named, "it was not looked at")
@@ -68,7 +68,7 @@ def proof(loads: Any, presence: Any, sku: Sku | None) -> str | None:
         return _NO_GPU if none and isinstance(loads, Unmeasured) else f"what runs on its GPUs is not known: {loads.reason}"
     if isinstance(presence, (Unmeasured, Partial)):
         return f"how many GPUs it has is not known: {presence.reason}"
-    listed, on_pci = presence.listed, presence.on_pci
+    listed, on_pci = reading(presence, "listed"), reading(presence, "on_pci")
     if type(listed) is not int or type(on_pci) is not int:
         return "how many GPUs it has is not known"
     # One that the driver does not list may have been given to a virtual machine.
@@ -83,11 +83,11 @@ def proof(loads: Any, presence: Any, sku: Sku | None) -> str | None:
 
 
 def _load(load: GpuLoad) -> str:
-    found: Any = load.processes
+    found = reading(load, "processes")
     if isinstance(found, Unmeasured) or found is UNSUPPORTED or not isinstance(found, tuple):
         return f"what runs on {load.name} is not known{': ' + found.reason if isinstance(found, Unmeasured) else ''}"
     if not found:
         return ""
-    names: Any = load.commands
+    names = reading(load, "commands")
     named = f" ({names[0]})" if isinstance(names, tuple) and names and names[0] else ""
     return f"process {found[0]}{named}{f' and {len(found) - 1} more' if len(found) > 1 else ''} runs on {load.name}"

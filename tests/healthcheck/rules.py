@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.checks.base import Check, Parameter
+from healthcheck.checks.base import CHECKS, Check, Parameter, check, fleet_check
+from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact
 from healthcheck.model.outcome import Severity
 from healthcheck.model.probes import Effect
@@ -19,13 +20,26 @@ class Thing(Fact):
 
     name: str
     heat: int
-    weight: int = 1
+    weight: int
+
+
+MEMBERS["thing"] = "things"
+
+
+def thing(name: str, heat: Any, weight: Any = 1) -> Thing:
+    """A thing; its readings may be Unmeasured or UNSUPPORTED."""
+    return Thing(name, heat, weight)
 
 
 def rule(
-    function: Callable[..., Any], facts: tuple[str, ...] = ("things",), *, severity: Severity = Severity.CRITICAL,
-    unsupported: Unsupported = Unsupported.UNKNOWN, fleet: bool = False, left_out: str = "", parameters: dict[str, Any] | None = None,
+    function: Callable[..., Any], *, severity: Severity = Severity.CRITICAL, unsupported: Unsupported = Unsupported.UNKNOWN,
+    fleet: bool = False, counts: bool = False, over: str = "", left_out: str = "", parameters: dict[str, Any] | None = None,
 ) -> Rule:
-    checked = Check("thing.heat", function, facts, {k: Parameter(k, int, True) for k in parameters or {}}, "A test's check.", fleet)
+    """A rule of this check, which is registered as a check's author would do it, and forgotten again."""
+    function.__doc__ = "A test's check."
+    (fleet_check("thing.heat") if fleet else check("thing.heat", counts=counts, over=over))(function)
+    checked = CHECKS.pop("thing.heat")
+    given = {name: Parameter(name, int, True) for name in parameters or {}}
+    checked = Check(**{**vars(checked), "parameters": given}) if given else checked
     return Rule("thing-heat", checked, parameters or {}, severity, unsupported, Effect.PASSIVE, "Cool it.", "a test",
                 Proven.DOCUMENTED, "here.yaml", left_out=left_out)

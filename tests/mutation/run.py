@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from healthcheck.checks import catalogue
 from healthcheck.checks.base import CHECKS, Check
 from healthcheck.judge import fleetjudge, judge
 from healthcheck.judge.judge import Verdict
 from healthcheck.model.outcome import Result
+from healthcheck.ruleset import plugins
 from healthcheck.ruleset.rule import Rule
 from tests.mutation.forks import Forks
 
@@ -52,7 +52,7 @@ class Seen:
 
 def packaged_checks() -> dict[str, Check]:
     """Ours, without those of plug-ins."""
-    catalogue.load()
+    plugins.load()
     return {name: check for name, check in sorted(CHECKS.items()) if check.function.__module__.startswith("healthcheck.")}
 
 

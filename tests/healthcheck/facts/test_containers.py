@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.checks import catalogue
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.container import STATES, parse_cdi, up_seconds
 from healthcheck.facts.values import Partial, Unmeasured
 from healthcheck.model.recording import Capture, Outcome
+from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
 
-catalogue.load()
+plugins.load()
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20), lambda inner: st.lists(inner, max_size=4)
                     | st.dictionaries(st.sampled_from(["id", "container", "image", "state", "status", "repository", "tag", "digest", "conditions"])
                                       | st.text(max_size=5), inner, max_size=6), max_leaves=12)

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.checks import catalogue
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.filesystem import parse_mountinfo
 from healthcheck.facts.kernel import Form
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.model.recording import Capture, FileCapture, Outcome, from_json, to_json
+from healthcheck.ruleset import plugins
 from tests.healthcheck import machine
 
-catalogue.load()
+plugins.load()
 
 
 def built(name: str, **changes: Capture) -> Any:

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from healthcheck.checks import catalogue
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.model.recording import from_json
+from healthcheck.ruleset import plugins
 
 RECORDING = Path(__file__).resolve().parents[2] / "recordings" / "rdma-rxe" / "recording.json"
-catalogue.load()
+plugins.load()
 CAPTURES = Captures(from_json(json.loads(RECORDING.read_text())))
 
 

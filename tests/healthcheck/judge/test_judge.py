@@ -2,217 +2,436 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass
 from functools import cached_property
 from typing import Any
 
 import pytest
 
-from healthcheck.checks.base import NotMeasured, increase
-from healthcheck.checks.fleet import outliers
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured
+from healthcheck.checks.base import SELECTIONS, NotJudged, NotMeasured, NotSupported, Peers, selection
+from healthcheck.checks.fleet import Comparison, outliers
+from healthcheck.checks.growth import HOUR, MINUTE, Growth
+from healthcheck.facts.base import MEMBERS
+from healthcheck.facts.look import Look
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed, readable, reading, readings
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.guard import Guards
 from healthcheck.judge.judge import judge
-from healthcheck.model.outcome import Finding, Origin, Status
-from healthcheck.ruleset.rule import Number, Unsupported
+from healthcheck.judge.snapshot import Snapshot
+from healthcheck.model.outcome import Finding, Note, Origin, Result, Status
+from healthcheck.ruleset.rule import Number, Rule, Unsupported
 from healthcheck.ruleset.sku import Sku
-from tests.healthcheck.rules import Thing, rule
+from tests.healthcheck.rules import Thing, rule, thing
 
-COLD, HOT = Thing("thing 0", 20), Thing("thing 1", 99)
-DARK = Thing("thing 2", Unmeasured("the sensor hung"))  # type: ignore[arg-type]
-BARE = Thing("thing 3", UNSUPPORTED)  # type: ignore[arg-type]
+COLD, HOT = thing("thing 0", 20), thing("thing 1", 99)
+DARK = thing("thing 2", Unmeasured("the sensor hung"))
+BARE = thing("thing 3", UNSUPPORTED)
 NONE_SKU = Sku("none", "", {}, frozenset({"things"}), "none.yaml")
 
 
-def hot(things: tuple[Thing, ...]) -> Iterator[Finding]:
-    for thing in things:
-        if thing.heat > 50:
-            yield Finding(thing.heat, "at most 50", thing.name)
+def hot(thing: Thing) -> Iterator[Finding]:
+    if thing.heat > 50:
+        yield Finding(thing.heat, "at most 50")
+
+
+def judged(known: Rule, things: Any, sku: Sku | None = None, **others: Any) -> Result:
+    """What the rule says of a node with these things."""
+    return judge(known, Snapshot({"things": things, **others}), sku)
 
 
 def test_all_measured_and_fine_is_pass() -> None:
-    assert judge(rule(hot), {"things": (COLD,)}, None, None).status is Status.PASS
+    assert judged(rule(hot), (COLD,)).status is Status.PASS
 
 
-def test_a_finding_is_fail_and_carries_the_remedy() -> None:
-    result = judge(rule(hot), {"things": (COLD, HOT)}, None, None)
+def test_a_finding_is_fail_is_of_its_subject_and_carries_the_remedy() -> None:
+    result = judged(rule(hot), (COLD, HOT))
     assert (result.status, result.findings, result.remedy) == (Status.FAIL, (Finding(99, "at most 50", "thing 1"),), "Cool it.")
 
 
 def test_an_unmeasured_reading_is_unknown_for_its_subject_and_names_it() -> None:
-    result = judge(rule(hot), {"things": (COLD, DARK)}, None, None)
+    result = judged(rule(hot), (COLD, DARK))
     assert (result.status, result.origin, result.reason) == (Status.UNKNOWN, Origin.NODE, "thing 2: the sensor hung")
 
 
+def test_a_reading_that_is_missing_by_our_own_fault_is_ours() -> None:
+    ours = thing("thing 7", Unmeasured("no such table", Origin.MUSTER))
+    assert judged(rule(hot), (COLD, ours)).origin is Origin.MUSTER
+    assert judged(rule(hot), (ours, DARK)).origin is Origin.NODE
+
+
 @pytest.mark.parametrize("order", [(DARK, HOT), (HOT, DARK), (DARK, COLD, HOT, BARE)])
-def test_fail_outranks_unknown_and_both_are_told_in_any_order(order: tuple[Thing, ...]) -> None:
-    result = judge(rule(hot), {"things": order}, None, None)
+def test_fail_outranks_unknown_and_both_are_reported_in_any_order(order: tuple[Thing, ...]) -> None:
+    result = judged(rule(hot), order)
     assert result.status is Status.FAIL
     assert [finding.subject for finding in result.findings] == ["thing 1"]
     assert "thing 2: the sensor hung" in result.reason
 
 
 def test_a_check_that_swallows_the_exception_is_unknown_all_the_same() -> None:
-    def careless(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        for thing in things:
-            try:
-                if thing.heat > 50:
-                    yield Finding(thing.heat, 50, thing.name)
-            except Exception:  # noqa: BLE001, S110
-                pass
+    def careless(thing: Thing) -> Iterator[Finding]:
+        try:
+            if thing.heat > 50:
+                yield Finding(thing.heat, 50)
+        except Exception:  # noqa: BLE001, S110
+            pass
 
-    assert judge(rule(careless), {"things": (COLD, DARK)}, None, None).status is Status.UNKNOWN
+    assert judged(rule(careless), (COLD, DARK)).status is Status.UNKNOWN
 
 
 def test_a_check_that_reads_with_getattr_and_a_default_is_unknown_all_the_same() -> None:
     def sly(things: tuple[Thing, ...]) -> Iterator[Finding]:
         yield from (Finding(1, 0, t.name) for t in things if getattr(t, "heat", 0) > 50)
 
-    assert judge(rule(sly), {"things": (DARK,)}, None, None).status is Status.UNKNOWN
+    assert judged(rule(sly), (DARK,)).status is Status.UNKNOWN
 
 
 def test_findings_about_a_subject_before_its_unmeasured_reading_are_kept() -> None:
-    heavy_dark = Thing("thing 9", Unmeasured("hung"), weight=8)  # type: ignore[arg-type]
+    def both(thing: Thing) -> Iterator[Finding]:
+        if thing.weight > 5:
+            yield Finding(thing.weight, 5)
+        if thing.heat > 50:
+            yield Finding(thing.heat, 50)
 
-    def both(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        for thing in things:
-            if thing.weight > 5:
-                yield Finding(thing.weight, 5, thing.name)
-            if thing.heat > 50:
-                yield Finding(thing.heat, 50, thing.name)
-
-    result = judge(rule(both), {"things": (heavy_dark, HOT)}, None, None)
+    result = judged(rule(both), (thing("thing 9", Unmeasured("hung"), 8), HOT))
     assert [(f.subject, f.observed) for f in result.findings] == [("thing 9", 8), ("thing 1", 99)]
     assert "hung" in result.reason
 
 
-def test_a_count_still_counts_what_could_not_be_read() -> None:
+def test_a_whole_collection_is_counted_whatever_of_it_could_not_be_read() -> None:
     def counted(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        cool = [thing for thing in things if thing.heat < 50]
         if len(things) != 2:
             yield Finding(len(things), 2, "things")
-        assert len(cool) <= 2
 
-    result = judge(rule(counted), {"things": (COLD, DARK)}, None, None)
-    assert (result.status, result.findings) == (Status.UNKNOWN, ())
+    assert judged(rule(counted), (COLD, DARK)).status is Status.PASS
+    assert judged(rule(counted), (COLD, DARK, BARE)).status is Status.FAIL
+
+
+def test_a_check_that_concludes_from_what_is_not_there_says_nothing_where_anything_was_not_read() -> None:
+    def counted(things: tuple[Thing, ...]) -> Iterator[Finding]:
+        yield Finding(1, 2, "things")
+        assert things[-1].heat
+
+    known = rule(counted, counts=True)
+    assert judged(known, (COLD,)).status is Status.FAIL
+    assert (judged(known, (COLD, DARK)).status, judged(known, (COLD, DARK)).findings) == (Status.UNKNOWN, ())
+    assert judged(known, Partial((COLD,), "cut")).findings == ()
 
 
 def test_an_empty_collection_is_unknown_unless_the_sku_declares_it() -> None:
-    assert judge(rule(hot), {"things": ()}, None, None).status is Status.UNKNOWN
-    assert judge(rule(hot), {"things": ()}, None, NONE_SKU).status is Status.SKIPPED
+    assert judged(rule(hot), ()).status is Status.UNKNOWN
+    assert judged(rule(hot), (), NONE_SKU).status is Status.SKIPPED
 
 
 def test_a_fact_that_was_never_captured_is_unknown() -> None:
-    assert judge(rule(hot), {}, None, None).status is Status.UNKNOWN
+    assert judge(rule(hot), Snapshot({}), None).status is Status.UNKNOWN
 
 
 def test_a_fact_read_in_part_can_fail_but_not_pass() -> None:
-    assert judge(rule(hot), {"things": Partial((COLD,), "cut")}, None, None).status is Status.UNKNOWN
-    failed = judge(rule(hot), {"things": Partial((HOT,), "cut")}, None, None)
+    assert judged(rule(hot), Partial((COLD,), "cut")).status is Status.UNKNOWN
+    failed = judged(rule(hot), Partial((HOT,), "cut"))
     assert (failed.status, failed.reason) == (Status.FAIL, "things: cut")
-    assert judge(rule(hot), {"things": Partial((), "cut")}, None, NONE_SKU).status is Status.UNKNOWN
+    assert judged(rule(hot), Partial((), "cut"), NONE_SKU).status is Status.UNKNOWN
 
 
 @pytest.mark.parametrize(("policy", "status"), [
     (Unsupported.SKIP, Status.SKIPPED), (Unsupported.UNKNOWN, Status.UNKNOWN), (Unsupported.FAIL, Status.FAIL),
 ])
 def test_unsupported_follows_the_rule(policy: Unsupported, status: Status) -> None:
-    assert judge(rule(hot, unsupported=policy), {"things": (BARE,)}, None, None).status is status
+    assert judged(rule(hot, unsupported=policy), (BARE,)).status is status
 
 
 def test_unsupported_on_one_subject_is_said_beside_the_pass_of_the_others() -> None:
-    result = judge(rule(hot, unsupported=Unsupported.SKIP), {"things": (BARE, COLD)}, None, None)
+    result = judged(rule(hot, unsupported=Unsupported.SKIP), (BARE, COLD))
     assert (result.status, result.reason) == (Status.PASS, "not supported: heat of thing 3")
 
 
-def test_a_check_that_fails_by_itself_is_unknown_and_ours() -> None:
-    def broken(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        yield Finding(1 // (len(things) - 1), 0, "x")
+def test_a_check_that_fails_by_itself_is_unknown_and_ours_and_hides_no_other_subject() -> None:
+    def broken(thing: Thing) -> Iterator[Finding]:
+        yield Finding(1 // (thing.heat - 20), 0)
 
-    result = judge(rule(broken), {"things": (COLD,)}, None, None)
+    result = judged(rule(broken), (COLD,))
     assert (result.status, result.origin) == (Status.UNKNOWN, Origin.MUSTER)
     assert "ZeroDivisionError" in result.reason
+    assert [found.subject for found in judged(rule(broken), (COLD, HOT)).findings] == ["thing 1"]
 
 
 def test_a_flood_of_findings_is_bounded() -> None:
-    def flood(things: tuple[Thing, ...]) -> Iterator[Finding]:
+    def flood(thing: Thing) -> Iterator[Finding | Note]:
         number = 0
         while True:
             number += 1
             yield Finding(number, 0, f"thing {number}")
 
-    assert len(judge(rule(flood), {"things": (COLD,)}, None, None).findings) == 200
+    assert len(judged(rule(flood), (COLD, HOT)).findings) == 200
 
 
 def test_what_a_node_said_is_made_harmless_in_findings() -> None:
-    def echo(things: tuple[Thing, ...]) -> Iterator[Finding]:
+    def echo(thing: Thing) -> Iterator[Finding]:
         yield Finding("a\nb\x00" + "x" * 9999, "\udc80", "\x1b[31mred")
 
-    (finding,) = judge(rule(echo), {"things": (COLD,)}, None, None).findings
+    (finding,) = judged(rule(echo), (COLD,)).findings
     assert finding.subject == "\\x1b[31mred"
     assert str(finding.observed).startswith("a\\nb\\x00") and len(str(finding.observed)) == 400
     assert finding.expected == "\\x80"
 
 
+def test_a_note_is_said_beside_the_result_once() -> None:
+    def notes(thing: Thing) -> Iterator[Note]:
+        yield Note("worth a look")
+
+    result = judged(rule(notes), (COLD, HOT))
+    assert (result.status, result.reason) == (Status.PASS, "worth a look")
+
+
+def test_a_check_with_nothing_to_go_by_is_skipped() -> None:
+    def declines(thing: Thing) -> Iterator[Finding]:
+        raise NotJudged("there is one thing")
+        yield
+
+    result = judged(rule(declines), (COLD,))
+    assert (result.status, result.reason) == (Status.SKIPPED, "there is one thing")
+
+
 def test_a_rule_left_out_is_skipped_and_visible() -> None:
-    result = judge(rule(hot, left_out="left out by --skip"), {"things": (HOT,)}, None, None)
+    result = judged(rule(hot, left_out="left out by --skip"), (HOT,))
     assert (result.status, result.reason) == (Status.SKIPPED, "left out by --skip")
 
 
 def test_a_number_without_a_sku_is_unknown_and_ours_and_a_declined_one_is_skipped() -> None:
     needs = rule(hot, parameters={"limit": Number("heat_limit")})
-    unknown = judge(needs, {"things": (COLD,)}, None, None)
+    unknown = judged(needs, (COLD,))
     assert (unknown.status, unknown.origin) == (Status.UNKNOWN, Origin.MUSTER)
     declined = Sku("s", "", {"heat_limit": None}, frozenset(), "s.yaml")
-    assert judge(needs, {"things": (COLD,)}, None, declined).status is Status.SKIPPED
+    assert judged(needs, (COLD,), declined).status is Status.SKIPPED
+
+
+def test_a_check_may_say_itself_that_it_could_not_measure_one_subject() -> None:
+    def picky(thing: Thing) -> Iterator[Finding]:
+        if thing.heat < 50:
+            raise NotMeasured(thing, "too cold to tell")
+        yield Finding(thing.heat, 50)
+
+    result = judged(rule(picky), (COLD, HOT))
+    assert (result.status, result.reason) == (Status.FAIL, "thing 0: too cold to tell")
+    assert judged(rule(picky), (COLD,)).status is Status.UNKNOWN
+
+
+def test_a_check_that_cannot_tell_of_anything_is_unknown() -> None:
+    def blank(things: tuple[Thing, ...]) -> Iterator[Finding]:
+        raise NotMeasured(None, "nothing to compare")
+        yield
+
+    def blank_fleet(things: Mapping[str, Thing]) -> Comparison:
+        raise NotMeasured(None, "nothing to compare")
+        yield
+
+    assert judged(rule(blank), (COLD,)).status is Status.UNKNOWN
+    assert {r.status for r in judge_fleet(rule(blank_fleet, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
+
+
+def test_one_rules_unmeasured_reading_is_not_laid_to_another_over_the_same_facts() -> None:
+    def weighs(thing: Thing) -> Iterator[Finding]:
+        if thing.weight > 5:
+            yield Finding(thing.weight, 5)
+
+    snapshot = Snapshot({"things": (COLD, DARK)})
+    for _ in range(2):
+        assert judge(rule(hot), snapshot, None).status is Status.UNKNOWN
+        assert judge(rule(weighs), snapshot, None).status is Status.PASS
+
+
+# Members that are compared with each other
+
+def odd(things: Peers[Thing]) -> Iterator[Finding]:
+    heats = things.read(lambda thing: thing.heat)
+    most = max(heat for _, heat in heats)
+    for one, heat in heats:
+        if heat < most:
+            yield Finding(heat, most, one.name)
+
+
+def test_a_peer_that_cannot_be_read_is_unknown_by_itself_and_the_others_are_compared() -> None:
+    result = judged(rule(odd), (COLD, DARK, HOT))
+    assert [found.subject for found in result.findings] == ["thing 0"]
+    assert "thing 2: the sensor hung" in result.reason
+    assert judged(rule(odd), (HOT, DARK)).status is Status.UNKNOWN
+
+
+def test_where_no_peer_has_the_thing_the_rule_is_skipped() -> None:
+    def listed(things: Peers[Thing]) -> Iterator[Finding]:
+        yield from (Finding(heat, 0, one.name) for one, heat in things.read(lambda thing: thing.heat))
+
+    known = rule(listed, unsupported=Unsupported.SKIP)
+    assert judged(known, (BARE,)).status is Status.SKIPPED
+    assert judged(known, (BARE, COLD)).status is Status.FAIL
+
+
+# Selections, and facts of the same identity
+
+@pytest.fixture
+def heavy() -> Iterator[str]:
+    """A selection of the things that weigh more than 5."""
+    @selection("heavy things")
+    def chosen(things: Peers[Thing]) -> list[Thing]:
+        return list(things.where(lambda thing: thing.weight > 5).members)
+
+    yield "heavy things"
+    del SELECTIONS["heavy things"]
+
+
+def test_a_check_over_a_selection_judges_what_was_chosen_and_no_other(heavy: str) -> None:
+    known = rule(hot, over=heavy)
+    assert [f.subject for f in judged(known, (HOT, thing("heavy", 98, 9))).findings] == ["heavy"]
+    assert judged(known, (HOT,)).status is Status.PASS
+
+
+def test_what_a_selection_could_not_read_is_unknown(heavy: str) -> None:
+    result = judged(rule(hot, over=heavy), (COLD, thing("odd", 1, Unmeasured("no scales"))))
+    assert (result.status, result.reason) == (Status.UNKNOWN, "odd: no scales")
+
+
+def test_a_selection_that_fails_costs_its_rules_only(heavy: str) -> None:
+    @selection("heavy things")
+    def fails(things: tuple[Thing, ...]) -> list[Thing]:
+        raise KeyError("x")
+
+    assert judged(rule(hot, over=heavy), (COLD,)).origin is Origin.MUSTER
+
+    @selection("heavy things")
+    def declines(things: tuple[Thing, ...]) -> list[Thing]:
+        raise NotMeasured(None, "not one of them is there")
+
+    result = judged(rule(hot, over=heavy), (COLD,))
+    assert (result.status, result.reason) == (Status.UNKNOWN, "thing.heat: not one of them is there")
+
+
+@dataclass(frozen=True)
+class Lid(Fact):
+    """A part of a thing, found by the thing's name and its own number."""
+
+    IDENTITY = ("thing", "number")
+
+    name: str
+    thing: str
+    number: int
+
+
+def test_beside_a_subject_a_check_may_have_the_fact_of_the_same_identity(monkeypatch: pytest.MonkeyPatch, heavy: str) -> None:
+    def of_hot(lid: Lid, thing: Thing) -> Iterator[Finding]:
+        if thing.heat > 50:
+            yield Finding(thing.heat, 50)
+
+    monkeypatch.setitem(MEMBERS, "lid", "lids")
+    lids = (Lid("lid 1", "thing 0", 1), Lid("lid 2", "thing 1", 2))
+    assert [f.subject for f in judged(rule(of_hot), (COLD, HOT), lids=lids).findings] == ["lid 2"]
+    missing = judged(rule(of_hot), (COLD,), lids=lids)
+    assert (missing.status, missing.reason) == (Status.UNKNOWN, "lid 2: there is no thing of the same identity")
+    of_heavy = rule(of_hot, over=heavy)
+    assert [f.subject for f in judged(of_heavy, (HOT, thing("thing 0", 98, 9)), lids=lids).findings] == ["lid 1"]
 
 
 # Trend rules
 
-def grew(things: tuple[Thing, ...], previous_things: tuple[Thing, ...]) -> Iterator[Finding]:
-    for now, before in zip(things, previous_things, strict=True):
-        if increase(now, before, "weight") > 0:
-            yield Finding(now.weight, before.weight, now.name)
+def grew(thing: Thing, growth: Growth[Thing]) -> Iterator[Finding]:
+    if growth.of("weight") > 0:
+        yield Finding(thing.weight, growth.before.weight)
 
 
-TREND = rule(grew, ("things", "previous_things"))
+TREND = rule(grew)
 
 
-def test_a_trend_without_an_earlier_look_is_skipped_visibly() -> None:
-    result = judge(TREND, {"things": (COLD,)}, None, None)
+def trend(known: Rule, now: Any, before: Any, seconds: float = 60.0) -> Result:
+    """What a rule says of these things, and those of so many seconds before."""
+    earlier = {"things": before, "look": Look("look", 1000.0 - seconds, 0.0)}
+    return judge(known, Snapshot({"things": now, "look": Look("look", 1000.0, 0.0)}, earlier), None)
+
+
+def test_a_trend_without_an_earlier_snapshot_is_skipped_visibly() -> None:
+    result = judged(TREND, (COLD,), look=Look("look", 1.0, 1.0))
     assert (result.status, result.reason) == (Status.SKIPPED, "no earlier look at this node in this boot")
 
 
-def test_a_trend_compares_with_the_earlier_look() -> None:
-    now = (Thing("thing 0", 20, weight=5),)
-    assert judge(TREND, {"things": now}, {"things": now}, None).status is Status.PASS
-    assert judge(TREND, {"things": now}, {"things": (COLD,)}, None).status is Status.FAIL
+def test_a_trend_compares_with_the_earlier_snapshot_by_identity() -> None:
+    now = (thing("thing 1", 20, 1), thing("thing 0", 20, 5))
+    assert trend(TREND, now, now).status is Status.PASS
+    assert [f.subject for f in trend(TREND, now, (COLD, thing("thing 1", 20, 1))).findings] == ["thing 0"]
 
 
 def test_a_counter_that_went_down_was_reset_and_is_not_health() -> None:
-    before = (Thing("thing 0", 20, weight=5),)
-    result = judge(TREND, {"things": (COLD,)}, {"things": before}, None)
-    assert result.status is Status.UNKNOWN
-    assert "went from 5 to 1" in result.reason and "reset" in result.reason
+    result = trend(TREND, (COLD, HOT), (thing("thing 0", 20, 5), thing("thing 1", 20, 0)))
+    assert [f.subject for f in result.findings] == ["thing 1"]
+    assert "thing 0: weight went from 5 to 1" in result.reason and "reset" in result.reason
 
 
-def test_an_earlier_look_that_lacks_the_fact_is_unknown() -> None:
-    assert judge(TREND, {"things": (COLD,)}, {"things": Unmeasured("denied")}, None).status is Status.UNKNOWN
+def test_a_subject_that_is_new_is_unknown_and_a_check_may_ask_for_it() -> None:
+    assert trend(TREND, (COLD, HOT), (COLD,)).reason == "thing 1: the earlier snapshot has no such thing"
+
+    def only_known(thing: Thing, growth: Growth[Thing]) -> Iterator[Finding]:
+        if not growth.new and growth.of("weight"):
+            yield Finding(thing.weight, 0)
+
+    assert trend(rule(only_known), (COLD, HOT), (COLD,)).status is Status.PASS
+
+
+@pytest.mark.parametrize("before", [Unmeasured("denied"), ()])
+def test_an_earlier_snapshot_that_lacks_the_fact_is_unknown(before: Any) -> None:
+    assert trend(TREND, (COLD,), before).status is Status.UNKNOWN
+
+
+def test_an_earlier_snapshot_of_which_a_part_was_read_can_show_growth_and_does_not_pass() -> None:
+    assert trend(TREND, (COLD,), Partial((COLD,), "cut")).status is Status.UNKNOWN
+    assert trend(TREND, (thing("thing 0", 1, 9),), Partial((COLD,), "cut")).status is Status.FAIL
+
+
+def test_a_rate_is_over_a_minute_at_least_and_unknown_where_the_clock_went_back() -> None:
+    def fast(thing: Thing, growth: Growth[Thing]) -> Iterator[Finding]:
+        yield Finding(growth.rate("weight", per=HOUR), 0)
+
+    now, before = (thing("thing 0", 1, 11),), (thing("thing 0", 1, 1),)
+    assert [trend(rule(fast), now, before, seconds).findings[0].observed for seconds in (1, MINUTE, HOUR)] == [600.0, 600.0, 10.0]
+    back = trend(rule(fast), now, before, -5.0)
+    assert (back.status, "5 s later" in back.reason) == (Status.UNKNOWN, True)
+    assert trend(rule(fast), before, before, -5.0).findings[0].observed == 0.0
+
+
+def test_a_counter_that_is_full_counts_no_more() -> None:
+    @dataclass(frozen=True)
+    class Narrow(Fact):
+        name: str
+        weight: int
+
+        def full(self, counter: str) -> int | None:
+            return 255 if counter == "weight" else None
+
+    result = trend(TREND, (Narrow("n", 255),), (Narrow("n", 255),))
+    assert (result.status, "full at 255" in result.reason) == (Status.UNKNOWN, True)
+    assert trend(TREND, (Narrow("n", 255),), (Narrow("n", 250),)).status is Status.FAIL
+
+
+def test_a_whole_collection_is_given_what_finds_the_growth_of_each_member() -> None:
+    def most(things: Peers[Thing], growth: Callable[[Thing], Growth[Thing]]) -> Iterator[Finding]:
+        for one, grown in things.read(lambda thing: growth(thing).of("weight")):
+            if grown > 3:
+                yield Finding(grown, 3, one.name)
+
+    result = trend(rule(most), (COLD, thing("thing 1", 1, 9), DARK), (COLD, HOT))
+    assert [f.subject for f in result.findings] == ["thing 1"]
+    assert "thing 2: the earlier snapshot has no such thing" in result.reason
 
 
 # Fleet rules
 
-def same_heat(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
-    yield from outliers({node: str(thing.heat) for node, thing in things.items()}, "heat")
+def same_heat(things: Mapping[str, Thing]) -> Comparison:
+    yield from outliers(things, lambda thing: str(thing.heat), "heat")
 
 
 FLEET = rule(same_heat, fleet=True)
 
 
-def cohort(*heats: Any) -> dict[str, Any]:
-    return {f"n{i}": {"things": Thing(f"n{i}", heat)} for i, heat in enumerate(heats)}
+def cohort(*heats: Any) -> dict[str, Snapshot]:
+    return {f"n{i}": Snapshot({"things": thing(f"n{i}", heat)}) for i, heat in enumerate(heats)}
 
 
 def test_the_outlier_of_a_majority_is_named_with_the_majoritys_value() -> None:
@@ -230,73 +449,60 @@ def test_a_cohort_too_small_to_compare_is_skipped() -> None:
     assert {r.status for r in judge_fleet(FLEET, cohort(1, 2)).values()} == {Status.SKIPPED}
 
 
+def test_a_cohort_too_small_once_those_that_could_not_be_read_are_out_is_skipped() -> None:
+    results = judge_fleet(FLEET, cohort(1, 2, Unmeasured("hung")))
+    assert [results[node].status for node in ("n0", "n1", "n2")] == [Status.SKIPPED, Status.SKIPPED, Status.UNKNOWN]
+
+
 def test_a_node_that_was_not_measured_is_unknown_and_does_not_vote() -> None:
-    nodes = {**cohort(1, 1, 1, 2), "n9": {"things": Thing("n9", Unmeasured("hung"))}, "n8": {"things": Unmeasured("denied")}}  # type: ignore[arg-type]
+    nodes = {**cohort(1, 1, 1, 2), "n9": Snapshot({"things": thing("n9", Unmeasured("hung"))}),
+             "n8": Snapshot({"things": Unmeasured("denied")})}
     results = judge_fleet(FLEET, nodes)
     assert (results["n9"].status, results["n8"].status, results["n3"].status) == (Status.UNKNOWN, Status.UNKNOWN, Status.FAIL)
     assert "as on 3 of 4" in str(results["n3"].findings[0].expected)
 
 
+def test_nodes_that_share_one_fact_that_cannot_be_read_are_all_unknown() -> None:
+    shared = thing("n", Unmeasured("hung"))
+    nodes = {**cohort(1, 1, 1), **{f"x{n}": Snapshot({"things": shared}) for n in range(2)}}
+    results = judge_fleet(FLEET, nodes)
+    assert [results[node].status for node in ("n0", "x0", "x1")] == [Status.PASS, Status.UNKNOWN, Status.UNKNOWN]
+
+
 def test_nodes_without_the_thing_leave_the_cohort() -> None:
-    nodes = {**cohort(1, 1, 1), "n9": {"things": Thing("n9", UNSUPPORTED)}}  # type: ignore[arg-type]
-    fleet = rule(same_heat, fleet=True, unsupported=Unsupported.SKIP)
-    results = judge_fleet(fleet, nodes)
+    nodes = {**cohort(1, 1, 1), "n9": Snapshot({"things": thing("n9", UNSUPPORTED)})}
+    results = judge_fleet(rule(same_heat, fleet=True, unsupported=Unsupported.SKIP), nodes)
     assert (results["n9"].status, results["n0"].status) == (Status.SKIPPED, Status.PASS)
 
 
 def test_a_fleet_check_that_fails_by_itself_is_unknown_for_all() -> None:
-    def broken(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
+    def broken(things: Mapping[str, Thing]) -> Comparison:
         raise KeyError("x")
         yield
 
     assert {r.status for r in judge_fleet(rule(broken, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
 
 
-def test_a_check_may_say_itself_that_it_could_not_measure() -> None:
-    def picky(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        for thing in things:
-            if thing.heat < 50:
-                raise NotMeasured(thing, "too cold to tell")
-            yield Finding(thing.heat, 50, thing.name)
+def test_a_fleet_check_that_reads_past_its_helpers_what_was_not_measured_passes_nobody() -> None:
+    def careless(things: Mapping[str, Thing]) -> Comparison:
+        yield from ((node, Finding(thing.heat, 50, "x")) for node, thing in things.items() if thing.heat > 50)
 
-    result = judge(rule(picky), {"things": (COLD,)}, None, None)
-    assert (result.status, result.reason) == (Status.UNKNOWN, "thing 0: too cold to tell")
-
-
-def test_a_check_that_never_comes_to_an_end_of_what_it_could_not_measure_is_stopped_and_does_not_pass() -> None:
-    def endless(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        if len(things):
-            raise NotMeasured(Thing("made up", 1), "for ever")
-        yield Finding(0, 0, "never")
-
-    assert judge(rule(endless), {"things": (COLD,)}, None, None).status is Status.UNKNOWN
-
-
-def test_a_check_that_cannot_tell_of_anything_is_unknown() -> None:
-    def blank(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        raise NotMeasured(None, "nothing to compare")
-        yield
-
-    def blank_fleet(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
-        raise NotMeasured(None, "nothing to compare")
-        yield
-
-    assert judge(rule(blank), {"things": (COLD,)}, None, None).status is Status.UNKNOWN
-    assert {r.status for r in judge_fleet(rule(blank_fleet, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
+    results = judge_fleet(rule(careless, fleet=True), cohort(1, 99, 1, Unmeasured("hung")))
+    assert {result.status for result in results.values()} == {Status.UNKNOWN}
 
 
 def test_a_finding_that_is_none_costs_its_rule_only() -> None:
-    def odd(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
+    def odd_node(things: Mapping[str, Thing]) -> Comparison:
         yield "nobody", Finding(1, 2, "x")
 
-    def lists(things: Mapping[str, Thing]) -> Iterator[tuple[str, Finding]]:
+    def lists(things: Mapping[str, Thing]) -> Comparison:
         yield "n0", Finding(["a"], 2, "x")
 
-    assert {r.status for r in judge_fleet(rule(odd, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
+    assert {r.status for r in judge_fleet(rule(odd_node, fleet=True), cohort(1, 1, 1)).values()} == {Status.UNKNOWN}
     assert judge_fleet(rule(lists, fleet=True), cohort(1, 1, 1))["n0"].findings == (Finding("['a']", 2, "x"),)
 
 
-# The guard
+# Facts that refuse
 
 @dataclass(frozen=True)
 class Nest(Fact):
@@ -325,52 +531,77 @@ DARK_INSIDE = Nest("nest", 20, DARK, (COLD, DARK))
 
 @pytest.mark.parametrize(("nest", "read"), [
     (HEATLESS, lambda nest: nest.heat), (HEATLESS, lambda nest: nest.warm), (HEATLESS, lambda nest: nest.hottest),
-    (HEATLESS, vars), (HEATLESS, lambda nest: nest.__dict__.get("heat")), (HEATLESS, lambda nest: getattr(nest, "heat", 0)),
+    (HEATLESS, lambda nest: nest.__dict__["heat"]), (HEATLESS, lambda nest: getattr(nest, "heat", 0)),
     (HEATLESS, lambda nest: hasattr(nest, "heat")), (DARK_INSIDE, lambda nest: nest.inner.heat), (DARK_INSIDE, lambda nest: nest.hottest),
     (DARK_INSIDE, lambda nest: nest.over(50)), (DARK_INSIDE, lambda nest: [t.heat for t in nest.several]),
-    (HEATLESS, lambda nest: replace(nest, name="x")), (HEATLESS, lambda nest: nest.no_such_field),
+    (HEATLESS, lambda nest: nest.no_such_field),
 ])
-def test_no_way_of_reading_a_fact_that_is_not_whole_goes_past_the_guard(nest: Nest, read: Callable[[Any], Any]) -> None:
-    def reads(nests: tuple[Nest, ...]) -> Iterator[Finding]:
-        for each in nests:
-            read(each)
+def test_no_way_of_reading_what_a_fact_lacks_makes_a_pass(nest: Nest, read: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def reads(nest: Nest) -> Iterator[Finding]:
+        read(nest)
         yield from ()
 
-    guards = Guards()
-    for _ in range(2):      # as the second of two rules over the same facts too
-        found = judge(rule(reads, ("nests",)), {"nests": (nest,)}, None, None, guards)
+    monkeypatch.setitem(MEMBERS, "nest", "nests")
+    for _ in range(2):
+        found = judge(rule(reads), Snapshot({"nests": (nest,)}), None)
         assert found.status is Status.UNKNOWN, found
 
 
 def test_what_is_measured_of_it_is_read_as_it_is() -> None:
-    def reads(nests: tuple[Nest, ...]) -> Iterator[Finding]:
-        for each in nests:
-            assert (each.name, each.heat, each.warm, each.inner.weight, len(each.several)) == ("nest", 20, False, 1, 2)
-            assert [thing.name for thing in each.several] == ["thing 0", "thing 2"] and repr(each) == "<nest>"
+    assert (DARK_INSIDE.heat, DARK_INSIDE.warm, DARK_INSIDE.inner.weight, len(DARK_INSIDE.several)) == (20, False, 1, 2)
+    assert repr(HEATLESS).startswith("Nest(name='nest', heat=Unmeasured(reason='hung'")
+
+
+def test_other_code_asks_for_the_value_or_the_reason() -> None:
+    assert (reading(HEATLESS, "heat"), reading(HEATLESS, "warm")) == (Unmeasured("hung"),) * 2
+    assert (reading(BARE, "heat"), reading(COLD, "heat"), reading(DARK_INSIDE, "warm")) == (UNSUPPORTED, 20, False)
+    assert readings(BARE) == {"name": "thing 3", "heat": UNSUPPORTED, "weight": 1}
+    assert [found for _, found in readable((COLD, DARK, BARE, HOT), lambda thing: thing.heat)] == [20, 99]
+
+
+def test_asking_for_the_reason_is_no_refusal_of_a_check() -> None:
+    def asks(thing: Thing) -> Iterator[Finding]:
+        reading(thing, "heat")
         yield from ()
 
-    assert judge(rule(reads, ("nests",)), {"nests": (DARK_INSIDE,)}, None, None).status is Status.PASS
+    assert judged(rule(asks), (DARK,)).status is Status.PASS
 
 
-def test_one_rules_unmeasured_reading_is_not_laid_to_another_over_the_same_facts() -> None:
-    def weighs(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        yield from (Finding(thing.weight, 5, thing.name) for thing in things if thing.weight > 5)
+def test_a_fact_can_be_copied_pickled_and_compared_whatever_it_lacks() -> None:
+    for fact in (DARK, BARE, COLD, HEATLESS, DARK_INSIDE):
+        for same in (copy.copy(fact), copy.deepcopy(fact), pickle.loads(pickle.dumps(fact))):  # noqa: S301
+            assert (same, hash(same), repr(same)) == (fact, hash(fact), repr(fact))
+    assert thing("thing 2", Unmeasured("another reason")) != DARK and DARK != thing("thing 2", UNSUPPORTED) != COLD
+    assert changed(DARK, weight=5) == thing("thing 2", Unmeasured("the sensor hung"), 5)
+    with pytest.raises(NotMeasured, match="the sensor hung"):
+        _ = changed(DARK, weight=5).heat
+    with pytest.raises(NotSupported, match="thing 3: heat is not supported"):
+        _ = BARE.heat
 
-    guards, facts = Guards(), {"things": (COLD, DARK)}
-    for _ in range(2):
-        assert judge(rule(hot), facts, None, None, guards).status is Status.UNKNOWN
-        assert judge(rule(weighs), facts, None, None, guards).status is Status.PASS
+
+def test_a_field_with_a_default_is_refused_when_the_class_is_made() -> None:
+    with pytest.raises(TypeError, match=r"Lax\.heat has a default"):
+        class Lax(Fact):
+            name: str
+            heat: int = 0
+
+
+def test_a_misspelt_field_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Thing has no haet"):
+        _ = COLD.haet  # type: ignore[attr-defined]
 
 
 def test_a_check_can_change_nothing() -> None:
-    def writes(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        things[0].heat = 20  # type: ignore[misc]
+    def writes(thing: Thing) -> Iterator[Finding]:
+        thing.heat = 20  # type: ignore[misc]
         yield from ()
 
-    def deletes(things: tuple[Thing, ...]) -> Iterator[Finding]:
-        del things[0].heat  # type: ignore[misc]
+    def deletes(thing: Thing) -> Iterator[Finding]:
+        del thing.heat
         yield from ()
 
     for check in (writes, deletes):
-        assert judge(rule(check), {"things": (DARK,)}, None, None).status is Status.UNKNOWN
-        assert judge(rule(check), {"things": (COLD,)}, None, None).status is Status.UNKNOWN
+        assert judged(rule(check), (DARK,)).status is Status.UNKNOWN
+        assert judged(rule(check), (COLD,)).status is Status.UNKNOWN
+    with pytest.raises(FrozenInstanceError):
+        COLD.heat = 3  # type: ignore[misc]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from healthcheck.judge.shared import Shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from healthcheck.config.rulesfolder import packaged
 from healthcheck.facts.base import BY_BUILDER, FACTS, Captures, FactSpec, build_fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.values import Unmeasured
-from healthcheck.judge.shared import Shared
 from healthcheck.model import entryforms
 from healthcheck.model.probes import Kind, Probe, ProbeSet
 from healthcheck.model.recording import Capture, Entries, FileCapture, Kin, Kindred, Outcome, Recording, from_json

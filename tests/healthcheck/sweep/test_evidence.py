@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.checks import catalogue
 from healthcheck.facts.base import FACTS
 from healthcheck.facts.kernel import LOG
 from healthcheck.model.probes import MIB, Effect
 from healthcheck.model.recording import Capture, Outcome, Recording
+from healthcheck.ruleset import plugins
 from healthcheck.sweep import evidence
 from healthcheck.sweep.evidence import BugReport, ask, bug_report_of, bug_report_probe, bug_report_probes, look_probes, why_not
 from healthcheck.sweep.rootprobes import root_probes
@@ -250,7 +250,7 @@ def test_a_mistake_is_one_line(tmp_path: Path, words: list[str], said: str) -> N
 
 
 def test_the_script_belongs_to_no_rule_and_the_helper_does_not_know_it() -> None:
-    catalogue.load()
+    plugins.load()
     probe = bug_report_probe()
     assert probe.id not in {known.id for spec in FACTS.values() for known in (*spec.probes, *spec.besides)}
     assert probe.id not in {known.id for known in root_probes()} and not probe.root
