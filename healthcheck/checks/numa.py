@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotJudged, check
-from healthcheck.checks.port import judged
+from healthcheck.checks.base import NotJudged, Peers, check
+from healthcheck.checks.port import compute_ports
 from healthcheck.facts.numa import Affinity, NumaNode
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
@@ -44,14 +44,14 @@ def numa_affinity(affinity: Affinity) -> Iterator[Finding]:
 
 
 @check("numa.rails", counts=True)
-def numa_rails(affinity: Affinity, ports: tuple[Port, ...], port_plans: PortPlans) -> Iterator[Finding]:
+def numa_rails(affinity: Affinity, ports: Peers[Port], port_plans: PortPlans) -> Iterator[Finding]:
     """Where every GPU has compute ports of its own, each NUMA node has as many for each of its GPUs as the others, and where the ports'
     rails are planned, a rail's port sits on the NUMA node of its GPU.
 
     Which GPU goes with which rail nobody writes down: the first with the lowest, by PCI address, as long as most of the node agrees.
     """
     places = {device.partition(" ")[2]: (device.partition(" ")[0], node) for device, node in affinity.devices}
-    compute = {port.pci for port in judged(ports, port_plans)}
+    compute = {pci for _, pci in Peers(compute_ports(ports, port_plans)).read(lambda port: port.pci)}
     gpus = sorted(address for address, (driver, _) in places.items() if driver == "nvidia")
     if affinity.nodes < 2:
         raise NotJudged("there is one NUMA node")
