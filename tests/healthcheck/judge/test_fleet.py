@@ -160,7 +160,7 @@ def test_a_fleet_of_a_hot_and_a_cold_half_accuses_nobody_and_says_so() -> None:
 
 def looks(growth: int, *, hours: float = 1.0, before: int = 0) -> dict[str, Any]:
     now, earlier = one(4, ecc_corrected=before + growth, pcie_replays=before + growth), one(4, ecc_corrected=before, pcie_replays=before)
-    return {"gpus": now, "previous_gpus": earlier, "look": Look("look", 10_000.0), "previous_look": Look("look", 10_000.0 - hours * 3600)}
+    return {"gpus": now, "previous_gpus": earlier, "look": Look("look", 10_000.0, 0.0), "previous_look": Look("look", 10_000.0 - hours * 3600, 0.0)}
 
 
 RATES = [("fleet-ecc-corrected", 1000), ("fleet-pcie-replays", 100)]
@@ -205,7 +205,7 @@ def replays(number: Any) -> dict[str, Any]:
     def at(count: Any) -> tuple[NvLinkErrors, ...]:
         return tuple(NvLinkErrors(f"GPU 1 NVLink {n}", 1, n, count if n == 7 else 0, 0, 0, 0, 0) for n in range(18))
 
-    return {"nvlink_errors": at(number), "previous_nvlink_errors": at(0), "look": Look("look", 7200.0), "previous_look": Look("look", 3600.0)}
+    return {"nvlink_errors": at(number), "previous_nvlink_errors": at(0), "look": Look("look", 7200.0, 0.0), "previous_look": Look("look", 3600.0, 0.0)}
 
 
 def test_an_nvlink_that_repeats_far_more_than_the_others_is_named() -> None:
@@ -385,7 +385,7 @@ def test_all_fleet_rules_over_512_nodes_take_no_more_than_a_moment_of_processor_
     for number in range(512):
         facts: dict[str, Any] = {prefix + name: build_fact(FACTS[name], look) for prefix in ("", "previous_") for name in names & FACTS.keys()}
         facts[EARLIER_BOOT] = EarlierBoot("node", known=True, looked=0.0, now=1000.0, out="")
-        cohort[f"n{number}"] = facts | {"previous_look": Look("look", facts["look"].time - 3600)}
+        cohort[f"n{number}"] = facts | {"previous_look": Look("look", facts["look"].time - 3600, 0.0)}
     guards, began = Guards(), time.process_time()
     for known in FLEET:
         judge_fleet(known, {node: {n: facts[n] for n in known.checked.facts} for node, facts in cohort.items()}, None, guards)
