@@ -27,7 +27,7 @@ LONGEST = (
     "tests/provisioning/agent/test_systemd.py",             # 120
     "tests/provisioning/bringup/test_sixtyfour.py",         # 80
     "tests/provisioning/lease/test_disruptive.py",          # 76
-    "tests/provisioning/bringup/test_onmachine_steps.py",   # 70
+    "tests/provisioning/bringup/steps/test_onmachine_steps.py",   # 70
     "tests/provisioning/test_demo.py",                      # 67
     "tests/healthcheck/test_docker_live.py",                # 65
     "tests/healthcheck/test_record.py",                     # 63
@@ -46,7 +46,7 @@ LONGEST = (
     "tests/healthcheck/test_every.py",                      # 27
     "tests/healthcheck/agent/test_agent_run.py",            # 25
     "tests/provisioning/discover/test_command.py",          # 25
-    "tests/provisioning/bringup/test_run_kill.py",          # 25
+    "tests/provisioning/bringup/engine/test_run_kill.py",          # 25
     "tests/provisioning/lease/test_leases_in_slurm.py",     # 23
     "tests/inventory/transport/test_ssh.py",                # 21
     "tests/inventory/test_import.py",                       # 20
