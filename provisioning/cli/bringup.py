@@ -152,8 +152,9 @@ def retry(nodes: str, inventory: str | None, state: str | None) -> int:
     """
     from healthcheck.store import bringups
     from inventory.locate import state_dir
-    from provisioning.bringup.engine.atwork import at_work
+    from provisioning.bringup.engine.site import LOCK
     from provisioning.cli.bringupsite import begun
+    from provisioning.lease.runlock import locked
 
     names, _ = chosen_names(nodes, inventory)
     folder = state_dir(state)
@@ -161,7 +162,7 @@ def retry(nodes: str, inventory: str | None, state: str | None) -> int:
         troubled = {one.node for one in bringups.progress(store, names) if one.stand == "trouble"}
         told = bringups.retry(store, names, who(), time.time())
     _tell(told)
-    if troubled and not at_work(folder):
+    if troubled and not locked(folder / LOCK):
         click.echo("then: muster bringup resume", err=True)
     return 0 if troubled else 3
 

@@ -13,11 +13,11 @@ import click
 from healthcheck.store.bringupnotes import SO, TROUBLE
 from inventory.cli.chosen import who
 from inventory.errors import UsageError
-from provisioning.alone import taken
 from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.engine.site import LOCK, LOGIN_STEP
 from provisioning.cli.bringupshow import painted, standing_of
 from provisioning.cli.bringupsite import Surroundings
+from provisioning.lease.runlock import taken
 
 if TYPE_CHECKING:
     from inventory.model import Node
@@ -89,15 +89,15 @@ def _looked(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: st
 
 def _acted(site: Surroundings, nodes: Sequence[Node], policy: Policy, until: str | None, fanout: int, quiet: bool) -> int:
     from inventory.nodeset import fold
-    from provisioning.bringup.engine.atwork import at_work
     from provisioning.bringup.engine.hold import held
     from provisioning.bringup.pages.live import live
     from provisioning.bringup.pages.masked import word
     from provisioning.bringup.pages.standing import past
     from provisioning.bringup.pages.status import lines
+    from provisioning.lease.runlock import locked
 
     names = {node.name for node in nodes}
-    if at_work(site.folder):
+    if locked(site.folder / LOCK):
         raise UsageError(taken(site.folder / LOCK, "bringup run"))
     work = _prepared(site, nodes, policy, fanout, dry=False)
     _begun(site, nodes)

@@ -169,12 +169,13 @@ def standing_of(folder: Path, names: Collection[str] | None, owners: Mapping[str
     """How these machines stand by the store now, or all; `owners` are those of the steps. Raises StoreError."""
     from healthcheck.store import bringups
     from healthcheck.store.file import opened
-    from provisioning.bringup.engine.atwork import at_work
+    from provisioning.bringup.engine.site import LOCK
     from provisioning.bringup.pages.standing import standing
+    from provisioning.lease.runlock import locked
 
     with opened(folder) as store:
         return standing(bringups.progress(store, names), bringups.troubles(store, nodes=names), bringups.skips(store, names),
-                        bringups.steps(store, names), time.time(), owners=owners, running=at_work(folder))
+                        bringups.steps(store, names), time.time(), owners=owners, running=locked(folder / LOCK))
 
 
 def painted() -> Paint:

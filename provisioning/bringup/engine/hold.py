@@ -13,7 +13,7 @@ from inventory.errors import UsageError
 from inventory.model import Inventory
 from provisioning.actions.base import ActionError, Backend, Holder
 from provisioning.actions.choose import Options, backend
-from provisioning.cordon import Done, cordon, settle_meant, uncordon
+from provisioning.actions.cordon import Done, cordon, settle_meant, uncordon
 
 WHY = "bring-up"        # by which our cordons are known from those of other people's commands
 

@@ -10,12 +10,12 @@ from healthcheck.store import bringupnotes as notes
 from healthcheck.store import bringups
 from healthcheck.store.file import NAME, Store, opened
 from inventory.model import Node
-from provisioning.alone import alone
 from provisioning.bringup.engine.loop import Engine
 from provisioning.bringup.engine.model import Executor
 from provisioning.bringup.engine.signals import asked
 from provisioning.bringup.engine.site import LOCK, Event, Outcome, Policy, Site, unfit
 from provisioning.bringup.engine.state import read
+from provisioning.lease.runlock import alone
 
 
 def run(

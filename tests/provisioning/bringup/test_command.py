@@ -14,9 +14,9 @@ import pytest
 
 from healthcheck.store import bringups
 from healthcheck.store.file import opened
-from provisioning.alone import alone
 from provisioning.bringup.engine.model import ORDER
 from provisioning.bringup.engine.site import LOCK
+from provisioning.lease.runlock import alone
 from tests.command import MUSTER, environment, muster, unread
 from tests.provisioning.bringup.filled import many, small
 from tests.provisioning.bringup.pages.test_report import GOLDEN

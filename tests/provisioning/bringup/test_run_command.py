@@ -232,7 +232,7 @@ def test_an_interrupt_ends_what_is_under_way_and_says_how_to_go_on(typed: Typed,
 
 
 def test_two_at_once_are_not_let_act(typed: Typed, home: Path) -> None:
-    from provisioning.alone import alone
+    from provisioning.lease.runlock import alone
 
     (home / "state").mkdir()
     file = home / "muster.yaml"

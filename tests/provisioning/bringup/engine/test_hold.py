@@ -15,11 +15,11 @@ from inventory.load import load_inventory
 from inventory.model import Inventory
 from provisioning.actions.base import ActionError
 from provisioning.actions.choose import Options, backend
+from provisioning.actions.cordon import cordon
 from provisioning.bringup.engine.hold import give, held, hold
 from provisioning.bringup.engine.idle import idle
 from provisioning.bringup.engine.model import Stand
 from provisioning.bringup.steps.service import Service
-from provisioning.cordon import cordon
 from tests.provisioning.bringup.afteros import context, machines, step
 
 FILE = """\

@@ -20,10 +20,10 @@ from healthcheck.store.bringupnotes import LOGIN, REFUSED
 from healthcheck.store.file import NAME, opened
 from inventory.errors import StoreError, UsageError
 from inventory.model import LifecycleState, Node
-from provisioning.alone import alone
 from provisioning.bringup.engine.model import Deed, Effect, Executor, Machine, Made, Seen, Stand
 from provisioning.bringup.engine.run import run
 from provisioning.bringup.engine.site import LOCK, Event, Outcome, Site
+from provisioning.lease.runlock import alone
 from tests.provisioning.bringup.scripted import SO, Acts, Plan, Stop, deed, node, step, trouble
 
 

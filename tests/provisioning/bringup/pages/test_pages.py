@@ -20,8 +20,6 @@ from healthcheck.store.file import opened
 from inventory.model import Lifecycle, LifecycleState, Node
 from inventory.nodeset import fold
 from inventory.text import clean
-from provisioning.alone import alone
-from provisioning.bringup.engine.atwork import at_work
 from provisioning.bringup.engine.choose import chosen
 from provisioning.bringup.engine.model import ORDER, Effect, Step
 from provisioning.bringup.engine.site import LOCK
@@ -30,6 +28,7 @@ from provisioning.bringup.pages import status
 from provisioning.bringup.pages.masked import masked
 from provisioning.bringup.pages.plan import refusals
 from provisioning.bringup.pages.standing import STANDS, Standing, code, document, standing
+from provisioning.lease.runlock import alone, locked
 from tests.provisioning.bringup.filled import LOGIN, NOW, OWNERS, PSU, many, place, shown, small, walked
 from tests.provisioning.bringup.pages.test_report import GOLDEN, golden
 
@@ -125,10 +124,10 @@ def test_a_machine_is_stuck_since_it_came_to_its_step_however_often_it_was_looke
 
 
 def test_the_lock_of_a_run_says_that_it_is_at_work_and_asking_does_not_take_it(tmp_path: Path) -> None:
-    assert at_work(tmp_path) is False
+    assert locked(tmp_path / LOCK) is False
     with alone(tmp_path, LOCK, "bringup run"):
-        assert at_work(tmp_path) is True
-    assert at_work(tmp_path) is False
+        assert locked(tmp_path / LOCK) is True
+    assert locked(tmp_path / LOCK) is False
     with alone(tmp_path, LOCK, "bringup run"):
         pass
 

@@ -16,8 +16,8 @@ from healthcheck.store.file import opened
 from healthcheck.store.incidents import close, incidents
 from healthcheck.triage.plan import Act
 from healthcheck.triage.policy import BreakerPolicy
-from provisioning.cordon import cordon
-from tests.provisioning.test_triage_incidents import POLICY, World
+from provisioning.actions.cordon import cordon
+from tests.provisioning.triage.test_incidents import POLICY, World
 from tests.testbed.memory import in_memory
 
 NUMBER, IN_RACK, AS_ONE = 4, 2, 5

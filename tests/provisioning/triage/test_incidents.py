@@ -24,9 +24,9 @@ from healthcheck.triage.plan import Plan, make
 from healthcheck.triage.policy import BreakerPolicy, Policy
 from healthcheck.triage.policyload import load_policy
 from inventory.model import Lifecycle, LifecycleState, Node
-from provisioning import triage as doing
-from provisioning.cordon import cordon
-from tests.provisioning.triageworld import HOUR, Memory
+from provisioning.actions.cordon import cordon
+from provisioning.triage import apply as doing
+from tests.provisioning.triage.triageworld import HOUR, Memory
 
 PACKAGED = load_policy([packaged()], load_ruleset([packaged()]))
 # Room enough for a rack: what the breaker's own numbers do to an incident has tests of its own.

@@ -84,6 +84,26 @@ def taken(path: Path, what: str) -> str:
     return f"another muster {what} --apply is at work{said}; wait until it has ended"
 
 
+def locked(path: Path) -> bool | None:
+    """Whether a process holds this lock now, which it does while it lives; None where that cannot be asked."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        # Shared, so that two who ask do not see each other; and given back at once.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _owner(path: Path) -> Owner | None:
     """What the lock's file says; None where it says nothing yet."""
     try:

@@ -23,10 +23,10 @@ from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import make
 from healthcheck.triage.policyload import load_policy
 from inventory.load import load_inventory
-from provisioning import triage as doing
 from provisioning.actions.base import number_of
 from provisioning.actions.hostfile import HostFile
-from provisioning.onerun import LOCK
+from provisioning.triage import apply as doing
+from provisioning.triage.onerun import LOCK
 from tests.command import MUSTER, environment
 from tests.testbed.require import require
 

@@ -13,7 +13,7 @@ import pytest
 from provisioning.cli.demo import verdict
 from tests.testbed.memory import in_memory
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def command(tmp_path: Path, *options: str) -> tuple[list[str], dict[str, str]]:

@@ -19,7 +19,7 @@ from healthcheck.store.hardware import machine_identity
 from healthcheck.store.ledger import lines
 from healthcheck.store.marks import mark_of
 from provisioning.actions.base import ActionError, Backend, Held, Holder, Tracks, each, marked, still
-from provisioning.whose import Whose, instead, whose, words
+from provisioning.actions.ownership import Whose, instead, whose, words
 
 Clock = Callable[[], float]
 

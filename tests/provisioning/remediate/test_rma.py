@@ -29,7 +29,7 @@ from inventory.errors import MusterError, UsageError
 from inventory.load import load_inventory
 from inventory.model import LifecycleState
 from provisioning.cli.rma import rma as command
-from provisioning.rma import Part, chosen, may_return, opening, part_at, returning, shipping
+from provisioning.remediate.rma import Part, chosen, may_return, opening, part_at, returning, shipping
 from tests.testbed.marks import muster, plain
 from tests.testbed.memory import in_memory
 

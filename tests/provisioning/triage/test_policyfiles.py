@@ -13,7 +13,7 @@ from healthcheck.store.file import opened
 from healthcheck.store.ledger import Line, lines
 from healthcheck.store.policyfiles import File, note
 from inventory.cli.chosen import who
-from provisioning.policyfiles import PACKAGED, files_of, policy_changes
+from provisioning.triage.policyfiles import PACKAGED, files_of, policy_changes
 from tests.command import muster
 
 NOW = 1_795_000_000.0

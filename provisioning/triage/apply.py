@@ -1,7 +1,7 @@
 """Carries out a plan of triage: verdicts into the store, cordons and releases through a back end, each with its line in the ledger.
 
 What the plan says is what is done, in its order; nobody decides here. Whoever is killed between two steps leaves the rest to the next
-run, whose plan has what is left. One triage at a time acts on a store (`provisioning.onerun`).
+run, whose plan has what is left. One triage at a time acts on a store (`provisioning.triage.onerun`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from healthcheck.store.verdicts import open_breaker, write
 from healthcheck.triage.gather import ANEW
 from healthcheck.triage.plan import Act, Plan
 from provisioning.actions.base import ActionError, Backend, Change, Forgets, Held, Holder, Reboots, each, marked, still
-from provisioning.cordon import Clock, Done, Want, cordon_each, settle_meant, uncordon_each
+from provisioning.actions.cordon import Clock, Done, Want, cordon_each, settle_meant, uncordon_each
+from provisioning.actions.ownership import Whose, dropped, instead, whose
+from provisioning.actions.ownership import strays as strays_of
+from provisioning.actions.reboot import settle_reboots
 from provisioning.lease.check import settle_all
-from provisioning.reboot import settle_reboots
-from provisioning.whose import Whose, dropped, instead, whose
-from provisioning.whose import strays as strays_of
 
 
 def shown(store: Store, backend: Backend, nodes: Collection[str]) -> Mapping[str, Held]:

@@ -21,7 +21,7 @@ from provisioning.demo import fleet as fleet_module
 from provisioning.demo.fleet import DemoNode, Fleet
 from tests.testbed.memory import base_in_memory
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PLANTED = {
     "gpu001": (), "gpu002": (), "gpu003": ("refused",), "gpu004": ("silent",), "gpu005": ("host-key-changed",),
     "gpu006": ("host-key-unknown",), "gpu007": ("python-missing",), "gpu008": ("login-hangs",), "gpu009": ("link-flapping",),
@@ -150,7 +150,7 @@ OWNER = """
 import json, os, subprocess, sys
 from pathlib import Path
 from provisioning.demo.fleet import Fleet
-from tests.provisioning.test_fleet import ssh_command
+from tests.provisioning.demo.test_fleet import ssh_command
 stay = "import os, signal, time; [signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]; " \\
     "pid = os.fork(); pid or (os.setsid(), os.dup2(2, 1), time.sleep(3600)); print(pid, flush=True); os._exit(0)"
 with Fleet(base=Path(sys.argv[1]), planted={"gpu001": ()}) as fleet:

@@ -12,8 +12,8 @@ from healthcheck.store.strays import Kind
 from inventory.discover import Answer
 from inventory.importers.slurm import states_of
 from provisioning.actions.base import ActionError, Change, Held, Holder
+from provisioning.actions.ownership import Whose, dropped, strays, whose, words
 from provisioning.actions.slurm import Slurm, undone_by
-from provisioning.whose import Whose, dropped, strays, whose, words
 
 WHY = "gpu-error: kernel-xid of GPU 0: 79 (expected none)"
 OURS = Cordon(3, "n1", "slurm", WHY, "triage", State.HELD, 1.0, None, 1, store="7f3a", user="root", identity="chassis=A")

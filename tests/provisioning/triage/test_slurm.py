@@ -18,7 +18,7 @@ from healthcheck.store.cordons import open_cordons
 from healthcheck.store.file import opened
 from healthcheck.store.ledger import lines
 from healthcheck.store.sweeps import Sweep, record
-from provisioning.onerun import LOCK
+from provisioning.triage.onerun import LOCK
 from tests.command import MUSTER, environment
 from tests.testbed.marks import plain
 from tests.testbed.require import require

@@ -19,7 +19,7 @@ from healthcheck.triage.plan import Plan
 from healthcheck.triage.policy import Policy
 from healthcheck.triage.requalify import requalified
 from provisioning.actions.base import Backend, Held, Holder, New, Startup, each
-from provisioning.cordon import Done
+from provisioning.actions.cordon import Done
 
 Clock = Callable[[], float]
 ACTION = "give to jobs"

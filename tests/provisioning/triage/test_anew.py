@@ -11,8 +11,8 @@ from healthcheck.store.file import Store, opened
 from healthcheck.store.hardware import machine_identity
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import Act, Plan, make
-from provisioning import triage as doing
 from provisioning.actions.hostfile import HostFile
+from provisioning.triage import apply as doing
 from tests.healthcheck.triage.test_gather import HOUR, NODES, POLICY, swept
 
 

@@ -13,7 +13,7 @@ from healthcheck.triage.past import Fleet, Past
 from healthcheck.triage.plan import Plan
 from healthcheck.triage.policyload import load_policy
 from provisioning.actions.base import Condition
-from provisioning.conditions import conditions
+from provisioning.triage.conditions import conditions
 
 POLICY = load_policy([packaged()], load_ruleset([packaged()]))
 NOW = 1e9

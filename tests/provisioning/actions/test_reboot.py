@@ -15,8 +15,8 @@ from healthcheck.store.ledger import lines
 from healthcheck.store.marks import Mark
 from inventory.errors import UsageError
 from provisioning.actions.base import ActionError, Boot, Held, Holder, marked
-from provisioning.cordon import cordon
-from provisioning.reboot import reboot, settle_reboots
+from provisioning.actions.cordon import cordon
+from provisioning.actions.reboot import reboot, settle_reboots
 from tests.testbed.backends import CommandSite, Memory
 from tests.testbed.marks import nameless
 

@@ -19,9 +19,9 @@ from healthcheck.store.history import prune
 from healthcheck.store.runs import Run
 from inventory.cli.chosen import who
 from inventory.errors import StoreError, UsageError
-from provisioning.alone import Owner, age, alone, here, taken
 from provisioning.lease.holder import me
-from provisioning.onerun import DEAD_AFTER_S, LOCK, Report, one_run
+from provisioning.lease.runlock import Owner, age, alone, here, taken
+from provisioning.triage.onerun import DEAD_AFTER_S, LOCK, Report, one_run
 from tests.command import MUSTER, environment, muster
 from tests.testbed.sshd import wait_until
 

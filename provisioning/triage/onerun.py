@@ -16,9 +16,9 @@ from healthcheck.store.file import Store
 from healthcheck.store.runs import DONE, FAILED, INCOMPLETE, SILENT, Run
 from healthcheck.triage.plan import Act, Plan
 from inventory.errors import MusterError, UsageError
-from provisioning.alone import Owner, age, alone, here
-from provisioning.cordon import Done
+from provisioning.actions.cordon import Done
 from provisioning.lease.holder import Life, life, me
+from provisioning.lease.runlock import Owner, age, alone, here
 
 LOCK = "triage.lock"
 # No run lasts so long: a bulk of thousands of nodes takes minutes.

@@ -27,10 +27,23 @@ from healthcheck.triage.plan import Plan, make
 from healthcheck.triage.policy import BreakerPolicy, Ours, Policy
 from healthcheck.triage.policyload import load_policy
 from inventory.model import LifecycleState
-from provisioning import triage as doing
 from provisioning.actions.base import ActionError, Holder, number_of
-from provisioning.cordon import cordon, uncordon
-from tests.provisioning.triageworld import HOUR, NODES, RACKS, RESERVED, RULES, Death, Flaky, Machine, Memory, Trouble, back_end, serious
+from provisioning.actions.cordon import cordon, uncordon
+from provisioning.triage import apply as doing
+from tests.provisioning.triage.triageworld import (
+    HOUR,
+    NODES,
+    RACKS,
+    RESERVED,
+    RULES,
+    Death,
+    Flaky,
+    Machine,
+    Memory,
+    Trouble,
+    back_end,
+    serious,
+)
 from tests.testbed.memory import in_memory
 
 NAMES = st.sampled_from(NODES)

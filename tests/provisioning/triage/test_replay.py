@@ -24,11 +24,11 @@ from healthcheck.store.verdicts import close_breaker
 from healthcheck.triage.gather import gather
 from healthcheck.triage.plan import make
 from healthcheck.triage.policy import Policy
-from provisioning import triage as doing
-from provisioning.cordon import cordon, uncordon
+from provisioning.actions.cordon import cordon, uncordon
+from provisioning.triage import apply as doing
 from tests.command import muster
-from tests.provisioning.test_triage_stateful import policy
-from tests.provisioning.triageworld import HOUR, NODES, RULES, Machine, Memory
+from tests.provisioning.triage.test_stateful import policy
+from tests.provisioning.triage.triageworld import HOUR, NODES, RULES, Machine, Memory
 from tests.testbed.memory import in_memory
 
 BEGIN = 1_800_000_000.0

@@ -9,7 +9,7 @@ from healthcheck.store import ledger
 from healthcheck.store.cordons import State, open_cordons
 from healthcheck.store.file import Store
 from provisioning.actions.base import Backend, Mends, each, marked
-from provisioning.cordon import Done
+from provisioning.actions.cordon import Done
 
 Clock = Callable[[], float]
 ACTION = "mend"

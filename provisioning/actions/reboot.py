@@ -17,8 +17,8 @@ from healthcheck.store.file import Store
 from healthcheck.store.marks import mark_of
 from inventory.errors import UsageError
 from provisioning.actions.base import ActionError, Backend, Boot, Held, Holder, Reboots, marked
-from provisioning.cordon import Clock, Done, settle_meant
-from provisioning.whose import Whose, instead, whose
+from provisioning.actions.cordon import Clock, Done, settle_meant
+from provisioning.actions.ownership import Whose, instead, whose
 
 # slurmd tells for how long its machine is up, in whole seconds, and slurmctld takes that from its own clock: the same boot moves by a
 # second or two from one registration to the next. No machine starts twice within this.

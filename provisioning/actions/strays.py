@@ -14,8 +14,8 @@ from healthcheck.store.strays import keep
 from inventory.errors import UsageError
 from inventory.text import clean
 from provisioning.actions.base import ActionError, Backend, Held, Holder, Rewrites, marked, still
-from provisioning.cordon import Clock, Done, identity_of, settle_meant
-from provisioning.whose import Whose, instead, strays, whose
+from provisioning.actions.cordon import Clock, Done, identity_of, settle_meant
+from provisioning.actions.ownership import Whose, instead, strays, whose
 
 
 def adopt(
