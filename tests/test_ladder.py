@@ -103,6 +103,14 @@ def test_a_module_imports_only_from_lower_rungs_or_its_own_package(root: str) ->
     assert upward == set()
 
 
+def test_nothing_but_a_command_imports_commands() -> None:
+    found = {
+        f"{module} -> {name}" for module, tree in trees("provisioning").items() for name in imported(tree, trees("provisioning"))
+        if name.startswith("healthcheck.cli") and home(module, "provisioning") != "cli"
+    }
+    assert found == set()
+
+
 def test_a_public_class_name_stands_for_one_thing() -> None:
     places = defaultdict(set)
     for package in ("inventory", "healthcheck", "provisioning"):

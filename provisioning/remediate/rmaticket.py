@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from healthcheck.cli.ticket import newest_bundle
 from healthcheck.model.faultkind import FaultKind, Isolation
 from healthcheck.model.outcome import Owner, Repair
 from healthcheck.model.problem import Problem
@@ -14,6 +13,7 @@ from healthcheck.store.file import Store
 from healthcheck.store.history import problems, trails
 from healthcheck.store.ledger import lines
 from healthcheck.store.rmas import Rma
+from healthcheck.sweep.evidence import newest_bundle
 from healthcheck.triage.past import Past
 from healthcheck.triage.ticket import markdown, ticket
 from inventory.model import Node

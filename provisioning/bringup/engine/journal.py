@@ -17,7 +17,7 @@ _WORD = 80      # characters of a part, a slot or a serial number
 
 
 class Journal:
-    """The store as a run writes it. Every method is for inside `page()`, which is one transaction."""
+    """The store as a run writes it. Every method is for inside `transaction()`, which is one transaction."""
 
     def __init__(self, store: Store | None, who: str) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class Journal:
         self._db: sqlite3.Connection | None = None
 
     @contextmanager
-    def page(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """What is written in here is there afterwards, all of it, or none. Raises StoreError."""
         if self._store is None:
             yield

@@ -53,7 +53,7 @@ class Engine:
         written down, whatever happens. Raises StoreError."""
         transitions = self._transitions
         try:
-            with self._page():
+            with self._transaction():
                 transitions.begin()
                 transitions.pump(self._site.clock())
             while not self.stopping:
@@ -73,9 +73,9 @@ class Engine:
             self._workers.close()
 
     @contextmanager
-    def _page(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         self._written = False
-        with self.journal.page():
+        with self.journal.transaction():
             yield
         self._written = True
 
@@ -118,7 +118,7 @@ class Engine:
         due = transitions.next_due()
         if not found and not changed and (due is None or due > now):
             return
-        with self._page():
+        with self._transaction():
             if changed:
                 self._hear(now)
             for result in found:
@@ -139,7 +139,7 @@ class Engine:
                 ends[self._making(result)] = result.made
         try:
             if ends:
-                with self.journal.page():
+                with self.journal.transaction():
                     for number, made in ends.items():
                         self.journal.deed_ended(number, made, self._site.clock())
         except StoreError:

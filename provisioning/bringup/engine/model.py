@@ -130,7 +130,7 @@ class Step:
 
 
 class Executor(Protocol):
-    """What knows how a step is looked at and made. Neither method raises for what is wrong with a machine: that is a value."""
+    """Looks at a step and makes it so. Neither method raises for what is wrong with a machine: that is a value."""
 
     step: Step
 

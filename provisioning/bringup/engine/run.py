@@ -72,7 +72,7 @@ def _outcome(engine: Engine, nodes: Sequence[Node], left: Mapping[str, str]) -> 
     queued = [state for state in states if not state.out]
     halted = {step: why for step, why in engine.scheduler.halts.items() if any(state.step == step for state in queued)}
     if halted:
-        with engine.journal.page():
+        with engine.journal.transaction():
             for state in queued:
                 if state.step in halted and not state.came:
                     engine.journal.stood(state.name, notes.QUEUED, halted[state.step])

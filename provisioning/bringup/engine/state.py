@@ -1,4 +1,4 @@
-"""Machines on their way, as a run holds them in memory, and how they are read from the store."""
+"""The state of machines on their way, as a run holds it in memory, and how it is read from the store."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from provisioning.bringup.engine.site import LOGIN_STEP, domain_of, user_of
 
 @dataclass
 class MachineState:
-    """One machine. `began` is when its step was begun, `came` when this run first looked at it there (0: not yet), `looked` when the newest
-    look was begun, and `due` when it is to be looked at again.
+    """One machine on its way.
 
-    `deeds` are those of this step that count, by their numbers in the store, oldest first; `making` is the one that is under way, and
-    `begun` says that it was handed on. `busy` is a machine that somebody looks at or changes, `placed` one that has a place in its step,
-    and one that is `out` goes no further in this run. `unlogged`: that its controller is logged in to was left out, so nobody knows.
-    `hindered` is why a deed was not begun that is to be done.
+    `began` is when its step was begun, `came` when this run first looked at it there (0: not yet), `looked` when the
+    newest look was begun, and `due` when it is to be looked at again.
+
+    `deeds` are those of this step that count, by their numbers in the store, oldest first; `making` is the one that is
+    under way, and `begun` says that it was handed on. `busy` is a machine that is looked at or changed right now,
+    `placed` one that has a place in its step, and one that is `out` goes no further in this run. `unlogged`: that its
+    controller is logged in to was left out, so nobody knows. `hindered` is why a deed was not begun that is to be done.
     """
 
     node: Node

@@ -1,4 +1,4 @@
-"""With what the steps after the operating system are looked at and made: rules, the way to the nodes, the state folder, the inventory."""
+"""What the steps after the operating system work with: rules, the transport to the nodes, the state folder, the inventory."""
 
 from __future__ import annotations
 
