@@ -27,7 +27,9 @@ PURE = ("healthcheck/model", "healthcheck/facts", "healthcheck/checks", "healthc
 # What decides over time knows calendars; what time it is, and what any machine says, it is given.
 DECIDES = ("healthcheck/triage", "healthcheck/blame", "healthcheck/burnin", "healthcheck/kernellog", "healthcheck/joblog",
            "healthcheck/certify/requalify.py", "healthcheck/certify/certificate.py", "healthcheck/gate/decide.py",
-           "provisioning/burnin/course.py", "provisioning/burnin/stages.py")
+           "provisioning/burnin/course.py", "provisioning/burnin/stages.py",
+           *(f"provisioning/bringup/engine/{name}.py" for name in ("advance", "choose", "queues", "scheduler", "stop", "transitions")),
+           "provisioning/bringup/steps/identity.py", "provisioning/actions/ownership.py", "provisioning/triage/conditions.py")
 CALENDARS = {"datetime", "pathlib", "signal", "random", "rich"}     # paths in the names of loaders, names of signals, seeds that are given
 CLOCKS = {"now", "today", "utcnow"}
 # Burn-in's ends at the machine: its ranks' key server, and who starts and watches them.

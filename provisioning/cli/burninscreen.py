@@ -100,10 +100,10 @@ def screen(
     from inventory.select import select
     from provisioning.actions.base import Waits
     from provisioning.actions.choose import backend as backend_of
-    from provisioning.alone import alone
     from provisioning.burnin.asked import SCREEN, asked
     from provisioning.burnin.screenpage import document, lines
     from provisioning.lease.check import settle_all
+    from provisioning.lease.runlock import alone
     from provisioning.lease.take import overdue
 
     path = find_inventory(inventory)
