@@ -31,6 +31,7 @@ F = TypeVar("F", bound=Fact)
 T = TypeVar("T")
 CheckFunction = Callable[..., Iterator[Finding | Note]]
 FleetFunction = Callable[..., Iterator[tuple[str, Any]]]
+SelectionFunction = TypeVar("SelectionFunction", bound=Callable[..., Iterable[Any]])
 
 GROWTH = "growth"
 # The moment of a snapshot, which growth is measured against.
@@ -174,10 +175,10 @@ def fleet_check(name: str) -> Callable[[FleetFunction], FleetFunction]:
     return register
 
 
-def selection(name: str) -> Callable[[Callable[..., Iterable[Any]]], Callable[..., Iterable[Any]]]:
+def selection(name: str) -> Callable[[SelectionFunction], SelectionFunction]:
     """Registers a selection: a function of facts that returns the chosen subjects. What refuses a reading in it is UNKNOWN."""
 
-    def register(function: Callable[..., Iterable[Any]]) -> Callable[..., Iterable[Any]]:
+    def register(function: SelectionFunction) -> SelectionFunction:
         hints = get_type_hints(function)
         arguments = tuple(inspect.signature(function).parameters)
         SELECTIONS[name] = Selection(function, arguments, _compared(arguments, hints))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from healthcheck.checks.base import check
+from healthcheck.checks.growth import Growth
 from healthcheck.facts.container import Cdi, ContainerGpus, Containers, Pyxis
 from healthcheck.facts.containerd import Containerd, CriReady
 from healthcheck.facts.gpu import GpuPresence
@@ -19,7 +20,7 @@ def container_dead(containers: Containers) -> Iterator[Finding]:
     """No container is dead, or on its way out: Docker could not remove it, mostly because something still holds its mounts."""
     for container in containers.listed:
         if container.state in ("dead", "removing"):
-            yield Finding(container.name, f"{container.state} ({container.image})", "removed")
+            yield Finding(f"{container.state} ({container.image})", "removed", container.name)
 
 
 @check("container.restarting")
@@ -27,20 +28,22 @@ def container_restarting(containers: Containers) -> Iterator[Finding]:
     """No container waits to be started again: it ended by itself, and its restart policy brings it back without end."""
     for container in containers.listed:
         if container.state == "restarting":
-            yield Finding(container.name, f"restarting ({container.image}), ended with exit status {container.exit}", "running")
+            observed = f"restarting ({container.image}), ended with exit status {container.exit}"
+            yield Finding(observed, "running", container.name)
 
 
 @check("container.restarts_again")
-def container_restarts_again(containers: Containers, previous_containers: Containers, *, young_s: int) -> Iterator[Finding]:
-    """No container that is kept running has only just been started, both now and at the earlier look: it ends soon after each start."""
-    before = {container.id: container for container in previous_containers.listed}
-    for container in containers.listed:
+def container_restarts_again(
+    containers: Containers, growth: Growth[Containers], *, young_s: int,
+) -> Iterator[Finding]:
+    """No container that is kept running has only just been started in two snapshots: it would end soon after each start."""
+    running = [container for container in containers.listed if container.state == "running"]
+    before = {container.id: container for container in growth.before.listed if container.state == "running"}
+    for container in running:
         earlier = before.get(container.id)
-        if earlier is None or container.state != "running" or earlier.state != "running":
-            continue
-        if container.up_s < young_s and earlier.up_s < young_s:
-            observed = f"up for {container.up_s} s, and for {earlier.up_s} s at the earlier look ({container.image})"
-            yield Finding(container.name, observed, "up since the earlier look")
+        if earlier is not None and container.up_s < young_s and earlier.up_s < young_s:
+            young = f"up for {container.up_s} s, and for {earlier.up_s} s in the earlier snapshot"
+            yield Finding(f"{young} ({container.image})", "up since the earlier snapshot", container.name)
 
 
 @check("container.unhealthy")
@@ -48,7 +51,7 @@ def container_unhealthy(containers: Containers) -> Iterator[Finding]:
     """No running container fails its own health check."""
     for container in containers.listed:
         if container.health == "unhealthy":
-            yield Finding(container.name, f"unhealthy ({container.image})", "healthy")
+            yield Finding(f"unhealthy ({container.image})", "healthy", container.name)
 
 
 @check("container.stopped")
@@ -57,7 +60,7 @@ def container_stopped(containers: Containers, *, at_most: int) -> Iterator[Findi
     ended = [container for container in containers.listed if container.state in ("exited", "created")]
     if len(ended) > at_most:
         failed = [container for container in ended if container.state == "exited" and container.exit != 0]
-        yield Finding("containers", f"{len(ended)} have ended, {len(failed)} of them not with 0", f"at most {at_most}")
+        yield Finding(f"{len(ended)} have ended, {len(failed)} of them not with 0", f"at most {at_most}")
 
 
 @check("container.left_over")
@@ -67,13 +70,14 @@ def container_left_over(containers: Containers, *, known: tuple[str, ...]) -> It
         if container.state not in ("running", "paused"):
             continue
         if not any(fnmatchcase(container.name, p) or fnmatchcase(container.image, p) for p in known):
-            yield Finding(container.name, f"{container.state} ({container.image})", "no container but the site's own", owner=Owner.USER)
+            observed = f"{container.state} ({container.image})"
+            yield Finding(observed, "no container but the site's own", container.name, owner=Owner.USER)
 
 
 def _missing(gpus: ContainerGpus, presence: GpuPresence, how: str) -> Iterator[Finding]:
     seen = len(set(gpus.uuids))
     if seen != presence.listed:
-        yield Finding(gpus.name, f"{seen} GPUs {how}", f"{presence.listed}, as the driver lists")
+        yield Finding(f"{seen} GPUs {how}", f"{presence.listed}, as the driver lists")
 
 
 @check("container.gpus")
@@ -96,21 +100,22 @@ def container_all_gpus(container_run: ContainerGpus, gpu_presence: GpuPresence) 
 def cdi_gpus(cdi: Cdi, pci_bus: PciBus) -> Iterator[Finding]:
     """The CDI specification names every GPU of the node: what it leaves out, no container gets."""
     if cdi.gpus < len(pci_bus.gpus):
-        yield Finding("CDI", f"{cdi.gpus} GPUs in {cdi.file}", f"{len(pci_bus.gpus)}, as on the PCI bus")
+        yield Finding(f"{cdi.gpus} GPUs in {cdi.file}", f"{len(pci_bus.gpus)}, as on the PCI bus")
 
 
 @check("cdi.driver")
 def cdi_driver(cdi: Cdi, versions: Versions) -> Iterator[Finding]:
     """The CDI specification mounts the libraries of the driver that is loaded: one from before an upgrade names files that are gone."""
     if cdi.driver != versions.driver:
-        yield Finding("CDI", f"libraries of {cdi.driver} in {cdi.file}", f"{versions.driver}, the driver that is loaded")
+        expected = f"{versions.driver}, the driver that is loaded"
+        yield Finding(f"libraries of {cdi.driver} in {cdi.file}", expected)
 
 
 @check("containerd.answers")
 def containerd_answers(containerd: Containerd) -> Iterator[Finding]:
     """The containerd daemon answers its client."""
     if not containerd.answers:
-        yield Finding("containerd", containerd.trouble, "an answer from the daemon")
+        yield Finding(containerd.trouble, "an answer from the daemon")
 
 
 @check("containerd.ready")
@@ -118,13 +123,13 @@ def containerd_ready(cri_ready: CriReady) -> Iterator[Finding]:
     """The runtime tells a kubelet that it is ready, and its network with it."""
     words = "; ".join(cri_ready.words) or "no reason given"
     if not (cri_ready.runtime and cri_ready.network):
-        yield Finding("CRI", f"not ready: {words}", "RuntimeReady and NetworkReady")
+        yield Finding(f"not ready: {words}", "RuntimeReady and NetworkReady")
 
 
 @check("pyxis.configured")
 def pyxis_configured(pyxis: Pyxis) -> Iterator[Finding]:
     """Slurm's plug-in stack names pyxis where enroot is set up, and enroot is set up where it names pyxis."""
     if not pyxis.configured:
-        yield Finding("pyxis", "plugstack.conf does not name spank_pyxis.so", "named, for enroot is set up")
+        yield Finding("plugstack.conf does not name spank_pyxis.so", "named, for enroot is set up")
     elif not pyxis.enroot:
-        yield Finding("enroot", "no /etc/enroot/enroot.conf", "set up, for plugstack.conf names pyxis")
+        yield Finding("no /etc/enroot/enroot.conf", "set up, for plugstack.conf names pyxis", "enroot")

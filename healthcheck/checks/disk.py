@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from healthcheck.checks.base import NotMeasured, check, increase
+from healthcheck.checks.base import check
+from healthcheck.checks.growth import Growth
 from healthcheck.facts.disk import DiskHealth
 from healthcheck.facts.kernel import Form, KernelLine, KernelLog, moment
 from healthcheck.facts.nvme import Nvme, NvmeBus, NvmeHeat
@@ -33,7 +34,7 @@ Said = Iterator[Finding | Note]
 def disk_nvme_count(nvme_bus: NvmeBus, *, expected: int) -> Iterator[Finding]:
     """The PCI bus holds as many NVMe drives as the node should have."""
     if len(nvme_bus.on_pci) != expected:
-        yield Finding("NVMe drives", f"{len(nvme_bus.on_pci)} on PCI", expected)
+        yield Finding(f"{len(nvme_bus.on_pci)} on PCI", expected, "NVMe drives")
 
 
 @check("disk.nvme_driven", counts=True)
@@ -41,34 +42,32 @@ def disk_nvme_driven(nvme_bus: NvmeBus) -> Iterator[Finding]:
     """The kernel's driver runs every NVMe drive that is on the PCI bus: it gives up those that do not come back from a reset."""
     for pci in nvme_bus.on_pci:
         if pci not in nvme_bus.driven:
-            yield Finding(f"NVMe drive {pci}", "on the PCI bus, and no driver runs it", "a controller below /sys/class/nvme")
+            yield Finding("on the PCI bus, and no driver runs it", "a controller below /sys/class/nvme",
+                          f"NVMe drive {pci}")
 
 
 @check("disk.nvme_state")
-def disk_nvme_state(nvmes: tuple[Nvme, ...]) -> Iterator[Finding]:
+def disk_nvme_state(nvme: Nvme) -> Iterator[Finding]:
     """Every NVMe controller is live: none is dead, being deleted, reset or connected anew."""
-    for drive in nvmes:
-        if drive.state != "live":
-            yield Finding(drive.name, drive.state, "live")
+    if nvme.state != "live":
+        yield Finding(nvme.state, "live")
 
 
 @check("disk.nvme_pcie")
-def disk_nvme_pcie(nvmes: tuple[Nvme, ...]) -> Iterator[Finding]:
+def disk_nvme_pcie(nvme: Nvme) -> Iterator[Finding]:
     """Every NVMe drive has the PCI Express lanes and speed that it and its slot both can."""
-    for drive in nvmes:
-        if drive.width < drive.width_best:
-            yield Finding(drive.name, f"x{drive.width}", f"x{drive.width_best}")
-        if drive.gigatransfers < drive.gigatransfers_best:
-            yield Finding(drive.name, f"{drive.gigatransfers:g} GT/s", f"{drive.gigatransfers_best:g} GT/s")
+    if nvme.width < nvme.width_best:
+        yield Finding(f"x{nvme.width}", f"x{nvme.width_best}")
+    if nvme.gigatransfers < nvme.gigatransfers_best:
+        yield Finding(f"{nvme.gigatransfers:g} GT/s", f"{nvme.gigatransfers_best:g} GT/s")
 
 
 @check("disk.nvme_temperature")
-def disk_nvme_temperature(nvme_heat: tuple[NvmeHeat, ...], *, at_most_c: float) -> Iterator[Finding]:
+def disk_nvme_temperature(nvme_sensor: NvmeHeat, *, at_most_c: float) -> Iterator[Finding]:
     """No NVMe drive is hotter than the limit at which it warns itself, or than the rule allows where it has none."""
-    for drive in nvme_heat:
-        limit = drive.limit or at_most_c
-        if drive.celsius > limit:
-            yield Finding(drive.name, f"{drive.celsius:.0f} C", f"at most {limit:g} C")
+    limit = nvme_sensor.limit or at_most_c
+    if nvme_sensor.celsius > limit:
+        yield Finding(f"{nvme_sensor.celsius:.0f} C", f"at most {limit:g} C")
 
 
 # ---- what the kernel log says
@@ -150,7 +149,7 @@ def _reported(log: KernelLog, form: Form, expected: str, ends: Ending, ignore: t
         at = moment(lines[0].seconds, log.newest if log.uptime else 0.0)
         evidence = LogEvidence(_emitter(lines[0].text), str(ends), len(lines), lines[0].seconds, lines[-1].seconds,
                                telling([line.sequence for line in lines]))
-        yield Finding(device or "disks", f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, log=evidence)
+        yield Finding(f"{count}{at}: {lines[0].text[:_LONGEST]}", expected, device or "disks", log=evidence)
     if older:
         said = [f"{device or 'disks'}, {log.age_hours(line.seconds):.0f} h ago" for device, line in sorted(older.items())]
         more = f" and {len(said) - 3} more" if len(said) > 3 else ""
@@ -167,88 +166,75 @@ _WARNINGS = (
 
 
 @check("disk.smart_failed")
-def disk_smart_failed(disk_health: tuple[DiskHealth, ...]) -> Iterator[Finding]:
+def disk_smart_failed(disk: DiskHealth) -> Iterator[Finding]:
     """No disk says that it is failing (SMART overall health)."""
-    for disk in disk_health:
-        if not disk.passed:
-            yield Finding(disk.name, "failing, by its own word", "passed")
+    if not disk.passed:
+        yield Finding("failing, by its own word", "passed")
 
 
 @check("disk.smart_warning")
-def disk_smart_warning(disk_health: tuple[DiskHealth, ...]) -> Iterator[Finding]:
+def disk_smart_warning(disk: DiskHealth) -> Iterator[Finding]:
     """No NVMe drive gives a critical warning."""
-    for disk in disk_health:
-        warning = disk.critical_warning
-        said = [text for bit, text in enumerate(_WARNINGS) if warning >> bit & 1]
-        said += [f"bit {bit}" for bit in range(len(_WARNINGS), 8) if warning >> bit & 1]
-        if warning:
-            yield Finding(disk.name, f"{warning:#04x}: {'; '.join(said)}", "no critical warning")
+    if warning := disk.critical_warning:
+        words = [text for bit, text in enumerate(_WARNINGS) if warning >> bit & 1]
+        words += [f"bit {bit}" for bit in range(len(_WARNINGS), 8) if warning >> bit & 1]
+        yield Finding(f"{warning:#04x}: {'; '.join(words)}", "no critical warning")
 
 
 @check("disk.smart_media_errors")
-def disk_smart_media_errors(disk_health: tuple[DiskHealth, ...], *, at_most: int) -> Iterator[Finding]:
+def disk_smart_media_errors(disk: DiskHealth, *, at_most: int) -> Iterator[Finding]:
     """No NVMe drive has lost more data in its life than allowed."""
-    for disk in disk_health:
-        if disk.media_errors > at_most:
-            yield Finding(disk.name, f"{disk.media_errors} media and data integrity errors", f"at most {at_most}")
+    if disk.media_errors > at_most:
+        yield Finding(f"{disk.media_errors} media and data integrity errors", f"at most {at_most}")
 
 
 @check("disk.smart_media_errors_growing")
-def disk_smart_media_errors_growing(
-    disk_health: tuple[DiskHealth, ...], previous_disk_health: tuple[DiskHealth, ...],
-) -> Iterator[Finding]:
-    """No NVMe drive has lost data since the earlier look."""
-    before = {disk.serial: disk for disk in previous_disk_health}
-    for disk in disk_health:
-        earlier = before.get(disk.serial)
-        if earlier is None and disk.media_errors:
-            raise NotMeasured(disk, "the earlier look has no such disk")
-        if earlier is not None and (grown := increase(disk, earlier, "media_errors")):
-            yield Finding(disk.name, f"{grown} more media and data integrity errors since the earlier look", "no growth")
+def disk_smart_media_errors_growing(disk: DiskHealth, growth: Growth[DiskHealth]) -> Iterator[Finding]:
+    """No NVMe drive has lost data since the earlier snapshot."""
+    if growth.new and not disk.media_errors:
+        return
+    if grown := growth.of("media_errors"):
+        yield Finding(f"{grown} more media and data integrity errors since the earlier snapshot", "no growth")
 
 
 @check("disk.smart_spare")
-def disk_smart_spare(disk_health: tuple[DiskHealth, ...], *, above: int) -> Iterator[Finding]:
+def disk_smart_spare(disk: DiskHealth, *, above: int) -> Iterator[Finding]:
     """Every NVMe drive has more spare than the threshold that its maker set, by so many points above it."""
-    for disk in disk_health:
-        least = min(disk.spare_threshold + above, 100)
-        if disk.spare < least:
-            yield Finding(disk.name, f"{disk.spare}% spare (its threshold is {disk.spare_threshold}%)", f"at least {least}%")
+    least = min(disk.spare_threshold + above, 100)
+    if disk.spare < least:
+        yield Finding(f"{disk.spare}% spare (its threshold is {disk.spare_threshold}%)", f"at least {least}%")
 
 
 @check("disk.smart_wear")
-def disk_smart_wear(disk_health: tuple[DiskHealth, ...], *, below_percent: int) -> Iterator[Finding]:
+def disk_smart_wear(disk: DiskHealth, *, below_percent: int) -> Iterator[Finding]:
     """No NVMe drive has used up so much of the life that its maker gives it."""
-    for disk in disk_health:
-        if disk.used_percent >= below_percent:
-            yield Finding(disk.name, f"{disk.used_percent}% of its life used", f"below {below_percent}%")
+    if disk.used_percent >= below_percent:
+        yield Finding(f"{disk.used_percent}% of its life used", f"below {below_percent}%")
 
 
 @check("disk.smart_sectors")
-def disk_smart_sectors(disk_health: tuple[DiskHealth, ...], *, reallocated: int, pending: int, uncorrectable: int) -> Iterator[Finding]:
+def disk_smart_sectors(
+    disk: DiskHealth, *, reallocated: int, pending: int, uncorrectable: int,
+) -> Iterator[Finding]:
     """No ATA disk has more sectors reallocated, waiting to be, or unreadable than allowed."""
-    for disk in disk_health:
-        for number, most, what in ((disk.reallocated, reallocated, "reallocated"), (disk.pending, pending, "pending"),
-                                   (disk.uncorrectable, uncorrectable, "uncorrectable")):
-            if number > most:
-                yield Finding(disk.name, f"{number} {what} sectors", f"at most {most}")
+    for number, most, what in (
+        (disk.reallocated, reallocated, "reallocated"), (disk.pending, pending, "pending"),
+        (disk.uncorrectable, uncorrectable, "uncorrectable"),
+    ):
+        if number > most:
+            yield Finding(f"{number} {what} sectors", f"at most {most}")
 
 
 @check("disk.smart_defects")
-def disk_smart_defects(disk_health: tuple[DiskHealth, ...], *, at_most: int) -> Iterator[Finding]:
+def disk_smart_defects(disk: DiskHealth, *, at_most: int) -> Iterator[Finding]:
     """No SCSI disk has grown more defects than allowed."""
-    for disk in disk_health:
-        if disk.grown_defects > at_most:
-            yield Finding(disk.name, f"{disk.grown_defects} grown defects", f"at most {at_most}")
+    if disk.grown_defects > at_most:
+        yield Finding(f"{disk.grown_defects} grown defects", f"at most {at_most}")
 
 
 @check("disk.smart_unsafe_shutdowns")
-def disk_smart_unsafe_shutdowns(
-    disk_health: tuple[DiskHealth, ...], previous_disk_health: tuple[DiskHealth, ...],
-) -> Iterator[Finding]:
-    """No NVMe drive lost power since the earlier look of the same boot: the node did not, so its slot or its supply did."""
-    before = {disk.serial: disk for disk in previous_disk_health}
-    for disk in disk_health:
-        earlier = before.get(disk.serial)
-        if earlier is not None and (grown := increase(disk, earlier, "unsafe_shutdowns")):
-            yield Finding(disk.name, f"{grown} more unsafe shutdowns since the earlier look", "none while the node is up")
+def disk_smart_unsafe_shutdowns(disk: DiskHealth, growth: Growth[DiskHealth]) -> Iterator[Finding]:
+    """No NVMe drive lost power since the earlier snapshot of the same boot: the node did not, so its slot or its supply did."""
+    if not growth.new and (grown := growth.of("unsafe_shutdowns")):
+        observed = f"{grown} more unsafe shutdowns since the earlier snapshot"
+        yield Finding(observed, "none while the node is up")

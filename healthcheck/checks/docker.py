@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from healthcheck.checks.base import NotMeasured, check, fleet_check
-from healthcheck.checks.fleet import NoMajority, Said, Uncompared, odd_ones, outliers
+from healthcheck.checks.fleet import Comparison, Split, odd_ones, outliers, read_all
 from healthcheck.facts.container import Cdi
 from healthcheck.facts.docker import Docker, Images
 from healthcheck.facts.filesystem import Filesystem
@@ -20,21 +20,21 @@ _REGISTRIES = ("docker.io/library/", "docker.io/", "index.docker.io/library/", "
 def docker_answers(docker: Docker, *, required: bool) -> Iterator[Finding]:
     """The Docker daemon answers its client, where the SKU runs containers."""
     if required and not docker.answers:
-        yield Finding("docker", docker.trouble, "an answer from the daemon")
+        yield Finding(docker.trouble, "an answer from the daemon")
 
 
 @check("docker.storage_driver")
 def docker_storage_driver(docker: Docker, *, allowed: tuple[str, ...]) -> Iterator[Finding]:
     """Images lie in layers under a storage driver that the rule allows; vfs copies every layer whole, and others are withdrawn."""
     if docker.storage_driver not in allowed:
-        yield Finding("storage driver", docker.storage_driver, " or ".join(allowed))
+        yield Finding(docker.storage_driver, " or ".join(allowed), "storage driver")
 
 
 @check("docker.cgroup_driver")
 def docker_cgroup_driver(docker: Docker, *, on_version_2: str) -> Iterator[Finding]:
     """Where the host has cgroup v2, Docker leaves the tree to the manager that the rule names, so that there is one and not two."""
     if docker.cgroup_version == "2" and docker.cgroup_driver != on_version_2:
-        yield Finding("cgroup driver", docker.cgroup_driver, f"{on_version_2}, on a host with cgroup v2")
+        yield Finding(docker.cgroup_driver, f"{on_version_2}, on a host with cgroup v2", "cgroup driver")
 
 
 @check("docker.gpu_runtime")
@@ -46,7 +46,8 @@ def docker_gpu_runtime(docker: Docker, pci_bus: PciBus, cdi: Cdi) -> Iterator[Fi
     if docker.cdi and cdi.found:
         return
     known = ", ".join(docker.runtimes)
-    yield Finding("GPUs in containers", f"no way: runtimes {known}, no toolkit, no CDI", "NVIDIA's runtime, its toolkit or CDI")
+    yield Finding(f"no way: runtimes {known}, no toolkit, no CDI", "NVIDIA's runtime, its toolkit or CDI",
+                  "GPUs in containers")
 
 
 @check("docker.warnings")
@@ -54,7 +55,7 @@ def docker_warnings(docker: Docker, *, ignore: tuple[str, ...]) -> Iterator[Find
     """The daemon has nothing to warn of, but for what the rule knows of (patterns with * and ?)."""
     for words in docker.warnings:
         if not any(fnmatchcase(words.lower(), pattern.lower()) for pattern in ignore):
-            yield Finding("docker", words, "no warning")
+            yield Finding(words, "no warning")
 
 
 @check("docker.disk")
@@ -67,14 +68,15 @@ def docker_disk(docker: Docker, filesystems: tuple[Filesystem, ...], *, at_least
     filesystem = max(holding, key=lambda f: len(f.name))
     free = filesystem.available_bytes / 2**30
     if free < at_least_gib:
-        yield Finding(f"{root} on {filesystem.name}", f"{free:.1f} GiB left", f"at least {at_least_gib:g} GiB")
+        where = f"{root} on {filesystem.name}"
+        yield Finding(f"{free:.1f} GiB left", f"at least {at_least_gib:g} GiB", where)
 
 
 @check("docker.live_restore")
 def docker_live_restore(docker: Docker) -> Iterator[Finding]:
     """Containers live on while the daemon is restarted."""
     if not docker.live_restore:
-        yield Finding("live-restore", "off: a restart of the daemon ends every container", "on")
+        yield Finding("off: a restart of the daemon ends every container", "on", "live-restore")
 
 
 def wanted(named: str) -> tuple[str, str]:
@@ -97,36 +99,33 @@ def docker_images(docker_images: Images, *, images: tuple[str, ...]) -> Iterator
         name, digest = wanted(named)
         held = [image for image in docker_images.listed if name in (image.name, image.name.rpartition(":")[0])]
         if not held:
-            yield Finding(name, "not on the node", "pulled")
+            yield Finding("not on the node", "pulled", name)
         elif digest and not any(digest in (image.digest, image.id) for image in held):
-            yield Finding(name, held[0].digest or f"no digest, id {held[0].id}", digest)
+            yield Finding(held[0].digest or f"no digest, id {held[0].id}", digest, name)
 
 
 @fleet_check("fleet.docker_version")
-def fleet_docker_version(docker: Mapping[str, Docker]) -> Said:
+def fleet_docker_version(docker: Mapping[str, Docker]) -> Comparison:
     """Every node runs the version of the Docker daemon that the majority of its cohort runs."""
-    yield from outliers({node: fact.version for node, fact in docker.items()}, "Docker version")
+    yield from outliers(docker, lambda fact: fact.version, "Docker version")
 
 
 @fleet_check("fleet.docker_image")
-def fleet_docker_image(docker_images: Mapping[str, Images], *, images: tuple[str, ...], at_least: int) -> Said:
+def fleet_docker_image(
+    docker_images: Mapping[str, Images], *, images: tuple[str, ...], at_least: int,
+) -> Comparison:
     """One tag is one image: wherever a tag that the rule's patterns choose is, it has the digest that most nodes with it have.
 
     A tag that fewer than `at_least` nodes have is not compared. Digests are compared where every holder has one, ids otherwise.
     """
     holders: dict[str, list[tuple[str, str, str]]] = {}
-    for node, fact in docker_images.items():
-        for image in fact.listed:
+    for node, listed in read_all(docker_images, lambda fact: fact.listed).items():
+        for image in listed:
             if any(fnmatchcase(image.name, pattern) for pattern in images):
                 holders.setdefault(image.name, []).append((node, image.digest, image.id))
     for name, held in sorted(holders.items()):
         if len({node for node, _, _ in held}) < at_least:
             continue
         digests = all(digest for _, digest, _ in held)
-        try:
-            yield from odd_ones([(node, name, digest if digests else key) for node, digest, key in held], f"digest of {name}", "nodes")
-        except NoMajority as error:
-            for node, _, _ in held:
-                yield node, Uncompared(name, str(error))
-
-
+        given = [(node, name, digest if digests else key) for node, digest, key in held]
+        yield from odd_ones(given, f"digest of {name}", "nodes", Split.ALONE)

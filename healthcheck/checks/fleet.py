@@ -94,6 +94,23 @@ def odd_ones(values: Iterable[tuple[str, str, str]], what: str, things: str, spl
         yield node, Finding(value, f"{usual}, as on {number} of {len(values)} {things}", ", ".join(subjects))
 
 
+def by_peers(
+    facts: Mapping[str, tuple[F, ...]], what: str, read: Callable[[F], tuple[str, str] | None],
+) -> Comparison:
+    """The same for members of the nodes' collections, each among its own peers.
+
+    `read` names the peers ("nodes at 0000:43:00.0") and the value; with None a member is not compared. Where no value
+    holds a majority of the peers, each of them is reported as having none to be compared with.
+    """
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for node, members in facts.items():
+        for member, found in readable(members, read):
+            if found is not None:
+                groups.setdefault(found[0], []).append((node, member.name, found[1]))
+    for peers, values in groups.items():
+        yield from odd_ones(values, what, peers, Split.ALONE)
+
+
 def far_off(
     readings: Iterable[Readings], unit: str, *, spreads: float, floor: float, at_least: int, above: bool = True, below: bool = True,
 ) -> Comparison:

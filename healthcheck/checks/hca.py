@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from healthcheck.checks.base import NotJudged, check, fleet_check
-from healthcheck.checks.fleet import NoMajority, Said, Uncompared
-from healthcheck.checks.fleet import odd_ones as odd_in_fleet
-from healthcheck.checks.port import INFINIBAND, judged, odd_ones
+from healthcheck.checks.base import NotJudged, Peers, check, fleet_check, selection
+from healthcheck.checks.fleet import Comparison, by_peers
+from healthcheck.checks.port import INFINIBAND, compute_ports, odd_ones
 from healthcheck.facts.hca import AdapterBus, Hca
 from healthcheck.facts.kernel import Form, KernelLine, KernelLog, moment
 from healthcheck.facts.port import Port
@@ -21,9 +20,10 @@ from healthcheck.kernellog.ending import Ending, Ends
 from healthcheck.model.outcome import Finding, LogEvidence, Owner
 
 
-def _ours(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> list[Hca]:
+@selection("compute_adapters")
+def compute_adapters(hcas: tuple[Hca, ...], ports: Peers[Port], port_plans: PortPlans) -> list[Hca]:
     """The adapters of the compute ports."""
-    devices = {port.device for port in judged(ports, port_plans)}
+    devices = {port.device for port in compute_ports(ports, port_plans)}
     return [hca for hca in hcas if hca.device in devices]
 
 
@@ -37,59 +37,59 @@ def hca_present(adapter_bus: AdapterBus, *, expected: int) -> Iterator[Finding]:
     wanted = {adapter.kind for adapter in adapter_bus.adapters if adapter.rdma}
     for adapter in adapter_bus.adapters if expected else ():
         if not adapter.rdma and (adapter.infiniband or adapter.kind in wanted):
-            said = f"driver {adapter.driver}, no RDMA device" if adapter.driver else "no driver bound to it"
-            yield Finding(f"adapter at {adapter.pci}", said, "an RDMA device")
+            driver = f"driver {adapter.driver}, no RDMA device" if adapter.driver else "no driver bound to it"
+            yield Finding(driver, "an RDMA device", f"adapter at {adapter.pci}")
 
 
-@check("hca.pcie_width")
-def hca_pcie_width(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding]:
+@check("hca.pcie_width", over="compute_adapters")
+def hca_pcie_width(hca: Hca) -> Iterator[Finding]:
     """The PCI Express link of every compute adapter has as many lanes as adapter and slot both can."""
-    for hca in _ours(ports, hcas, port_plans):
-        if hca.width < hca.width_best:
-            yield Finding(hca.name, f"x{hca.width}", f"x{hca.width_best}")
+    if hca.width < hca.width_best:
+        yield Finding(f"x{hca.width}", f"x{hca.width_best}")
 
 
-@check("hca.pcie_speed")
-def hca_pcie_speed(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding]:
+@check("hca.pcie_speed", over="compute_adapters")
+def hca_pcie_speed(hca: Hca) -> Iterator[Finding]:
     """The PCI Express link of every compute adapter runs at the rate that adapter and slot both can, also when idle."""
-    for hca in _ours(ports, hcas, port_plans):
-        if hca.gigatransfers < hca.gigatransfers_best:
-            yield Finding(hca.name, f"{hca.gigatransfers:g} GT/s", f"{hca.gigatransfers_best:g} GT/s")
+    if hca.gigatransfers < hca.gigatransfers_best:
+        yield Finding(f"{hca.gigatransfers:g} GT/s", f"{hca.gigatransfers_best:g} GT/s")
 
 
 @check("hca.firmware")
-def hca_firmware(hcas: tuple[Hca, ...]) -> Iterator[Finding]:
+def hca_firmware(hcas: Peers[Hca]) -> Iterator[Finding]:
     """All adapters of the node that are of one board (PSID) have the firmware that most of them have."""
-    real = [hca for hca in hcas if not hca.virtual]
-    for hca, usual, number, of in odd_ones(real, lambda hca: hca.board, lambda hca: hca.firmware):
-        yield Finding(hca.name, hca.firmware, f"{usual}, as {number} of the node's {of} such adapters")
+    real = hcas.where(lambda hca: not hca.virtual)
+    for hca, own, usual, number, of in odd_ones(real, lambda hca: hca.board, lambda hca: hca.firmware):
+        yield Finding(own, f"{usual}, as {number} of the node's {of} such adapters", hca.name)
 
 
-@check("hca.psid")
-def hca_psid(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding]:
+@check("hca.psid", over="compute_adapters")
+def hca_psid(hcas: Peers[Hca], port_plans: PortPlans) -> Iterator[Finding]:
     """The planned compute adapters of one PCI model are all of the board (PSID) that most of them are.
 
     Without a plan the adapters of storage and compute may be of one model and of two boards, and nothing is wrong with that.
     """
     if not port_plans.compute:
         raise NotJudged("no plan of the ports says which adapters are for compute")
-    ours = _ours(ports, hcas, port_plans)
-    for hca, usual, number, of in odd_ones(ours, lambda hca: hca.kind, lambda hca: hca.board):
-        yield Finding(hca.name, hca.board, f"{usual}, as {number} of the node's {of} such adapters")
+    for hca, own, usual, number, of in odd_ones(hcas, lambda hca: hca.kind, lambda hca: hca.board):
+        yield Finding(own, f"{usual}, as {number} of the node's {of} such adapters", hca.name)
 
 
-@check("port.devices")
-def port_devices(ports: tuple[Port, ...], hcas: tuple[Hca, ...], port_plans: PortPlans) -> Iterator[Finding]:
+@check("port.devices", over="compute_adapters")
+def port_devices(hcas: Peers[Hca], ports: Peers[Port], port_plans: PortPlans) -> Iterator[Finding]:
     """Every compute adapter has its device for user space (uverbs), and with an InfiniBand port one for management datagrams (umad).
 
     Without the first no program can use it, without the second perfquery and ibdiagnet cannot.
     """
-    infiniband = {port.device for port in judged(ports, port_plans) if port.link_layer == INFINIBAND}
-    for hca in _ours(ports, hcas, port_plans):
-        if not hca.verbs:
-            yield Finding(hca.name, "no uverbs device", "one", "modprobe ib_uverbs; if it is there already, restart openibd or reboot.")
-        if hca.device in infiniband and not hca.mads:
-            yield Finding(hca.name, "no umad device", "one for each port")
+    layers = Peers(compute_ports(ports, port_plans)).read(lambda port: port.link_layer)
+    infiniband = {port.device for port, layer in layers if layer == INFINIBAND}
+    for hca, verbs in hcas.read(lambda hca: hca.verbs):
+        if not verbs:
+            remedy = "modprobe ib_uverbs; if it is there already, restart openibd or reboot."
+            yield Finding("no uverbs device", "one", hca.name, remedy)
+    for hca, mads in hcas.where(lambda hca: hca.device in infiniband).read(lambda hca: hca.mads):
+        if not mads:
+            yield Finding("no umad device", "one for each port", hca.name)
 
 
 _WHO = r"mlx5_core (?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])[^\n]{0,120}?"
@@ -159,7 +159,7 @@ def _by_adapter(log: KernelLog, form: Form, words: tuple[str, ...], ends: Ending
 def hca_log_fatal(kernel_log: KernelLog) -> Iterator[Finding]:
     """In this boot, mlx5's driver does not say that an adapter no longer answers or has failed."""
     for pci, _, text, evidence in _by_adapter(kernel_log, LOST_LINES, tuple(_LOST), Ending(Ends.BOOT)):
-        yield Finding(f"adapter at {pci}", text, "no such line", log=evidence)
+        yield Finding(text, "no such line", f"adapter at {pci}", log=evidence)
 
 
 @check("hca.log")
@@ -170,7 +170,7 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
     """
     quiet = Ending(Ends.QUIET, hours)
     for pci, what, text, evidence in _by_adapter(kernel_log, LOOK_LINES, tuple(_LOOK), quiet):
-        yield Finding(f"adapter at {pci}", text, "no such line", _LOOK[what][1], _LOOK[what][2], log=evidence)
+        yield Finding(text, "no such line", f"adapter at {pci}", _LOOK[what][1], _LOOK[what][2], log=evidence)
     if not kernel_log.says(_OUT):       # as of nearly all, whose cables were plugged in as they booted
         return
     last = {pci: (kind, line) for pci, kind, line in _lines(kernel_log, MODULE_LINES, quiet)}
@@ -178,7 +178,8 @@ def hca_log(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]:
         if kind == 0:
             at = moment(line.seconds, kernel_log.newest if kernel_log.uptime else 0.0)
             evidence = LogEvidence(_EMITTER, str(quiet), 1, line.seconds, line.seconds, (line.sequence,))
-            yield Finding(f"adapter at {pci}", f"cable unplugged {at}, and not plugged in since", "plugged in", log=evidence)
+            observed = f"cable unplugged {at}, and not plugged in since"
+            yield Finding(observed, "plugged in", f"adapter at {pci}", log=evidence)
 
 
 @check("hca.log_refused")
@@ -188,35 +189,18 @@ def hca_log_refused(kernel_log: KernelLog, *, hours: float) -> Iterator[Finding]
     for pci, _, _ in _lines(kernel_log, REFUSED_LINES, Ending(Ends.QUIET, hours)):
         counts[pci] = counts.get(pci, 0) + 1
     for pci, number in counts.items():
-        yield Finding(f"adapter at {pci}", f"{number} lines say that ACCESS_REG failed", "no such line")
-
-
-def _by_majority(groups: Mapping[str, list[tuple[str, str, str]]], what: str) -> Said:
-    for peers, values in groups.items():
-        try:
-            yield from odd_in_fleet(values, what, peers)
-        except NoMajority as error:
-            for node, subject, _ in values:
-                yield node, Uncompared(subject, str(error))
+        yield Finding(f"{number} lines say that ACCESS_REG failed", "no such line", f"adapter at {pci}")
 
 
 @fleet_check("fleet.hca_firmware")
-def fleet_hca_firmware(hcas: Mapping[str, tuple[Hca, ...]]) -> Said:
+def fleet_hca_firmware(hcas: Mapping[str, tuple[Hca, ...]]) -> Comparison:
     """Every adapter has the firmware that most of the cohort's adapters of the same board (PSID) have."""
-    groups: dict[str, list[tuple[str, str, str]]] = {}
-    for node, found in hcas.items():
-        for hca in found:
-            if not hca.virtual:
-                groups.setdefault(f"adapters of board {hca.board}", []).append((node, hca.name, f"firmware {hca.firmware}"))
-    yield from _by_majority(groups, "firmware")
+    yield from by_peers(hcas, "firmware", lambda hca: None if hca.virtual else (
+        f"adapters of board {hca.board}", f"firmware {hca.firmware}"))
 
 
 @fleet_check("fleet.hca_psid")
-def fleet_hca_psid(hcas: Mapping[str, tuple[Hca, ...]]) -> Said:
+def fleet_hca_psid(hcas: Mapping[str, tuple[Hca, ...]]) -> Comparison:
     """Every adapter is of the board (PSID) that most of the cohort's nodes have at the same PCI address."""
-    groups: dict[str, list[tuple[str, str, str]]] = {}
-    for node, found in hcas.items():
-        for hca in found:
-            if not hca.virtual:
-                groups.setdefault(f"nodes at {hca.pci}", []).append((node, hca.name, f"board {hca.board}"))
-    yield from _by_majority(groups, "board")
+    yield from by_peers(hcas, "board", lambda hca: None if hca.virtual else (
+        f"nodes at {hca.pci}", f"board {hca.board}"))

@@ -12,62 +12,56 @@ from healthcheck.facts.optics import Optics, Sensor
 from healthcheck.model.outcome import Finding
 
 
-def _hot(sensors: tuple[Sensor, ...], module: bool, at_most_c: float) -> Iterator[Finding]:
-    for sensor in sensors:
-        if sensor.module == module and sensor.celsius > at_most_c:
-            yield Finding(sensor.name, f"{sensor.celsius:g} C", f"at most {at_most_c:g} C")
-
-
 @check("optics.temperature")
-def optics_temperature(sensors: tuple[Sensor, ...], *, at_most_c: float) -> Iterator[Finding]:
+def optics_temperature(sensor: Sensor, *, at_most_c: float) -> Iterator[Finding]:
     """No module (transceiver) of an RDMA adapter is hotter than this, by the adapter's sensor."""
-    yield from _hot(sensors, True, at_most_c)
+    if sensor.module and sensor.celsius > at_most_c:
+        yield Finding(f"{sensor.celsius:g} C", f"at most {at_most_c:g} C")
 
 
 @check("optics.adapter_temperature")
-def optics_adapter_temperature(sensors: tuple[Sensor, ...], *, margin_c: float) -> Iterator[Finding]:
+def optics_adapter_temperature(sensor: Sensor, *, margin_c: float) -> Iterator[Finding]:
     """No sensor of an RDMA adapter's own is within so many degrees of its critical temperature."""
-    for sensor in sensors:
-        if not sensor.module and sensor.celsius > sensor.critical_c - margin_c:
-            yield Finding(sensor.name, f"{sensor.celsius:g} C", f"at most {sensor.critical_c - margin_c:g} C, {margin_c:g} below critical")
+    if not sensor.module and sensor.celsius > (most := sensor.critical_c - margin_c):
+        yield Finding(f"{sensor.celsius:g} C", f"at most {most:g} C, {margin_c:g} below critical")
 
 
-def _light(name: str, lanes: tuple[float, ...], low: float, high: float, way: str) -> Iterator[Finding]:
+def _light(name: str, way: str, lanes: tuple[float, ...], low: float, high: float) -> Iterator[Finding]:
     for lane, dbm in enumerate(lanes):
         if not low <= dbm <= high:
-            yield Finding(f"{name} lane {lane}", f"{way} {dbm:g} dBm", f"{low:g} to {high:g} dBm")
+            yield Finding(f"{way} {dbm:g} dBm", f"{low:g} to {high:g} dBm", f"{name} lane {lane}")
 
 
 @check("optics.rx_power")
-def optics_rx_power(optics: tuple[Optics, ...]) -> Iterator[Finding]:
+def optics_rx_power(module_optics: Optics) -> Iterator[Finding]:
     """Every lane of a link that is up receives light within the module's own thresholds."""
-    for port in optics:
-        if port.up:
-            yield from _light(port.name, port.rx_dbm, port.rx_low, port.rx_high, "receives")
+    if module_optics.up:
+        lanes, low, high = module_optics.rx_dbm, module_optics.rx_low, module_optics.rx_high
+        yield from _light(module_optics.name, "receives", lanes, low, high)
 
 
 @check("optics.tx_power")
-def optics_tx_power(optics: tuple[Optics, ...]) -> Iterator[Finding]:
+def optics_tx_power(module_optics: Optics) -> Iterator[Finding]:
     """Every lane of a link that is up sends light within the module's own thresholds."""
-    for port in optics:
-        if port.up:
-            yield from _light(port.name, port.tx_dbm, port.tx_low, port.tx_high, "sends")
+    if module_optics.up:
+        lanes, low, high = module_optics.tx_dbm, module_optics.tx_low, module_optics.tx_high
+        yield from _light(module_optics.name, "sends", lanes, low, high)
 
 
 @check("optics.alarm")
-def optics_alarm(optics: tuple[Optics, ...]) -> Iterator[Finding]:
+def optics_alarm(module_optics: Optics) -> Iterator[Finding]:
     """No module of a link that is up flags lost light, a lost lock or a fault, or is hotter than its own threshold."""
-    for port in optics:
-        if port.up:
-            for fault in port.faults:
-                yield Finding(port.name, fault, "no such flag")
-            if port.celsius > port.celsius_high:
-                yield Finding(port.name, f"module at {port.celsius:g} C", f"at most {port.celsius_high:g} C, its own threshold")
+    if not module_optics.up:
+        return
+    for fault in module_optics.faults:
+        yield Finding(fault, "no such flag")
+    if module_optics.celsius > module_optics.celsius_high:
+        expected = f"at most {module_optics.celsius_high:g} C, its own threshold"
+        yield Finding(f"module at {module_optics.celsius:g} C", expected)
 
 
 @check("port.ber")
-def port_ber(optics: tuple[Optics, ...], *, at_most: float) -> Iterator[Finding]:
+def port_ber(module_optics: Optics, *, at_most: float) -> Iterator[Finding]:
     """No link that is up has more bit errors than this after error correction (effective BER)."""
-    for port in optics:
-        if port.up and port.effective_ber > at_most:
-            yield Finding(port.name, f"effective BER {port.effective_ber:.0e}", f"at most {at_most:.0e}")
+    if module_optics.up and module_optics.effective_ber > at_most:
+        yield Finding(f"effective BER {module_optics.effective_ber:.0e}", f"at most {at_most:.0e}")

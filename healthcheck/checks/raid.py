@@ -15,42 +15,37 @@ _PARITY = ("raid4", "raid5", "raid6")
 
 
 @check("raid.state")
-def raid_state(arrays: tuple[Array, ...]) -> Iterator[Finding]:
+def raid_state(array: Array) -> Iterator[Finding]:
     """Every md array serves its data: none is broken, stopped half-way or waiting for members."""
-    for array in arrays:
-        # The container of a firmware RAID holds arrays and no data of its own: it is inactive by nature.
-        if array.state not in _SERVING and array.level != "container":
-            yield Finding(array.name, array.state, "active or clean")
+    # The container of a firmware RAID holds arrays and no data of its own: it is inactive by nature.
+    if array.state not in _SERVING and array.level != "container":
+        yield Finding(array.state, "active or clean")
 
 
 @check("raid.degraded")
-def raid_degraded(arrays: tuple[Array, ...]) -> Iterator[Finding]:
+def raid_degraded(array: Array) -> Iterator[Finding]:
     """No md array with redundancy lacks a member."""
-    for array in arrays:
-        if array.missing > 0:
-            out = f" (faulty: {', '.join(array.faulty)})" if array.faulty else ""
-            yield Finding(array.name, f"{array.missing} of {array.disks} members missing{out}", "all members")
+    if array.missing > 0:
+        out = f" (faulty: {', '.join(array.faulty)})" if array.faulty else ""
+        yield Finding(f"{array.missing} of {array.disks} members missing{out}", "all members")
 
 
 @check("raid.rebuilding")
-def raid_rebuilding(arrays: tuple[Array, ...]) -> Iterator[Finding]:
+def raid_rebuilding(array: Array) -> Iterator[Finding]:
     """No md array is being rebuilt, which slows every read of it."""
-    for array in arrays:
-        if array.action in _BUILDING:
-            yield Finding(array.name, f"{array.action}, {array.done_percent:g}% done", "idle")
+    if array.action in _BUILDING:
+        yield Finding(f"{array.action}, {array.done_percent:g}% done", "idle")
 
 
 @check("raid.mismatch")
-def raid_mismatch(arrays: tuple[Array, ...]) -> Iterator[Finding]:
+def raid_mismatch(array: Array) -> Iterator[Finding]:
     """The last check of no array with parity found blocks that disagree. Of mirrors it means little: swap and memory maps make them so."""
-    for array in arrays:
-        if array.mismatches > 0 and array.level in _PARITY:
-            yield Finding(array.name, f"{array.mismatches} sectors disagree with their parity", "0")
+    if array.mismatches > 0 and array.level in _PARITY:
+        yield Finding(f"{array.mismatches} sectors disagree with their parity", "0")
 
 
 @check("zpool.healthy")
-def zpool_healthy(pools: tuple[Pool, ...]) -> Iterator[Finding]:
+def zpool_healthy(pool: Pool) -> Iterator[Finding]:
     """Every imported ZFS pool is online with all its devices."""
-    for pool in pools:
-        if pool.state != "ONLINE":
-            yield Finding(f"pool {pool.name}", pool.state, "ONLINE")
+    if pool.state != "ONLINE":
+        yield Finding(pool.state, "ONLINE", f"pool {pool.name}")

@@ -48,7 +48,12 @@ def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str,
         left = _without_refused(check, compared, refused, verdicts)
         if _enough(left, verdicts):
             _tell(check, left, found, problem, verdicts)
-    return {node: rule_on(rule, verdicts[node]) if node in verdicts else rule.passed for node in cohort}
+    return {node: _result_of(rule, verdicts.get(node)) for node in cohort}
+
+
+def _result_of(rule: Rule, verdict: Verdict | None) -> Result:
+    """The rule's word on one node; there is no verdict where nothing is to be said of it."""
+    return rule.passed if verdict is None else rule_on(rule, verdict)
 
 
 def _enough(compared: Cohort, verdicts: Mapping[str, Verdict]) -> bool:

@@ -123,7 +123,7 @@ def _nothing(name: str, sku: Sku | None) -> Unmeasured:
 def _run(check: Check, snapshot: Snapshot, values: Mapping[str, Any], verdict: Verdict) -> bool:
     """Runs a check, over each subject by itself where it judges one at a time. Whether there is nothing to report."""
     refused: list[Refusal] = []
-    judged = 0
+    ended = judged = 0
     with refusals(refused):
         try:
             subjects = _subjects(check, snapshot, refused)
@@ -151,10 +151,14 @@ def _run(check: Check, snapshot: Snapshot, values: Mapping[str, Any], verdict: V
                 if len(refused) == before:
                     _broken(verdict, check, error)
                 continue
+            ended += 1
             judged += len(refused) == before
     if refused:
         verdict.refuse(refused, check.name)
-        verdict.judged = judged > 0 or not subjects or not (check.each or _spoilt(check, snapshot, refused))
+        if check.each and subjects:
+            verdict.judged = judged > 0
+        else:
+            verdict.judged = ended == len(subjects) and not _spoilt(check, snapshot, refused)
         if check.counts:
             verdict.findings = []
     return not (verdict.findings or verdict.unmeasured or verdict.unsupported or verdict.caveats)

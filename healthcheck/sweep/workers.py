@@ -73,7 +73,8 @@ class _Worker(Generic[T, R]):
         context = multiprocessing.get_context("fork")
         self.results, theirs = context.Pipe()
         self.batch: Sequence[T] = ()
-        self._process: BaseProcess = context.Process(target=_serve, args=(work, theirs, [self.results, *(other.results for other in others)]), daemon=True)
+        parents = [self.results, *(other.results for other in others)]
+        self._process: BaseProcess = context.Process(target=_serve, args=(work, theirs, parents), daemon=True)
         self._process.start()
         theirs.close()
 
