@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from healthcheck.checks.base import NotMeasured, check
+from healthcheck.checks.base import NotMeasured, Peers, check
 from healthcheck.facts.dcgm import DcgmRun, DcgmTest
 from healthcheck.model.outcome import Finding, Owner
 
@@ -26,25 +26,33 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 
 
 def _missing(run: DcgmRun, must_run: tuple[str, ...], may_skip: tuple[str, ...]) -> list[str]:
-    """The tests that this level runs, of which the run tells nothing: DCGM leaves out what did not run, and that has not passed."""
+    """The tests of this level that are not in the run's report: DCGM leaves out what did not run, and that has not passed."""
     known = {*run.listed, *may_skip}
     return [test for test in must_run if known.isdisjoint(SPELLINGS.get(test, (test,)))]
 
 
-def _found(run: DcgmRun, tests: tuple[DcgmTest, ...], must_run: tuple[str, ...], may_skip: tuple[str, ...]) -> Iterator[Finding]:
-    judged = False
-    for test in tests:
-        status = test.status
-        if status == "skip":
-            if test.test not in may_skip:
-                raise NotMeasured(test, f"DCGM skipped it{': ' if test.info else ''}{test.info}")
-            continue
-        judged = True
-        if status != "pass":
-            graves = [name for name in ACTIONS if any(error.severity == name for error in test.errors)]
-            remedy, owner = ACTIONS[graves[0]] if graves else ("", None)
-            words = "; ".join(f"{e.words} (error {e.code}, {e.severity})" if e.code >= 0 else e.words for e in test.errors[:3])
-            yield Finding(test.name, f"{status}: {words or test.info or 'no reason given'}", "pass", remedy=remedy, owner=owner)
+def _ran(test: DcgmTest, may_skip: tuple[str, ...]) -> bool:
+    """Whether the test ran; one that was skipped, and may not be, was not measured."""
+    if test.status == "skip" and test.test not in may_skip:
+        raise NotMeasured(test, f"DCGM skipped it{': ' if test.info else ''}{test.info}")
+    return test.status != "skip"
+
+
+def _failure(test: DcgmTest) -> Finding | None:
+    if test.status == "pass":
+        return None
+    graves = [name for name in ACTIONS if any(error.severity == name for error in test.errors)]
+    remedy, owner = ACTIONS[graves[0]] if graves else ("", None)
+    words = "; ".join(f"{e.words} (error {e.code}, {e.severity})" if e.code >= 0 else e.words for e in test.errors[:3])
+    observed = f"{test.status}: {words or test.info or 'no reason given'}"
+    return Finding(observed, "pass", test.name, remedy=remedy, owner=owner)
+
+
+def _found(
+    run: DcgmRun, tests: Peers[DcgmTest], must_run: tuple[str, ...], may_skip: tuple[str, ...],
+) -> Iterator[Finding]:
+    judged = tests.where(lambda test: _ran(test, may_skip)).read(_failure)
+    yield from (failure for _, failure in judged if failure is not None)
     if not judged:
         raise NotMeasured(run, "DCGM skipped every test")
     if missing := _missing(run, must_run, may_skip):
@@ -53,8 +61,7 @@ def _found(run: DcgmRun, tests: tuple[DcgmTest, ...], must_run: tuple[str, ...],
 
 @check("dcgm.diag_quick")
 def dcgm_diag_quick(
-    dcgm_run_quick: DcgmRun, dcgm_tests_quick: tuple[DcgmTest, ...], *, must_run: tuple[str, ...] = (),
-    may_skip: tuple[str, ...] = (),
+    dcgm_run_quick: DcgmRun, dcgm_tests_quick: Peers[DcgmTest], *, must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """Every test of `dcgmi diag -r 1` passed on every GPU.
 
@@ -65,8 +72,7 @@ def dcgm_diag_quick(
 
 @check("dcgm.diag_medium")
 def dcgm_diag_medium(
-    dcgm_run_medium: DcgmRun, dcgm_tests_medium: tuple[DcgmTest, ...], *, must_run: tuple[str, ...] = (),
-    may_skip: tuple[str, ...] = (),
+    dcgm_run_medium: DcgmRun, dcgm_tests_medium: Peers[DcgmTest], *, must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """Every test of `dcgmi diag -r 2` passed on every GPU.
 
@@ -77,8 +83,7 @@ def dcgm_diag_medium(
 
 @check("dcgm.diag_long")
 def dcgm_diag_long(
-    dcgm_run_long: DcgmRun, dcgm_tests_long: tuple[DcgmTest, ...], *, must_run: tuple[str, ...] = (),
-    may_skip: tuple[str, ...] = (),
+    dcgm_run_long: DcgmRun, dcgm_tests_long: Peers[DcgmTest], *, must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """Every test of `dcgmi diag -r 3` passed on every GPU.
 
@@ -89,8 +94,7 @@ def dcgm_diag_long(
 
 @check("dcgm.diag_xlong")
 def dcgm_diag_xlong(
-    dcgm_run_xlong: DcgmRun, dcgm_tests_xlong: tuple[DcgmTest, ...], *, must_run: tuple[str, ...] = (),
-    may_skip: tuple[str, ...] = (),
+    dcgm_run_xlong: DcgmRun, dcgm_tests_xlong: Peers[DcgmTest], *, must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """Every test of `dcgmi diag -r 4` passed on every GPU.
 

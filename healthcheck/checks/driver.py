@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotMeasured, check
+from healthcheck.checks.base import NotMeasured, Peers, check
 from healthcheck.facts.driver import Driver
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.port import Port
@@ -38,7 +38,7 @@ def driver_loads(driver: Driver) -> Iterator[Finding]:
     """NVIDIA's driver comes up: NVML, or else nvidia-smi, was not refused by it. That nobody answered in time is no refusal."""
     if not driver.loads:
         remedy, owner = _REMEDIES.get(driver.cause, ("", None))
-        yield Finding("driver", driver.trouble, "a driver that answers", remedy, owner)
+        yield Finding(driver.trouble, "a driver that answers", remedy=remedy, owner=owner)
 
 
 @check("driver.module_matches")
@@ -48,36 +48,33 @@ def driver_module_matches(driver: Driver) -> Iterator[Finding]:
         return
     if driver.cause != "mismatch":
         raise NotMeasured(driver, f"the driver does not come up: {driver.trouble}")
-    yield Finding("driver", driver.trouble, "library and module of one version")
+    yield Finding(driver.trouble, "library and module of one version")
 
 
 @check("driver.peermem")
-def driver_peermem(driver: Driver, ports: tuple[Port, ...]) -> Iterator[Finding]:
+def driver_peermem(driver: Driver, ports: Peers[Port]) -> Iterator[Finding]:
     """A node with RDMA ports lets its adapters reach GPU memory: nvidia-peermem is loaded, or DMA-BUF is possible.
 
     DMA-BUF asks for the open kernel module and Linux 5.12 or newer. Without either, every message passes through the host's memory.
     """
     if not driver.loads:
         raise NotMeasured(driver, "the driver does not come up")
-    number = sum(1 for port in ports if port.number)
+    number = len(ports.where(lambda port: port.number > 0))
     if number and not driver.peermem_loaded and not driver.dmabuf:
-        yield Finding("driver", f"no nvidia-peermem, no DMA-BUF, and {number} RDMA ports", "one of the two")
+        yield Finding(f"no nvidia-peermem, no DMA-BUF, and {number} RDMA ports", "one of the two")
 
 
 @check("driver.persistence_daemon")
-def driver_persistence_daemon(services: Services, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def driver_persistence_daemon(gpu: Gpu, services: Services) -> Iterator[Finding]:
     """Something keeps the driver's state between jobs: persistence mode on every GPU, or nvidia-persistenced."""
-    for gpu in gpus:
-        if not gpu.persistence and services.persistenced.active != "active":
-            yield Finding(
-                gpu.name, f"persistence mode is off, nvidia-persistenced is {services.persistenced.shown}", "one of the two is on")
+    if not gpu.persistence and services.persistenced.active != "active":
+        yield Finding(f"persistence mode is off, nvidia-persistenced is {services.persistenced.shown}", "one of the two is on")
 
 
 @check("driver.gsp")
-def driver_gsp(driver: Driver, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def driver_gsp(gpu: Gpu, driver: Driver) -> Iterator[Finding]:
     """Every GPU whose system processor runs firmware runs that of the driver's version; a GPU without it has nothing to compare."""
     if not driver.loads:
         raise NotMeasured(driver, "the driver does not come up")
-    for gpu in gpus:
-        if gpu.gsp_firmware != driver.version:
-            yield Finding(gpu.name, f"GSP firmware {gpu.gsp_firmware}", f"{driver.version}, as the driver")
+    if gpu.gsp_firmware != driver.version:
+        yield Finding(f"GSP firmware {gpu.gsp_firmware}", f"{driver.version}, as the driver")

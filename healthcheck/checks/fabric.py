@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotJudged, NotMeasured, check
+from healthcheck.checks.base import NotJudged, NotMeasured, Peers, check
 from healthcheck.facts.fabric import FabricLog
 from healthcheck.facts.gpu import Gpu
 from healthcheck.facts.service import Services
@@ -21,17 +21,18 @@ _STATUS = {3: "not supported", 10: "timeout", 15: "GPU is lost", 16: "GPU requir
 
 
 @check("fabric.state")
-def fabric_state(gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
+def fabric_state(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
     """Every GPU of a machine with an NVLink fabric has become a part of it: its probe is completed, and with success.
 
     One that never gets there runs, and hangs or fails in the first job that talks over NVLink.
     """
-    for gpu in gpus if expected else ():
-        if gpu.fabric_state != "completed":
-            yield Finding(gpu.name, f"fabric probe {gpu.fabric_state.replace('_', ' ')}", "completed")
-        elif gpu.fabric_status:
-            status = _STATUS.get(gpu.fabric_status, "error")
-            yield Finding(gpu.name, f"fabric probe completed with {status} ({gpu.fabric_status})", "success")
+    if not expected:
+        return
+    if gpu.fabric_state != "completed":
+        yield Finding(f"fabric probe {gpu.fabric_state.replace('_', ' ')}", "completed")
+    elif gpu.fabric_status:
+        status = _STATUS.get(gpu.fabric_status, "error")
+        yield Finding(f"fabric probe completed with {status} ({gpu.fabric_status})", "success")
 
 
 # Each part of the mask that is a question with the answers 1 (yes) and 2 (no): where it begins, what yes means, and who acts.
@@ -46,57 +47,60 @@ _CONFIGURATION = {2: "system GUID", 3: "chassis serial number", 4: "no partition
 
 
 @check("fabric.health")
-def fabric_health(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def fabric_health(gpu: Gpu) -> Iterator[Finding]:
     """No part of a GPU's fabric health mask says that something is wrong: bandwidth, routes, recoveries, configuration.
 
     Parts that the driver does not support are not judged; a GPU without any is not supported.
     """
-    for gpu in gpus:
-        for shift, wrong, remedy in _QUESTIONS:
-            if gpu.fabric_health >> shift & 0x3 == 1:
-                yield Finding(gpu.name, wrong, "a healthy fabric", remedy)
-        if (number := gpu.fabric_health >> 8 & 0xF) > 1:
-            yield Finding(
-                gpu.name, f"incorrect configuration: {_CONFIGURATION.get(number, f'number {number}')}", "a correct configuration",
-                "Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its neighbours and correct it.",
-                Owner.OPERATOR)
+    for shift, wrong, remedy in _QUESTIONS:
+        if gpu.fabric_health >> shift & 0x3 == 1:
+            yield Finding(wrong, "a healthy fabric", remedy=remedy)
+    if (number := gpu.fabric_health >> 8 & 0xF) > 1:
+        yield Finding(
+            f"incorrect configuration: {_CONFIGURATION.get(number, f'number {number}')}", "a correct configuration",
+            remedy="Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its neighbours and "
+                   "correct it.",
+            owner=Owner.OPERATOR)
 
 
 @check("fabric.clique")
-def fabric_clique(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def fabric_clique(gpus: Peers[Gpu]) -> Iterator[Finding]:
     """All GPUs of a node are in one NVLink cluster and clique; GPUs of two cliques do not reach each other over NVLink.
 
     Only GPUs whose probe is completed have a place; where none has one, fabric.state says why.
     """
-    known = {gpu.name: gpu.fabric_state for gpu in gpus}
-    places = {gpu.name: (gpu.fabric_cluster, gpu.fabric_clique) for gpu in gpus if known[gpu.name] == "completed"}
-    if not known:
-        return
-    if not places:
+    told = gpus.read(_place)
+    places = {gpu.name: place for gpu, place in told if place is not None}
+    if told and not places:
         raise NotMeasured(None, "no GPU's fabric probe is completed")
-    (cluster, clique), _ = Counter(places.values()).most_common(1)[0]
-    for name, place in places.items():
-        if place != (cluster, clique):
-            expected = f"clique {clique} of cluster {cluster}, as most of the node's GPUs"
-            yield Finding(name, f"clique {place[1]} of cluster {place[0]}", expected)
+    for (cluster, clique), _ in Counter(places.values()).most_common(1):
+        for name, place in places.items():
+            if place != (cluster, clique):
+                expected = f"clique {clique} of cluster {cluster}, as most of the node's GPUs"
+                yield Finding(f"clique {place[1]} of cluster {place[0]}", expected, name)
 
 
-def _all_in_fabric(gpus: tuple[Gpu, ...]) -> bool:
-    """Whether each GPU has become a part of its fabric; one whose state is not supported has not, and counts."""
-    return sum(gpu.fabric_state == "completed" and not gpu.fabric_status for gpu in gpus) == len(gpus)
+def _place(gpu: Gpu) -> tuple[str, int] | None:
+    return (gpu.fabric_cluster, gpu.fabric_clique) if gpu.fabric_state == "completed" else None
+
+
+def _in_fabric(gpu: Gpu) -> bool:
+    """Whether the GPU has become a part of its fabric; one whose state is not supported has not."""
+    return gpu.fabric_state == "completed" and not gpu.fabric_status
 
 
 @check("fabric.manager")
-def fabric_manager(services: Services, gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
+def fabric_manager(services: Services, gpus: Peers[Gpu], *, expected: bool) -> Iterator[Finding]:
     """On a machine with NVSwitches of its own the Fabric Manager runs. Whether it has any only the SKU knows: not all are PCI devices.
 
     Where its unit is not installed, it may run in a driver's container: then the GPUs' completed fabric probes show that it did its work.
     """
-    if not expected or services.fabric_manager.active == "active":
+    manager = services.fabric_manager if expected else None
+    if manager is None or manager.active == "active":
         return
-    if services.fabric_manager.load == "not-found" and _all_in_fabric(gpus):
+    if manager.load == "not-found" and len(gpus.where(_in_fabric)) == len(gpus):
         return
-    yield Finding(services.fabric_manager.name, services.fabric_manager.shown, "active", _RESTART)
+    yield Finding(manager.shown, "active", manager.name, remedy=_RESTART)
 
 
 @check("fabric.manager_log")
@@ -108,7 +112,8 @@ def fabric_manager_log(fabric_log: FabricLog, *, expected: bool) -> Iterator[Fin
         counts[line.what] += 1
         first.setdefault(line.what, line.text)
     for what, number in counts.items():
-        yield Finding(what, f"{number} lines, the first: {first[what]}" if number > 1 else first[what], "no such line in this boot")
+        said = f"{number} lines, the first: {first[what]}" if number > 1 else first[what]
+        yield Finding(said, "no such line in this boot", what)
 
 
 @check("fabric.imex")
@@ -117,4 +122,4 @@ def fabric_imex(services: Services, *, expected: bool) -> Iterator[Finding]:
     if not expected:
         raise NotJudged("there are no NVLinks between nodes, as the SKU says")
     if services.imex.active != "active":
-        yield Finding(services.imex.name, services.imex.shown, "active")
+        yield Finding(services.imex.shown, "active", services.imex.name)

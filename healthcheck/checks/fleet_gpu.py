@@ -2,55 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from healthcheck.checks.base import fleet_check
-from healthcheck.checks.fleet import odd_ones
+from healthcheck.checks.fleet import Comparison, odd_ones, rows
 from healthcheck.facts.gpu import Gpu
-from healthcheck.model.outcome import Finding
 
 Fleet = Mapping[str, tuple[Gpu, ...]]
 
 
-def _odd(gpus: Fleet, read: Callable[[Gpu], str], what: str) -> Iterator[tuple[str, Finding]]:
-    # Nodes may share facts that are alike, which are then looked at once.
-    kinds = {id(found): found for found in gpus.values()}
-    if len({read(gpu) for found in kinds.values() for gpu in found}) > 1:
-        yield from odd_ones([(node, gpu.name, read(gpu)) for node, found in gpus.items() for gpu in found], what, "GPUs")
+def _odd(gpus: Fleet, read: Callable[[Gpu], str], what: str) -> Comparison:
+    yield from odd_ones(rows(gpus, read), what, "GPUs")
 
 
 @fleet_check("fleet.gpu_model")
-def fleet_gpu_model(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+def fleet_gpu_model(gpus: Fleet) -> Comparison:
     """Every GPU is of the model that most GPUs of the cohort are."""
     yield from _odd(gpus, lambda gpu: gpu.model, "model")
 
 
 @fleet_check("fleet.vbios")
-def fleet_vbios(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+def fleet_vbios(gpus: Fleet) -> Comparison:
     """Every GPU has the VBIOS that most GPUs of the cohort have."""
     yield from _odd(gpus, lambda gpu: gpu.vbios, "VBIOS")
 
 
 @fleet_check("fleet.gsp")
-def fleet_gsp(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+def fleet_gsp(gpus: Fleet) -> Comparison:
     """Every GPU's system processor runs the firmware that most run; it comes with the driver, so another means a driver half changed."""
     yield from _odd(gpus, lambda gpu: gpu.gsp_firmware, "GSP firmware")
 
 
 @fleet_check("fleet.inforom")
-def fleet_inforom(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+def fleet_inforom(gpus: Fleet) -> Comparison:
     """Every GPU has the InfoROM image that most GPUs of the cohort have."""
     yield from _odd(gpus, lambda gpu: gpu.inforom, "InfoROM image")
 
 
 @fleet_check("fleet.board")
-def fleet_board(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+def fleet_board(gpus: Fleet) -> Comparison:
     """Every GPU is on a board of the part number that most have; a board that was exchanged may be of another revision."""
     yield from _odd(gpus, lambda gpu: gpu.part_number, "board part number")
 
 
 @fleet_check("fleet.pcie")
-def fleet_pcie(gpus: Fleet) -> Iterator[tuple[str, Finding]]:
+def fleet_pcie(gpus: Fleet) -> Comparison:
     """Every GPU's PCI Express link is as wide, and could be as fast, as those of most GPUs of the cohort.
 
     The generation is the highest that GPU and slot can agree on: the present one falls when a GPU has nothing to do.

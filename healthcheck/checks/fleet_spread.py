@@ -7,130 +7,90 @@ each make a GPU warmer than others without anything being wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from healthcheck.checks.base import NotMeasured, fleet_check, increase
-from healthcheck.checks.fleet import Readings, Said, Uncompared, far_off
-from healthcheck.checks.trend import SHORTEST, elapsed
+from healthcheck.checks.base import fleet_check
+from healthcheck.checks.fleet import Comparison, Readings, Uncompared, far_off
+from healthcheck.checks.growth import HOUR, SHORTEST_S, Growth
 from healthcheck.facts.gpu import Gpu
-from healthcheck.facts.look import Look
-from healthcheck.facts.values import Fact
+from healthcheck.facts.values import Fact, readable
 
 F = TypeVar("F", bound=Fact)
 Fleet = Mapping[str, tuple[Gpu, ...]]
-Looks = Mapping[str, Look]
+Growths = Mapping[str, Callable[[F], Growth[F]]]
 # A GPU that is between jobs, or between steps of one, is of neither state, and has few peers.
 _IDLE_PERCENT, _BUSY_PERCENT = 5, 80
+_BUSY = "busy"
 
 
 def _state(gpu: Gpu) -> str:
     percent = gpu.utilization_percent
-    return "idle" if percent <= _IDLE_PERCENT else "busy" if percent >= _BUSY_PERCENT else "partly busy"
+    return "idle" if percent <= _IDLE_PERCENT else _BUSY if percent >= _BUSY_PERCENT else "partly busy"
 
 
-def _by_slot(gpus: Fleet, read: Callable[[Gpu], float]) -> Iterator[Readings]:
-    peers: dict[tuple[int, str], str] = {}
+def _by_slot(gpus: Fleet, read: Callable[[Gpu], float]) -> Iterator[tuple[str, Readings]]:
+    """The reading of each GPU that can be read, and before it the GPU's load state."""
     for node, found in gpus.items():
-        for gpu in found:
-            value, place = read(gpu), (gpu.index, _state(gpu))
-            if place not in peers:
-                peers[place] = "GPUs in slot {}, {}".format(*place)
-            yield Readings(node, (gpu.name,), (value,), peers[place])
+        for gpu, (value, slot, state) in readable(found, lambda gpu: (read(gpu), gpu.index, _state(gpu))):
+            yield state, Readings(node, (gpu.name,), (value,), f"GPUs in slot {slot}, {state}")
 
 
 @fleet_check("fleet.temperature")
-def fleet_temperature(gpus: Fleet, *, spreads: float, floor_c: float, at_least: int) -> Said:
+def fleet_temperature(gpus: Fleet, *, spreads: float, floor_c: float, at_least: int) -> Comparison:
     """No GPU is far hotter than the same slot of its peers in the same load state: its cooling is at fault, before it throttles."""
-    yield from far_off(_by_slot(gpus, lambda gpu: gpu.temperature_c), " C", spreads=spreads, floor=floor_c, at_least=at_least, below=False)
+    readings = [reading for _, reading in _by_slot(gpus, lambda gpu: gpu.temperature_c)]
+    yield from far_off(readings, " C", spreads=spreads, floor=floor_c, at_least=at_least, below=False)
 
 
 @fleet_check("fleet.power")
-def fleet_power(gpus: Fleet, *, spreads: float, floor_watts: float, at_least: int) -> Said:
+def fleet_power(gpus: Fleet, *, spreads: float, floor_watts: float, at_least: int) -> Comparison:
     """No GPU draws far more or less power than the same slot of its peers in the same load state."""
-    yield from far_off(_by_slot(gpus, lambda gpu: gpu.power_watts), " W", spreads=spreads, floor=floor_watts, at_least=at_least)
+    readings = [reading for _, reading in _by_slot(gpus, lambda gpu: gpu.power_watts)]
+    yield from far_off(readings, " W", spreads=spreads, floor=floor_watts, at_least=at_least)
 
 
 @fleet_check("fleet.clocks")
-def fleet_clocks(gpus: Fleet, *, spreads: float, floor_mhz: float, at_least: int) -> Said:
+def fleet_clocks(gpus: Fleet, *, spreads: float, floor_mhz: float, at_least: int) -> Comparison:
     """No busy GPU runs its multiprocessors far slower than the same slot of its peers; one that is idle may clock as it likes."""
-    readings = list(_by_slot(gpus, lambda gpu: gpu.clock_sm_mhz))
-    uncompared: dict[str, Uncompared] = {}
-    for reading in readings:
-        if not reading.peers.endswith(", busy"):
-            name = reading.subjects[0]
-            if name not in uncompared:
-                uncompared[name] = Uncompared(name, "not busy, and clocks are compared under load")
-            yield reading.node, uncompared[name]
-    busy = [reading for reading in readings if reading.peers.endswith(", busy")]
+    busy = []
+    for state, reading in _by_slot(gpus, lambda gpu: gpu.clock_sm_mhz):
+        if state == _BUSY:
+            busy.append(reading)
+        else:
+            yield reading.node, Uncompared(reading.subjects[0], "not busy, and clocks are compared under load")
     yield from far_off(busy, " MHz", spreads=spreads, floor=floor_mhz, at_least=at_least, above=False)
 
 
 def far_off_rates(
-    things: Mapping[str, tuple[F, ...]], before: Mapping[str, tuple[F, ...]], look: Looks, previous_look: Looks, counter: str, what: str, *,
+    things: Mapping[str, tuple[F, ...]], growth: Growths[F], counter: str, what: str, *,
     spreads: float, floor_hourly: float, at_least: int,
-) -> Said:
-    """What grew in an hour, for each thing that has an earlier self by its name, against all others of the cohort."""
-    readings = []
-    # Nodes share facts that are equal (hundreds of links without an error), which are then looked at once.
-    known: dict[tuple[int, int], _Growth] = {}
-    for node, found in things.items():
-        try:
-            hours = max(elapsed(look[node], look[node], previous_look[node]), SHORTEST) / 3600
-        except NotMeasured as error:
-            yield from ((node, Uncompared(thing.name, error.reason, unmeasured=True)) for thing in found)
-            continue
-        growth = known.get((id(found), id(before[node])))
-        if growth is None:
-            growth = known[id(found), id(before[node])] = _grown(found, before[node], counter)
-        yield from ((node, uncompared) for uncompared in growth.uncompared)
-        rates = [grown / hours if grown else 0.0 for grown in growth.grown] if growth.any else growth.none
-        readings.append(Readings(node, growth.names, rates, what))
+) -> Comparison:
+    """By how much a counter grows in an hour, for each thing that the earlier snapshot has as well, against all others of the cohort."""
+    readings = [_rates(node, found, growth[node], counter, what) for node, found in things.items()]
     yield from far_off(readings, " an hour", spreads=spreads, floor=floor_hourly, at_least=at_least, below=False)
 
 
-class _Growth(NamedTuple):
-    """By how much a counter of each thing grew between two looks, what cannot be said of others, and the rates where not `any` grew."""
-
-    names: list[str]
-    grown: list[int]
-    uncompared: list[Uncompared]
-    any: bool
-    none: list[float]
+def _rates(node: str, things: tuple[F, ...], growth: Callable[[F], Growth[F]], counter: str, what: str) -> Readings:
+    hourly = list(readable(things, lambda thing: _hourly(growth(thing), counter)))
+    return Readings(node, [thing.name for thing, _ in hourly], [rate for _, rate in hourly], what)
 
 
-def _grown(things: tuple[F, ...], before: tuple[F, ...], counter: str) -> _Growth:
-    names: list[str] = []
-    growths: list[int] = []
-    uncompared: list[Uncompared] = []
-    earlier = {thing.name: thing for thing in before}
-    for thing in things:
-        name = thing.name
-        if name not in earlier:
-            uncompared.append(Uncompared(name, f"the earlier look could not read {counter} of it", unmeasured=True))
-            continue
-        try:
-            grown = increase(thing, earlier[name], counter)
-        except NotMeasured as error:
-            uncompared.append(Uncompared(name, error.reason, unmeasured=True))
-        else:
-            names.append(name)
-            growths.append(grown)
-    return _Growth(names, growths, uncompared, any(growths), [0.0] * len(names))
+def _hourly(growth: Growth[F], counter: str) -> float:
+    """The rate, where the time between the snapshots is known: of a counter that did not grow as well."""
+    return growth.of(counter) * HOUR / max(growth.seconds, SHORTEST_S)
 
 
 @fleet_check("fleet.ecc_corrected")
 def fleet_ecc_corrected(
-    gpus: Fleet, previous_gpus: Fleet, look: Looks, previous_look: Looks, *, spreads: float, floor_hourly: float, at_least: int,
-) -> Said:
+    gpus: Fleet, growth: Growths[Gpu], *, spreads: float, floor_hourly: float, at_least: int,
+) -> Comparison:
     """No GPU corrects memory errors far more often than its peers do; each alone is harmless, and many announce the uncorrectable one."""
-    yield from far_off_rates(gpus, previous_gpus, look, previous_look, "ecc_corrected", "GPUs", spreads=spreads,
-                              floor_hourly=floor_hourly, at_least=at_least)
+    yield from far_off_rates(gpus, growth, "ecc_corrected", "GPUs", spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)
 
 
 @fleet_check("fleet.pcie_replays")
 def fleet_pcie_replays(
-    gpus: Fleet, previous_gpus: Fleet, look: Looks, previous_look: Looks, *, spreads: float, floor_hourly: float, at_least: int,
-) -> Said:
+    gpus: Fleet, growth: Growths[Gpu], *, spreads: float, floor_hourly: float, at_least: int,
+) -> Comparison:
     """No GPU's PCI Express link repeats packets far more often than its peers' do."""
-    yield from far_off_rates(gpus, previous_gpus, look, previous_look, "pcie_replays", "GPUs", spreads=spreads,
-                              floor_hourly=floor_hourly, at_least=at_least)
+    yield from far_off_rates(gpus, growth, "pcie_replays", "GPUs", spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)

@@ -16,17 +16,16 @@ def gpu_count(gpu_presence: GpuPresence, *, expected: int) -> Iterator[Finding]:
     A GPU that is on the bus but not listed is the driver's loss; one that is not on the bus did not enumerate.
     """
     if gpu_presence.on_pci != expected:
-        yield Finding("GPUs on PCI", gpu_presence.on_pci, expected)
+        yield Finding(gpu_presence.on_pci, expected, "GPUs on PCI")
     if gpu_presence.listed != expected:
-        yield Finding("GPUs listed by the driver", gpu_presence.listed, expected)
+        yield Finding(gpu_presence.listed, expected, "GPUs listed by the driver")
 
 
 @check("gpu.answers")
-def gpu_answers(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def gpu_answers(gpu: Gpu) -> Iterator[Finding]:
     """Every GPU that the driver lists answers it; a lost one is listed still, so counting does not find it."""
-    for gpu in gpus:
-        if not gpu.answers:
-            yield Finding(gpu.name, gpu.trouble, "an answer")
+    if not gpu.answers:
+        yield Finding(gpu.trouble, "an answer")
 
 
 # What to do for each nvmlDeviceGpuRecoveryAction, and who does it. The driver writes the same request to the log (Xid 154): the repairs are
@@ -50,46 +49,41 @@ _UNKNOWN_RECOVERY = ("Drain the node and look this action up in the nvml.h of it
 
 
 @check("gpu.recovery_action")
-def gpu_recovery_action(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def gpu_recovery_action(gpu: Gpu) -> Iterator[Finding]:
     """The driver asks for no recovery of any GPU. It knows what happened; where it asks, its word goes before every other remedy."""
-    for gpu in gpus:
-        if gpu.recovery_action != "none":
-            remedy, owner, repair = _RECOVERIES.get(gpu.recovery_action, _UNKNOWN_RECOVERY)
-            yield Finding(gpu.name, f"the driver asks for {gpu.recovery_action}", "none", remedy.replace("{index}", str(gpu.index)), owner,
-                          repair)
+    if gpu.recovery_action != "none":
+        remedy, owner, repair = _RECOVERIES.get(gpu.recovery_action, _UNKNOWN_RECOVERY)
+        yield Finding(f"the driver asks for {gpu.recovery_action}", "none", remedy=remedy.replace("{index}", str(gpu.index)),
+                      owner=owner, repair=repair)
 
 
 @check("gpu.persistence")
-def gpu_persistence(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def gpu_persistence(gpu: Gpu) -> Iterator[Finding]:
     """The driver stays with every GPU when its last process ends: coming back takes seconds, and forgets counters and settings."""
-    for gpu in gpus:
-        if not gpu.persistence:
-            yield Finding(gpu.name, "persistence mode is off", "on")
+    if not gpu.persistence:
+        yield Finding("persistence mode is off", "on")
 
 
 @check("gpu.mig")
-def gpu_mig(gpus: tuple[Gpu, ...], *, expected: bool) -> Iterator[Finding]:
+def gpu_mig(gpu: Gpu, *, expected: bool) -> Iterator[Finding]:
     """Every GPU is divided (MIG), or not, as the SKU says, and stays so after the next reset."""
     words = ("off", "on")
-    for gpu in gpus:
-        if gpu.mig != expected:
-            yield Finding(gpu.name, f"MIG is {words[gpu.mig]}", words[expected])
-        elif gpu.mig_pending != gpu.mig:
-            yield Finding(gpu.name, f"MIG will be {words[gpu.mig_pending]} after the next reset", words[expected])
+    if gpu.mig != expected:
+        yield Finding(f"MIG is {words[gpu.mig]}", words[expected])
+    elif gpu.mig_pending != gpu.mig:
+        yield Finding(f"MIG will be {words[gpu.mig_pending]} after the next reset", words[expected])
 
 
 @check("gpu.compute_mode")
-def gpu_compute_mode(gpus: tuple[Gpu, ...], *, expected: str) -> Iterator[Finding]:
+def gpu_compute_mode(gpu: Gpu, *, expected: str) -> Iterator[Finding]:
     """Every GPU takes processes as the rule says (`default`, `exclusive_process`, `prohibited`)."""
-    for gpu in gpus:
-        if gpu.compute_mode != expected:
-            yield Finding(gpu.name, gpu.compute_mode, expected)
+    if gpu.compute_mode != expected:
+        yield Finding(gpu.compute_mode, expected)
 
 
 @check("gpu.memory_size")
-def gpu_memory_size(gpus: tuple[Gpu, ...], *, expected_gib: float, tolerance_percent: float) -> Iterator[Finding]:
+def gpu_memory_size(gpu: Gpu, *, expected_gib: float, tolerance_percent: float) -> Iterator[Finding]:
     """Every GPU has the SKU's memory, give or take what is reserved of it."""
-    for gpu in gpus:
-        gib = gpu.memory_bytes / 2**30
-        if 100 * abs(gib - expected_gib) > tolerance_percent * expected_gib:
-            yield Finding(gpu.name, f"{gib:.1f} GiB", f"{expected_gib:g} GiB, within {tolerance_percent:g}%")
+    gib = gpu.memory_bytes / 2**30
+    if 100 * abs(gib - expected_gib) > tolerance_percent * expected_gib:
+        yield Finding(f"{gib:.1f} GiB", f"{expected_gib:g} GiB, within {tolerance_percent:g}%")

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from healthcheck.checks.base import NotJudged, NotMeasured, check, increase
-from healthcheck.checks.trend import elapsed, with_earlier
+from healthcheck.checks.base import NotJudged, NotMeasured, check
+from healthcheck.checks.growth import Growth
 from healthcheck.facts.gpu import Gpu
-from healthcheck.facts.look import Look
 from healthcheck.model.outcome import Finding
 
 # nvmlClocksEventReasons of nvml.h.
@@ -28,149 +27,130 @@ SETTINGS: Mapping[int, str] = MappingProxyType({0x2: "application or locked cloc
 
 
 @check("gpu.slowdown_hw")
-def gpu_slowdown_hw(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def gpu_slowdown_hw(gpu: Gpu) -> Iterator[Finding]:
     """No GPU's hardware halves its clock without naming heat or the power brake, which have rules of their own.
 
     NVML may report this reason for a moment while clocks change, and for an idle GPU: so the clock must be halved indeed.
     """
-    for gpu in gpus:
-        reasons = gpu.clock_reasons
-        if reasons & HW_SLOWDOWN and not reasons & (HW_THERMAL | HW_POWER_BRAKE | IDLE) and 2 * gpu.clock_sm_mhz <= gpu.clock_sm_max_mhz:
-            yield Finding(gpu.name, f"hardware slowdown, SM clock {gpu.clock_sm_mhz} MHz", f"none, {gpu.clock_sm_max_mhz} MHz")
+    reasons = gpu.clock_reasons
+    explained = reasons & (HW_THERMAL | HW_POWER_BRAKE | IDLE)
+    if reasons & HW_SLOWDOWN and not explained and 2 * gpu.clock_sm_mhz <= gpu.clock_sm_max_mhz:
+        yield Finding(f"hardware slowdown, SM clock {gpu.clock_sm_mhz} MHz", f"none, {gpu.clock_sm_max_mhz} MHz")
 
 
 @check("gpu.slowdown_thermal")
-def gpu_slowdown_thermal(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def gpu_slowdown_thermal(gpu: Gpu) -> Iterator[Finding]:
     """No GPU's hardware holds its clock down for heat."""
-    for gpu in gpus:
-        if gpu.clock_reasons & HW_THERMAL:
-            yield Finding(gpu.name, "hardware thermal slowdown", "none")
+    if gpu.clock_reasons & HW_THERMAL:
+        yield Finding("hardware thermal slowdown", "none")
 
 
 @check("gpu.power_brake")
-def gpu_power_brake(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def gpu_power_brake(gpu: Gpu) -> Iterator[Finding]:
     """No GPU is braked from outside, as power supplies do when they cannot deliver."""
-    for gpu in gpus:
-        if gpu.clock_reasons & HW_POWER_BRAKE:
-            yield Finding(gpu.name, "power brake slowdown", "none")
+    if gpu.clock_reasons & HW_POWER_BRAKE:
+        yield Finding("power brake slowdown", "none")
 
 
 @check("gpu.slowdown_sw_thermal")
-def gpu_slowdown_sw_thermal(gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
+def gpu_slowdown_sw_thermal(gpu: Gpu) -> Iterator[Finding]:
     """No GPU's driver holds its clock down because GPU or memory are at their highest operating temperature."""
-    for gpu in gpus:
-        if gpu.clock_reasons & SW_THERMAL and not gpu.clock_reasons & HW_THERMAL:
-            yield Finding(gpu.name, "software thermal slowdown", "none")
+    if gpu.clock_reasons & SW_THERMAL and not gpu.clock_reasons & HW_THERMAL:
+        yield Finding("software thermal slowdown", "none")
 
 
-def _slowed(
-    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], looks: tuple[Look, Look], counter: str, now: int, allow_percent: float,
-) -> Iterator[Finding]:
-    """GPUs that were slowed for more than this share of the time since the earlier look; not those that are so `now`, which are named."""
-    for gpu, earlier in with_earlier(gpus, previous_gpus):
-        slowed = increase(gpu, earlier, counter) / 1e9
-        if not slowed or gpu.clock_reasons & now:
-            continue
-        share = 100 * slowed / elapsed(gpu, *looks)
-        if share > allow_percent:
-            said = f"slowed for {slowed:.0f} s, {share:.1f}% of the time since the earlier look"
-            yield Finding(gpu.name, said, f"at most {allow_percent:g}%")
+def _slowed(growth: Growth[Gpu], counter: str, now: int, allow_percent: float) -> Iterator[Finding]:
+    """A GPU that was slowed for more than this share of the time between the snapshots; not one that is so `now`, which is named."""
+    slowed = growth.of(counter) / 1e9
+    if not slowed or growth.now.clock_reasons & now:
+        return
+    share = 100 * slowed / growth.seconds
+    if share > allow_percent:
+        yield Finding(f"slowed for {slowed:.0f} s, {share:.1f}% of the time since the earlier snapshot",
+                      f"at most {allow_percent:g}%")
 
 
 @check("gpu.slowdown_thermal_time")
-def gpu_slowdown_thermal_time(
-    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], look: Look, previous_look: Look, *, allow_percent: float,
-) -> Iterator[Finding]:
-    """No GPU's hardware held its clock down for heat for more than this share of the time since the earlier look."""
-    yield from _slowed(gpus, previous_gpus, (look, previous_look), "slowdown_hw_thermal_ns", HW_THERMAL, allow_percent)
+def gpu_slowdown_thermal_time(gpu: Gpu, growth: Growth[Gpu], *, allow_percent: float) -> Iterator[Finding]:
+    """No GPU's hardware held its clock down for heat for more than this share of the time since the earlier snapshot."""
+    yield from _slowed(growth, "slowdown_hw_thermal_ns", HW_THERMAL, allow_percent)
 
 
 @check("gpu.power_brake_time")
-def gpu_power_brake_time(
-    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], look: Look, previous_look: Look, *, allow_percent: float,
-) -> Iterator[Finding]:
-    """No GPU was braked from outside for more than this share of the time since the earlier look."""
-    yield from _slowed(gpus, previous_gpus, (look, previous_look), "slowdown_hw_power_brake_ns", HW_POWER_BRAKE, allow_percent)
+def gpu_power_brake_time(gpu: Gpu, growth: Growth[Gpu], *, allow_percent: float) -> Iterator[Finding]:
+    """No GPU was braked from outside for more than this share of the time since the earlier snapshot."""
+    yield from _slowed(growth, "slowdown_hw_power_brake_ns", HW_POWER_BRAKE, allow_percent)
 
 
 @check("gpu.slowdown_sw_thermal_time")
-def gpu_slowdown_sw_thermal_time(
-    gpus: tuple[Gpu, ...], previous_gpus: tuple[Gpu, ...], look: Look, previous_look: Look, *, allow_percent: float,
-) -> Iterator[Finding]:
-    """No GPU's driver held its clock down for heat for more than this share of the time since the earlier look."""
-    yield from _slowed(gpus, previous_gpus, (look, previous_look), "slowdown_sw_thermal_ns", SW_THERMAL, allow_percent)
+def gpu_slowdown_sw_thermal_time(gpu: Gpu, growth: Growth[Gpu], *, allow_percent: float) -> Iterator[Finding]:
+    """No GPU's driver held its clock down for heat for more than this share of the time since the earlier snapshot."""
+    yield from _slowed(growth, "slowdown_sw_thermal_ns", SW_THERMAL, allow_percent)
 
 
 @check("gpu.power_limit")
-def gpu_power_limit(gpus: tuple[Gpu, ...], *, at_least_watts: float) -> Iterator[Finding]:
+def gpu_power_limit(gpu: Gpu, *, at_least_watts: float) -> Iterator[Finding]:
     """Every GPU may draw what the SKU says: one whose limit was lowered is slower than its peers, and nothing else shows it."""
-    for gpu in gpus:
-        if gpu.power_limit_watts < at_least_watts:
-            yield Finding(gpu.name, f"limited to {gpu.power_limit_watts:g} W", f"at least {at_least_watts:g} W")
+    if gpu.power_limit_watts < at_least_watts:
+        yield Finding(f"limited to {gpu.power_limit_watts:g} W", f"at least {at_least_watts:g} W")
 
 
 @check("gpu.power_limit_default")
-def gpu_power_limit_default(gpus: tuple[Gpu, ...], *, sku_watts: float = 0.0) -> Iterator[Finding]:
+def gpu_power_limit_default(gpu: Gpu, *, sku_watts: float = 0.0) -> Iterator[Finding]:
     """No GPU's power limit is below its default, where the SKU does not say what it should be; where it does, gpu.power_limit judges."""
     if sku_watts:
         raise NotJudged("the SKU gives power_limit_watts, so the default is not judged")
-    for gpu in gpus:
-        if gpu.power_limit_watts < gpu.power_limit_default_watts:
-            default = f"its default of {gpu.power_limit_default_watts:g} W, or more"
-            yield Finding(gpu.name, f"limited to {gpu.power_limit_watts:g} W", default)
+    if gpu.power_limit_watts < gpu.power_limit_default_watts:
+        default = f"its default of {gpu.power_limit_default_watts:g} W, or more"
+        yield Finding(f"limited to {gpu.power_limit_watts:g} W", default)
 
 
 @check("gpu.power_draw")
-def gpu_power_draw(gpus: tuple[Gpu, ...], *, most_of_limit: float) -> Iterator[Finding]:
+def gpu_power_draw(gpu: Gpu, *, most_of_limit: float) -> Iterator[Finding]:
     """Every GPU draws power at all, and no more than this multiple of its limit: else its sensor or its regulation is broken."""
-    for gpu in gpus:
-        if gpu.power_watts <= 0:
-            yield Finding(gpu.name, f"draws {gpu.power_watts:g} W", "more than 0 W")
-        elif gpu.power_watts > (most := most_of_limit * gpu.power_limit_watts):
-            yield Finding(gpu.name, f"draws {gpu.power_watts:g} W", f"at most {most:g} W ({most_of_limit:g} times its limit)")
+    if gpu.power_watts <= 0:
+        yield Finding(f"draws {gpu.power_watts:g} W", "more than 0 W")
+    elif gpu.power_watts > (most := most_of_limit * gpu.power_limit_watts):
+        yield Finding(f"draws {gpu.power_watts:g} W", f"at most {most:g} W ({most_of_limit:g} times its limit)")
 
 
 @check("gpu.temperature")
-def gpu_temperature(gpus: tuple[Gpu, ...], *, margin_c: int) -> Iterator[Finding]:
+def gpu_temperature(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
     """Every GPU is further than this from the temperature at which it slows down.
 
     A reading of 0 degrees or less, of the temperature or of what is left, is no measurement: some GPUs answer so.
     """
-    for gpu in gpus:
-        if gpu.temperature_c <= 0:
-            raise NotMeasured(gpu, f"its temperature reads {gpu.temperature_c} C, which cannot be")
-        if gpu.temperature_margin_c <= 0:
-            raise NotMeasured(gpu, f"its margin to slowdown reads {gpu.temperature_margin_c} C, which is not relied on")
-        if gpu.temperature_margin_c < margin_c:
-            yield Finding(
-                gpu.name, f"{gpu.temperature_c} C, {gpu.temperature_margin_c} C below slowdown", f"at least {margin_c} C below slowdown",
-            )
+    if gpu.temperature_c <= 0:
+        raise NotMeasured(gpu, f"its temperature reads {gpu.temperature_c} C, which cannot be")
+    if gpu.temperature_margin_c <= 0:
+        raise NotMeasured(gpu, f"its margin to slowdown reads {gpu.temperature_margin_c} C, which is not relied on")
+    if gpu.temperature_margin_c < margin_c:
+        yield Finding(f"{gpu.temperature_c} C, {gpu.temperature_margin_c} C below slowdown",
+                      f"at least {margin_c} C below slowdown")
 
 
 @check("gpu.memory_temperature")
-def gpu_memory_temperature(gpus: tuple[Gpu, ...], *, at_most_c: int) -> Iterator[Finding]:
+def gpu_memory_temperature(gpu: Gpu, *, at_most_c: int) -> Iterator[Finding]:
     """No GPU's memory is hotter than allowed; the GPU's own temperature does not show it. A reading of 0 or less is no measurement."""
-    for gpu in gpus:
-        if gpu.temperature_memory_c <= 0:
-            raise NotMeasured(gpu, f"its memory's temperature reads {gpu.temperature_memory_c} C, which cannot be")
-        if gpu.temperature_memory_c > at_most_c:
-            yield Finding(gpu.name, f"memory at {gpu.temperature_memory_c} C", f"at most {at_most_c} C")
+    if gpu.temperature_memory_c <= 0:
+        raise NotMeasured(gpu, f"its memory's temperature reads {gpu.temperature_memory_c} C, which cannot be")
+    if gpu.temperature_memory_c > at_most_c:
+        yield Finding(f"memory at {gpu.temperature_memory_c} C", f"at most {at_most_c} C")
 
 
 @check("gpu.clocks_low")
-def gpu_clocks_low(gpus: tuple[Gpu, ...], *, loaded_percent: int, at_least_percent: int) -> Iterator[Finding]:
+def gpu_clocks_low(gpu: Gpu, *, loaded_percent: int, at_least_percent: int) -> Iterator[Finding]:
     """The SM clock of a GPU at work is at least this share of its maximum, or NVML says why it is not.
 
     Idleness and the power cap are reasons, and so are heat and brakes, which have rules of their own. A setting (application or locked
     clocks, sync boost, display clocks) is none: above this share a site may choose it, below it the GPU is as slow as a broken one.
     """
-    for gpu in gpus:
-        if gpu.clock_reasons & EXPLAINED or gpu.utilization_percent < loaded_percent:
-            continue
-        if 100 * gpu.clock_sm_mhz < at_least_percent * gpu.clock_sm_max_mhz:
-            held = [name for bit, name in SETTINGS.items() if gpu.clock_reasons & bit]
-            yield Finding(
-                gpu.name, f"SM clock {gpu.clock_sm_mhz} of {gpu.clock_sm_max_mhz} MHz at {gpu.utilization_percent}% load, "
-                + (f"held down by a setting: {', '.join(held)}" if held else "without a reason"),
-                f"at least {at_least_percent}% of the maximum",
-            )
+    if gpu.clock_reasons & EXPLAINED or gpu.utilization_percent < loaded_percent:
+        return
+    if 100 * gpu.clock_sm_mhz < at_least_percent * gpu.clock_sm_max_mhz:
+        held = [name for bit, name in SETTINGS.items() if gpu.clock_reasons & bit]
+        yield Finding(
+            f"SM clock {gpu.clock_sm_mhz} of {gpu.clock_sm_max_mhz} MHz at {gpu.utilization_percent}% load, "
+            + (f"held down by a setting: {', '.join(held)}" if held else "without a reason"),
+            f"at least {at_least_percent}% of the maximum",
+        )

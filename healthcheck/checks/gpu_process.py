@@ -10,11 +10,10 @@ from healthcheck.model.outcome import Finding
 
 
 @check("gpu.memory_leaked")
-def gpu_memory_leaked(gpu_loads: tuple[GpuLoad, ...], *, allow_mib: int) -> Iterator[Finding]:
+def gpu_memory_leaked(gpu_load: GpuLoad, *, allow_mib: int) -> Iterator[Finding]:
     """No GPU on which no process runs holds more memory than allowed: what a dead process left behind, the next one lacks."""
-    for load in gpu_loads:
-        if not load.processes and load.memory_used_bytes > allow_mib * 2**20:
-            yield Finding(load.name, f"{load.memory_used_bytes / 2**20:.0f} MiB in use without a process", f"at most {allow_mib} MiB")
+    if not gpu_load.processes and gpu_load.memory_used_bytes > allow_mib * 2**20:
+        yield Finding(f"{gpu_load.memory_used_bytes / 2**20:.0f} MiB in use without a process", f"at most {allow_mib} MiB")
 
 
 _GONE = "The driver holds on to it: drain the node and reset the GPU, or reboot."
@@ -22,20 +21,18 @@ _ZOMBIE = "End its parent (of a container often the shim), so that it is waited 
 
 
 @check("gpu.processes_gone")
-def gpu_processes_gone(gpu_loads: tuple[GpuLoad, ...]) -> Iterator[Finding]:
+def gpu_processes_gone(gpu_load: GpuLoad) -> Iterator[Finding]:
     """Every process that the driver lists on a GPU exists, and has not ended."""
-    for load in gpu_loads:
-        for process in load.gone:
-            yield Finding(load.name, f"process {process} is listed and does not exist", "processes that exist", _GONE)
-        for process in load.zombies:
-            yield Finding(load.name, f"process {process} has ended and was not waited for", "processes that run", _ZOMBIE)
+    for process in gpu_load.gone:
+        yield Finding(f"process {process} is listed and does not exist", "processes that exist", remedy=_GONE)
+    for process in gpu_load.zombies:
+        yield Finding(f"process {process} has ended and was not waited for", "processes that run", remedy=_ZOMBIE)
 
 
 @check("gpu.idle")
-def gpu_idle(gpu_loads: tuple[GpuLoad, ...]) -> Iterator[Finding]:
+def gpu_idle(gpu_load: GpuLoad) -> Iterator[Finding]:
     """No process runs on any GPU."""
-    for load in gpu_loads:
-        if load.processes:
-            named = [f"{process} ({command})" if command else str(process)
-                     for process, command in zip(load.processes, load.commands, strict=True)]
-            yield Finding(load.name, f"{len(named)} running: {', '.join(named[:5])}", "no process")
+    if gpu_load.processes:
+        named = [f"{process} ({command})" if command else str(process)
+                 for process, command in zip(gpu_load.processes, gpu_load.commands, strict=True)]
+        yield Finding(f"{len(named)} running: {', '.join(named[:5])}", "no process")

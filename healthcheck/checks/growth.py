@@ -34,15 +34,15 @@ class Growth(Generic[F]):
     def before(self) -> F:
         """The subject as it was. Raises NotMeasured where the earlier snapshot has none."""
         if self._before is None:
-            raise NotMeasured(self.now, f"the earlier snapshot has no such {self._what}")
+            raise self._refusal(f"the earlier snapshot has no such {self._what}")
         return self._before
 
     @property
     def seconds(self) -> float:
         """The time between the snapshots. Raises NotMeasured where the node's clock went back, so that it is not known."""
         if self._seconds <= 0:
-            raise NotMeasured(self.now, f"by the node's clock the earlier snapshot was taken {-self._seconds:g} s later, "
-                                        "so no rate can be computed")
+            raise self._refusal(f"by the node's clock the earlier snapshot was taken {-self._seconds:g} s later, "
+                                "so no rate can be computed")
         return self._seconds
 
     def of(self, counter: str) -> int:
@@ -50,12 +50,17 @@ class Growth(Generic[F]):
         now: Any = getattr(self.now, counter)
         before: Any = getattr(self.before, counter)
         if now < before:
-            raise NotMeasured(self.now, f"{counter} went from {before} to {now}: it was reset between the two snapshots")
+            raise self._refusal(f"{counter} went from {before} to {now}: it was reset between the two snapshots")
         if now == before and now == self.now.full(counter):
-            raise NotMeasured(self.now, f"{counter} is full at {now}, so it counts no more: reset it")
+            raise self._refusal(f"{counter} is full at {now}, so it counts no more: reset it")
         return int(now - before)
 
     def rate(self, counter: str, *, per: float) -> float:
         """The growth of one counter in every `per` seconds, over a minute at least; 0 where it did not grow."""
         grown = self.of(counter)
         return grown * per / max(self.seconds, SHORTEST_S) if grown else 0.0
+
+    def _refusal(self, reason: str) -> NotMeasured:
+        refused = NotMeasured(self.now, reason)
+        refused.source = self
+        return refused

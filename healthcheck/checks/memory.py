@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from healthcheck.checks.base import NotMeasured, check
-from healthcheck.checks.trend import elapsed
+from healthcheck.checks.growth import DAY, Growth
 from healthcheck.facts.edac import Edac, Errors
 from healthcheck.facts.gpu_process import GpuLoad
 from healthcheck.facts.kernel import Form, KernelLine, KernelLog, as_dmesg
-from healthcheck.facts.look import Look
 from healthcheck.facts.memory import MemoryUse
 from healthcheck.kernellog.carried import telling
 from healthcheck.kernellog.model import MOST_DISTINCT
 from healthcheck.model.outcome import Finding, LogEvidence
 
 _GIB = 2**30
-_HOUR_S = 3600.0
-_DAY_S = 86400.0
 
 # What itself says that it was corrected, one line of each report.
 CORRECTED_LINES = Form(
@@ -36,24 +33,24 @@ def memory_ecc_uncorrected(edac: Edac, *, allow: int) -> Iterator[Finding]:
     """No more uncorrected memory errors than allowed were counted since the EDAC driver was loaded; the DIMM is named where it is known."""
     of_dimms = [dimm for dimm in edac.dimms if dimm.uncorrected > allow]
     for dimm in of_dimms:
-        yield Finding(dimm.place, f"{dimm.uncorrected} uncorrected", f"at most {allow}")
+        yield Finding(f"{dimm.uncorrected} uncorrected", f"at most {allow}", dimm.place)
     for controller in edac.controllers:
-        named = sum(dimm.uncorrected for dimm in of_dimms if f"({controller.place}/" in dimm.place or f" {controller.place}/" in dimm.place)
+        own = (f"({controller.place}/", f" {controller.place}/")
+        named = sum(dimm.uncorrected for dimm in of_dimms if any(words in dimm.place for words in own))
         if controller.uncorrected > max(allow, named):
-            yield Finding(f"memory controller {controller.place}", f"{controller.uncorrected - named} uncorrected, of no known DIMM",
-                          f"at most {allow}")
+            yield Finding(f"{controller.uncorrected - named} uncorrected, of no known DIMM", f"at most {allow}",
+                          f"memory controller {controller.place}")
 
 
 @check("memory.ecc_corrected")
-def memory_ecc_corrected(
-    edac: Edac, previous_edac: Edac, look: Look, previous_look: Look, *, at_least: int, per_day: float,
-) -> Iterator[Finding]:
-    """No DIMM corrected at least so many errors between two looks, and more than so many a day at that pace."""
-    seconds = elapsed(edac, look, previous_look)
-    for now, before in _pairs(edac, previous_edac):
+def memory_ecc_corrected(edac: Edac, growth: Growth[Edac], *, at_least: int, per_day: float) -> Iterator[Finding]:
+    """No DIMM corrected at least so many errors between two snapshots, and more than so many a day at that pace."""
+    seconds = growth.seconds
+    for now, before in _pairs(edac, growth.before):
         grown = now.corrected - before.corrected
-        if grown >= at_least and grown * _DAY_S > per_day * seconds:
-            yield Finding(now.place, f"{grown} corrected in {seconds / 60:.0f} min", f"fewer than {at_least}, or at most {per_day:g} a day")
+        if grown >= at_least and grown * DAY > per_day * seconds:
+            yield Finding(f"{grown} corrected in {seconds / 60:.0f} min", f"fewer than {at_least}, or at most {per_day:g} a day",
+                          now.place)
 
 
 def _pairs(edac: Edac, previous: Edac) -> Iterator[tuple[Errors, Errors]]:
@@ -62,7 +59,7 @@ def _pairs(edac: Edac, previous: Edac) -> Iterator[tuple[Errors, Errors]]:
     for thing in edac.dimms or edac.controllers:
         before = earlier.get(thing.place)
         if before is None or before.corrected > thing.corrected:
-            raise NotMeasured(edac, f"the counters of {thing.place} began anew between the two looks")
+            raise NotMeasured(edac, f"the counters of {thing.place} began anew between the two snapshots")
         yield thing, before
 
 
@@ -70,7 +67,7 @@ def _pairs(edac: Edac, previous: Edac) -> Iterator[tuple[Errors, Errors]]:
 def memory_poisoned(memory_use: MemoryUse, *, allow_kib: int) -> Iterator[Finding]:
     """No more memory than allowed was taken out of use by the kernel for a hardware error."""
     if memory_use.poisoned_bytes > allow_kib * 1024:
-        yield Finding("memory", f"{memory_use.poisoned_bytes // 1024} KiB out of use", f"at most {allow_kib} KiB")
+        yield Finding(f"{memory_use.poisoned_bytes // 1024} KiB out of use", f"at most {allow_kib} KiB")
 
 
 @check("memory.available")
@@ -78,7 +75,7 @@ def memory_available(memory_use: MemoryUse, *, least_percent: float) -> Iterator
     """A share of memory is left for whoever asks next: below it the kernel soon has to kill."""
     share = 100 * memory_use.available_bytes / memory_use.total_bytes
     if share < least_percent:
-        yield Finding("memory", f"{memory_use.available_bytes / _GIB:.1f} GiB available ({share:.1f} %)", f"at least {least_percent:g} %")
+        yield Finding(f"{memory_use.available_bytes / _GIB:.1f} GiB available ({share:.1f} %)", f"at least {least_percent:g} %")
 
 
 @check("memory.left_over", counts=True)
@@ -89,7 +86,7 @@ def memory_left_over(memory_use: MemoryUse, gpu_loads: tuple[GpuLoad, ...], *, l
     # Huge pages that were reserved and lie idle are another rule's.
     share = 100 * (memory_use.available_bytes + memory_use.idle_hugepage_bytes) / memory_use.total_bytes
     if share < least_percent:
-        yield Finding("memory", f"{share:.0f} % available, and nothing runs on any GPU", f"at least {least_percent:g} %")
+        yield Finding(f"{share:.0f} % available, and nothing runs on any GPU", f"at least {least_percent:g} %")
 
 
 @check("memory.hugepages")
@@ -97,8 +94,8 @@ def memory_hugepages(memory_use: MemoryUse, *, most_percent: float) -> Iterator[
     """No more than a share of memory lies idle in huge pages that were reserved: nobody else can have it."""
     share = 100 * memory_use.idle_hugepage_bytes / memory_use.total_bytes
     if share > most_percent:
-        yield Finding("huge pages", f"{memory_use.idle_hugepage_bytes / _GIB:.1f} GiB reserved and idle ({share:.0f} %)",
-                      f"at most {most_percent:g} % of memory")
+        yield Finding(f"{memory_use.idle_hugepage_bytes / _GIB:.1f} GiB reserved and idle ({share:.0f} %)",
+                      f"at most {most_percent:g} % of memory", "huge pages")
 
 
 @check("kernel.hardware_corrected")
@@ -110,8 +107,8 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
         # Fewer than so many would not be found again.
         newest = telling([line.sequence for line in lines[-(most + 1):]], most + 1)
         evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds, lines[-1].seconds, newest)
-        yield Finding("kernel log", f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}", lines=told,
-                      log=evidence)
+        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}", "kernel log",
+                      lines=told, log=evidence)
 
 
 def _recent(log: KernelLog, form: Form, hours: float) -> list[KernelLine]:

@@ -20,7 +20,7 @@ def numa_nodes(numa_nodes: tuple[NumaNode, ...], *, expected: int) -> Iterator[F
     """There are as many NUMA nodes with CPUs as the SKU has: firmware decides (NPS, SNC)."""
     found = sum(node.cpus > 0 for node in numa_nodes)
     if found != expected:
-        yield Finding("NUMA", f"{found} nodes with CPUs", expected)
+        yield Finding(f"{found} nodes with CPUs", expected, "NUMA")
 
 
 @check("numa.memory", counts=True)
@@ -30,8 +30,8 @@ def numa_memory(numa_nodes: tuple[NumaNode, ...], *, tolerance_percent: float) -
     most = max((node.memory_bytes for node in nodes), default=0)
     for node in nodes:
         if node.memory_bytes < most * (1 - tolerance_percent / 100):
-            yield Finding(node.name, f"{node.memory_bytes / _GIB:.1f} GiB",
-                          f"about {most / _GIB:.1f} GiB, as the node that has most (within {tolerance_percent:g} %)")
+            expected = f"about {most / _GIB:.1f} GiB, as the node that has most (within {tolerance_percent:g} %)"
+            yield Finding(f"{node.memory_bytes / _GIB:.1f} GiB", expected, node.name)
 
 
 @check("numa.affinity")
@@ -40,7 +40,7 @@ def numa_affinity(affinity: Affinity) -> Iterator[Finding]:
     if affinity.nodes > 1:
         for device, node in affinity.devices:
             if node < 0:
-                yield Finding(device, "on no NUMA node", f"on one of {affinity.nodes}")
+                yield Finding("on no NUMA node", f"on one of {affinity.nodes}", device)
 
 
 @check("numa.rails", counts=True)
@@ -66,7 +66,7 @@ def numa_rails(affinity: Affinity, ports: Peers[Port], port_plans: PortPlans) ->
     if len(short) == len(shares):
         raise NotJudged("on no NUMA node every GPU has a compute port beside it: this machine is made otherwise")
     for node in short:
-        yield Finding(f"NUMA node {node}", f"{beside[node]} compute ports beside {shares[node] // each} GPUs", shares[node])
+        yield Finding(f"{beside[node]} compute ports beside {shares[node] // each} GPUs", shares[node], f"NUMA node {node}")
     rails = {address: rail for address, rail in port_plans.compute.items() if rail is not None and address in compute}
     numbers = sorted(set(rails.values()))
     if short or len(rails) < len(compute) or len(numbers) != len(gpus):
@@ -75,5 +75,6 @@ def numa_rails(affinity: Affinity, ports: Peers[Port], port_plans: PortPlans) ->
     odd = [address for address, rail in sorted(rails.items()) if places[address][1] != places[own[rail]][1]]
     for address in odd if 2 * len(odd) < len(rails) else ():
         rail = rails[address]
-        yield Finding(f"port at {address} (rail {rail})", f"on NUMA node {places[address][1]}",
-                      f"on NUMA node {places[own[rail]][1]}, beside the GPU of rail {rail} ({own[rail]})")
+        yield Finding(f"on NUMA node {places[address][1]}",
+                      f"on NUMA node {places[own[rail]][1]}, beside the GPU of rail {rail} ({own[rail]})",
+                      f"port at {address} (rail {rail})")

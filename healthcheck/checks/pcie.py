@@ -1,53 +1,54 @@
-"""PCI Express checks: errors that devices and ports reported between two looks, and how the IOMMU treats devices."""
+"""PCI Express checks: errors that devices and ports reported between two snapshots, and how the IOMMU treats devices."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from healthcheck.checks.base import NotMeasured, check
-from healthcheck.checks.trend import SHORTEST, elapsed
-from healthcheck.facts.look import Look
+from healthcheck.checks.growth import MINUTE, SHORTEST_S, Growth
 from healthcheck.facts.pcie import Counted, Iommu, PcieErrors
 from healthcheck.model.outcome import Finding
 
 
 @check("pcie.aer_fatal")
-def pcie_aer_fatal(pcie_errors: PcieErrors, previous_pcie_errors: PcieErrors, *, allow: int) -> Iterator[Finding]:
-    """No device and no port above one reported more fatal errors between the two looks than allowed."""
-    for now, before in _pairs(pcie_errors, previous_pcie_errors):
+def pcie_aer_fatal(pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, allow: int) -> Iterator[Finding]:
+    """No device and no port above one reported more fatal errors between two snapshots than allowed."""
+    for now, before in _pairs(pcie_errors, growth.before):
         if now.fatal - before.fatal > allow:
-            yield Finding(now.place, f"{now.fatal - before.fatal} fatal errors since the last look", f"at most {allow}")
+            yield Finding(f"{now.fatal - before.fatal} fatal errors since the earlier snapshot", f"at most {allow}", now.place)
 
 
 @check("pcie.aer_nonfatal")
-def pcie_aer_nonfatal(pcie_errors: PcieErrors, previous_pcie_errors: PcieErrors, *, allow: int) -> Iterator[Finding]:
-    """No device and no port above one reported more uncorrected errors that are not fatal between the two looks than allowed."""
-    for now, before in _pairs(pcie_errors, previous_pcie_errors):
+def pcie_aer_nonfatal(pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, allow: int) -> Iterator[Finding]:
+    """No device and no port above one reported more uncorrected errors that are not fatal between two snapshots than allowed."""
+    for now, before in _pairs(pcie_errors, growth.before):
         if now.nonfatal - before.nonfatal > allow:
-            yield Finding(now.place, f"{now.nonfatal - before.nonfatal} uncorrected errors since the last look", f"at most {allow}")
+            yield Finding(f"{now.nonfatal - before.nonfatal} uncorrected errors since the earlier snapshot", f"at most {allow}",
+                          now.place)
 
 
 @check("pcie.aer_correctable")
 def pcie_aer_correctable(
-    pcie_errors: PcieErrors, previous_pcie_errors: PcieErrors, look: Look, previous_look: Look, *, per_minute: float,
+    pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, per_minute: float,
 ) -> Iterator[Finding]:
-    """No device and no port above one corrected errors at a higher rate than allowed between the two looks (over a minute at least)."""
-    minutes = max(elapsed(pcie_errors, look, previous_look), SHORTEST) / 60
-    for now, before in _pairs(pcie_errors, previous_pcie_errors):
-        if (rate := (now.correctable - before.correctable) / minutes) > per_minute:
-            yield Finding(now.place, f"{rate:.4g} corrected errors a minute", f"at most {per_minute:g} a minute")
+    """No device and no port above one corrected errors at a higher rate than allowed between two snapshots (over a minute at least)."""
+    minutes = max(growth.seconds, SHORTEST_S) / MINUTE
+    for now, before in _pairs(pcie_errors, growth.before):
+        rate = (now.correctable - before.correctable) / minutes
+        if rate > per_minute:
+            yield Finding(f"{rate:.4g} corrected errors a minute", f"at most {per_minute:g} a minute", now.place)
 
 
 def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[Counted, Counted]]:
-    """Each device and its earlier self, first those that can be told. A counter that went down was reset, and a device may be new."""
+    """Each device and its earlier self, first those that can be compared. A counter that fell was reset, and a device may be new."""
     earlier = {device.address: device for device in previous.devices}
     lost = ""
     for now in errors.devices:
         before = earlier.get(now.address)
         if before is None:
-            lost = f"the earlier look has no {now.place}"
+            lost = f"the earlier snapshot has no {now.place}"
         elif now.fatal < before.fatal or now.nonfatal < before.nonfatal or now.correctable < before.correctable:
-            lost = f"the counters of {now.place} began anew between the two looks"
+            lost = f"the counters of {now.place} began anew between the two snapshots"
         else:
             yield now, before
     if lost:
@@ -62,4 +63,4 @@ def pcie_iommu(iommu: Iommu, *, expected: str) -> Iterator[Finding]:
         if kind != expected:
             others.setdefault(kind, []).append(device)
     for kind, devices in others.items():
-        yield Finding(devices[0] if len(devices) == 1 else f"{devices[0]} and {len(devices) - 1} more", kind, expected)
+        yield Finding(kind, expected, devices[0] if len(devices) == 1 else f"{devices[0]} and {len(devices) - 1} more")

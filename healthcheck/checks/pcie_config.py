@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from healthcheck.checks.base import check, fleet_check
-from healthcheck.checks.fleet import NoMajority, Said, Uncompared, outliers
+from healthcheck.checks.fleet import Comparison, Split, odd_ones, read_all
 from healthcheck.facts.pcie_config import PcieConfig
 from healthcheck.model.outcome import Finding
 
@@ -27,7 +27,7 @@ def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
         if redirected and not port.acs & _DIRECT_TRANSLATED:
             held.setdefault(" and ".join(redirected), []).append(port.place)
     for what, places in held.items():
-        yield Finding(_several(places), f"ACS sends {what} between peers up to the root complex", "no redirection")
+        yield Finding(f"ACS sends {what} between peers up to the root complex", "no redirection", _several(places))
 
 
 @check("pcie.max_payload")
@@ -40,7 +40,8 @@ def pcie_max_payload(pcie_config: PcieConfig) -> Iterator[Finding]:
     for one in pcie_config.functions:
         above = known.get(one.above)
         if above and (one.payload > above.payload or one.payload < min(above.payload, one.payload_supported)):
-            yield Finding(one.place, f"payloads of up to {one.payload} bytes", f"{above.payload} bytes, as port {above.address} above it")
+            yield Finding(f"payloads of up to {one.payload} bytes", f"{above.payload} bytes, as port {above.address} above it",
+                          one.place)
 
 
 @check("pcie.max_read_request")
@@ -51,27 +52,27 @@ def pcie_max_read_request(pcie_config: PcieConfig, *, at_least: int) -> Iterator
         if one.read_request < at_least:
             held.setdefault(one.read_request, []).append(one.place)
     for size, places in held.items():
-        yield Finding(_several(places), f"reads of up to {size} bytes", f"at least {at_least}")
+        yield Finding(f"reads of up to {size} bytes", f"at least {at_least}", _several(places))
 
 
 @fleet_check("fleet.pcie_config")
-def fleet_pcie_config(pcie_config: Mapping[str, PcieConfig]) -> Said:
+def fleet_pcie_config(pcie_config: Mapping[str, PcieConfig]) -> Comparison:
     """Every GPU and mlx5 adapter has the sizes of payload and read request that the one at the same address has on most nodes."""
-    slots: dict[str, dict[str, str]] = {}
-    for node, fact in pcie_config.items():
-        for one in fact.functions:
+    slots: dict[str, list[tuple[str, str, str]]] = {}
+    for node, functions in read_all(pcie_config, lambda fact: fact.functions).items():
+        for one in functions:
             if one.driver:
-                slots.setdefault(one.place, {})[node] = f"payloads of {one.payload} bytes, reads of {one.read_request}"
+                sizes = f"payloads of {one.payload} bytes, reads of {one.read_request}"
+                slots.setdefault(one.place, []).append((node, one.place, sizes))
     odd: dict[tuple[str, str, str], list[str]] = {}
-    for place, said in slots.items():
-        try:
-            for node, found in outliers(said, place):
+    for place, given in slots.items():
+        for node, found in odd_ones(given, place, "nodes", Split.ALONE):
+            if isinstance(found, Finding):
                 odd.setdefault((node, str(found.observed), str(found.expected)), []).append(place)
-        except NoMajority as split:
-            for node in said:
-                yield node, Uncompared(place, str(split))
+            else:
+                yield node, found
     for (node, observed, expected), places in odd.items():
-        yield node, Finding(_several(places), observed, expected)
+        yield node, Finding(observed, expected, _several(places))
 
 
 def _several(places: list[str]) -> str:

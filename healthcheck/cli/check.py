@@ -60,12 +60,13 @@ def _profiles(ctx: click.Context, parameter: click.Parameter, incomplete: str) -
 @click.option("--max-age", metavar="SPAN", callback=span(1, 7 * 86400), help="With --from-agent: how old that may be. [two periods]")
 @click.option("--disruptive", is_flag=True, help="Judge also what needs a lease: on nodes that are held for us and proven idle.")
 @click.option("--lease", type=click.Choice(("reservation", "cordon")), help="With --disruptive: how. [reservation in Slurm, else cordon]")
+@click.option("--jobs", metavar="N", type=click.IntRange(1, 1024), help="With --replay: judge in so many processes. [the cores]")
 @click.option("--count", metavar="N", type=click.IntRange(1), help="With --every: end after so many sweeps.")
 def check(
     nodes: str | None, inventory: str | None, local: bool, from_slurm: bool, replay: str | None, sku: str | None,
     profile: tuple[str, ...], only: tuple[str, ...], skip: tuple[str, ...], rules: str | None, form: str, save: str | None,
     store: bool, state: str | None, timeout: float | None, fanout: int, every: float | None, count: int | None, disruptive: bool,
-    lease: str | None, from_agent: bool, max_age: float | None,
+    lease: str | None, from_agent: bool, max_age: float | None, jobs: int | None,
 ) -> int:
     """Sweep nodes over SSH, one exec each, and say what is wrong, with evidence and remedy.
 
@@ -88,6 +89,7 @@ def check(
     from healthcheck.ruleset.ruleset import load_ruleset
     from healthcheck.sweep import sweep
     from healthcheck.sweep.agents import Agents
+    from healthcheck.sweep.workers import cores
 
     ways = [name for name, used in (("--local", local), ("--replay", replay), ("--from-slurm", from_slurm)) if used]
     if len(ways) > 1:
@@ -102,7 +104,7 @@ def check(
                             ("--max-age", max_age)):
             if value is not None:
                 raise UsageError(f"{name} has no meaning with --replay")
-        plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile)
+        plan, outcome = sweep.replay(Path(replay), ruleset, only, skip, sku, profile, jobs or cores())
         if _digest_of(replay) not in ("", ruleset.digest):
             click.echo(f"muster: --replay {replay}: the rules have changed since it was saved; judged by the present ones", err=True)
     else:
@@ -112,6 +114,8 @@ def check(
                 ruleset.refuse_disruptive(only)
             return sweep.Plan(chosen, ruleset.select(only, skip), sku, chosen.source, only, skip, profile)
 
+        if jobs is not None:
+            raise UsageError("--jobs goes with --replay; a sweep judges each node while it waits for the others")
         if count is not None and every is None:
             raise UsageError("--count goes with --every")
         if disruptive and every is not None:

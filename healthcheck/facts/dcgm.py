@@ -15,7 +15,7 @@ from typing import Any
 
 from healthcheck.facts import gpu
 from healthcheck.facts.base import Captures, fact, why
-from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import Fact, Partial, Unmeasured, Unread, changed, reading
 from healthcheck.model.probes import MIB, Effect, Kind, Probe
 from healthcheck.model.recording import Outcome
 from inventory.text import clean, short
@@ -217,13 +217,13 @@ def _results(test: Mapping[str, Any], names: Mapping[int, str], *, each_gpu: boo
     told = {error for entry in found for error in entry.errors}
     own = tuple(error for error in _errors(said.get("warnings")) if error not in told)
     bad = ("fail", "warn")
-    worse = STATUSES.get(str(said.get("status")).lower()) in bad and not any(entry.status in bad for entry in found)
+    worse = STATUSES.get(str(said.get("status")).lower()) in bad and not any(reading(entry, "status") in bad for entry in found)
     if not found or own or worse:
         whole = _test(name, "node", said, errors=own)
-        if not found and whole.status == "pass":
+        if not found and reading(whole, "status") == "pass":
             # DCGM leaves out results of what did not run: then nothing passed, whatever the summary says.
             nothing: Any = Unmeasured("DCGM lets it pass, and gives no result of any device")
-            whole = replace(whole, status=nothing)
+            whole = changed(whole, status=nothing)
         yield whole
 
 
@@ -246,18 +246,19 @@ def _tests(captures: Captures, probe: Probe) -> Any:
     capture = captures.capture(probe)
     exit_status = capture.exit if capture is not None else None
     on = {entry.device for entry in tests if entry.device.startswith("GPU ")} | set(names.values())
-    count = gpu.gpu_presence(captures).listed
+    count = reading(gpu.gpu_presence(captures), "listed")
     if isinstance(count, int) and count > len(on):
         return Partial(tests, f"NVML lists {count} GPUs, and DCGM looked at {len(on)}")
     if not listed and not isinstance(count, int):
         return Partial(tests, "DCGM does not say at which GPUs it looked, and NVML was not read")
-    if exit_status != 0 and not any(entry.status in ("fail", "warn") for entry in tests):
+    if exit_status != 0 and not any(reading(entry, "status") in ("fail", "warn") for entry in tests):
         return Partial(tests, f"dcgmi ended with exit status {exit_status}, though no test failed")
     return tests
 
 
 def _rank(entry: DcgmTest) -> int:
-    return {"pass": 0, "skip": 1, "warn": 3, "fail": 4}.get(entry.status, 2) if isinstance(entry.status, str) else 2
+    status = reading(entry, "status")
+    return {"pass": 0, "skip": 1, "warn": 3, "fail": 4}.get(status, 2) if isinstance(status, str) else 2
 
 
 def _run(captures: Captures, probe: Probe) -> DcgmRun:
@@ -272,7 +273,7 @@ def _run(captures: Captures, probe: Probe) -> DcgmRun:
         for test in _dicts(category.get("tests")):
             for entry in _results(test, names, each_gpu=False):
                 ran[entry.test] = None
-                if entry.status == "skip":
+                if reading(entry, "status") == "skip":
                     skipped.setdefault(entry.test, []).append(entry.device)
     caveat = "DCGM skipped " + ", ".join(f"{test} ({len(on)}x)" for test, on in skipped.items()) if skipped else ""
     unsaid: Any = Unmeasured("DCGM does not say it")

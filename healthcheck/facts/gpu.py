@@ -6,7 +6,7 @@ NVML semantics (what NOT_SUPPORTED, GPU_IS_LOST and the volatile counters mean) 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from healthcheck.facts import smi
@@ -15,7 +15,7 @@ from healthcheck.facts.files import Files
 from healthcheck.facts.gpuanswer import Answer, read
 from healthcheck.facts.gpuline import GONE, READINGS, Formed, Line, all_fields, gone, index_of, reading, standing
 from healthcheck.facts.smi import SMI
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, Unread, changed
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
 from healthcheck.model.recording import Outcome
@@ -215,7 +215,7 @@ def each(captures: Captures, make: Callable[[Sequence[Line]], Made]) -> Made | P
 def _by_smi(captures: Captures, reason: str) -> Any:
     log = _second(captures, reason)
     caveat = f"read by nvidia-smi ({reason})"
-    found = tuple(replace(_gpu(line, "nvidia-smi"), caveat=caveat) for line in log.gpus)
+    found = tuple(changed(_gpu(line, "nvidia-smi"), caveat=caveat) for line in log.gpus)
     return Partial(found, log.cut) if log.cut else _counted(log.head, found, len(found), "nvidia-smi")
 
 

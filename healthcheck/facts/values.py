@@ -60,8 +60,10 @@ class Refusal(Exception):
     """
 
     def __init__(self, fact: Fact | None, *words: object) -> None:
+        """`source` is what refused: the fact, which several nodes may have in common, or what is one node's own, as its growth is."""
         super().__init__(fact, *words)
         self.fact = fact
+        self.source: object = fact
         recorded = _RECORDED.get()
         if recorded is not None:
             recorded.append(self)

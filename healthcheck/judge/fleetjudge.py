@@ -48,7 +48,12 @@ def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str,
         left = _without_refused(check, compared, refused, verdicts)
         if _enough(left, verdicts):
             _tell(check, left, found, problem, verdicts)
-    return {node: rule_on(rule, verdicts[node]) if node in verdicts else rule.passed for node in cohort}
+    return {node: _result_of(rule, verdicts.get(node)) for node in cohort}
+
+
+def _result_of(rule: Rule, verdict: Verdict | None) -> Result:
+    """The rule's word on one node; there is no verdict where nothing is to be said of it."""
+    return rule.passed if verdict is None else rule_on(rule, verdict)
 
 
 def _enough(compared: Cohort, verdicts: Mapping[str, Verdict]) -> bool:
@@ -102,18 +107,26 @@ def _without_refused(
     check: Check, compared: Cohort, refused: Iterable[Refusal], verdicts: Mapping[str, Verdict],
 ) -> dict[str, Snapshot]:
     """The nodes of which anything was left to compare; the verdicts of those that refused a reading are told."""
-    lacking: defaultdict[int, list[Refusal]] = defaultdict(list)
+    by_source: dict[int, list[Refusal]] = {}
     for one in refused:
-        lacking[id(one.fact)].append(one)
-    if not lacking:
+        by_source.setdefault(id(one.source), []).append(one)
+    if not by_source:
         return dict(compared)
     left = {}
     for node, snapshot in compared.items():
-        values = [members(snapshot.input(name).value) for name in check.facts]
-        for fact in (fact for value in values for fact in value):
-            if id(fact) in lacking:
-                verdicts[node].refuse(lacking[id(fact)], check.name)
-        if any(all(id(fact) in lacking for fact in value) for value in values):
+        growths = snapshot.growths(check.subject) if check.trend else {}
+        nothing_left = False
+        for value in snapshot.taken(check):
+            lacking = 0
+            for fact in members(value):
+                told = by_source.get(id(fact), [])
+                if id(fact) in growths:
+                    told = [*told, *by_source.get(id(growths[id(fact)]), [])]
+                if told:
+                    verdicts[node].refuse(told, check.name)
+                    lacking += 1
+            nothing_left |= lacking == len(members(value))
+        if nothing_left:
             verdicts[node].judged = False
         else:
             left[node] = snapshot

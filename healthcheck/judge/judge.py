@@ -210,10 +210,9 @@ def growth_of(snapshot: Snapshot, name: str) -> Callable[[Fact], Growth[Any]]:
 
 
 def _spoilt(check: Check, snapshot: Snapshot, refused: Iterable[Refusal]) -> bool:
-    """Whether nothing is left of one of the facts that the check takes whole."""
+    """Whether nothing is left of one of the facts that the check takes whole, now or in the earlier snapshot."""
     ids = {id(one.fact) for one in refused}
-    values = [snapshot.input(name).value for name in check.facts]
-    return any(value != () and all(id(member) in ids for member in members(value)) for value in values)
+    return any(value != () and all(id(member) in ids for member in members(value)) for value in snapshot.taken(check))
 
 
 def rule_on(rule: Rule, verdict: Verdict) -> Result:

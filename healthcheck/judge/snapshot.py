@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from healthcheck.checks.base import MOMENT, SELECTIONS, NotMeasured, Peers, fact_of
+from healthcheck.checks.base import MOMENT, SELECTIONS, Check, NotMeasured, Peers, fact_of
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Partial, Refusal, Unmeasured, readable, refusals
@@ -90,6 +90,11 @@ class Snapshot:
         if self.previous is None or name not in self.previous or MOMENT not in self.previous:
             return None
         return Input.of(self.previous[name])
+
+    def taken(self, check: Check) -> list[Any]:
+        """The facts that a check takes, of this snapshot and of the earlier one."""
+        earlier = [before.value for name in check.earlier if (before := self.earlier(name)) is not None]
+        return [self.input(name).value for name in check.facts] + earlier
 
     def growths(self, name: str) -> dict[int, Growth[Any]]:
         """By the id of each member of a fact its growth since the earlier snapshot. One whose identity is refused is left out."""

@@ -46,12 +46,17 @@ from inventory.text import clean
 
 
 @dataclass
-class _Waiting:
-    """A reached node whose judging is not over: results so far by rule id, and the facts that are still needed."""
+class JudgedNode:
+    """What was said of one node by itself: results so far by rule id, and the facts that are needed once all nodes are there.
+
+    `unreached` is the report of a node that was not reached,
+    or could not be judged; then there is nothing else.
+    """
 
     node: Node
-    sku: Sku | None
-    facts: Snapshot
+    unreached: NodeReport | None = None
+    sku: Sku | None = None
+    facts: Snapshot = field(default_factory=lambda: Snapshot({}))
     results: dict[str, Result] = field(default_factory=dict)
     machine: tuple[str, str] = ("", "")
     shows: Mapping[str, Any] = field(default_factory=dict)
@@ -90,7 +95,7 @@ class Assessment:
         self._ruleset = ruleset
         self._asked = frozenset(asked)
         self._default_sku = default_sku
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, JudgedNode] = {}
         self._unreached: dict[str, NodeReport] = {}
         self._xids: Any = ruleset.xids or Unmeasured("no rules folder holds an xid.yaml", Origin.MUSTER)
         self._kernel = ruleset.kernel
@@ -106,18 +111,36 @@ class Assessment:
         return any(view.previous or view.kept for view in self._views.values())
 
     def add(self, recording: Recording, previous: Recording | None = None) -> None:
-        """Judges what can be judged of one node now. `previous` is its earlier look, of whatever boot."""
+        """Judges what can be judged of one node now. `previous` is its earlier snapshot, of whatever boot."""
+        self.take(self.judged(recording, previous))
+
+    def judged(self, recording: Recording, previous: Recording | None = None) -> JudgedNode:
+        """What can be said of one node by itself. It changes nothing here, so that other processes can do it; `take` takes it."""
         node = self._by_name[recording.node]
         if recording.host is None or recording.failure is not None:
-            self._unreached[node.name] = unreached(node, recording)
-            return
+            return JudgedNode(node, unreached=unreached(node, recording))
         try:
-            self._judge(node, recording, previous)
+            return self._judge(node, recording, previous)
         except Exception as error:  # noqa: BLE001  (a defect that one node's answer brings to light must not cost the sweep)
-            reason = clean(f"muster: judging this node failed: {type(error).__name__}: {error}", 300)
-            self._unreached[node.name] = NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service)
+            return self.failed(node.name, f"{type(error).__name__}: {error}")
 
-    def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> None:
+    def failed(self, name: str, why: str) -> JudgedNode:
+        """A node that could not be judged, by our own fault."""
+        node = self._by_name[name]
+        reason = clean(f"muster: judging this node failed: {why}", 300)
+        return JudgedNode(node, unreached=NodeReport(node.name, NodeState.UNKNOWN, reason, (), node.in_service))
+
+    def take(self, judged: JudgedNode) -> None:
+        """Takes what `judged` said of a node; the newest counts."""
+        name = judged.node.name
+        self._waiting.pop(name, None)
+        self._unreached.pop(name, None)
+        if judged.unreached is not None:
+            self._unreached[name] = judged.unreached
+        else:
+            self._waiting[name] = judged
+
+    def _judge(self, node: Node, recording: Recording, previous: Recording | None) -> JudgedNode:
         sku = self._sku_of(node)
         left = left_out(recording.captures)
         view = self._views[node.profile]
@@ -148,16 +171,16 @@ class Assessment:
                 kept.update(rule.fact_names)
             else:
                 results[rule.id] = judge(rule, snapshot, sku)
-        waiting = _Waiting(node, sku, snapshot, results, _machine(recording), probes=coverage(recording, view.asked), left_out=left)
+        waiting = JudgedNode(node, None, sku, snapshot, results, _machine(recording), probes=coverage(recording, view.asked), left_out=left)
         if sku is None:
             waiting.shows = skus.learn(facts)
             waiting.empty = skus.emptiness(facts)
         waiting.log = self._read_log(waiting, facts, view, recording.host)
         before = None if earlier is None else {name: earlier[name] for name in view.previous if name in earlier and name in kept}
         waiting.facts = Snapshot({name: facts[name] for name in kept if name in facts}, before)
-        self._waiting[node.name] = waiting
+        return waiting
 
-    def _read_log(self, waiting: _Waiting, facts: Facts, view: View, host: Host | None) -> LogView | None:
+    def _read_log(self, waiting: JudgedNode, facts: Facts, view: View, host: Host | None) -> LogView | None:
         """What the log's findings rest on, and what of the log was judged; what a person said was repaired is no finding any more."""
         log, part = _of(facts.get("kernel_log"))
         if not isinstance(log, KernelLog) or host is None:
@@ -226,7 +249,7 @@ class Assessment:
                 for name, result in peers.told({name: said for name, said in held.items() if said is not None}).items():
                     self._waiting[name].results[rule.id] = result
 
-    def _withhold(self, waiting: _Waiting, why: str) -> None:
+    def _withhold(self, waiting: JudgedNode, why: str) -> None:
         """Whatever was measured beside somebody's job says nothing of the node."""
         for rule in self._views[waiting.node.profile].judged:
             if rule.disruptive and rule.id in waiting.results:
@@ -235,7 +258,7 @@ class Assessment:
 
     def _part_twins(self) -> None:
         """Two names that lead to one machine: the node that was meant was not measured, and its twin's health is not its own."""
-        machines: dict[tuple[str, str], list[_Waiting]] = {}
+        machines: dict[tuple[str, str], list[JudgedNode]] = {}
         for node in self._nodes:
             waiting = self._waiting.get(node.name)
             if waiting is not None and all(waiting.machine):
@@ -263,7 +286,7 @@ class Assessment:
         return tuple({rule.id: rule for view in self._views.values() for rule in view.rules if not rule.left_out}.values())
 
     def _judge_fleets(self, learned: Sku | None) -> None:
-        cohorts: dict[tuple[str, ...], dict[str, _Waiting]] = {}
+        cohorts: dict[tuple[str, ...], dict[str, JudgedNode]] = {}
         for node in self._nodes:
             if node.name in self._waiting:
                 waiting = self._waiting[node.name]

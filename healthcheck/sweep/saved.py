@@ -96,18 +96,26 @@ def asked(manifest: Manifest) -> frozenset[str]:
     return frozenset(name for name in ids if isinstance(name, str))
 
 
-def recordings(folder: Path, manifest: Manifest) -> Iterator[tuple[Recording, Recording | None]]:
-    """Each node's look with the earlier one, in the manifest's order; nodes that had not finished are left out."""
-    if folder.is_file():
-        yield _recording(folder, manifest.nodes[0].name), _previous_of_one(folder)
-        return
+def recorded(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """The nodes that the sweep has a snapshot of, in the manifest's order. Raises UsageError where one is missing of a sweep that ended."""
     for node in manifest.nodes:
-        path = folder / "nodes" / f"{node.name}.json"
-        if path.is_file():
-            previous = folder / "previous" / f"{node.name}.json"
-            yield _recording(path, node.name), _recording(previous, node.name) if previous.is_file() else None
+        if folder.is_file() or (folder / "nodes" / f"{node.name}.json").is_file():
+            yield node.name
         elif not manifest.partial:
             raise UsageError(f"--replay {folder}: nodes/{node.name}.json is missing, though the manifest lists the node")
+
+
+def snapshots(folder: Path, node: str) -> tuple[Recording, Recording | None]:
+    """One node's snapshot, and the earlier one. Raises UsageError for what cannot be read."""
+    if folder.is_file():
+        return _recording(folder, node), _previous_of_one(folder)
+    previous = folder / "previous" / f"{node}.json"
+    return (_recording(folder / "nodes" / f"{node}.json", node), _recording(previous, node) if previous.is_file() else None)
+
+
+def recordings(folder: Path, manifest: Manifest) -> Iterator[tuple[Recording, Recording | None]]:
+    """Each node's snapshot with the earlier one, in the manifest's order; nodes that had not finished are left out."""
+    return (snapshots(folder, node) for node in recorded(folder, manifest))
 
 
 def one(recording: Recording, previous: Recording | None, manifest: Manifest, *, muster: str, scrubbed: bool) -> bytes:

@@ -20,7 +20,7 @@ from healthcheck.model.probes import Effect, Probe, ProbeSet
 from healthcheck.model.progress import Progress
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.ruleset import Ruleset
-from healthcheck.sweep import saved
+from healthcheck.sweep import saved, workers
 from healthcheck.sweep.agents import Agents
 from healthcheck.sweep.assess import Assessed, Assessment
 from healthcheck.sweep.looks import Looks
@@ -178,8 +178,12 @@ def _closing(replies: Iterator[object]) -> Iterator[None]:
 
 def replay(
     folder: Path, ruleset: Ruleset, only: tuple[str, ...], skip: tuple[str, ...], sku: str | None, profiles: tuple[str, ...] = (),
+    jobs: int = 1,
 ) -> tuple[Plan, Outcome]:
-    """Judges a saved sweep again. Selection, SKU and profiles are the saved ones unless others are given. Reads only; writes nothing."""
+    """Judges a saved sweep again, in so many processes. Selection, SKU and profiles are the saved ones unless others are given.
+
+    Reads only; writes nothing.
+    """
     manifest = saved.load_manifest(folder)
     only, skip = (only, skip) if only or skip else (manifest.only, manifest.skip)
     default = sku or manifest.default_sku
@@ -194,8 +198,11 @@ def replay(
         raise UsageError(f"--replay {folder}: {error}") from None
     plan = Plan(manifest.nodes, ruleset.select(only, skip), default, manifest.source, only, skip, profiles or manifest.profiles)
     assessment = Assessment(plan.nodes, plan.ruleset, default, saved.asked(manifest), plan.profiles)
-    for recording, previous in saved.recordings(folder, manifest):
-        assessment.add(recording, previous)
+    names = list(saved.recorded(folder, manifest))
+    for judged in workers.shared(lambda node: assessment.judged(*saved.snapshots(folder, node)), names, jobs):
+        if isinstance(judged, workers.Died):
+            judged = assessment.failed(judged.item, f"the process that did it ended {judged.how}")
+        assessment.take(judged)
     seconds = _seconds(manifest.started, manifest.finished)
     return plan, Outcome(assessment.finish(_UNFINISHED, manifest.withheld), manifest.started, manifest.finished, seconds, manifest.partial)
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.fabric import FabricLog, fabric_log
 from healthcheck.facts.gpu import gpus
-from healthcheck.facts.values import UNSUPPORTED, Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
 from healthcheck.judge.judge import judge
+from healthcheck.judge.snapshot import Snapshot
 from healthcheck.model.outcome import Owner, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
@@ -25,7 +26,7 @@ def on(sku: str, rule: str, **changes: Capture) -> Result:
     """What a rule says under the numbers of another SKU."""
     (found,) = (each for each in RULES.rules if each.id == rule)
     captures = Captures(machine.recording(**changes))
-    return judge(found, {name: build_fact(FACTS[name], captures) for name in found.fact_names}, None, RULES.skus[sku])
+    return judge(found, Snapshot({name: build_fact(FACTS[name], captures) for name in found.fact_names}), RULES.skus[sku])
 
 
 def gpu(number: int = 3, **readings: Any) -> Capture:
@@ -73,7 +74,7 @@ def test_a_fabric_that_the_sku_says_is_there_and_nvml_does_not_support_is_unknow
 
 def test_a_state_that_nvml_does_not_support_and_a_mask_without_a_part_are_unsupported() -> None:
     (first, *_) = gpus(Captures(machine.recording(gpu_nvml=every(fabric_state="not_supported", fabric_health=0))))
-    assert first.fabric_state is UNSUPPORTED and first.fabric_health is UNSUPPORTED
+    assert reading(first, "fabric_state") is UNSUPPORTED and reading(first, "fabric_health") is UNSUPPORTED
 
 
 # ---- fabric-health ----
@@ -232,6 +233,6 @@ def test_a_node_without_switches_needs_no_journal() -> None:
 def test_any_journal_is_lines_or_unmeasured(text: str, stderr: str) -> None:
     found = fabric_log(Captures(machine.recording(fabric_journal=Capture(Outcome.DONE, exit=0, text=text, stderr=stderr))))
     assert isinstance(found, FabricLog)
-    if not isinstance(found.text, Unmeasured):
+    if not isinstance(reading(found, "text"), Unmeasured):
         for line in found.errors():
             assert len(line.text) <= 300 and line.text.isprintable()

@@ -112,9 +112,8 @@ class Runs(Forks):
 def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
     """From now on `seen` holds what each check meets."""
     names = {check.function: name for name, check in checks.items()}
-    ran: Callable[..., Verdict | None] = judge._runs
-    passed: Callable[..., bool] = fleetjudge.all_pass
-    told: Callable[[Rule, Verdict | None], Result] = fleetjudge._told
+    ran: Callable[..., bool] = judge._run
+    of_fleet: Callable[[Rule, Verdict | None], Result] = fleetjudge._result_of
     word: Callable[[Rule, Verdict], Result] = judge.rule_on
 
     def met(check: Check, *cases: str) -> None:
@@ -123,18 +122,11 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
             seen[name].tests.append(os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0])
             seen[name].cases.update(cases)
 
-    def _runs(check: Check, *given: Any) -> Verdict | None:
-        verdict = ran(check, *given)
-        if verdict is None:
+    def _run(check: Check, *given: Any) -> bool:
+        nothing = ran(check, *given)
+        if nothing:
             met(check, PASSING)
-        return verdict
-
-    def all_pass(rule: Rule, *given: Any) -> bool:
-        """Of a fleet whose nodes are alike."""
-        found = passed(rule, *given)
-        if found:
-            met(rule.checked, PASSING)
-        return found
+        return nothing
 
     def rule_on(rule: Rule, verdict: Verdict) -> Result:
         found = word(rule, verdict)
@@ -144,14 +136,13 @@ def watch(checks: dict[str, Check], seen: dict[str, Seen]) -> None:
             met(rule.checked, *(case for case, there in cases if there))
         return found
 
-    def _told(rule: Rule, verdict: Verdict | None) -> Result:
+    def _result_of(rule: Rule, verdict: Verdict | None) -> Result:
         if verdict is None:
             met(rule.checked, PASSING)
-        return told(rule, verdict)
+        return of_fleet(rule, verdict)
 
-    judge._runs = _runs
-    fleetjudge._told = _told
-    fleetjudge.all_pass = all_pass
+    judge._run = _run
+    fleetjudge._result_of = _result_of
     judge.rule_on = fleetjudge.rule_on = rule_on
 
 

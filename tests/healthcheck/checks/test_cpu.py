@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from healthcheck.facts.base import FACTS, Captures, build_fact
 from healthcheck.facts.cpu import CPU, cpu_list
-from healthcheck.facts.values import Unmeasured
+from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
 from healthcheck.model.outcome import Status
 from healthcheck.model.recording import Outcome
 from tests.healthcheck import machine
@@ -89,7 +89,7 @@ def test_what_this_hardware_does_not_have_is_skipped_and_says_so(rule: str, prob
 
 
 @pytest.mark.parametrize(("count", "status", "words"), [
-    (7, Status.PASS, ""), (8, Status.FAIL, "CPU package 1: throttled 1 times since the last look, expected at most 0 times"),
+    (7, Status.PASS, ""), (8, Status.FAIL, "CPU package 1: throttled 1 times since the earlier snapshot, expected at most 0 times"),
     (6, Status.UNKNOWN, ""),
 ])
 def test_a_package_is_accused_of_what_it_was_throttled_since_the_last_look(count: int, status: Status, words: str) -> None:
@@ -141,6 +141,7 @@ def test_no_bytes_in_any_file_raise(fact: str, data: st.DataObject) -> None:
 def test_microcode_that_root_alone_may_read_is_unmeasured_and_where_there_is_none_it_is_not_supported() -> None:
     of = FACTS["microcode"]
     denied = build_fact(of, Captures(files("cpu.microcode", {f"{CPU}/cpu0/microcode/version": Outcome.DENIED})))
-    assert isinstance(denied.revision, Unmeasured) and "permission denied" in denied.revision.reason
+    revision = reading(denied, "revision")
+    assert isinstance(revision, Unmeasured) and "permission denied" in revision.reason
     without = build_fact(of, Captures(files("cpu.microcode", {f"{CPU}/cpu0/microcode/version": None})))
-    assert without.revision.value == "unsupported"
+    assert reading(without, "revision") is UNSUPPORTED

@@ -101,8 +101,8 @@ def test_the_storm_that_a_peer_never_reported_is_reported() -> None:
 
 
 def test_a_counter_that_was_reset_or_a_clock_that_was_set_back_is_told() -> None:
-    assert "it was reset between the two looks" in storm(8, 7, 3600)[1]
-    assert storm(0, 1, -5)[1] == "GPU 3: by the node's clock the earlier look was 5 s later, so no rate can be told"
+    assert "it was reset between the two snapshots" in storm(8, 7, 3600)[1]
+    assert storm(0, 1, -5)[1] == "GPU 3: by the node's clock the earlier snapshot was taken 5 s later, so no rate can be computed"
 
 
 def test_without_an_earlier_look_a_rate_is_skipped_visibly() -> None:
@@ -115,7 +115,7 @@ def test_a_gpu_is_compared_with_itself_though_its_number_changed() -> None:
     now = after(gpus({"ecc_corrected": 90_000}), 3600)
     assert verdict("gpu-ecc-corrected-rate", now, machine.recording(gpu_nvml=machine.nvml(**swapped))).status is Status.PASS
     missing = machine.recording(gpu_nvml=machine.nvml(7))
-    assert verdict("gpu-ecc-corrected-rate", now, missing).reason == "GPU 7: the earlier look has no such GPU"
+    assert verdict("gpu-ecc-corrected-rate", now, missing).reason.startswith("GPU 7: the earlier snapshot has no such ")
 
 
 # What peers got wrong

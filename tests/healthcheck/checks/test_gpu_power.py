@@ -163,7 +163,7 @@ def test_a_limit_that_was_not_read_is_not_held_against_a_default() -> None:
     assert verdict("gpu-power-limit-default", gpus({"power_limit_mw": ERROR}), power_limit_watts=None).status is Status.UNKNOWN
 
 
-# How long, since the earlier look
+# How long, since the earlier snapshot
 
 def slowed(rule: str, before: object, now: object, seconds: float, reasons: int = 0) -> tuple[Status, str]:
     """What is said of GPU 3, which was slowed for so many nanoseconds by the rule's counter."""
@@ -187,7 +187,7 @@ def test_a_gpu_that_was_slowed_for_more_than_one_percent_of_the_time_is_named(
 
 @pytest.mark.parametrize("rule", TRENDS)
 def test_how_long_it_was_slowed_is_said(rule: str) -> None:
-    words = "GPU 3: slowed for 300 s, 50.0% of the time since the earlier look, expected at most 1%"
+    words = "GPU 3: slowed for 300 s, 50.0% of the time since the earlier snapshot, expected at most 1%"
     assert slowed(rule, 0, 300 * 10**9, 600) == (Status.FAIL, words)
 
 

@@ -112,7 +112,7 @@ def test_where_the_sku_has_no_nvlink_what_is_there_is_nobodys_business(rule: str
     assert judged(rule, pcie, nvlink_count=None)[0] is judged("nvlink-speed", pcie, nvlink_gigabytes=None)[0] is Status.SKIPPED
 
 
-# Errors since the earlier look
+# Errors since the earlier snapshot
 
 def grown(rule: str, at: int, now: int, seconds: float, before: int = 0, like: list[Any] = HOPPER) -> Result:
     """What is said where this counter of GPU 3's link 7 grew so in the time."""
@@ -184,11 +184,11 @@ def test_the_counters_of_another_generation_are_skipped_visibly(rule: str, like:
     ("nvlink5-errors", RX, BLACKWELL),
 ])
 def test_errors_that_cannot_be_told_are_unknown(rule: str, at: int, like: list[Any]) -> None:
-    assert "it was reset between the two looks" in grown(rule, at, 4, 600, before=5, like=like).reason
+    assert "it was reset between the two snapshots" in grown(rule, at, 4, 600, before=5, like=like).reason
     for now, before, seconds in ((4, 5, 600), (-999, 0, 600), (0, -999, 600), (1, 0, -1)):
         assert grown(rule, at, now, seconds, before=before, like=like).status is Status.UNKNOWN
     fewer = linked(None, like, links=lambda gpu: 17)
-    assert verdict(rule, after(linked(None, like), 600), fewer).reason.startswith("GPU 0 NVLink 17: the earlier look has no such link")
+    assert verdict(rule, after(linked(None, like), 600), fewer).reason.startswith("GPU 0 NVLink 17: the earlier snapshot has no such ")
     assert verdict(rule, linked(None, like)).reason == "no earlier look at this node in this boot"
 
 

@@ -1,4 +1,4 @@
-"""Rules of rules/pcie.yaml: errors between two looks, told by device and by port, and the IOMMU."""
+"""Rules of rules/pcie.yaml: errors between two snapshots, told by device and by port, and the IOMMU."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def counted(kind: str, count: int, at: str = GPU) -> Recording:
 
 
 @pytest.mark.parametrize(("rule", "count", "seconds", "words"), [
-    (FATAL, 0, 600, ""), (FATAL, 1, 600, "nvidia 0000:1b:00.0: 1 fatal errors since the last look, expected at most 0"),
-    (NONFATAL, 0, 600, ""), (NONFATAL, 3, 600, "nvidia 0000:1b:00.0: 3 uncorrected errors since the last look, expected at most 0"),
+    (FATAL, 0, 600, ""), (FATAL, 1, 600, "nvidia 0000:1b:00.0: 1 fatal errors since the earlier snapshot, expected at most 0"),
+    (NONFATAL, 0, 600, ""), (NONFATAL, 3, 600, "nvidia 0000:1b:00.0: 3 uncorrected errors since the earlier snapshot, expected at most 0"),
     (CORRECTABLE, 320, 600, ""), (CORRECTABLE, 32, 1, ""),
     (CORRECTABLE, 330, 600, "nvidia 0000:1b:00.0: 33 corrected errors a minute, expected at most 32 a minute"),
     (CORRECTABLE, 33, 1, "nvidia 0000:1b:00.0: 33 corrected errors a minute, expected at most 32 a minute"),
