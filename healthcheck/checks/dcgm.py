@@ -43,7 +43,8 @@ def _failure(test: DcgmTest) -> Finding | None:
         return None
     graves = [name for name in ACTIONS if any(error.severity == name for error in test.errors)]
     remedy, owner = ACTIONS[graves[0]] if graves else ("", None)
-    words = "; ".join(f"{e.words} (error {e.code}, {e.severity})" if e.code >= 0 else e.words for e in test.errors[:3])
+    words = "; ".join(f"{error.words} (error {error.code}, {error.severity})" if error.code >= 0 else error.words
+                      for error in test.errors[:3])
     observed = f"{test.status}: {words or test.info or 'no reason given'}"
     return Finding(observed, "pass", test.name, remedy=remedy, owner=owner)
 
@@ -61,7 +62,8 @@ def _found(
 
 @check("dcgm.diag_quick")
 def dcgm_diag_quick(
-    dcgm_run_quick: DcgmRun, dcgm_tests_quick: Peers[DcgmTest], *, must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
+    dcgm_run_quick: DcgmRun, dcgm_tests_quick: Peers[DcgmTest], *,
+    must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """Every test of `dcgmi diag -r 1` passed on every GPU.
 
@@ -72,7 +74,8 @@ def dcgm_diag_quick(
 
 @check("dcgm.diag_medium")
 def dcgm_diag_medium(
-    dcgm_run_medium: DcgmRun, dcgm_tests_medium: Peers[DcgmTest], *, must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
+    dcgm_run_medium: DcgmRun, dcgm_tests_medium: Peers[DcgmTest], *,
+    must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """Every test of `dcgmi diag -r 2` passed on every GPU.
 
@@ -83,7 +86,8 @@ def dcgm_diag_medium(
 
 @check("dcgm.diag_long")
 def dcgm_diag_long(
-    dcgm_run_long: DcgmRun, dcgm_tests_long: Peers[DcgmTest], *, must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
+    dcgm_run_long: DcgmRun, dcgm_tests_long: Peers[DcgmTest], *,
+    must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """Every test of `dcgmi diag -r 3` passed on every GPU.
 
@@ -94,7 +98,8 @@ def dcgm_diag_long(
 
 @check("dcgm.diag_xlong")
 def dcgm_diag_xlong(
-    dcgm_run_xlong: DcgmRun, dcgm_tests_xlong: Peers[DcgmTest], *, must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
+    dcgm_run_xlong: DcgmRun, dcgm_tests_xlong: Peers[DcgmTest], *,
+    must_run: tuple[str, ...] = (), may_skip: tuple[str, ...] = (),
 ) -> Iterator[Finding]:
     """Every test of `dcgmi diag -r 4` passed on every GPU.
 

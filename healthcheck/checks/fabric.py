@@ -44,6 +44,8 @@ _QUESTIONS = (
 )
 _CONFIGURATION = {2: "system GUID", 3: "chassis serial number", 4: "no partition", 5: "insufficient NVLinks",
                   6: "incompatible GPU firmware", 7: "invalid location", 8: "GPU state invalid"}
+_CORRECT = ("Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its neighbours "
+            "and correct it.")
 
 
 @check("fabric.health")
@@ -56,11 +58,8 @@ def fabric_health(gpu: Gpu) -> Iterator[Finding]:
         if gpu.fabric_health >> shift & 0x3 == 1:
             yield Finding(wrong, "a healthy fabric", remedy=remedy)
     if (number := gpu.fabric_health >> 8 & 0xF) > 1:
-        yield Finding(
-            f"incorrect configuration: {_CONFIGURATION.get(number, f'number {number}')}", "a correct configuration",
-            remedy="Drain. Compare the fabric's configuration (partition, chassis, firmware) with that of its neighbours and "
-                   "correct it.",
-            owner=Owner.OPERATOR)
+        observed = f"incorrect configuration: {_CONFIGURATION.get(number, f'number {number}')}"
+        yield Finding(observed, "a correct configuration", remedy=_CORRECT, owner=Owner.OPERATOR)
 
 
 @check("fabric.clique")

@@ -51,4 +51,5 @@ def fleet_pcie(gpus: Fleet) -> Comparison:
 
     The generation is the highest that GPU and slot can agree on: the present one falls when a GPU has nothing to do.
     """
-    yield from _odd(gpus, lambda gpu: f"x{gpu.pcie_width}, up to generation {gpu.pcie_generation_max}", "PCI Express link")
+    yield from _odd(
+        gpus, lambda gpu: f"x{gpu.pcie_width}, up to generation {gpu.pcie_generation_max}", "PCI Express link")

@@ -23,5 +23,5 @@ def fleet_nvlink_errors(
     spreads: float, floor_hourly: float, at_least: int,
 ) -> Comparison:
     """No NVLink repeats packets far more often than the fleet's others do; links of the fifth generation have no such counter."""
-    yield from far_off_rates(nvlink_errors, growth, "replay", "NVLinks", spreads=spreads, floor_hourly=floor_hourly,
-                             at_least=at_least)
+    yield from far_off_rates(nvlink_errors, growth, "replay", "NVLinks",
+                             spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)

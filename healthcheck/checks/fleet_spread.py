@@ -57,7 +57,8 @@ def fleet_clocks(gpus: Fleet, *, spreads: float, floor_mhz: float, at_least: int
         if state == _BUSY:
             busy.append(reading)
         else:
-            yield reading.node, Uncompared(reading.subjects[0], "not busy, and clocks are compared under load")
+            yield reading.node, Uncompared(
+                reading.subjects[0], "not busy, and clocks are compared under load")
     yield from far_off(busy, " MHz", spreads=spreads, floor=floor_mhz, at_least=at_least, above=False)
 
 
@@ -67,10 +68,13 @@ def far_off_rates(
 ) -> Comparison:
     """By how much a counter grows in an hour, for each thing that the earlier snapshot has as well, against all others of the cohort."""
     readings = [_rates(node, found, growth[node], counter, what) for node, found in things.items()]
-    yield from far_off(readings, " an hour", spreads=spreads, floor=floor_hourly, at_least=at_least, below=False)
+    yield from far_off(readings, " an hour",
+                       spreads=spreads, floor=floor_hourly, at_least=at_least, below=False)
 
 
-def _rates(node: str, things: tuple[F, ...], growth: Callable[[F], Growth[F]], counter: str, what: str) -> Readings:
+def _rates(
+    node: str, things: tuple[F, ...], growth: Callable[[F], Growth[F]], counter: str, what: str,
+) -> Readings:
     hourly = list(readable(things, lambda thing: _hourly(growth(thing), counter)))
     return Readings(node, [thing.name for thing, _ in hourly], [rate for _, rate in hourly], what)
 
@@ -85,7 +89,8 @@ def fleet_ecc_corrected(
     gpus: Fleet, growth: Growths[Gpu], *, spreads: float, floor_hourly: float, at_least: int,
 ) -> Comparison:
     """No GPU corrects memory errors far more often than its peers do; each alone is harmless, and many announce the uncorrectable one."""
-    yield from far_off_rates(gpus, growth, "ecc_corrected", "GPUs", spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)
+    yield from far_off_rates(gpus, growth, "ecc_corrected", "GPUs",
+                             spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)
 
 
 @fleet_check("fleet.pcie_replays")
@@ -93,4 +98,5 @@ def fleet_pcie_replays(
     gpus: Fleet, growth: Growths[Gpu], *, spreads: float, floor_hourly: float, at_least: int,
 ) -> Comparison:
     """No GPU's PCI Express link repeats packets far more often than its peers' do."""
-    yield from far_off_rates(gpus, growth, "pcie_replays", "GPUs", spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)
+    yield from far_off_rates(gpus, growth, "pcie_replays", "GPUs",
+                             spreads=spreads, floor_hourly=floor_hourly, at_least=at_least)

@@ -53,8 +53,8 @@ def gpu_recovery_action(gpu: Gpu) -> Iterator[Finding]:
     """The driver asks for no recovery of any GPU. It knows what happened; where it asks, its word goes before every other remedy."""
     if gpu.recovery_action != "none":
         remedy, owner, repair = _RECOVERIES.get(gpu.recovery_action, _UNKNOWN_RECOVERY)
-        yield Finding(f"the driver asks for {gpu.recovery_action}", "none", remedy=remedy.replace("{index}", str(gpu.index)),
-                      owner=owner, repair=repair)
+        yield Finding(f"the driver asks for {gpu.recovery_action}", "none",
+                      remedy=remedy.replace("{index}", str(gpu.index)), owner=owner, repair=repair)
 
 
 @check("gpu.persistence")

@@ -85,7 +85,8 @@ def gpu_row_remap_failed(gpu: Gpu) -> Iterator[Finding]:
 def gpu_row_remap_count(gpu: Gpu, *, fewer_than: int) -> Iterator[Finding]:
     """Every GPU has replaced fewer rows for uncorrectable errors than the limit. Rows replaced for corrected ones do not count."""
     if gpu.rows_uncorrected >= fewer_than:
-        yield Finding(f"{gpu.rows_uncorrected} rows remapped for uncorrectable errors", f"fewer than {fewer_than}")
+        remapped = f"{gpu.rows_uncorrected} rows remapped for uncorrectable errors"
+        yield Finding(remapped, f"fewer than {fewer_than}")
 
 
 @check("gpu.row_remap_banks")

@@ -23,7 +23,9 @@ SW_POWER_CAP = 0x4
 # What these say of a low clock is either normal (idle, the power cap) or another rule's to judge. The settings below are neither.
 EXPLAINED = IDLE | SW_POWER_CAP | HW_SLOWDOWN | SW_THERMAL | HW_THERMAL | HW_POWER_BRAKE
 # Settings that hold a clock down, and that nothing else judges: somebody chose them, or forgot them.
-SETTINGS: Mapping[int, str] = MappingProxyType({0x2: "application or locked clocks", 0x10: "sync boost", 0x100: "display clocks"})
+SETTINGS: Mapping[int, str] = MappingProxyType({
+    0x2: "application or locked clocks", 0x10: "sync boost", 0x100: "display clocks",
+})
 
 
 @check("gpu.slowdown_hw")
@@ -35,7 +37,8 @@ def gpu_slowdown_hw(gpu: Gpu) -> Iterator[Finding]:
     reasons = gpu.clock_reasons
     explained = reasons & (HW_THERMAL | HW_POWER_BRAKE | IDLE)
     if reasons & HW_SLOWDOWN and not explained and 2 * gpu.clock_sm_mhz <= gpu.clock_sm_max_mhz:
-        yield Finding(f"hardware slowdown, SM clock {gpu.clock_sm_mhz} MHz", f"none, {gpu.clock_sm_max_mhz} MHz")
+        yield Finding(f"hardware slowdown, SM clock {gpu.clock_sm_mhz} MHz",
+                      f"none, {gpu.clock_sm_max_mhz} MHz")
 
 
 @check("gpu.slowdown_thermal")
@@ -111,7 +114,8 @@ def gpu_power_draw(gpu: Gpu, *, most_of_limit: float) -> Iterator[Finding]:
     if gpu.power_watts <= 0:
         yield Finding(f"draws {gpu.power_watts:g} W", "more than 0 W")
     elif gpu.power_watts > (most := most_of_limit * gpu.power_limit_watts):
-        yield Finding(f"draws {gpu.power_watts:g} W", f"at most {most:g} W ({most_of_limit:g} times its limit)")
+        yield Finding(f"draws {gpu.power_watts:g} W",
+                      f"at most {most:g} W ({most_of_limit:g} times its limit)")
 
 
 @check("gpu.temperature")
@@ -123,7 +127,8 @@ def gpu_temperature(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
     if gpu.temperature_c <= 0:
         raise NotMeasured(gpu, f"its temperature reads {gpu.temperature_c} C, which cannot be")
     if gpu.temperature_margin_c <= 0:
-        raise NotMeasured(gpu, f"its margin to slowdown reads {gpu.temperature_margin_c} C, which is not relied on")
+        raise NotMeasured(
+            gpu, f"its margin to slowdown reads {gpu.temperature_margin_c} C, which is not relied on")
     if gpu.temperature_margin_c < margin_c:
         yield Finding(f"{gpu.temperature_c} C, {gpu.temperature_margin_c} C below slowdown",
                       f"at least {margin_c} C below slowdown")
@@ -133,7 +138,8 @@ def gpu_temperature(gpu: Gpu, *, margin_c: int) -> Iterator[Finding]:
 def gpu_memory_temperature(gpu: Gpu, *, at_most_c: int) -> Iterator[Finding]:
     """No GPU's memory is hotter than allowed; the GPU's own temperature does not show it. A reading of 0 or less is no measurement."""
     if gpu.temperature_memory_c <= 0:
-        raise NotMeasured(gpu, f"its memory's temperature reads {gpu.temperature_memory_c} C, which cannot be")
+        raise NotMeasured(
+            gpu, f"its memory's temperature reads {gpu.temperature_memory_c} C, which cannot be")
     if gpu.temperature_memory_c > at_most_c:
         yield Finding(f"memory at {gpu.temperature_memory_c} C", f"at most {at_most_c} C")
 

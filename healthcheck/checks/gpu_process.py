@@ -13,11 +13,13 @@ from healthcheck.model.outcome import Finding
 def gpu_memory_leaked(gpu_load: GpuLoad, *, allow_mib: int) -> Iterator[Finding]:
     """No GPU on which no process runs holds more memory than allowed: what a dead process left behind, the next one lacks."""
     if not gpu_load.processes and gpu_load.memory_used_bytes > allow_mib * 2**20:
-        yield Finding(f"{gpu_load.memory_used_bytes / 2**20:.0f} MiB in use without a process", f"at most {allow_mib} MiB")
+        yield Finding(f"{gpu_load.memory_used_bytes / 2**20:.0f} MiB in use without a process",
+                      f"at most {allow_mib} MiB")
 
 
 _GONE = "The driver holds on to it: drain the node and reset the GPU, or reboot."
-_ZOMBIE = "End its parent (of a container often the shim), so that it is waited for; if that does not help, drain the node and reboot."
+_ZOMBIE = ("End its parent (of a container often the shim), so that it is waited for; if that does not help, "
+           "drain the node and reboot.")
 
 
 @check("gpu.processes_gone")
@@ -26,7 +28,8 @@ def gpu_processes_gone(gpu_load: GpuLoad) -> Iterator[Finding]:
     for process in gpu_load.gone:
         yield Finding(f"process {process} is listed and does not exist", "processes that exist", remedy=_GONE)
     for process in gpu_load.zombies:
-        yield Finding(f"process {process} has ended and was not waited for", "processes that run", remedy=_ZOMBIE)
+        yield Finding(f"process {process} has ended and was not waited for", "processes that run",
+                      remedy=_ZOMBIE)
 
 
 @check("gpu.idle")

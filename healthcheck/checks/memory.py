@@ -38,19 +38,21 @@ def memory_ecc_uncorrected(edac: Edac, *, allow: int) -> Iterator[Finding]:
         own = (f"({controller.place}/", f" {controller.place}/")
         named = sum(dimm.uncorrected for dimm in of_dimms if any(words in dimm.place for words in own))
         if controller.uncorrected > max(allow, named):
-            yield Finding(f"{controller.uncorrected - named} uncorrected, of no known DIMM", f"at most {allow}",
-                          f"memory controller {controller.place}")
+            yield Finding(f"{controller.uncorrected - named} uncorrected, of no known DIMM",
+                          f"at most {allow}", f"memory controller {controller.place}")
 
 
 @check("memory.ecc_corrected")
-def memory_ecc_corrected(edac: Edac, growth: Growth[Edac], *, at_least: int, per_day: float) -> Iterator[Finding]:
+def memory_ecc_corrected(
+    edac: Edac, growth: Growth[Edac], *, at_least: int, per_day: float,
+) -> Iterator[Finding]:
     """No DIMM corrected at least so many errors between two snapshots, and more than so many a day at that pace."""
     seconds = growth.seconds
     for now, before in _pairs(edac, growth.before):
         grown = now.corrected - before.corrected
         if grown >= at_least and grown * DAY > per_day * seconds:
-            yield Finding(f"{grown} corrected in {seconds / 60:.0f} min", f"fewer than {at_least}, or at most {per_day:g} a day",
-                          now.place)
+            yield Finding(f"{grown} corrected in {seconds / 60:.0f} min",
+                          f"fewer than {at_least}, or at most {per_day:g} a day", now.place)
 
 
 def _pairs(edac: Edac, previous: Edac) -> Iterator[tuple[Errors, Errors]]:
@@ -75,18 +77,22 @@ def memory_available(memory_use: MemoryUse, *, least_percent: float) -> Iterator
     """A share of memory is left for whoever asks next: below it the kernel soon has to kill."""
     share = 100 * memory_use.available_bytes / memory_use.total_bytes
     if share < least_percent:
-        yield Finding(f"{memory_use.available_bytes / _GIB:.1f} GiB available ({share:.1f} %)", f"at least {least_percent:g} %")
+        yield Finding(f"{memory_use.available_bytes / _GIB:.1f} GiB available ({share:.1f} %)",
+                      f"at least {least_percent:g} %")
 
 
 @check("memory.left_over", counts=True)
-def memory_left_over(memory_use: MemoryUse, gpu_loads: tuple[GpuLoad, ...], *, least_percent: float) -> Iterator[Finding]:
+def memory_left_over(
+    memory_use: MemoryUse, gpu_loads: tuple[GpuLoad, ...], *, least_percent: float,
+) -> Iterator[Finding]:
     """While nothing runs on any GPU, most memory is available: what is not, an earlier job left behind."""
     if any(load.processes for load in gpu_loads):
         return
     # Huge pages that were reserved and lie idle are another rule's.
     share = 100 * (memory_use.available_bytes + memory_use.idle_hugepage_bytes) / memory_use.total_bytes
     if share < least_percent:
-        yield Finding(f"{share:.0f} % available, and nothing runs on any GPU", f"at least {least_percent:g} %")
+        yield Finding(f"{share:.0f} % available, and nothing runs on any GPU",
+                      f"at least {least_percent:g} %")
 
 
 @check("memory.hugepages")
@@ -106,9 +112,10 @@ def kernel_hardware_corrected(kernel_log: KernelLog, *, most: int, hours: float)
         told = tuple(dict.fromkeys(as_dmesg(line.seconds, line.text) for line in lines))[:MOST_DISTINCT]
         # Fewer than so many would not be found again.
         newest = telling([line.sequence for line in lines[-(most + 1):]], most + 1)
-        evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds, lines[-1].seconds, newest)
-        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}", "kernel log",
-                      lines=told, log=evidence)
+        evidence = LogEvidence("hardware-error", f"quiet {hours:g}h", len(lines), lines[0].seconds,
+                               lines[-1].seconds, newest)
+        yield Finding(f"{len(lines)} in {hours:g} h, the last: {lines[-1].text[:_LONGEST]}", f"at most {most}",
+                      "kernel log", lines=told, log=evidence)
 
 
 def _recent(log: KernelLog, form: Form, hours: float) -> list[KernelLine]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from healthcheck.checks.base import NotJudged, Peers, check
-from healthcheck.checks.port import compute_ports
+from healthcheck.checks.base import NotJudged, check
 from healthcheck.facts.numa import Affinity, NumaNode
 from healthcheck.facts.port import Port
 from healthcheck.facts.site import PortPlans
@@ -43,31 +42,34 @@ def numa_affinity(affinity: Affinity) -> Iterator[Finding]:
                 yield Finding("on no NUMA node", f"on one of {affinity.nodes}", device)
 
 
-@check("numa.rails", counts=True)
-def numa_rails(affinity: Affinity, ports: Peers[Port], port_plans: PortPlans) -> Iterator[Finding]:
+@check("numa.rails", over="compute_ports", counts=True)
+def numa_rails(ports: tuple[Port, ...], affinity: Affinity, port_plans: PortPlans) -> Iterator[Finding]:
     """Where every GPU has compute ports of its own, each NUMA node has as many for each of its GPUs as the others, and where the ports'
     rails are planned, a rail's port sits on the NUMA node of its GPU.
 
-    Which GPU goes with which rail nobody writes down: the first with the lowest, by PCI address, as long as most of the node agrees.
+    Which GPU goes with which rail is written nowhere: the first with the lowest, by PCI address, as long as most of the node agrees.
     """
     places = {device.partition(" ")[2]: (device.partition(" ")[0], node) for device, node in affinity.devices}
-    compute = {pci for _, pci in Peers(compute_ports(ports, port_plans)).read(lambda port: port.pci)}
+    compute = {port.pci for port in ports}
     gpus = sorted(address for address, (driver, _) in places.items() if driver == "nvidia")
     if affinity.nodes < 2:
         raise NotJudged("there is one NUMA node")
     if not gpus or not compute or len(compute) % len(gpus):
         raise NotJudged(f"{len(compute)} compute ports cannot be dealt evenly to {len(gpus)} GPUs")
     if any(address not in places or places[address][1] < 0 for address in (*gpus, *compute)):
-        raise NotJudged("nobody says on which NUMA node some of them sit")
+        raise NotJudged("firmware does not say on which NUMA node some of them sit")
     each = len(compute) // len(gpus)
     beside = Counter(places[address][1] for address in compute)
-    shares = {node: number * each for node, number in sorted(Counter(places[address][1] for address in gpus).items())}
+    gpus_beside = Counter(places[address][1] for address in gpus)
+    shares = {node: number * each for node, number in sorted(gpus_beside.items())}
     short = [node for node, share in shares.items() if beside[node] < share]
     if len(short) == len(shares):
         raise NotJudged("on no NUMA node every GPU has a compute port beside it: this machine is made otherwise")
     for node in short:
-        yield Finding(f"{beside[node]} compute ports beside {shares[node] // each} GPUs", shares[node], f"NUMA node {node}")
-    rails = {address: rail for address, rail in port_plans.compute.items() if rail is not None and address in compute}
+        yield Finding(f"{beside[node]} compute ports beside {shares[node] // each} GPUs", shares[node],
+                      f"NUMA node {node}")
+    rails = {address: rail for address, rail in port_plans.compute.items()
+             if rail is not None and address in compute}
     numbers = sorted(set(rails.values()))
     if short or len(rails) < len(compute) or len(numbers) != len(gpus):
         return

@@ -40,7 +40,8 @@ def nvlink_speed(nvlinks: Peers[NvLink], *, at_least_gigabytes: float) -> Iterat
 
 @check("nvlink.errors")
 def nvlink_errors(
-    nvlink_counters: NvLinkErrors, growth: Growth[NvLinkErrors], *, crc_per_second: float, events_per_minute: float,
+    nvlink_counters: NvLinkErrors, growth: Growth[NvLinkErrors], *,
+    crc_per_second: float, events_per_minute: float,
 ) -> Iterator[Finding]:
     """No NVLink (to its fourth generation) has CRC errors, replays or recoveries at these rates or above between two snapshots.
 
@@ -69,8 +70,8 @@ def _crc(growth: Growth[NvLinkErrors], counter: str, crc_per_second: float) -> I
 
 
 # Those that DCGM's health watch fails at one a minute.
-_FIFTH = ("malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors", "link_recovery_failed",
-          "link_recovery_events", "effective_errors", "symbol_errors")
+_FIFTH = ("malformed_packets", "buffer_overruns", "rx_errors", "local_integrity_errors",
+          "link_recovery_failed", "link_recovery_events", "effective_errors", "symbol_errors")
 
 
 @check("nvlink5.errors")

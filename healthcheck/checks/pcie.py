@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from healthcheck.checks.base import NotMeasured, check
 from healthcheck.checks.growth import MINUTE, SHORTEST_S, Growth
-from healthcheck.facts.pcie import Counted, Iommu, PcieErrors
+from healthcheck.facts.pcie import KINDS, Counted, Iommu, PcieErrors
 from healthcheck.model.outcome import Finding
 
 
@@ -15,16 +15,19 @@ def pcie_aer_fatal(pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, allow
     """No device and no port above one reported more fatal errors between two snapshots than allowed."""
     for now, before in _pairs(pcie_errors, growth.before):
         if now.fatal - before.fatal > allow:
-            yield Finding(f"{now.fatal - before.fatal} fatal errors since the earlier snapshot", f"at most {allow}", now.place)
+            yield Finding(f"{now.fatal - before.fatal} fatal errors since the earlier snapshot",
+                          f"at most {allow}", now.place)
 
 
 @check("pcie.aer_nonfatal")
-def pcie_aer_nonfatal(pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, allow: int) -> Iterator[Finding]:
+def pcie_aer_nonfatal(
+    pcie_errors: PcieErrors, growth: Growth[PcieErrors], *, allow: int,
+) -> Iterator[Finding]:
     """No device and no port above one reported more uncorrected errors that are not fatal between two snapshots than allowed."""
     for now, before in _pairs(pcie_errors, growth.before):
         if now.nonfatal - before.nonfatal > allow:
-            yield Finding(f"{now.nonfatal - before.nonfatal} uncorrected errors since the earlier snapshot", f"at most {allow}",
-                          now.place)
+            yield Finding(f"{now.nonfatal - before.nonfatal} uncorrected errors since the earlier snapshot",
+                          f"at most {allow}", now.place)
 
 
 @check("pcie.aer_correctable")
@@ -36,7 +39,8 @@ def pcie_aer_correctable(
     for now, before in _pairs(pcie_errors, growth.before):
         rate = (now.correctable - before.correctable) / minutes
         if rate > per_minute:
-            yield Finding(f"{rate:.4g} corrected errors a minute", f"at most {per_minute:g} a minute", now.place)
+            yield Finding(f"{rate:.4g} corrected errors a minute", f"at most {per_minute:g} a minute",
+                          now.place)
 
 
 def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[Counted, Counted]]:
@@ -47,7 +51,7 @@ def _pairs(errors: PcieErrors, previous: PcieErrors) -> Iterator[tuple[Counted, 
         before = earlier.get(now.address)
         if before is None:
             lost = f"the earlier snapshot has no {now.place}"
-        elif now.fatal < before.fatal or now.nonfatal < before.nonfatal or now.correctable < before.correctable:
+        elif any(getattr(now, kind) < getattr(before, kind) for kind in KINDS):
             lost = f"the counters of {now.place} began anew between the two snapshots"
         else:
             yield now, before
@@ -63,4 +67,5 @@ def pcie_iommu(iommu: Iommu, *, expected: str) -> Iterator[Finding]:
         if kind != expected:
             others.setdefault(kind, []).append(device)
     for kind, devices in others.items():
-        yield Finding(kind, expected, devices[0] if len(devices) == 1 else f"{devices[0]} and {len(devices) - 1} more")
+        subject = devices[0] if len(devices) == 1 else f"{devices[0]} and {len(devices) - 1} more"
+        yield Finding(kind, expected, subject)

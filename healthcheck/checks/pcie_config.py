@@ -27,7 +27,8 @@ def pcie_acs(pcie_config: PcieConfig) -> Iterator[Finding]:
         if redirected and not port.acs & _DIRECT_TRANSLATED:
             held.setdefault(" and ".join(redirected), []).append(port.place)
     for what, places in held.items():
-        yield Finding(f"ACS sends {what} between peers up to the root complex", "no redirection", _several(places))
+        yield Finding(f"ACS sends {what} between peers up to the root complex", "no redirection",
+                      _several(places))
 
 
 @check("pcie.max_payload")
@@ -40,8 +41,8 @@ def pcie_max_payload(pcie_config: PcieConfig) -> Iterator[Finding]:
     for one in pcie_config.functions:
         above = known.get(one.above)
         if above and (one.payload > above.payload or one.payload < min(above.payload, one.payload_supported)):
-            yield Finding(f"payloads of up to {one.payload} bytes", f"{above.payload} bytes, as port {above.address} above it",
-                          one.place)
+            yield Finding(f"payloads of up to {one.payload} bytes",
+                          f"{above.payload} bytes, as port {above.address} above it", one.place)
 
 
 @check("pcie.max_read_request")

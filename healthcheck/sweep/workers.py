@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,13 +10,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 # Items that a process takes at a time: a message for each would cost as much as the work, and too many leave one process with the rest.
 _AT_A_TIME = 16
+
+
+def _read_only(held: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(held)
+
+
+# Values of ours hold mappings that no one is to change, which Python itself does not pickle.
+copyreg.pickle(MappingProxyType, lambda held: (_read_only, (dict(held),)))
 
 
 @dataclass(frozen=True)
@@ -120,4 +130,7 @@ def _serve(work: Callable[[T], R], results: Connection, parents: Iterable[Connec
             made: object = [work(item) for item in batch]
         except Exception as error:  # noqa: BLE001  (it is raised in the process that asked)
             made = error
-        results.send(made)
+        try:
+            results.send(made)
+        except OSError:
+            return
