@@ -52,8 +52,8 @@ def port_errors_rate(
         "port_rcv_errors": port_rcv_errors, "port_xmit_discards": port_xmit_discards,
         "local_ack_timeout_err": local_ack_timeout_err, "roce_slow_restart": roce_slow_restart,
     }
-    counter = port_rate_counter.counter
-    of_symbols = counter == "symbol_error" and port_rate_counter.value != growth.before.value
+    counter, changed = port_rate_counter.counter, port_rate_counter.value != growth.before.value
+    of_symbols = changed and counter == "symbol_error"
     if of_symbols and (port.state != "ACTIVE" or port.rate_gbps >= symbol_error_below_gbps):
         return
     per = BY_NAME[counter].per

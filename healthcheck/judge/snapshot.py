@@ -155,7 +155,7 @@ def chosen(subjects: Iterable[Any], selected: Selected) -> list[Any]:
     """Those subjects that were selected, or that belong to one that was: their identity begins with its identity."""
     ids = set(map(id, selected.members))
     subjects = tuple(subjects)
-    if any(id(subject) in ids for subject in subjects):
+    if not ids or any(id(subject) in ids for subject in subjects):
         return [subject for subject in subjects if id(subject) in ids]
     identities = {identity for _, identity in readable(selected.members, identity_of)}
     return [subject for subject, own in readable(subjects, identity_of)

@@ -67,8 +67,8 @@ def test_what_docker_did_not_tell_of_containers_is_no_pass(rule: str, capture: C
 
 
 @pytest.mark.parametrize(("now", "before", "words"), [
-    ("Up 3 seconds", "Up 59 seconds", "job: up for 3 s, and for 59 s at the earlier look (img:1), expected up since the earlier look"),
-    ("Up Less than a second", "Up 1 second", "job: up for 0 s, and for 1 s at the earlier look (img:1), expected up since the earlier look"),
+    ("Up 3 seconds", "Up 59 seconds", "job: up for 3 s, and for 59 s in the earlier snapshot (img:1), expected up since the earlier snapshot"),
+    ("Up Less than a second", "Up 1 second", "job: up for 0 s, and for 1 s in the earlier snapshot (img:1), expected up since the earlier snapshot"),
     ("Up About a minute", "Up 3 seconds", ""), ("Up 3 seconds", "Up About a minute", ""), ("Up 3 seconds", "Up 2 weeks", ""),
     ("Up 10 minutes", "Up 3 seconds", ""),
 ])

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from healthcheck.judge.fleetjudge import judge_fleet
+from healthcheck.judge.judge import judge
+from healthcheck.judge.snapshot import Snapshot
 from healthcheck.model.outcome import Origin, Result, Status
-from healthcheck.model.recording import Capture, Outcome, Recording
+from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
 from tests.healthcheck.checks.judged import RULES, _facts, said, verdict
 from tests.healthcheck.machine import DIGEST, IMAGE_ID
@@ -139,13 +141,7 @@ def images(*rows: dict[str, Any]) -> Capture:
 def pulled(rows: tuple[dict[str, Any], ...] | Capture, *named: str) -> Result:
     seen = machine.recording(docker_images=rows if isinstance(rows, Capture) else images(*rows))
     rule = replace(RULES["docker-images"], parameters={"images": tuple(named)})
-    return _with(rule, seen)
-
-
-def _with(rule: Any, seen: Recording) -> Result:
-    from healthcheck.judge.judge import judge
-
-    return judge(replace(rule, left_out=""), _facts(rule, seen), None, None)
+    return judge(replace(rule, left_out=""), Snapshot(_facts(rule, seen)), None)
 
 
 OTHER = "sha256:" + "ee" * 32
@@ -186,7 +182,7 @@ def test_a_list_of_images_that_is_not_whole_accuses_nobody_of_what_is_missing(ca
 def fleet(rule: str, **captures: tuple[Capture, ...]) -> list[tuple[Status, str]]:
     chosen = replace(RULES[rule], left_out="")
     (name, each), = captures.items()
-    cohort = {f"gpu{n:03d}": _facts(chosen, machine.recording(f"gpu{n:03d}", **{name: capture})) for n, capture in enumerate(each, 1)}
+    cohort = {f"gpu{n:03d}": Snapshot(_facts(chosen, machine.recording(f"gpu{n:03d}", **{name: capture}))) for n, capture in enumerate(each, 1)}
     return [(result.status, said(result) or result.reason) for result in judge_fleet(chosen, cohort).values()]
 
 

@@ -38,7 +38,7 @@ def plan(fstab: str | None, mountinfo: str = machine.MOUNTINFO) -> Recording:
 
 
 @pytest.mark.parametrize(("entry", "error"), [(STALE, "error ESTALE"), (GONE, "error ENOTCONN"),
-                                              (WEDGED, "no answer: an earlier look still waits for it")])
+                                              (WEDGED, "no answer: an earlier reader still waits for it")])
 def test_a_mount_that_answers_with_an_error_fails_and_the_network_owns_what_it_serves(entry: FileCapture, error: str) -> None:
     result = verdict("filesystem-answers", answers(home=entry))
     assert said(result) == f"/home: {error} (nfs4 of files:/home), expected an answer"
@@ -54,7 +54,7 @@ def test_a_mount_that_is_silent_once_is_unknown_and_twice_is_a_fault() -> None:
     assert verdict("filesystem-hung", once, answers()).status is Status.PASS
     assert verdict("filesystem-hung", answers(), once).status is Status.PASS
     result = verdict("filesystem-hung", once, once)
-    assert said(result) == "/home: no answer, now and at the earlier look (nfs4 of files:/home), expected an answer"
+    assert said(result) == "/home: no answer, now and in the earlier snapshot (nfs4 of files:/home), expected an answer"
     assert result.findings[0].owner is Owner.NETWORK
 
 

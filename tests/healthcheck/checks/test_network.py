@@ -93,9 +93,9 @@ def row(packets: int = 1000, errors: int = 0, drops: int = 0, frame: int = 0, se
 @pytest.mark.parametrize(("rule", "now", "status", "words"), [
     ("netdev-carrier-changes", ether(eno1={"carrier_up_count": "3\n", "carrier_down_count": "3\n"}), PASS, ""),
     ("netdev-carrier-changes", ether(eno1={"carrier_up_count": "3\n", "carrier_down_count": "4\n"}), FAIL,
-     "eno1 (0000:0b:00.0): its link changed 3 times since the earlier look, expected at most 2 times"),
+     "eno1 (0000:0b:00.0): its link changed 3 times since the earlier snapshot, expected at most 2 times"),
     ("netdev-carrier-changes", ether(eno1={"carrier_up_count": "1\n", "carrier_down_count": "1\n"}), UNKNOWN,
-     "eno1 (0000:0b:00.0): ups went from 2 to 1: it was reset between the two looks"),
+     "eno1 (0000:0b:00.0): ups went from 2 to 1: it was reset between the two snapshots"),
     ("netdev-errors", ether(rows=row(errors=10, frame=10)), PASS, ""),
     ("netdev-errors", ether(rows=row(errors=11, frame=11)), FAIL,
      "eno1 (0000:0b:00.0): rx_frame: 0.11 a second, expected at most 0.1 a second"),
@@ -114,7 +114,7 @@ def test_a_new_interface_has_no_rate_yet() -> None:
     earlier = network.netdev()
     fewer = machine.recording(netdev_sysfs=network.capture(
         {path: entry for path, entry in earlier.files.items() if "/eno3/" not in path}))
-    assert judge("netdev-errors", after(ether(), 100), fewer) == (UNKNOWN, "eno3 (0000:0c:00.0): the earlier look has no such interface")
+    assert judge("netdev-errors", after(ether(), 100), fewer) == (UNKNOWN, "eno3 (0000:0c:00.0): the earlier snapshot has no such netdev")
 
 
 @pytest.mark.parametrize("rule", sorted(name for name in ids("netdev.yaml") if name.startswith(("netdev-", "bond-"))))
@@ -170,7 +170,7 @@ def test_a_roce_fault_is_named(rule: str, now: Recording, status: Status, words:
     ("roce-retransmits", {"packet_seq_err": 1001}, FAIL, f"{PORT}: packet_seq_err: 10.0 a second, expected at most 10 a second"),
     ("roce-retransmits", {"roce_adp_retrans": 2000}, FAIL, f"{PORT}: roce_adp_retrans: 20.0 a second, expected at most 10 a second"),
     ("roce-icrc", {}, PASS, ""),
-    ("roce-icrc", {"rx_icrc_encapsulated": 1}, FAIL, f"{PORT}: rx_icrc_encapsulated grew by 1 since the earlier look, expected no growth"),
+    ("roce-icrc", {"rx_icrc_encapsulated": 1}, FAIL, f"{PORT}: rx_icrc_encapsulated grew by 1 since the earlier snapshot, expected no growth"),
     ("roce-cnp", {"rp_cnp_handled": 100_000}, PASS, ""),
     ("roce-cnp", {"rp_cnp_handled": 100_100}, FAIL,
      f"{PORT}: rp_cnp_handled: 1001.0 a second, expected 0.0 a second, the median of the node's others"),
@@ -192,7 +192,7 @@ def paused(**values: int) -> Recording:
 @pytest.mark.parametrize(("rule", "values", "status", "words"), [
     ("roce-pfc-storm", {}, PASS, ""),
     ("roce-pfc-storm", {"tx_pause_storm_error_events": 2}, FAIL,
-     "mlx5_1 rail1: tx_pause_storm_error_events grew by 2 since the earlier look, expected no growth"),
+     "mlx5_1 rail1: tx_pause_storm_error_events grew by 2 since the earlier snapshot, expected no growth"),
     ("roce-pfc", {"rx_prio3_pause_duration": 20_000_000}, PASS, ""),
     ("roce-pfc", {"rx_prio3_pause_duration": 20_100_000}, FAIL, "mlx5_1 rail1: was paused for 20.1% of the time, expected at most 20.0%"),
     ("roce-pfc", {"tx_prio3_pause_duration": 30_000_000}, FAIL,

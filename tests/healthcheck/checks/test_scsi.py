@@ -41,13 +41,13 @@ def disks(**changes: str | FileCapture | None) -> Recording:
     (STATE, disks(state="transport-offline\n"), f"{SDB}: transport-offline, expected running"),
     (STATE, disks(state="blocked\n"), f"{SDB}: blocked, expected running"),
     (TIMEOUTS, disks(), ""),
-    (TIMEOUTS, disks(iotmo_cnt="0x3\n"), f"{SDB}: 2 commands without an answer since the earlier look, expected at most 0"),
+    (TIMEOUTS, disks(iotmo_cnt="0x3\n"), f"{SDB}: 2 commands without an answer since the earlier snapshot, expected at most 0"),
     (ERRORS, disks(), ""),
     # 100 of 1000 is not more than a tenth; one more is; of few commands 99 may fail.
     (ERRORS, disks(iodone_cnt="0x2af8\n", ioerr_cnt="0x8e\n"), ""),
-    (ERRORS, disks(iodone_cnt="0x2af8\n", ioerr_cnt="0x8f\n"), f"{SDB}: 101 of 1000 commands failed since the earlier look, expected at most 10%"),
+    (ERRORS, disks(iodone_cnt="0x2af8\n", ioerr_cnt="0x8f\n"), f"{SDB}: 101 of 1000 commands failed since the earlier snapshot, expected at most 10%"),
     (ERRORS, disks(iodone_cnt="0x2774\n", ioerr_cnt="0x8d\n"), ""),
-    (ERRORS, disks(iodone_cnt="0x2774\n", ioerr_cnt="0x8e\n"), f"{SDB}: 100 of 100 commands failed since the earlier look, expected at most 10%"),
+    (ERRORS, disks(iodone_cnt="0x2774\n", ioerr_cnt="0x8e\n"), f"{SDB}: 100 of 100 commands failed since the earlier snapshot, expected at most 10%"),
 ])
 def test_a_disk_at_its_limit_passes_and_one_beyond_it_is_named(rule: str, now: Recording, words: str) -> None:
     result = verdict(rule, now, disks())
@@ -77,7 +77,7 @@ def test_without_an_earlier_look_nothing_can_have_grown(rule: str) -> None:
 @pytest.mark.parametrize("rule", TRENDS)
 def test_a_disk_that_is_new_or_was_found_again_cannot_be_compared(rule: str) -> None:
     result = verdict(rule, disks(model="SAMSUNG MZ7LH480\n"), disks())
-    assert (result.status, result.reason) == (Status.UNKNOWN, "sdb (SAMSUNG MZ7LH480): the earlier look has no such disk")
+    assert (result.status, result.reason) == (Status.UNKNOWN, "sdb (SAMSUNG MZ7LH480): the earlier snapshot has no such scsi disk")
     assert verdict(rule, disks(), machine.recording()).status is Status.UNKNOWN
     fresh = {"iodone_cnt": "0x10\n", "ioerr_cnt": "0x0\n", "iotmo_cnt": "0x0\n"}
     assert verdict(rule, disks(**fresh), disks()).status is Status.UNKNOWN
