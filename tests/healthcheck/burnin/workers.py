@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from healthcheck.burnin.keyserver import Gone, KeyServer, Said
 from healthcheck.burnin.program import build
 from healthcheck.burnin.wire import TOKEN
+from provisioning.burnin.keyserver import Gone, KeyServer, Said
 
 
 @dataclass

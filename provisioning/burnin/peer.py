@@ -10,10 +10,10 @@ import socket
 from collections import deque
 from typing import Any
 
-from healthcheck.burnin.keys import Asked
 from healthcheck.burnin.wire import Frames
 from inventory.errors import UsageError
 from inventory.text import clean
+from provisioning.burnin.keys import Asked
 
 GREETING_BYTES = 4096       # what a stranger may say
 

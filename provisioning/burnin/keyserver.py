@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from healthcheck.burnin.keys import Answer, Asked, Store
-from healthcheck.burnin.peer import Peer, listening, room_for_files
 from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Garbled, packed, proof, token_of
 from inventory.text import clean
+from provisioning.burnin.keys import Answer, Asked, Store
+from provisioning.burnin.peer import Peer, listening, room_for_files
 
 GREET_S = 10.0
 SILENT_S = 15.0             # an agent says something every second; a node under load may be late with it

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.burnin import keys as keys_of_head
-from healthcheck.burnin import keyserver
-from healthcheck.burnin.keys import Answer, Asked, Store
-from healthcheck.burnin.keyserver import Came, Gone, KeyServer, Said
 from healthcheck.burnin.wire import MOST_KEY, MOST_VALUE, Garbled, Keys, Link, Refused, coded, connected, greeted, packed, proof, token_of
 from inventory.errors import UsageError
+from provisioning.burnin import keys as keys_of_head
+from provisioning.burnin import keyserver
+from provisioning.burnin.keys import Answer, Asked, Store
+from provisioning.burnin.keyserver import Came, Gone, KeyServer, Said
 from tests.testbed.sshd import wait_until
 
 TOKEN = "5a" * 32
