@@ -36,7 +36,7 @@ from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Failure, Halt, Limits, Reply, Stage, Transport
 from provisioning.burnin.crew import Crew, Roster
-from provisioning.burnin.keyserver import SILENT_S, Came, Gone, KeyServer, Said
+from provisioning.burnin.keyserver import SILENT_S, AgentConnected, AgentGone, AgentMessage, KeyServer
 
 LEAVE_S = 8.0       # for agents to end their ranks and leave
 TICK_S = 0.25
@@ -87,7 +87,7 @@ class Conductor:
             self._take(0.0)
             connected = self._agents.connected
             for node in connected:
-                self._server.tell(node, {"leave": True})
+                self._server.send(node, {"leave": True})
             end = time.monotonic() + LEAVE_S
             while not self._agents.left_all(connected) and (left := end - time.monotonic()) > 0:
                 self._take(left)
@@ -145,7 +145,7 @@ class Conductor:
             if (why := self._agents.why(node)) is not None:
                 running.agent_gone(node, why, now)
         for node, order in running.start_orders().items():
-            self._server.tell(node, order)
+            self._server.send(node, order)
 
     def _call_off(self) -> None:
         for running in self._running.values():
@@ -162,7 +162,7 @@ class Conductor:
     def _send(self, running: TaskRun, order: str | None) -> None:
         if order is not None:
             for node in running.task.nodes:
-                self._server.tell(node, {order: running.task.id})
+                self._server.send(node, {order: running.task.id})
 
     def _wait(self, seconds: float) -> None:
         """Takes what happens in that time."""
@@ -178,15 +178,15 @@ class Conductor:
                 self._note(self._server.events.get_nowait())
 
     def _note(self, event: object) -> None:
-        if isinstance(event, Said):
+        if isinstance(event, AgentMessage):
             self._server.taken(event)
             if (ready := messages.ready(event.node, event.message)) is not None:
                 self._agents.ready(ready)
             for name in messages.tasks(event.message) & self._running.keys():
                 self._running[name].message(event.node, event.message, event.at)
-        elif isinstance(event, Came):
+        elif isinstance(event, AgentConnected):
             self._agents.connect(event.node)
-        elif isinstance(event, Gone):
+        elif isinstance(event, AgentGone):
             self._agents.gone(event.node, event.why)
             for running in self._running.values():
                 running.agent_gone(event.node, event.why, event.at)

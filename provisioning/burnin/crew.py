@@ -16,7 +16,7 @@ _MOST_LEAVING = 64 * 1024
 
 @dataclass(frozen=True)
 class Crew:
-    """The nodes on which ranks can be started, with what they said of themselves, and for every other node one line of why not."""
+    """The nodes on which ranks can be started, with what they reported of themselves, and for every other node one line of why not."""
 
     here: Mapping[str, AgentReady]
     missing: Mapping[str, str]

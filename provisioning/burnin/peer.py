@@ -32,7 +32,7 @@ class Peer:
         self.waiting: deque[dict[str, Any]] = deque()
         self.unsent = bytearray()
         self.asked: Asked | None = None
-        self.said = 0       # counted by the server's thread
+        self.received = 0   # counted by the server's thread
         self.read = 0       # counted by whoever takes the events
         self.watched = selectors.EVENT_READ
 

@@ -46,7 +46,7 @@ RunTasks = Callable[[Sequence[Task], Mapping[str, float]], Iterator[TaskResult]]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be done: with which nodes, each with the SKU that it is of (None: nobody says), and how.
+    """What is to be done: with which nodes, each with the SKU that it is of (None: not known), and how.
 
     `engine` is what runs all-reduces, `nccl_tests` where nodes have nccl-tests (None: in their PATH), `slurm` whether programs are started
     by Slurm.
