@@ -212,7 +212,7 @@ def _screened(wish: Asked, one: Screening, base: Backend, folder: Path, launcher
     from provisioning.lease.giveway import BEAT_S, GiveWay
 
     began = time.time()
-    record = Record(folder, SCREEN, wish.floors, options(wish, launcher), run=f"{run_id(began)}{SCREENING}")
+    record = Record(folder, SCREEN, options(wish, launcher), run=f"{run_id(began)}{SCREENING}")
     gives_way = GiveWay(began + one.budget.node_hours * screened.HOUR / len(one.choice.chosen))
 
     granted: list[Granted] = []

@@ -12,6 +12,8 @@ from healthcheck.burnin.documentread import load
 from healthcheck.burnin.judgement import Outcome
 from healthcheck.burnin.merged import node_of
 from healthcheck.burnin.model import Accusation, Object
+from healthcheck.burnin.ports import presumed
+from healthcheck.burnin.stages import planned
 from healthcheck.model.outcome import Owner
 from healthcheck.model.trouble import Trouble
 from inventory.errors import MusterError, StoreError, UsageError
@@ -27,10 +29,8 @@ from provisioning.bringup.steps.context import StepContext
 from provisioning.burnin import run as running
 from provisioning.burnin.asked import asked
 from provisioning.burnin.consequences import carry_out
-from provisioning.burnin.planpage import presumed
+from provisioning.burnin.progress import ProgressReport
 from provisioning.burnin.record import Record
-from provisioning.burnin.stages import planned
-from provisioning.burnin.telling import Telling
 from provisioning.lease.check import leased, lessor
 
 _KEY = "burnin"
@@ -129,11 +129,11 @@ class BurnIn:
         steps = planned(places, replace(wish.work, ports=presumed(places)), wish.stages)
         longest = max((task.seconds for step in steps for task in step.tasks), default=0.0) + _MARGIN_S
         bounds = Limits(sweep_s=longest, node_s=longest, fanout=context.fanout)
-        record = Record(context.folder, self._length, wish.floors, {"nodes": fold(node.name for node in nodes), "by": "muster bringup"})
+        record = Record(context.folder, self._length, {"nodes": fold(node.name for node in nodes), "by": "muster bringup"})
         transport = context.transport()
         burnt, _ = running.run(
             wish, lambda: leased(running.as_plan(wish), transport, bounds, context.folder, made, why="muster bringup: burn-in"),
-            record, lambda steps: Telling(), lambda burnin, withheld: notes.extend(
+            record, lambda steps: ProgressReport(), lambda burnin, withheld: notes.extend(
                 carry_out(context.folder, burnin, withheld, context.who, time.time(), given_back=False)))
         if record.trouble:
             raise UsageError(f"the burn-in could not be kept: {record.trouble}")

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from healthcheck.burnin.keys import Answer, Asked, Store
-from healthcheck.burnin.peer import Peer, listening, room_for_files
 from healthcheck.burnin.wire import AGENT, MOST_FRAME, RANK, Garbled, packed, proof, token_of
 from inventory.text import clean
+from provisioning.burnin.keys import Answer, Asked, Store
+from provisioning.burnin.peer import Peer, listening, room_for_files
 
 GREET_S = 10.0
 SILENT_S = 15.0             # an agent says something every second; a node under load may be late with it
@@ -33,7 +33,7 @@ _TICK_S = 0.25
 
 
 @dataclass(frozen=True)
-class Came:
+class AgentConnected:
     """A node's agent is here."""
 
     node: str
@@ -41,7 +41,7 @@ class Came:
 
 
 @dataclass(frozen=True)
-class Said:
+class AgentMessage:
     """A message of a node's agent, a beat apart: a JSON object, as foreign as any."""
 
     node: str
@@ -50,7 +50,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Gone:
+class AgentGone:
     """The connection of a node's agent has ended."""
 
     node: str
@@ -59,8 +59,8 @@ class Gone:
 
 
 class KeyServer:
-    """The server. As a context manager it serves meanwhile; `events` is what agents do, as Came, Said and Gone in the order of
-    its happening; others may put theirs there, too.
+    """The server. As a context manager it serves meanwhile; `events` is what agents do, as AgentConnected, AgentMessage and AgentGone, in
+    order; others may put theirs there, too.
 
     `secret` is the head's alone: each node knows the token that is made of it for that node. `nodes` are the names that an agent or rank
     may have, `host` and `port` where to listen: "" is every address, 0 a free port. What it does not prevent: who can read the traffic can
@@ -80,7 +80,7 @@ class KeyServer:
         self._clock = clock
         self._agents: dict[str, Peer] = {}
         self._peers: set[Peer] = set()
-        self._deeds: deque[Callable[[], None]] = deque()
+        self._operations: deque[Callable[[], None]] = deque()
         self._selector = selectors.DefaultSelector()
         self._awake, self._alarm = socket.socketpair()
         self._awake.setblocking(False)
@@ -107,7 +107,7 @@ class KeyServer:
             self._over = True
         self._do(end)
         self._thread.join()
-        # Not in the thread: it may see the deed, and end, before the alarm has been sent.
+        # Not in the thread: it may see the operation, and end, before the alarm has been sent.
         self._awake.close()
         self._alarm.close()
 
@@ -116,23 +116,23 @@ class KeyServer:
         self._do(lambda: self.store.open(task))
 
     def close(self, task: str) -> None:
-        """Its keys are gone, and whoever waits for one is told so."""
+        """Its keys are gone, and whoever waits for one hears that."""
         self._do(lambda: self._answer(self.store.close(task)))
 
-    def tell(self, node: str, message: dict[str, Any]) -> None:
-        """Says it to a node's agent; nothing where there is none."""
+    def send(self, node: str, message: dict[str, Any]) -> None:
+        """Sends it to a node's agent, if that is connected."""
         frame = packed(message)
-        self._do(lambda: self._tell(node, frame))
+        self._do(lambda: self._send_to(node, frame))
 
-    def taken(self, event: Said) -> None:
+    def taken(self, event: AgentMessage) -> None:
         """Somebody has read this message: its agent may say as much again."""
         peer = self._agents.get(event.node)
         if peer is not None:
             peer.read += 1
 
-    def _do(self, deed: Callable[[], None]) -> None:
+    def _do(self, operation: Callable[[], None]) -> None:
         """In the server's thread, so that nothing else needs a lock."""
-        self._deeds.append(deed)
+        self._operations.append(operation)
         with contextlib.suppress(BlockingIOError):      # full of alarms: it will wake
             self._alarm.send(b"!")
 
@@ -147,8 +147,8 @@ class KeyServer:
                             self._awake.recv(4096)
                     else:
                         self._move(key.data, events)
-                while self._deeds:
-                    self._deeds.popleft()()
+                while self._operations:
+                    self._operations.popleft()()
                 now = self._clock()
                 self._answer(self.store.overdue(now))
                 if now - self._last_tick >= _TICK_S:
@@ -237,11 +237,11 @@ class KeyServer:
         elif peer.role != AGENT:
             raise Garbled("a rank has nothing else to say")
         elif "beat" not in message:
-            peer.said += 1
-            if peer.said - peer.read > MOST_UNREAD:
+            peer.received += 1
+            if peer.received - peer.read > MOST_UNREAD:
                 self._drop(peer, f"it said more than {MOST_UNREAD} things before the first was read")
                 return
-            self.events.put(Said(peer.node, message, peer.heard))
+            self.events.put(AgentMessage(peer.node, message, peer.heard))
 
     def _greet(self, peer: Peer, message: dict[str, Any]) -> None:
         role, node, given, challenge = (message.get(word) for word in ("as", "node", "proof", "challenge"))
@@ -260,7 +260,7 @@ class KeyServer:
         self._send(peer, packed({"welcome": proof(token, str(challenge)[:256], "head", node)}))
         if role == AGENT and peer in self._peers:
             self._agents[node] = peer
-            self.events.put(Came(node, peer.address))
+            self.events.put(AgentConnected(node, peer.address))
 
     def _answer(self, answers: list[Answer]) -> None:
         for answer in answers:
@@ -271,7 +271,7 @@ class KeyServer:
                     peer.asked = None
                     self._do(lambda peer=peer: self._go_on(peer))   # type: ignore[misc]
 
-    def _tell(self, node: str, frame: bytes) -> None:
+    def _send_to(self, node: str, frame: bytes) -> None:
         if (peer := self._agents.get(node)) is not None:
             self._send(peer, frame)
 
@@ -322,4 +322,4 @@ class KeyServer:
         self.store.forget(peer)
         if self._agents.get(peer.node) is peer:
             del self._agents[peer.node]
-            self.events.put(Gone(peer.node, why, self._clock()))
+            self.events.put(AgentGone(peer.node, why, self._clock()))

@@ -1,11 +1,10 @@
-"""The course of a burn-in on a made-up cluster: who leaves when, who goes on, and what is told of what could not be run."""
+"""The state machine of a burn-in on a made-up cluster: who leaves when, who goes on, and what becomes of what could not be run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -13,12 +12,11 @@ import pytest
 from healthcheck.burnin import faults
 from healthcheck.burnin.floors import Floors
 from healthcheck.burnin.judge import judge
-from healthcheck.burnin.judgement import Judgement, Outcome
+from healthcheck.burnin.judgement import Judgement, Outcome, doubted
 from healthcheck.burnin.model import Accusation, End, Kind, Object, Place, Report, Stage, Task, TaskResult
-from provisioning.burnin.course import Course
-from provisioning.burnin.planpage import presumed
-from provisioning.burnin.record import Record, doubted
-from provisioning.burnin.stages import Step, Work
+from healthcheck.burnin.ports import Ports, presumed
+from healthcheck.burnin.stages import Step, Work
+from healthcheck.burnin.statemachine import BurninRun, RunEnding
 from tests.healthcheck.burnin.made import FLOORS as STRICT
 from tests.healthcheck.burnin.made import GIB, HARDWARE, NCCL, RULES, collective, places, spread, trained
 
@@ -69,31 +67,41 @@ class Cluster:
         return figures
 
 
-def course(
+def burnt_in(
     cluster: Cluster, count: int = 16, wanted: frozenset[Stage] = EVERY, *, there: tuple[Place, ...] | None = None,
     floors: Floors = FLOORS, **params: int,
-) -> Course:
+) -> BurninRun:
     there = places(count, per_leaf=4) if there is None else there
     given = {name.replace("__", "."): value for name, value in params.items()}
-    made = Course(there, Work("quick", MappingProxyType(given), presumed(there)), wanted, floors, HARDWARE, cluster.do)
-    made.go()
+    work = Work("quick", MappingProxyType(given), presumed(there))
+    made = BurninRun(there, work, wanted, floors, HARDWARE)
+    made.begin(there, work)
+    run(made, cluster.do)
     return made
 
 
-def outcomes(of: Course) -> Counter[Outcome]:
+def run(made: BurninRun, do: Callable[[Step], Iterator[TaskResult]]) -> None:
+    """All steps, one after the other, as `provisioning.burnin.run` runs them."""
+    while (step := made.next()) is not None:
+        for one in do(step):
+            made.add(one)
+        made.step_over()
+
+
+def outcomes(of: BurninRun) -> Counter[Outcome]:
     return Counter(one.outcome for one in judge(of.burnt, FLOORS).outcomes)
 
 
 def test_a_sound_cluster_passes_with_the_steps_that_were_planned() -> None:
     cluster = Cluster()
-    found = course(cluster)
+    found = burnt_in(cluster)
     assert outcomes(found) == {Outcome.PASS: 16} and found.out == {} and found.found == []
     assert [(step.stage, step.name) for step in cluster.steps] == [(step.stage, step.name) for step in found.steps]
 
 
 def test_who_is_wrong_alone_leaves_before_pairs_and_the_others_go_on() -> None:
     cluster = Cluster(wrong=lambda task: "gpu003:2" if task.kind is Kind.KNOWN else None)
-    found = course(cluster)
+    found = burnt_in(cluster)
     assert list(found.out) == ["gpu003"] and outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
     assert {step.stage for step in cluster.steps if "gpu003" in step.nodes} == {Stage.NODE}
     assert {task.kind for step in cluster.steps for task in step.tasks if "gpu003" in task.nodes} == {Kind.KNOWN}
@@ -101,7 +109,7 @@ def test_who_is_wrong_alone_leaves_before_pairs_and_the_others_go_on() -> None:
 
 def test_a_slow_node_is_found_among_pairs_with_a_proven_one_and_takes_no_part_in_all() -> None:
     cluster = Cluster(speed=lambda task: 0.6 if "gpu006" in task.nodes and len(task.nodes) > 1 else 1.0)
-    found = course(cluster)
+    found = burnt_in(cluster)
     [accused] = found.found
     assert (accused.object, accused.name, accused.confirmed) == (Object.NODE, "gpu006", True)
     assert outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
@@ -114,7 +122,7 @@ def test_a_leaf_whose_uplinks_are_slow_is_named_and_its_nodes_are_not() -> None:
         leaves = {(int(node[3:]) - 1) // 4 for node in task.nodes}
         return 0.5 if 2 in leaves and len(leaves) > 1 else 1.0
 
-    found = course(Cluster(speed=speed))
+    found = burnt_in(Cluster(speed=speed))
     assert [(one.object, one.name) for one in found.found] == [(Object.LEAF, "leaf03")], found.found
     assert outcomes(found) == {Outcome.PASS: 12, Outcome.UNKNOWN: 4}
 
@@ -125,7 +133,7 @@ def test_a_node_of_which_one_rail_is_slow_among_nodes_is_named_by_that_rail_and_
         return 0.6 if "gpu006" in task.nodes and len(task.nodes) > 1 and 5 in rails else 1.0
 
     cluster = Cluster(speed=speed)
-    found = course(cluster)
+    found = burnt_in(cluster)
     [accused] = judge(found.burnt, FLOORS).accusations
     assert (accused.object, accused.name, accused.fault) == (Object.RAIL, "gpu006/rail5", faults.SLOW_LINK)
     assert outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
@@ -143,29 +151,29 @@ def test_a_node_that_pairs_accused_stays_accused_when_the_burn_in_ends_while_its
 
 def test_whom_watching_names_among_all_nodes_leaves_and_the_others_are_tried_again() -> None:
     cluster = Cluster(dead=lambda task: "gpu009" if len(task.nodes) > 2 and "gpu009" in task.nodes else None)
-    found = course(cluster)
+    found = burnt_in(cluster)
     sizes = [len(step.nodes) for step in cluster.steps if step.stage is Stage.ALL]
     assert sizes == [16, 15, 15, 15] and list(found.out) == ["gpu009"] and outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1}
 
 
 def test_whom_a_training_of_all_names_leaves_and_one_that_no_one_explains_is_not_parted() -> None:
     cluster = Cluster(dead=lambda task: "gpu009" if task.stage is Stage.TRAIN and "gpu009" in task.nodes else None)
-    found = course(cluster)
+    found = burnt_in(cluster)
     assert [len(step.nodes) for step in cluster.steps if step.stage is Stage.TRAIN] == [16, 15]
     assert outcomes(found) == {Outcome.PASS: 15, Outcome.FAIL: 1} and cluster.steps[-1].stage is Stage.TRAIN
     cluster = Cluster(wrong=lambda task: "gpu009:1" if task.stage is Stage.TRAIN else None)
-    assert outcomes(course(cluster)) == {Outcome.UNKNOWN: 16} and Stage.BISECT not in {step.stage for step in cluster.steps}
+    assert outcomes(burnt_in(cluster)) == {Outcome.UNKNOWN: 16} and Stage.BISECT not in {step.stage for step in cluster.steps}
 
 
 def test_a_failure_that_only_scale_shows_is_parted_by_leaf_until_one_is_named() -> None:
     cluster = Cluster(speed=lambda task: 0.5 if len(task.nodes) > 2 and "gpu014" in task.nodes else 1.0)
-    found = course(cluster, allreduce__bytes=8 * GIB)     # of which a figure is published for so many nodes
+    found = burnt_in(cluster, allreduce__bytes=8 * GIB)     # of which a figure is published for so many nodes
     assert Stage.BISECT in {step.stage for step in cluster.steps}
     assert [(one.object, one.name) for one in found.found] == [(Object.LEAF, "leaf04")]
 
 
 def test_of_two_nodes_the_one_whose_rank_died_is_named_and_nothing_is_called_unexplained() -> None:
-    found = course(Cluster(dead=lambda task: "gpu002" if len(task.nodes) > 1 else None), 2)
+    found = burnt_in(Cluster(dead=lambda task: "gpu002" if len(task.nodes) > 1 else None), 2)
     judged = judge(found.burnt, FLOORS)
     assert [(one.object, one.name) for one in judged.accusations] == [(Object.GPU, "gpu002:0")]
     assert {one.node: one.outcome for one in judged.outcomes} == {"gpu001": Outcome.UNKNOWN, "gpu002": Outcome.FAIL}
@@ -176,7 +184,7 @@ def test_a_few_nodes_without_a_floor_are_neither_slow_nor_passed(count: int) -> 
     there = places(count, per_leaf=2, sku="cpu-only", rails=0)
     wanted = frozenset({Stage.LEAF_PAIRS, Stage.CROSS_PAIRS})
     cluster = Cluster(speed=lambda task: 1 / 300 if "gpu002" in task.nodes else 1.0)
-    found = course(cluster, there=there, wanted=wanted, floors=STRICT)
+    found = burnt_in(cluster, there=there, wanted=wanted, floors=STRICT)
     whole = judge(found.burnt, STRICT)
     assert outcomes_of(whole)["gpu002"] is not Outcome.PASS and whole.verdict is not Outcome.PASS
     assert any(step.stage is Stage.CROSS_PAIRS for step in cluster.steps)      # they are measured, and may be learned from
@@ -191,17 +199,17 @@ def test_an_unjudged_pair_clears_no_one_of_what_judged_ones_show() -> None:
     # Round one has three pairs, too few to compare; of round two on there are enough.
     there = places(6, per_leaf=6, rails=0)
     cluster = Cluster(speed=lambda task: 0.5 if "gpu002" in task.nodes and len(task.nodes) == 2 else 1.0)
-    found = course(cluster, there=there, wanted=frozenset({Stage.LEAF_PAIRS}), floors=STRICT)
+    found = burnt_in(cluster, there=there, wanted=frozenset({Stage.LEAF_PAIRS}), floors=STRICT)
     assert [(one.object, one.name) for one in found.found] == [(Object.NODE, "gpu002")]
 
 
 def test_one_node_alone_is_asked_what_one_node_can_do() -> None:
-    found = course(Cluster(), 1)
+    found = burnt_in(Cluster(), 1)
     assert {stage for stage, _ in found.burnt.asked} == {Stage.NODE, Stage.RAIL} and outcomes(found) == {Outcome.PASS: 1}
 
 
 def test_when_all_are_accused_the_later_stages_say_why_they_were_not_run() -> None:
-    found = course(Cluster(wrong=lambda task: f"{task.nodes[0]}:0" if task.kind is Kind.KNOWN else None), 4)
+    found = burnt_in(Cluster(wrong=lambda task: f"{task.nodes[0]}:0" if task.kind is Kind.KNOWN else None), 4)
     assert found.missing[Stage.ALL] == "fewer than two nodes were left" and found.missing[Stage.NODE] == "all nodes had left before it"
     assert outcomes(found) == {Outcome.FAIL: 4}
 
@@ -210,10 +218,9 @@ class Cut(Exception):
     """The burn-in ends here."""
 
 
-def test_what_came_before_it_was_cut_short_is_kept_and_passes_nobody(tmp_path: Path) -> None:
+def test_what_came_before_it_was_interrupted_is_kept_and_passes_no_node() -> None:
     cluster = Cluster()
     there = places(4, per_leaf=2)
-    record = Record(tmp_path, "quick", FLOORS, {}, run="cut")
 
     def do(step: Step) -> Iterator[TaskResult]:
         for at, result in enumerate(cluster.do(step)):
@@ -221,18 +228,22 @@ def test_what_came_before_it_was_cut_short_is_kept_and_passes_nobody(tmp_path: P
                 raise Cut
             yield result
 
-    made = Course(there, Work("quick", MappingProxyType({}), presumed(there)), EVERY, FLOORS, HARDWARE, do)
+    work = Work("quick", MappingProxyType({}), presumed(there))
+    made = BurninRun(there, work, EVERY, FLOORS, HARDWARE)
+    made.begin(there, work)
     with pytest.raises(Cut):
-        made.go()
-    assert [result.task.stage for result in made.results].count(Stage.CROSS_PAIRS) == 1
-    burnin = record.made(made, finished=False)
-    assert {one.outcome for one in burnin.judgement.outcomes} == {Outcome.UNKNOWN} and burnin.options["finished"] is False
-    assert burnin.judgement.outcomes[0].why[0] == "the burn-in was not finished"
-    assert burnin.burnt.missing[Stage.ALL] == "the burn-in was not finished"
+        run(made, do)
+    for ending in (None, RunEnding.INTERRUPTED):
+        assert made.ending is ending and [result.task.stage for result in made.results].count(Stage.CROSS_PAIRS) == 1
+        burnt, judgement = made.judged()
+        assert {one.outcome for one in judgement.outcomes} == {Outcome.UNKNOWN}
+        assert judgement.outcomes[0].why[0] == "the burn-in was not finished"
+        assert burnt.missing[Stage.ALL] == "the burn-in was not finished"
+        made.end(interrupted=True)
 
 
-def cut(cluster: Cluster, stage: Stage, kind: Kind, after: int, length: str = "quick") -> Course:
-    """A course that gives way after so many results of the first step of that stage and kind."""
+def cut(cluster: Cluster, stage: Stage, kind: Kind, after: int, length: str = "quick") -> BurninRun:
+    """A burn-in that gives way after so many results of the first step of that stage and kind."""
     there = places(8, per_leaf=8)
 
     def do(step: Step) -> Iterator[TaskResult]:
@@ -241,18 +252,19 @@ def cut(cluster: Cluster, stage: Stage, kind: Kind, after: int, length: str = "q
                 raise Cut
             yield result
 
-    made = Course(there, Work(length, MappingProxyType({}), presumed(there)), EVERY, FLOORS, HARDWARE, do)
+    work = Work(length, MappingProxyType({}), presumed(there))
+    made = BurninRun(there, work, EVERY, FLOORS, HARDWARE)
+    made.begin(there, work)
     with pytest.raises(Cut):
-        made.go()
-    made.cut()
+        run(made, do)
+    made.end(interrupted=True, gave_way="job 7 waits")
     return made
 
 
-def test_what_was_finished_before_it_gave_way_stands(tmp_path: Path) -> None:
+def test_what_was_finished_before_it_gave_way_stands() -> None:
     found = cut(Cluster(wrong=lambda task: "gpu003:2" if task.kind is Kind.KNOWN else None), Stage.LEAF_PAIRS, Kind.ALLREDUCE, 1)
     assert {result.task.stage for result in found.results} == {Stage.NODE, Stage.RAIL}
-    record = Record(tmp_path, "quick", FLOORS, {}, run="cut", unfinished="it gave way: job 7 waits")
-    outcomes = {one.node: (one.outcome, one.why[0]) for one in record.made(found, finished=False).judgement.outcomes}
+    outcomes = {one.node: (one.outcome, one.why[0]) for one in found.judged()[1].outcomes}
     assert outcomes.pop("gpu003")[0] is Outcome.FAIL and set(outcomes.values()) == {(Outcome.UNKNOWN, "it gave way: job 7 waits")}
 
 
@@ -276,7 +288,7 @@ def test_a_pair_that_was_slow_in_a_stage_that_was_not_finished_accuses_no_one() 
 
 def test_of_a_node_whose_lease_was_lost_nothing_is_believed() -> None:
     cluster = Cluster(wrong=lambda task: "gpu003:2" if task.kind is Kind.KNOWN else None)
-    whole = judge(course(cluster, 4).burnt, FLOORS)
+    whole = judge(burnt_in(cluster, 4).burnt, FLOORS)
     withheld = {"gpu003": "its lease was lost: ended by somebody else", "gpu001": "its lease was lost: ended by somebody else"}
     found = doubted(whole, withheld, withheld, {})
     assert {one.node: one.outcome for one in found.outcomes} == {
@@ -285,7 +297,7 @@ def test_of_a_node_whose_lease_was_lost_nothing_is_believed() -> None:
 
 
 def test_what_is_nobody_s_is_believed_where_a_task_without_those_nodes_shows_it() -> None:
-    there = judge(course(Cluster(), 4).burnt, FLOORS)
+    there = judge(burnt_in(Cluster(), 4).burnt, FLOORS)
     whole = replace(there, accusations=(
         Accusation(Object.UNEXPLAINED, "known_fp32", "wrong data", "why", ("node-known-gpu001", "node-known-gpu002")),
         Accusation(Object.LEAF, "leaf1", "slow", "why", ("pair-1: gpu001 - gpu002 slow",)), Accusation(Object.UNEXPLAINED, "x", "slow", "why")))
@@ -297,3 +309,41 @@ def test_what_is_nobody_s_is_believed_where_a_task_without_those_nodes_shows_it(
 
     assert left() == ["known_fp32", "leaf1", "x"] and left("gpu001") == ["known_fp32"] and left("gpu004") == ["known_fp32", "leaf1"]
     assert left("gpu001", "gpu002") == []
+
+
+def test_a_node_without_a_lease_and_one_without_pytorch_take_no_part_and_do_not_pass() -> None:
+    there = places(4, per_leaf=2)
+    work = Work("quick", MappingProxyType({}), presumed(there))
+    made = BurninRun(there, work, EVERY, FLOORS, HARDWARE)
+    made.leave("gpu001", "a job runs there")
+    made.begin(there, work)
+    made.leave("gpu002", "no PyTorch")
+    cluster = Cluster()
+    run(made, cluster.do)
+    made.end()
+    assert made.ending is RunEnding.FINISHED and {node for step in cluster.steps for node in step.nodes} == {"gpu003", "gpu004"}
+    assert {one.node: one.why[:1] for one in made.judged()[1].outcomes if one.node < "gpu003"} == {
+        "gpu001": ("took no part: a job runs there",), "gpu002": ("took no part: no PyTorch",)}
+
+
+def test_one_that_ends_before_anything_was_looked_at_passes_no_node_and_names_every_stage() -> None:
+    there = places(2)
+    made = BurninRun(there, Work(ports=presumed(there)), EVERY, FLOORS, HARDWARE)
+    assert made.next() is None
+    made.end(interrupted=True)
+    burnt, judgement = made.judged()
+    assert {one.outcome for one in judgement.outcomes} == {Outcome.UNKNOWN} and made.next() is None
+    assert set(burnt.missing) == {step.stage for step in made.steps} == {Stage.NODE, Stage.RAIL, Stage.LEAF_PAIRS, Stage.ALL, Stage.TRAIN}
+
+
+def test_a_rail_that_a_look_did_not_see_keeps_its_node_from_a_pass_and_is_remarked_once() -> None:
+    there = places(2)
+    work = Work(ports={**presumed(there), "gpu002": Ports(rails={0: {}}, notes=("no RDMA device was seen",))})
+    made = BurninRun(there, work, EVERY, FLOORS, HARDWARE)
+    made.begin(there, work)
+    run(made, Cluster().do)
+    made.end()
+    judgement = made.judged()[1]
+    [unknown] = [one for one in judgement.outcomes if one.outcome is Outcome.UNKNOWN]
+    assert unknown.why[0] == "rail 1, 2, 3, 4, 5, 6, 7 was not measured: no RDMA device was seen for it"
+    assert judgement.remarks[-1] == "no RDMA device was seen (gpu002)"

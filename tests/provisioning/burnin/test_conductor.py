@@ -13,15 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from healthcheck.burnin import conduct, faults, told
-from healthcheck.burnin.conduct import Conductor, addresses
+from healthcheck.burnin import faults, messages
 from healthcheck.burnin.model import End, Kind, Object, Progress, Seat, Stage, Task
-from healthcheck.burnin.running import Running
+from healthcheck.burnin.statemachine import TaskRun, TaskState
 from healthcheck.burnin.watch import Patience
 from inventory.model import BurnIn, Node
 from inventory.transport.base import Failure, Limits, Program, Reply
 from inventory.transport.base import Stage as Reached
-from tests.healthcheck.burnin.scripted import HERE, Agent, Script, Scripted
+from provisioning.burnin import conductor as conductors
+from provisioning.burnin.conductor import Conductor, addresses
+from tests.provisioning.burnin.scripted import HERE, Agent, Script, Scripted
 
 NODES = ("n0", "n1")
 
@@ -227,7 +228,7 @@ def test_a_task_on_a_node_that_is_not_here_names_that_node() -> None:
 
 
 def test_who_cannot_be_killed_is_left_behind_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("healthcheck.burnin.running.LEFT_S", 2.5)
+    monkeypatch.setattr("healthcheck.burnin.statemachine.LEFT_S", 2.5)
 
     def stays(agent: Agent) -> None:
         agent.say(**HERE)
@@ -303,7 +304,7 @@ def test_tasks_that_cannot_run_together_are_refused_before_any_begins(tasks: lis
 # The end
 
 def test_at_the_end_every_agent_is_told_to_leave_and_who_does_not_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conduct, "LEAVE_S", 0.5)
+    monkeypatch.setattr(conductors, "LEAVE_S", 0.5)
     over = threading.Event()
 
     def stays(agent: Agent) -> None:
@@ -345,39 +346,39 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers(-2**70, 2**70) | st.
 @given(st.sampled_from(["here", "joined", "ranks", "report", "ended", "samples"]), JSON)
 def test_whatever_an_agent_says_is_a_value_or_nothing(word: str, said: Any) -> None:
     message = {word: said}
-    here = told.here("n0", message)
-    assert here is None or here.node == "n0"
-    for position in told.positions(message, 5.0):
+    ready = messages.ready("n0", message)
+    assert ready is None or ready.node == "n0"
+    for position in messages.positions(message, 5.0):
         assert position.progress.moved is None or position.progress.moved <= 5.0
-    report = told.report(message)
+    report = messages.report(message)
     assert report is None or all(abs(value) < 1e300 for value in report[2].figures.values())
-    running = Running(task(), Patience(), 0.0)
-    running.hear("n0", message, 5.0)
-    running.step(6.0)
-    json.dumps(running.orders())
+    running = TaskRun(task(), Patience(), 0.0)
+    running.message("n0", message, 5.0)
+    running.order(6.0)
+    json.dumps(running.start_orders())
     result = running.result(7.0)
     assert len(result.reports) == 4 and not any("\x1b" in each.why for each in result.accusations)
 
 
 def test_ages_become_times_of_the_head() -> None:
-    (found,) = told.positions({"ranks": [{"task": "t", "rank": 1, "iteration": 3, "phase": "send", "moved": 2.5, "tick": 0.5, "state": "T"}]}, 100.0)
+    (found,) = messages.positions({"ranks": [{"task": "t", "rank": 1, "iteration": 3, "phase": "send", "moved": 2.5, "tick": 0.5, "state": "T"}]}, 100.0)
     assert found.progress == Progress(3, "send", 97.5, 99.5, "T")
-    (odd,) = told.positions({"ranks": [{"task": "t", "rank": 1, "iteration": -5, "phase": "?", "moved": -3, "tick": 1e9, "state": "SS"}]}, 100.0)
+    (odd,) = messages.positions({"ranks": [{"task": "t", "rank": 1, "iteration": -5, "phase": "?", "moved": -3, "tick": 1e9, "state": "SS"}]}, 100.0)
     assert odd.progress == Progress(-1, "", 100.0, None, "")
 
 
 def test_a_task_whose_time_is_over_is_stopped_whoever_is_to_blame() -> None:
-    running = Running(replace(task(nodes=["n0"]), seconds=10.0), Patience(), 0.0)
+    running = TaskRun(replace(task(nodes=["n0"]), seconds=10.0), Patience(), 0.0)
     for rank in (0, 1):
-        running.hear("n0", {"joined": {"task": "t", "rank": rank}}, 1.0)
-    assert running.step(1.0) == "go"
-    assert running.step(2.0) is None
+        running.message("n0", {"joined": {"task": "t", "rank": rank}}, 1.0)
+    assert running.state is TaskState.JOINING and running.order(1.0) == "go"
+    assert running.state is TaskState.RUNNING and running.order(2.0) is None
     rows = [{"task": "t", "rank": rank, "iteration": 7 + rank, "phase": "send", "moved": 0.0, "tick": 0.0, "state": "S"} for rank in (0, 1)]
-    running.hear("n0", {"ranks": rows}, 10.5)
-    assert running.step(10.5) == "stop"
-    assert not running.over(10.6)
+    running.message("n0", {"ranks": rows}, 10.5)
+    assert running.order(10.5) == "stop" and running.order(10.6) is None
+    assert running.state is TaskState.STOPPING and not running.over(10.6)
     for rank in (0, 1):
-        running.hear("n0", {"ended": {"task": "t", "rank": rank, "code": 143, "signal": None}}, 11.0)
+        running.message("n0", {"ended": {"task": "t", "rank": rank, "code": 143, "signal": None}}, 11.0)
     assert running.over(11.0)
     (accused,) = running.result(11.0).accusations
     # One is behind at this instant, and both have just moved.
@@ -413,19 +414,19 @@ def test_a_head_that_was_held_up_hears_what_came_meanwhile_before_it_judges() ->
 
 
 def test_ranks_that_are_done_and_do_not_end_are_stopped_and_still_done() -> None:
-    running = Running(task(nodes=["n0"]), Patience(), 0.0)
+    running = TaskRun(task(nodes=["n0"]), Patience(), 0.0)
     for rank in (0, 1):
-        running.hear("n0", {"joined": {"task": "t", "rank": rank}}, 1.0)
-    assert running.step(1.0) == "go"
+        running.message("n0", {"joined": {"task": "t", "rank": rank}}, 1.0)
+    assert running.order(1.0) == "go"
     for rank in (0, 1):
-        running.hear("n0", {"report": {"task": "t", "rank": rank, "report": {"end": "done"}}}, 2.0)
-    assert running.step(3.0) is None and not running.over(3.0)
-    assert running.step(30.0) == "stop"
+        running.message("n0", {"report": {"task": "t", "rank": rank, "report": {"end": "done"}}}, 2.0)
+    assert running.order(3.0) is None and not running.over(3.0)
+    assert running.order(30.0) == "stop"
     assert running.over(40.0) and running.result(40.0).whole
 
 
 def test_a_second_report_of_a_rank_changes_nothing() -> None:
-    running = Running(task(nodes=["n0"]), Patience(), 0.0)
+    running = TaskRun(task(nodes=["n0"]), Patience(), 0.0)
     for end in ("done", "raised"):
-        running.hear("n0", {"report": {"task": "t", "rank": 0, "report": {"end": end, "error": "later"}}}, 2.0)
+        running.message("n0", {"report": {"task": "t", "rank": 0, "report": {"end": end, "error": "later"}}}, 2.0)
     assert running.result(3.0).reports[0].end is End.DONE

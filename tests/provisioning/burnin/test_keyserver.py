@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from healthcheck.burnin import keys as keys_of_head
-from healthcheck.burnin import keyserver
-from healthcheck.burnin.keys import Answer, Asked, Store
-from healthcheck.burnin.keyserver import Came, Gone, KeyServer, Said
 from healthcheck.burnin.wire import MOST_KEY, MOST_VALUE, Garbled, Keys, Link, Refused, coded, connected, greeted, packed, proof, token_of
 from inventory.errors import UsageError
+from provisioning.burnin import keys as keys_of_head
+from provisioning.burnin import keyserver
+from provisioning.burnin.keys import Answer, Asked, Store
+from provisioning.burnin.keyserver import AgentConnected, AgentGone, AgentMessage, KeyServer
 from tests.testbed.sshd import wait_until
 
 TOKEN = "5a" * 32
@@ -256,24 +256,24 @@ def test_the_books_are_right_after_any_story(story: list[tuple[str, int, int]]) 
 
 def test_an_agent_comes_says_and_goes(server: KeyServer) -> None:
     agent = link(server, "agent")
-    assert server.events.get(timeout=5) == Came("n1", "127.0.0.1")
+    assert server.events.get(timeout=5) == AgentConnected("n1", "127.0.0.1")
     agent.send({"beat": 1})
     agent.send({"here": {"torch": None}})
     said = server.events.get(timeout=5)
-    assert isinstance(said, Said) and (said.node, said.message) == ("n1", {"here": {"torch": None}})
-    server.tell("n1", {"go": "t"})
-    server.tell("n2", {"go": "t"})
+    assert isinstance(said, AgentMessage) and (said.node, said.message) == ("n1", {"here": {"torch": None}})
+    server.send("n1", {"go": "t"})
+    server.send("n2", {"go": "t"})
     assert agent.receive(5) == {"go": "t"}
     agent.close()
     gone = server.events.get(timeout=5)
-    assert isinstance(gone, Gone) and (gone.node, gone.why) == ("n1", "it has hung up")
+    assert isinstance(gone, AgentGone) and (gone.node, gone.why) == ("n1", "it has hung up")
 
 
 def test_a_second_agent_of_one_name_is_refused_and_the_first_stays(server: KeyServer) -> None:
     first = link(server, "agent")
     with pytest.raises(Refused, match="here already"):
         link(server, "agent")
-    server.tell("n1", {"go": "t"})
+    server.send("n1", {"go": "t"})
     assert first.receive(5) == {"go": "t"}
 
 
@@ -294,7 +294,7 @@ def test_an_agent_that_falls_silent_is_gone_and_one_that_beats_is_not() -> None:
             over.set()
             thread.join()
         gone = came[2]
-        assert isinstance(gone, Gone) and gone.node == "n2" and "nothing for 1" in gone.why
+        assert isinstance(gone, AgentGone) and gone.node == "n2" and "nothing for 1" in gone.why
         assert server.events.empty()
         silent.close()
 
@@ -308,7 +308,7 @@ def test_an_agent_that_talks_and_is_not_read_is_cut_off(server: KeyServer, monke
         except OSError:
             break
     events: list[object] = [server.events.get(timeout=5)]
-    while not isinstance(events[-1], Gone):
+    while not isinstance(events[-1], AgentGone):
         events.append(server.events.get(timeout=5))
     assert len(events) == 52 and "more than 50 things" in events[-1].why
 
@@ -398,10 +398,10 @@ def test_it_listens_at_every_address_also_where_there_is_no_ipv6(ipv6: bool, mon
 
 def test_it_ends_also_when_its_thread_is_done_before_it_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     class SeenAtOnce(deque[Callable[[], None]]):
-        def append(self, deed: Callable[[], None]) -> None:
-            super().append(deed)
+        def append(self, operation: Callable[[], None]) -> None:
+            super().append(operation)
             server._thread.join(20)
 
     with KeyServer(TOKEN, "run", {"n1"}) as server:
-        monkeypatch.setattr(server, "_deeds", SeenAtOnce())
+        monkeypatch.setattr(server, "_operations", SeenAtOnce())
     assert not server._thread.is_alive()

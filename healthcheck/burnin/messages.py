@@ -1,4 +1,4 @@
-"""What agents tell, read: their JSON as values, bounded and clean. What is not understood is None, and never an error. Pure."""
+"""The messages of agents, read: their JSON as values, bounded and clean. What is not understood is None, and never an error. Pure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _DAY = 86400.0
 
 
 @dataclass(frozen=True)
-class Here:
-    """What an agent says of its node once ranks can be started there: versions, GPUs, and why PyTorch cannot be had (torch None)."""
+class AgentReady:
+    """What an agent reports of its node once ranks can be started there: versions, GPUs, and why PyTorch cannot be had (torch None)."""
 
     node: str
     python: str
@@ -38,7 +38,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class At:
+class Position:
     """Where a rank is: of which task, and its ages in seconds turned into the head's clock."""
 
     task: str
@@ -47,31 +47,31 @@ class At:
 
 
 @dataclass(frozen=True)
-class Ended:
+class RankEnded:
     """A rank's process ended: waitpid's word, and the last line that it printed."""
 
     task: str
     rank: int
     code: int | None
     signal: int | None
-    said: str = ""
+    last_line: str = ""
 
 
-def here(node: str, message: Mapping[str, Any]) -> Here | None:
+def ready(node: str, message: Mapping[str, Any]) -> AgentReady | None:
     """The agent's {"here": ...}."""
-    said = message.get("here")
-    if not isinstance(said, dict):
+    value = message.get("here")
+    if not isinstance(value, dict):
         return None
-    torch = said.get("torch")
-    return Here(node, _text(said.get("python")), _text(said.get("host")), _whole(said.get("gpus"), 1024) or 0,
-                None if torch is None else _text(torch), _text(said.get("why")), _texts(said.get("facts"), MOST_FACT))
+    torch = value.get("torch")
+    return AgentReady(node, _text(value.get("python")), _text(value.get("host")), _whole(value.get("gpus"), 1024) or 0,
+                      None if torch is None else _text(torch), _text(value.get("why")), _texts(value.get("facts"), MOST_FACT))
 
 
 def tasks(message: Mapping[str, Any]) -> set[str]:
     """The names of the tasks that a message speaks of."""
     rows = message.get("ranks")
-    said = [message.get("joined"), message.get("report"), message.get("ended"), *(rows[:MOST_RANKS] if isinstance(rows, list) else ())]
-    return {each["task"] for each in said if isinstance(each, dict) and isinstance(each.get("task"), str)}
+    parts = [message.get("joined"), message.get("report"), message.get("ended"), *(rows[:MOST_RANKS] if isinstance(rows, list) else ())]
+    return {each["task"] for each in parts if isinstance(each, dict) and isinstance(each.get("task"), str)}
 
 
 def joined(message: Mapping[str, Any]) -> tuple[str, int] | None:
@@ -79,38 +79,39 @@ def joined(message: Mapping[str, Any]) -> tuple[str, int] | None:
     return _place(message.get("joined"))
 
 
-def positions(message: Mapping[str, Any], at: float) -> list[At]:
+def positions(message: Mapping[str, Any], at: float) -> list[Position]:
     """Where ranks are, of {"ranks": [...]} that came at `at`."""
-    said = message.get("ranks")
+    value = message.get("ranks")
     found = []
-    for each in said[:MOST_RANKS] if isinstance(said, list) else ():
+    for each in value[:MOST_RANKS] if isinstance(value, list) else ():
         place = _place(each)
         if place is None:
             continue
         moved, tick, phase, state = (each.get(word) for word in ("moved", "tick", "phase", "state"))
         iteration = _whole(each.get("iteration"), 1 << 40, least=-1)
-        found.append(At(*place, Progress(
+        found.append(Position(*place, Progress(
             -1 if iteration is None else iteration, phase if phase in PHASES else "", _before(at, moved), _before(at, tick),
             state if isinstance(state, str) and len(state) == 1 and state.isalpha() else "")))
     return found
 
 
-def ended(message: Mapping[str, Any]) -> Ended | None:
+def ended(message: Mapping[str, Any]) -> RankEnded | None:
     """{"ended": ...}."""
-    said = message.get("ended")
-    place = _place(said)
-    if place is None or not isinstance(said, dict):
+    value = message.get("ended")
+    place = _place(value)
+    if place is None or not isinstance(value, dict):
         return None
-    return Ended(*place, _whole(said.get("code"), 1 << 31, least=-(1 << 31)), _whole(said.get("signal"), 256), _text(said.get("said")))
+    return RankEnded(*place, _whole(value.get("code"), 1 << 31, least=-(1 << 31)), _whole(value.get("signal"), 256),
+                     _text(value.get("said")))
 
 
 def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, int, Report] | None:
     """The task, the rank and the report of {"report": ...}; `seat` is its seat where it is known already."""
-    said = message.get("report")
-    place = _place(said)
-    if place is None or not isinstance(said, dict) or not isinstance(said.get("report"), dict):
+    whole = message.get("report")
+    place = _place(whole)
+    if place is None or not isinstance(whole, dict) or not isinstance(whole.get("report"), dict):
         return None
-    body = said["report"]
+    body = whole["report"]
     figures = {name: float(value) for name, value in _items(body.get("figures"))
                if known(name) and isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
                and math.isfinite(value)}
@@ -126,9 +127,9 @@ def report(message: Mapping[str, Any], seat: Seat | None = None) -> tuple[str, i
         _texts(body.get("facts"), MOST_FACT), _whole(body.get("code"), 1 << 31, least=-(1 << 31)), _text(body.get("error")), progress))
 
 
-def _wrongs(said: Any) -> tuple[Wrong, ...]:
+def _wrongs(value: Any) -> tuple[Wrong, ...]:
     found = []
-    for each in said[:MOST_ITERATIONS] if isinstance(said, list) else ():
+    for each in value[:MOST_ITERATIONS] if isinstance(value, list) else ():
         if not isinstance(each, dict):
             continue
         owners = each.get("owners")
@@ -140,21 +141,21 @@ def _wrongs(said: Any) -> tuple[Wrong, ...]:
     return tuple(found)
 
 
-def _places(said: Any) -> tuple[tuple[int, int], ...]:
-    pairs = [each for each in said[:MOST_PLACES] if isinstance(each, list) and len(each) == 2] if isinstance(said, list) else []
+def _places(value: Any) -> tuple[tuple[int, int], ...]:
+    pairs = [each for each in value[:MOST_PLACES] if isinstance(each, list) and len(each) == 2] if isinstance(value, list) else []
     found = [(_whole(place, 1 << 62), _whole(owner, 1 << 24, least=-1)) for place, owner in pairs]
     return tuple((place, owner) for place, owner in found if place is not None and owner is not None)
 
 
-def _inputs(said: Any) -> tuple[int, ...]:
-    found = [_whole(place, 1 << 62) for place in said[:MOST_PLACES]] if isinstance(said, list) else []
+def _inputs(value: Any) -> tuple[int, ...]:
+    found = [_whole(place, 1 << 62) for place in value[:MOST_PLACES]] if isinstance(value, list) else []
     return tuple(place for place in found if place is not None)
 
 
-def _place(said: Any) -> tuple[str, int] | None:
-    if not isinstance(said, dict):
+def _place(value: Any) -> tuple[str, int] | None:
+    if not isinstance(value, dict):
         return None
-    task, rank = said.get("task"), _whole(said.get("rank"), 1 << 24)
+    task, rank = value.get("task"), _whole(value.get("rank"), 1 << 24)
     return (task, rank) if isinstance(task, str) and rank is not None else None
 
 
@@ -169,12 +170,12 @@ def _whole(value: Any, most: int, least: int = 0) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most else None
 
 
-def _items(said: Any) -> list[tuple[str, Any]]:
-    return list(said.items())[:MOST_ENTRIES] if isinstance(said, dict) else []
+def _items(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items())[:MOST_ENTRIES] if isinstance(value, dict) else []
 
 
-def _texts(said: Any, most: int) -> Mapping[str, str]:
-    return MappingProxyType({clean(name, 64): clean(value, most) for name, value in _items(said) if isinstance(value, (str, int, float))})
+def _texts(values: Any, most: int) -> Mapping[str, str]:
+    return MappingProxyType({clean(name, 64): clean(value, most) for name, value in _items(values) if isinstance(value, (str, int, float))})
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Conducts a burn-in: starts an agent on every node, hands tasks to them, several at a time, and says what came of each and who is guilty.
+"""Starts an agent on every node, runs tasks on them, several at a time, and reports what came of each and who is guilty.
 
     with Conductor(transport, nodes) as conductor:
         crew = conductor.ready(120)
@@ -26,17 +26,17 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
 
-from healthcheck.burnin import told
-from healthcheck.burnin.crew import Crew, Muster
-from healthcheck.burnin.keyserver import SILENT_S, Came, Gone, KeyServer, Said
+from healthcheck.burnin import messages
 from healthcheck.burnin.model import Task, TaskResult
 from healthcheck.burnin.program import build
-from healthcheck.burnin.running import Running
+from healthcheck.burnin.statemachine import TaskRun
 from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.wire import NODE_WORD, PYTHON_WORD, SSH_CLIENT
 from inventory.model import Node
 from inventory.text import clean
 from inventory.transport.base import Failure, Halt, Limits, Reply, Stage, Transport
+from provisioning.burnin.crew import Crew, Roster
+from provisioning.burnin.keyserver import SILENT_S, AgentConnected, AgentGone, AgentMessage, KeyServer
 
 LEAVE_S = 8.0       # for agents to end their ranks and leave
 TICK_S = 0.25
@@ -73,8 +73,8 @@ class Conductor:
         self._secret = secrets.token_hex(32)
         self._run = secrets.token_hex(8)
         self._server = KeyServer(self._secret, self._run, self._nodes, host=listen, port=port, silent_s=silent_s, clock=clock)
-        self._muster = Muster(self._nodes)
-        self._running: dict[str, Running] = {}
+        self._agents = Roster(self._nodes)
+        self._running: dict[str, TaskRun] = {}
         self._thread = threading.Thread(target=self._start, name="muster-agents", daemon=True)
 
     def __enter__(self) -> Conductor:
@@ -85,11 +85,11 @@ class Conductor:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             self._take(0.0)
-            told_to = self._muster.connected
-            for node in told_to:
-                self._server.tell(node, {"leave": True})
+            connected = self._agents.connected
+            for node in connected:
+                self._server.send(node, {"leave": True})
             end = time.monotonic() + LEAVE_S
-            while not self._muster.left_all(told_to) and (left := end - time.monotonic()) > 0:
+            while not self._agents.left_all(connected) and (left := end - time.monotonic()) > 0:
                 self._take(left)
         finally:
             # Whoever is not gone by now, or never came, has its line hung up and its lifeline cut.
@@ -105,9 +105,9 @@ class Conductor:
     def ready(self, seconds: float) -> Crew:
         """Waits until every node's agent is ready or known to have failed, at most `seconds`; who is here, and why the others are not."""
         end = time.monotonic() + seconds
-        while not self._muster.known and (left := end - time.monotonic()) > 0:
+        while not self._agents.known and (left := end - time.monotonic()) > 0:
             self._take(left)
-        return self._muster.crew(f"its agent did not connect within {seconds:.3g} s; can the node reach "
+        return self._agents.crew(f"its agent did not connect within {seconds:.3g} s; can the node reach "
                                  f"{' or '.join(self._hosts[:3])}, port {self.port}?")
 
     def run(self, tasks: Iterable[Task], after: Mapping[str, float] = MappingProxyType({})) -> Iterator[TaskResult]:
@@ -119,7 +119,7 @@ class Conductor:
         if self._running:
             raise ValueError("tasks are running already")
         begun = judged = self._clock()
-        # To look at a rank costs microseconds: where there are thousands that is done less often than what they say comes in.
+        # To look at a rank costs microseconds: where there are thousands that is done less often than their messages come in.
         tick = min(TICK_S, 0.02 + LOOK_S * sum(len(task.seats) for task in chosen))
         try:
             while self._running or chosen:
@@ -130,7 +130,7 @@ class Conductor:
                     self._wait(CATCH_UP_S)
                 judged = self._clock()
                 for name, running in list(self._running.items()):
-                    self._tell(running, running.step(self._clock()))
+                    self._send(running, running.order(self._clock()))
                     if running.over(self._clock()):
                         self._forget(name)
                         yield running.result(self._clock())
@@ -139,17 +139,17 @@ class Conductor:
 
     def _hand_out(self, task: Task) -> None:
         now = self._clock()
-        running = self._running[task.id] = Running(task, self._patience, now)
+        running = self._running[task.id] = TaskRun(task, self._patience, now)
         self._server.open(task.id)
         for node in task.nodes:
-            if (why := self._muster.why(node)) is not None:
-                running.gone(node, why, now)
-        for node, order in running.orders().items():
-            self._server.tell(node, order)
+            if (why := self._agents.why(node)) is not None:
+                running.agent_gone(node, why, now)
+        for node, order in running.start_orders().items():
+            self._server.send(node, order)
 
     def _call_off(self) -> None:
         for running in self._running.values():
-            self._tell(running, running.call_off(self._clock()))
+            self._send(running, running.call_off(self._clock()))
         while self._running:
             self._wait(0.02)
             for name in [name for name, running in self._running.items() if running.over(self._clock())]:
@@ -159,10 +159,10 @@ class Conductor:
         del self._running[name]
         self._server.close(name)
 
-    def _tell(self, running: Running, word: str | None) -> None:
-        if word is not None:
+    def _send(self, running: TaskRun, order: str | None) -> None:
+        if order is not None:
             for node in running.task.nodes:
-                self._server.tell(node, {word: running.task.id})
+                self._server.send(node, {order: running.task.id})
 
     def _wait(self, seconds: float) -> None:
         """Takes what happens in that time."""
@@ -178,20 +178,20 @@ class Conductor:
                 self._note(self._server.events.get_nowait())
 
     def _note(self, event: object) -> None:
-        if isinstance(event, Said):
+        if isinstance(event, AgentMessage):
             self._server.taken(event)
-            if (here := told.here(event.node, event.message)) is not None:
-                self._muster.said(here)
-            for name in told.tasks(event.message) & self._running.keys():
-                self._running[name].hear(event.node, event.message, event.at)
-        elif isinstance(event, Came):
-            self._muster.came(event.node)
-        elif isinstance(event, Gone):
-            self._muster.gone(event.node, event.why)
+            if (ready := messages.ready(event.node, event.message)) is not None:
+                self._agents.ready(ready)
+            for name in messages.tasks(event.message) & self._running.keys():
+                self._running[name].message(event.node, event.message, event.at)
+        elif isinstance(event, AgentConnected):
+            self._agents.connect(event.node)
+        elif isinstance(event, AgentGone):
+            self._agents.gone(event.node, event.why)
             for running in self._running.values():
-                running.gone(event.node, event.why, event.at)
+                running.agent_gone(event.node, event.why, event.at)
         elif isinstance(event, _Left):
-            self._muster.left(event.reply)
+            self._agents.left(event.reply)
 
     def _start(self) -> None:
         """In a thread of its own: the agents, until the last has left."""
@@ -208,7 +208,7 @@ class Conductor:
 
 
 def _all_at_once(limits: Limits, nodes: int, seconds: float, halt: Halt) -> Limits:
-    """Agents stay, so nobody can wait for another's turn: all log in at once, and each may take as long as its turn would have come."""
+    """Roster stay, so no node can wait for another's turn: all log in at once, and each may take as long as its turn would have come."""
     turns = max(1.0, nodes / limits.fanout)
     return replace(limits, sweep_s=seconds, node_s=seconds, fanout=max(1, nodes), halt=halt, connect_s=limits.connect_s * turns,
                    auth_s=limits.auth_s * turns, login_s=limits.login_s * turns)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from healthcheck.burnin.model import Rail
+from healthcheck.burnin.ports import Ports, ports
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.sku import Sku
 from inventory.errors import UsageError
 from inventory.model import BurnIn, Node, PortPlan
 from provisioning.burnin.look import Seen, seen
 from provisioning.burnin.places import hardware, place, planned, rails
-from provisioning.burnin.ports import Ports, ports
 from tests.healthcheck import machine, network
 
 H100 = Sku("hgx-h100", "", {"gpu_count": 8, "gpu_model": "H100", "port_rate_gbps": 400, "power_limit_watts": 700}, frozenset(), "h100.yaml")

@@ -15,13 +15,13 @@ from healthcheck.burnin.isolate import DEPTHS, Isolation
 from healthcheck.burnin.model import Kind, Place, Seat, Stage, Task
 from healthcheck.burnin.onnode.sizes import LEAST_TIMED
 from healthcheck.burnin.params import LENGTHS, PARAMS, ladder, params_for
+from healthcheck.burnin.ports import Ports, given
 from healthcheck.burnin.sizes import NVLS, OFF, ON
+from healthcheck.burnin.speeds import Speed, Speeds
 from healthcheck.burnin.watch import Patience
 from healthcheck.burnin.weigh import Outcome, Tested
 from inventory.errors import UsageError
 from inventory.model import StorageMount
-from provisioning.burnin.ports import Ports, given
-from provisioning.burnin.speeds import Speed, Speeds
 
 # What only those go through who are suspected, or whom a failure of all concerns.
 BY_THEMSELVES = frozenset({Stage.LEAF_CONFIRM, Stage.RAIL_CONFIRM, Stage.BISECT})

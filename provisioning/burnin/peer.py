@@ -10,10 +10,10 @@ import socket
 from collections import deque
 from typing import Any
 
-from healthcheck.burnin.keys import Asked
 from healthcheck.burnin.wire import Frames
 from inventory.errors import UsageError
 from inventory.text import clean
+from provisioning.burnin.keys import Asked
 
 GREETING_BYTES = 4096       # what a stranger may say
 
@@ -32,7 +32,7 @@ class Peer:
         self.waiting: deque[dict[str, Any]] = deque()
         self.unsent = bytearray()
         self.asked: Asked | None = None
-        self.said = 0       # counted by the server's thread
+        self.received = 0   # counted by the server's thread
         self.read = 0       # counted by whoever takes the events
         self.watched = selectors.EVENT_READ
 

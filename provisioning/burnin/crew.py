@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from healthcheck.burnin.told import Here
+from healthcheck.burnin.messages import AgentReady
 from inventory.text import clean
 from inventory.transport.base import Reply
 
@@ -16,9 +16,9 @@ _MOST_LEAVING = 64 * 1024
 
 @dataclass(frozen=True)
 class Crew:
-    """The nodes on which ranks can be started, with what they said of themselves, and for every other node one line of why not."""
+    """The nodes on which ranks can be started, with what they reported of themselves, and for every other node one line of why not."""
 
-    here: Mapping[str, Here]
+    here: Mapping[str, AgentReady]
     missing: Mapping[str, str]
 
     @property
@@ -27,27 +27,27 @@ class Crew:
         return not self.missing
 
 
-class Muster:
+class Roster:
     """The crew as it changes."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
         self._nodes = tuple(nodes)
         self._connected: set[str] = set()
-        self._here: dict[str, Here] = {}
+        self._here: dict[str, AgentReady] = {}
         self._missing: dict[str, str] = {}
         self._left: set[str] = set()
 
-    def came(self, node: str) -> None:
+    def connect(self, node: str) -> None:
         """Its agent has connected; PyTorch is still to be imported there."""
         self._connected.add(node)
 
-    def said(self, here: Here) -> None:
-        """Its agent has told what there is."""
-        if here.torch is None:
-            why = here.why or "and no reason given"
-            self._missing[here.node] = f"no PyTorch: {why}; name a Python that has it with `burnin: {{python: ...}}` in the inventory"
+    def ready(self, ready: AgentReady) -> None:
+        """Its agent has reported what there is."""
+        if ready.torch is None:
+            why = ready.why or "and no reason given"
+            self._missing[ready.node] = f"no PyTorch: {why}; name a Python that has it with `burnin: {{python: ...}}` in the inventory"
         else:
-            self._here[here.node] = here
+            self._here[ready.node] = ready
 
     def gone(self, node: str, why: str) -> None:
         """Its agent's connection has ended."""
@@ -87,13 +87,13 @@ class Muster:
         missing = {}
         for node in self._nodes:
             if node not in self._here:
-                said = "its agent is here, and PyTorch is not imported yet" if node in self._connected else otherwise
-                missing[node] = self._missing.get(node, said)
+                why = "its agent is here, and PyTorch is not imported yet" if node in self._connected else otherwise
+                missing[node] = self._missing.get(node, why)
         return Crew({node: self._here[node] for node in self._nodes if node in self._here}, missing)
 
 
 def _leaving(body: bytes) -> str:
-    """What an agent says when it leaves: compressed JSON of a node, and as foreign as that."""
+    """Why an agent left, by its last reply: compressed JSON of a node, and as foreign as that."""
     try:
         document = json.loads(zlib.decompressobj().decompress(body, _MOST_LEAVING))
     except (ValueError, RecursionError, zlib.error):
