@@ -92,6 +92,13 @@ def test_an_answer_that_is_cut_is_none(kept: int) -> None:
     assert refused(packed(DOCUMENT)[:kept])
 
 
+def test_an_answer_of_which_all_is_there_but_the_end_of_its_stream_is_none() -> None:
+    whole = zlib.compress(json.dumps(DOCUMENT).encode())
+    assert zlib.decompressobj().decompress(whole[:-4]) == json.dumps(DOCUMENT).encode()
+    assert answered(whole).failure is None
+    assert refused(whole[:-4]) == "the answer is cut: its compressed stream does not end"
+
+
 def test_an_answer_with_something_behind_its_end_is_none() -> None:
     assert refused(packed(DOCUMENT) + b"more")
 
