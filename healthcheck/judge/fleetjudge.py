@@ -14,12 +14,12 @@ from healthcheck.checks.base import GROWTH, Check
 from healthcheck.checks.fleet import NoMajority, Uncompared
 from healthcheck.facts.values import Refusal, Unmeasured, refusals
 from healthcheck.judge.judge import NO_EARLIER, Verdict, growth_of, result, rule_on, sound
-from healthcheck.judge.snapshot import Snapshot, members
+from healthcheck.judge.nodefacts import NodeFacts, members
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from healthcheck.ruleset.rule import Rule
 from healthcheck.ruleset.sku import SMALLEST_COHORT, Sku
 
-Cohort = Mapping[str, Snapshot]
+Cohort = Mapping[str, NodeFacts]
 
 
 def judge_fleet(rule: Rule, cohort: Cohort, sku: Sku | None = None) -> dict[str, Result]:
@@ -66,7 +66,7 @@ def _enough(compared: Cohort, verdicts: Mapping[str, Verdict]) -> bool:
     return False
 
 
-def _ready(check: Check, snapshot: Snapshot, verdicts: Mapping[str, Verdict], node: str, sku: Sku | None) -> bool:
+def _ready(check: Check, snapshot: NodeFacts, verdicts: Mapping[str, Verdict], node: str, sku: Sku | None) -> bool:
     """Whether a node has what is to be compared; its verdict is told what it lacks."""
     for name in check.facts:
         held = snapshot.input(name)
@@ -105,7 +105,7 @@ def _argument(check: Check, name: str, compared: Cohort) -> dict[str, Any]:
 
 def _without_refused(
     check: Check, compared: Cohort, refused: Iterable[Refusal], verdicts: Mapping[str, Verdict],
-) -> dict[str, Snapshot]:
+) -> dict[str, NodeFacts]:
     """The nodes of which anything was left to compare; the verdicts of those that refused a reading are told."""
     by_source: dict[int, list[Refusal]] = {}
     for one in refused:

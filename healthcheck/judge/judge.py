@@ -17,7 +17,7 @@ from healthcheck.checks.base import GROWTH, Check, NotJudged, NotMeasured, NotSu
 from healthcheck.checks.growth import Growth
 from healthcheck.facts.base import MEMBERS
 from healthcheck.facts.values import Fact, Refusal, Unmeasured, refusals
-from healthcheck.judge.snapshot import Snapshot, chosen, identity_of, members
+from healthcheck.judge.nodefacts import NodeFacts, chosen, identity_of, members
 from healthcheck.model.outcome import Finding, LogEvidence, Note, Origin, Owner, Repair, Result, Status
 from healthcheck.ruleset.rule import Rule, Unsupported
 from healthcheck.ruleset.sku import Sku
@@ -54,7 +54,7 @@ def _add(lines: list[str], line: str) -> None:
         lines.append(line)
 
 
-def judge(rule: Rule, snapshot: Snapshot, sku: Sku | None) -> Result:
+def judge(rule: Rule, snapshot: NodeFacts, sku: Sku | None) -> Result:
     """What one rule says of one node."""
     if rule.left_out:
         return result(rule, Status.SKIPPED, reason=rule.left_out)
@@ -79,7 +79,7 @@ def _no_number(name: str, sku: Sku | None) -> str:
     return sku.why_unknown.get(name, f"the SKU {sku.name} gives no {name}")
 
 
-def _ready(check: Check, snapshot: Snapshot, sku: Sku | None, verdict: Verdict) -> bool:
+def _ready(check: Check, snapshot: NodeFacts, sku: Sku | None, verdict: Verdict) -> bool:
     """Whether there is anything to judge. The verdict is told what of the facts was not measured."""
     for name in check.facts:
         held = snapshot.input(name)
@@ -120,7 +120,7 @@ def _nothing(name: str, sku: Sku | None) -> Unmeasured:
     return Unmeasured(f"no {name} were found, and the SKU {sku.name} does not say that there are none")
 
 
-def _run(check: Check, snapshot: Snapshot, values: Mapping[str, Any], verdict: Verdict) -> bool:
+def _run(check: Check, snapshot: NodeFacts, values: Mapping[str, Any], verdict: Verdict) -> bool:
     """Runs a check, over each subject by itself where it judges one at a time. Whether there is nothing to report."""
     refused: list[Refusal] = []
     ended = judged = 0
@@ -168,7 +168,7 @@ def _broken(verdict: Verdict, check: Check, error: Exception) -> None:
     verdict.unmeasured[check.name] = Unmeasured(f"the check failed: {type(error).__name__}: {error}", Origin.MUSTER)
 
 
-def _subjects(check: Check, snapshot: Snapshot, refused: list[Refusal]) -> Sequence[Any]:
+def _subjects(check: Check, snapshot: NodeFacts, refused: list[Refusal]) -> Sequence[Any]:
     """What the check is run over: each member, or all of them at once, as it takes them."""
     value = snapshot.input(check.subject).value
     if check.over:
@@ -182,7 +182,7 @@ def _subjects(check: Check, snapshot: Snapshot, refused: list[Refusal]) -> Seque
     return (Peers(members(value)) if check.arguments[0] in check.peers_of else value,)
 
 
-def _argument(check: Check, name: str, snapshot: Snapshot) -> Callable[[Any], Any]:
+def _argument(check: Check, name: str, snapshot: NodeFacts) -> Callable[[Any], Any]:
     """What gives an argument for a subject."""
     if name == GROWTH:
         growth = growth_of(snapshot, check.subject)
@@ -195,7 +195,7 @@ def _argument(check: Check, name: str, snapshot: Snapshot) -> Callable[[Any], An
     return lambda _: given
 
 
-def growth_of(snapshot: Snapshot, name: str) -> Callable[[Fact], Growth[Any]]:
+def growth_of(snapshot: NodeFacts, name: str) -> Callable[[Fact], Growth[Any]]:
     """A function that gives the growth of each subject of a fact; it refuses a subject whose identity was not measured."""
     growths = snapshot.growths(name)
 
@@ -209,7 +209,7 @@ def growth_of(snapshot: Snapshot, name: str) -> Callable[[Fact], Growth[Any]]:
     return growth
 
 
-def _spoilt(check: Check, snapshot: Snapshot, refused: Iterable[Refusal]) -> bool:
+def _spoilt(check: Check, snapshot: NodeFacts, refused: Iterable[Refusal]) -> bool:
     """Whether nothing is left of one of the facts that the check takes whole, now or in the earlier snapshot."""
     ids = {id(one.fact) for one in refused}
     return any(value != () and all(id(member) in ids for member in members(value)) for value in snapshot.taken(check))

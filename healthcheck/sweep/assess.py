@@ -26,8 +26,8 @@ from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
 from healthcheck.judge.judge import result as result_of
 from healthcheck.judge.leftout import LeftOut, addresses, left_out, noted
+from healthcheck.judge.nodefacts import Facts, NodeFacts
 from healthcheck.judge.nodereport import reason_of, unreached
-from healthcheck.judge.snapshot import Facts, Snapshot
 from healthcheck.judge.view import View
 from healthcheck.kernellog.carried import NOTHING
 from healthcheck.kernellog.judged import resting, without
@@ -56,7 +56,7 @@ class JudgedNode:
     node: Node
     unreached: NodeReport | None = None
     sku: Sku | None = None
-    facts: Snapshot = field(default_factory=lambda: Snapshot({}))
+    facts: NodeFacts = field(default_factory=lambda: NodeFacts({}))
     results: dict[str, Result] = field(default_factory=dict)
     machine: tuple[str, str] = ("", "")
     shows: Mapping[str, Any] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Assessment:
         facts[XID_TABLE] = self._xids
         facts[KERNEL_CATALOGUE] = self._catalogue
         facts[KERNEL_BASELINE] = self._baseline(facts.get("kernel_events"), sku)
-        snapshot = Snapshot(facts, earlier)
+        snapshot = NodeFacts(facts, earlier)
         results: dict[str, Result] = {}
         kept: set[str] = set()
         for rule in view.rules:
@@ -177,7 +177,7 @@ class Assessment:
             waiting.empty = skus.emptiness(facts)
         waiting.log = self._read_log(waiting, facts, view, recording.host)
         before = None if earlier is None else {name: earlier[name] for name in view.previous if name in earlier and name in kept}
-        waiting.facts = Snapshot({name: facts[name] for name in kept if name in facts}, before)
+        waiting.facts = NodeFacts({name: facts[name] for name in kept if name in facts}, before)
         return waiting
 
     def _read_log(self, waiting: JudgedNode, facts: Facts, view: View, host: Host | None) -> LogView | None:

@@ -8,7 +8,7 @@ from typing import Any
 from healthcheck.facts.bmc import BmcLog, BmcLogUse, BmcSensors, Event
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured
 from healthcheck.judge.judge import judge
-from healthcheck.judge.snapshot import Snapshot
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import NodeReport, Result, Status, state_of
 from healthcheck.ruleset.rule import Rule
 from inventory.model import Node
@@ -57,7 +57,7 @@ def _judged(rule: Rule, found: Facts) -> Result:
         more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
         said = f"critical by the controller's word, and no rule knows it: {clean(strange[0].shown, 160)}{more}"
         found = {**found, "bmc_log": Partial(log, said)}
-    return judge(rule, Snapshot(found), None)
+    return judge(rule, NodeFacts(found), None)
 
 
 def _strange(rule: Rule, log: BmcLog) -> list[Event]:

@@ -13,7 +13,7 @@ from healthcheck.facts.fabric import FabricLog, fabric_log
 from healthcheck.facts.gpu import gpus
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured, reading
 from healthcheck.judge.judge import judge
-from healthcheck.judge.snapshot import Snapshot
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Owner, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
@@ -26,7 +26,7 @@ def on(sku: str, rule: str, **changes: Capture) -> Result:
     """What a rule says under the numbers of another SKU."""
     (found,) = (each for each in RULES.rules if each.id == rule)
     captures = Captures(machine.recording(**changes))
-    return judge(found, Snapshot({name: build_fact(FACTS[name], captures) for name in found.fact_names}), RULES.skus[sku])
+    return judge(found, NodeFacts({name: build_fact(FACTS[name], captures) for name in found.fact_names}), RULES.skus[sku])
 
 
 def gpu(number: int = 3, **readings: Any) -> Capture:

@@ -12,7 +12,7 @@ from healthcheck.facts.boot import EARLIER_BOOT, earlier_boot
 from healthcheck.facts.site import PORT_PLANS, PortPlans
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
-from healthcheck.judge.snapshot import Snapshot
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Result, Status
 from healthcheck.model.recording import Recording
 from healthcheck.ruleset.rule import Rule
@@ -53,14 +53,14 @@ def verdict(
     """What the rule, enabled, says of the recording; `numbers` replace those of the SKU, and `having` what the rule sets."""
     known = RULESET.skus[sku]
     chosen = replace(RULES[rule], left_out="", parameters=RULES[rule].parameters if having is None else having)
-    snapshot = Snapshot(_facts(chosen, now, earlier), _facts(chosen, earlier) if earlier else None)
+    snapshot = NodeFacts(_facts(chosen, now, earlier), _facts(chosen, earlier) if earlier else None)
     return judge(chosen, snapshot, replace(known, numbers={**known.numbers, **numbers}))
 
 
 def cohort(rule: str, *seen: Recording) -> list[tuple[Status, str]]:
     """What the fleet rule, enabled, says of each of these nodes among each other: status, and findings or else reason."""
     chosen = replace(RULES[rule], left_out="")
-    nodes = {f"gpu{number:03d}": Snapshot(_facts(chosen, one)) for number, one in enumerate(seen, 1)}
+    nodes = {f"gpu{number:03d}": NodeFacts(_facts(chosen, one)) for number, one in enumerate(seen, 1)}
     return [(result.status, said(result) or result.reason) for result in judge_fleet(chosen, nodes).values()]
 
 

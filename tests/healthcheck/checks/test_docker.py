@@ -9,7 +9,7 @@ import pytest
 
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
-from healthcheck.judge.snapshot import Snapshot
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from tests.healthcheck import machine
@@ -141,7 +141,7 @@ def images(*rows: dict[str, Any]) -> Capture:
 def pulled(rows: tuple[dict[str, Any], ...] | Capture, *named: str) -> Result:
     seen = machine.recording(docker_images=rows if isinstance(rows, Capture) else images(*rows))
     rule = replace(RULES["docker-images"], parameters={"images": tuple(named)})
-    return judge(replace(rule, left_out=""), Snapshot(_facts(rule, seen)), None)
+    return judge(replace(rule, left_out=""), NodeFacts(_facts(rule, seen)), None)
 
 
 OTHER = "sha256:" + "ee" * 32
@@ -182,7 +182,7 @@ def test_a_list_of_images_that_is_not_whole_accuses_nobody_of_what_is_missing(ca
 def fleet(rule: str, **captures: tuple[Capture, ...]) -> list[tuple[Status, str]]:
     chosen = replace(RULES[rule], left_out="")
     (name, each), = captures.items()
-    cohort = {f"gpu{n:03d}": Snapshot(_facts(chosen, machine.recording(f"gpu{n:03d}", **{name: capture}))) for n, capture in enumerate(each, 1)}
+    cohort = {f"gpu{n:03d}": NodeFacts(_facts(chosen, machine.recording(f"gpu{n:03d}", **{name: capture}))) for n, capture in enumerate(each, 1)}
     return [(result.status, said(result) or result.reason) for result in judge_fleet(chosen, cohort).values()]
 
 

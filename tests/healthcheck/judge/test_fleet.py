@@ -18,7 +18,7 @@ from healthcheck.facts.look import Look
 from healthcheck.facts.nvlink import GpuLinks, NvLinkErrors
 from healthcheck.facts.values import UNSUPPORTED, Partial, Unmeasured, changed, reading
 from healthcheck.judge.fleetjudge import judge_fleet
-from healthcheck.judge.snapshot import Snapshot
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Finding, Origin, Result, Status
 from healthcheck.model.recording import Capture, Outcome
 from healthcheck.ruleset.rule import Rule
@@ -45,7 +45,7 @@ def one(index: int, **changes: Any) -> tuple[Gpu, ...]:
 
 
 def judged(rule_id: str, fact: str, cohort: Mapping[str, Any]) -> dict[str, Result]:
-    return judge_fleet(BY_ID[rule_id], {node: Snapshot({fact: value}) for node, value in cohort.items()}, RULES.skus["hgx-h100"])
+    return judge_fleet(BY_ID[rule_id], {node: NodeFacts({fact: value}) for node, value in cohort.items()}, RULES.skus["hgx-h100"])
 
 
 def said(result: Result) -> str:
@@ -159,10 +159,10 @@ def counted(value: Any) -> tuple[Gpu, ...]:
     return one(4, ecc_corrected=value, pcie_replays=value)
 
 
-def looks(growth: int, *, hours: float = 1.0, before: Any = 0) -> Snapshot:
+def looks(growth: int, *, hours: float = 1.0, before: Any = 0) -> NodeFacts:
     began = Look("look", 10_000.0 - hours * 3600, 0.0)
     now = counted(before + growth if isinstance(before, int) else growth)
-    return Snapshot({"gpus": now, "look": Look("look", 10_000.0, 0.0)}, {"gpus": counted(before), "look": began})
+    return NodeFacts({"gpus": now, "look": Look("look", 10_000.0, 0.0)}, {"gpus": counted(before), "look": began})
 
 
 RATES = [("fleet-ecc-corrected", 1000), ("fleet-pcie-replays", 100)]
@@ -180,7 +180,7 @@ def test_a_gpu_whose_counter_grows_far_faster_than_its_peers_is_named(rule_id: s
 
 @pytest.mark.parametrize(("rule_id", "limit"), RATES)
 def test_a_rate_without_an_earlier_look_is_skipped_and_one_of_a_reset_counter_unknown(rule_id: str, limit: int) -> None:
-    first = Snapshot(looks(0).facts)
+    first = NodeFacts(looks(0).facts)
     cohort = {f"n{i}": looks(0) for i in range(8)}
     results = judge_fleet(BY_ID[rule_id], {**cohort, "new": first, "reset": looks(-5, before=9), "clock": looks(3, hours=-1)})
     assert (results["new"].status, results["new"].reason) == (Status.SKIPPED, "no earlier look at this node in this boot")
@@ -203,11 +203,11 @@ def test_a_gpu_with_fewer_nvlinks_than_most_is_named() -> None:
     assert judged("fleet-nvlink", "gpu_links", {**{f"n{i}": links() for i in range(5)}, "pcie": alone})["pcie"].status is Status.SKIPPED
 
 
-def replays(number: Any, before: Any = 0) -> Snapshot:
+def replays(number: Any, before: Any = 0) -> NodeFacts:
     def at(count: Any) -> tuple[NvLinkErrors, ...]:
         return tuple(NvLinkErrors(f"GPU 1 NVLink {n}", 1, n, count if n == 7 else 0, 0, 0, 0, 0) for n in range(18))
 
-    return Snapshot({"nvlink_errors": at(number), "look": Look("look", 7200.0, 0.0)},
+    return NodeFacts({"nvlink_errors": at(number), "look": Look("look", 7200.0, 0.0)},
                     {"nvlink_errors": at(before), "look": Look("look", 3600.0, 0.0)})
 
 
@@ -218,7 +218,7 @@ def test_an_nvlink_that_repeats_far_more_than_the_others_is_named() -> None:
     assert (results["dumb"].status, results["n0"].status) == (Status.UNKNOWN, Status.PASS)
     blackwell = replays(0)
     links_of = tuple(changed(link, replay=UNSUPPORTED) for link in blackwell.facts["nvlink_errors"])
-    blackwell = Snapshot({**blackwell.facts, "nvlink_errors": links_of}, blackwell.previous)
+    blackwell = NodeFacts({**blackwell.facts, "nvlink_errors": links_of}, blackwell.previous)
     assert judge_fleet(BY_ID["fleet-nvlink-errors"], {**cohort, "new": blackwell})["new"].status is Status.SKIPPED
 
 
@@ -270,7 +270,7 @@ def test_a_node_with_a_part_of_its_gpus_is_compared_by_these_and_does_not_pass()
 
 
 def test_nodes_whose_sku_has_no_gpus_are_skipped() -> None:
-    results = judge_fleet(BY_ID["fleet-vbios"], {f"n{i}": Snapshot({"gpus": ()}) for i in range(4)}, RULES.skus["cpu-only"])
+    results = judge_fleet(BY_ID["fleet-vbios"], {f"n{i}": NodeFacts({"gpus": ()}) for i in range(4)}, RULES.skus["cpu-only"])
     assert {(r.status, r.reason) for r in results.values()} == {(Status.SKIPPED, "there are no gpus, as the SKU says")}
 
 
@@ -280,8 +280,8 @@ def test_readings_of_one_subject_that_are_refused_leave_the_others_of_its_node_c
             if int(value) > 100:
                 yield node, Finding(value, 100, subject)
 
-    cohort = {f"n{i}": Snapshot({"things": (thing("a", 1), thing("b", 99, 9))}) for i in range(4)}
-    cohort["x"] = Snapshot({"things": (thing("a", Unmeasured("p")), thing("b", 1, Unmeasured("q")), thing("c", 99, 9))})
+    cohort = {f"n{i}": NodeFacts({"things": (thing("a", 1), thing("b", 99, 9))}) for i in range(4)}
+    cohort["x"] = NodeFacts({"things": (thing("a", Unmeasured("p")), thing("b", 1, Unmeasured("q")), thing("c", 99, 9))})
     results = judge_fleet(rule(hot, fleet=True), cohort)
     assert (results["n0"].status, results["x"].status) == (Status.FAIL, Status.FAIL)
     assert [found.subject for found in results["x"].findings] == ["c"]
@@ -364,7 +364,7 @@ def test_whatever_is_unmeasured_no_node_passes_on_what_was_not_read(marks: list[
     cohort = {}
     for number, (kind, heat) in enumerate(marks):
         value: Any = (heat, Unmeasured("x"), UNSUPPORTED)[kind]
-        cohort[f"n{number}"] = Snapshot({"gpus": one(random.randrange(8), temperature_c=value)})
+        cohort[f"n{number}"] = NodeFacts({"gpus": one(random.randrange(8), temperature_c=value)})
     results = judge_fleet(BY_ID["fleet-temperature"], cohort)
     for number, (kind, _) in enumerate(marks):
         assert kind != 1 or results[f"n{number}"].status is not Status.PASS

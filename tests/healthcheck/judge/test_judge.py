@@ -19,7 +19,7 @@ from healthcheck.facts.look import Look
 from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, Unmeasured, changed, readable, reading, readings
 from healthcheck.judge.fleetjudge import judge_fleet
 from healthcheck.judge.judge import judge
-from healthcheck.judge.snapshot import Snapshot
+from healthcheck.judge.nodefacts import NodeFacts
 from healthcheck.model.outcome import Finding, Note, Origin, Result, Status
 from healthcheck.ruleset.rule import Number, Rule, Unsupported
 from healthcheck.ruleset.sku import Sku
@@ -38,7 +38,7 @@ def hot(thing: Thing) -> Iterator[Finding]:
 
 def judged(known: Rule, things: Any, sku: Sku | None = None, **others: Any) -> Result:
     """What the rule says of a node with these things."""
-    return judge(known, Snapshot({"things": things, **others}), sku)
+    return judge(known, NodeFacts({"things": things, **others}), sku)
 
 
 def test_all_measured_and_fine_is_pass() -> None:
@@ -125,7 +125,7 @@ def test_an_empty_collection_is_unknown_unless_the_sku_declares_it() -> None:
 
 
 def test_a_fact_that_was_never_captured_is_unknown() -> None:
-    assert judge(rule(hot), Snapshot({}), None).status is Status.UNKNOWN
+    assert judge(rule(hot), NodeFacts({}), None).status is Status.UNKNOWN
 
 
 def test_a_fact_read_in_part_can_fail_but_not_pass() -> None:
@@ -236,7 +236,7 @@ def test_one_rules_unmeasured_reading_is_not_laid_to_another_over_the_same_facts
         if thing.weight > 5:
             yield Finding(thing.weight, 5)
 
-    snapshot = Snapshot({"things": (COLD, DARK)})
+    snapshot = NodeFacts({"things": (COLD, DARK)})
     for _ in range(2):
         assert judge(rule(hot), snapshot, None).status is Status.UNKNOWN
         assert judge(rule(weighs), snapshot, None).status is Status.PASS
@@ -345,7 +345,7 @@ TREND = rule(grew)
 def trend(known: Rule, now: Any, before: Any, seconds: float = 60.0) -> Result:
     """What a rule says of these things, and those of so many seconds before."""
     earlier = {"things": before, "look": Look("look", 1000.0 - seconds, 0.0)}
-    return judge(known, Snapshot({"things": now, "look": Look("look", 1000.0, 0.0)}, earlier), None)
+    return judge(known, NodeFacts({"things": now, "look": Look("look", 1000.0, 0.0)}, earlier), None)
 
 
 def test_a_trend_without_an_earlier_snapshot_is_skipped_visibly() -> None:
@@ -430,8 +430,8 @@ def same_heat(things: Mapping[str, Thing]) -> Comparison:
 FLEET = rule(same_heat, fleet=True)
 
 
-def cohort(*heats: Any) -> dict[str, Snapshot]:
-    return {f"n{i}": Snapshot({"things": thing(f"n{i}", heat)}) for i, heat in enumerate(heats)}
+def cohort(*heats: Any) -> dict[str, NodeFacts]:
+    return {f"n{i}": NodeFacts({"things": thing(f"n{i}", heat)}) for i, heat in enumerate(heats)}
 
 
 def test_the_outlier_of_a_majority_is_named_with_the_majoritys_value() -> None:
@@ -455,8 +455,8 @@ def test_a_cohort_too_small_once_those_that_could_not_be_read_are_out_is_skipped
 
 
 def test_a_node_that_was_not_measured_is_unknown_and_does_not_vote() -> None:
-    nodes = {**cohort(1, 1, 1, 2), "n9": Snapshot({"things": thing("n9", Unmeasured("hung"))}),
-             "n8": Snapshot({"things": Unmeasured("denied")})}
+    nodes = {**cohort(1, 1, 1, 2), "n9": NodeFacts({"things": thing("n9", Unmeasured("hung"))}),
+             "n8": NodeFacts({"things": Unmeasured("denied")})}
     results = judge_fleet(FLEET, nodes)
     assert (results["n9"].status, results["n8"].status, results["n3"].status) == (Status.UNKNOWN, Status.UNKNOWN, Status.FAIL)
     assert "as on 3 of 4" in str(results["n3"].findings[0].expected)
@@ -464,13 +464,13 @@ def test_a_node_that_was_not_measured_is_unknown_and_does_not_vote() -> None:
 
 def test_nodes_that_share_one_fact_that_cannot_be_read_are_all_unknown() -> None:
     shared = thing("n", Unmeasured("hung"))
-    nodes = {**cohort(1, 1, 1), **{f"x{n}": Snapshot({"things": shared}) for n in range(2)}}
+    nodes = {**cohort(1, 1, 1), **{f"x{n}": NodeFacts({"things": shared}) for n in range(2)}}
     results = judge_fleet(FLEET, nodes)
     assert [results[node].status for node in ("n0", "x0", "x1")] == [Status.PASS, Status.UNKNOWN, Status.UNKNOWN]
 
 
 def test_nodes_without_the_thing_leave_the_cohort() -> None:
-    nodes = {**cohort(1, 1, 1), "n9": Snapshot({"things": thing("n9", UNSUPPORTED)})}
+    nodes = {**cohort(1, 1, 1), "n9": NodeFacts({"things": thing("n9", UNSUPPORTED)})}
     results = judge_fleet(rule(same_heat, fleet=True, unsupported=Unsupported.SKIP), nodes)
     assert (results["n9"].status, results["n0"].status) == (Status.SKIPPED, Status.PASS)
 
@@ -543,7 +543,7 @@ def test_no_way_of_reading_what_a_fact_lacks_makes_a_pass(nest: Nest, read: Call
 
     monkeypatch.setitem(MEMBERS, "nest", "nests")
     for _ in range(2):
-        found = judge(rule(reads), Snapshot({"nests": (nest,)}), None)
+        found = judge(rule(reads), NodeFacts({"nests": (nest,)}), None)
         assert found.status is Status.UNKNOWN, found
 
 

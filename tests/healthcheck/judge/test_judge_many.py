@@ -10,7 +10,7 @@ from healthcheck.checks.growth import Growth
 from healthcheck.facts.look import Look
 from healthcheck.facts.values import UNSUPPORTED, Unmeasured
 from healthcheck.judge.judge import MOST_FINDINGS, judge
-from healthcheck.judge.snapshot import MOST_SUBJECTS, Snapshot
+from healthcheck.judge.nodefacts import MOST_SUBJECTS, NodeFacts
 from healthcheck.model.outcome import Finding, Result, Status
 from healthcheck.ruleset.rule import Unsupported
 from tests.healthcheck.rules import Thing, rule, thing
@@ -26,7 +26,7 @@ def bare(number: int) -> tuple[Thing, ...]:
 
 
 def judged(things: tuple[Thing, ...], unsupported: Unsupported = Unsupported.SKIP) -> Result:
-    return judge(rule(hot, unsupported=unsupported), Snapshot({"things": things}), None)
+    return judge(rule(hot, unsupported=unsupported), NodeFacts({"things": things}), None)
 
 
 @pytest.mark.parametrize("number", [1, 144, 4000])
@@ -65,5 +65,5 @@ def test_many_are_compared_with_many() -> None:
 
     facts = {"things": (*bare(4000), thing("hot", 9)), "look": Look("look", 2.0, 2.0)}
     before = {"things": (*bare(4000), thing("hot", 8)), "look": Look("look", 1.0, 1.0)}
-    result = judge(rule(warmer, unsupported=Unsupported.SKIP), Snapshot(facts, before), None)
+    result = judge(rule(warmer, unsupported=Unsupported.SKIP), NodeFacts(facts, before), None)
     assert [finding.subject for finding in result.findings] == ["hot"]

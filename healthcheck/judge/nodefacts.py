@@ -67,7 +67,7 @@ def identity_of(fact: Fact) -> Identity:
     return tuple([getattr(fact, field) for field in fact.IDENTITY])
 
 
-class Snapshot:
+class NodeFacts:
     """One node's facts. `previous` are those of its earlier snapshot of the same boot, None where there is none."""
 
     def __init__(self, facts: Facts, previous: Facts | None = None) -> None:
