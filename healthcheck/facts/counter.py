@@ -17,7 +17,7 @@ from typing import Any
 from healthcheck.facts.base import Captures, fact
 from healthcheck.facts.files import Files
 from healthcheck.facts.port import BASE, SYSFS, Port, count, ports
-from healthcheck.facts.values import UNSUPPORTED, Fact, Partial
+from healthcheck.facts.values import UNSUPPORTED, Fact, Partial, reading
 from healthcheck.model.made import made
 from healthcheck.model.probes import MIB, Kind, Probe
 
@@ -141,7 +141,8 @@ def _read(captures: Captures) -> tuple[_ByKind, str | None]:
 
 
 def _all(files: Files, every: tuple[Port, ...]) -> _ByKind:
-    of_ports = [files.alike(_judged(port.device, port.number), _counters, port.name, port.device, port.pci, port.number) for port in every]
+    of_ports = [files.alike(_judged(port.device, port.number), _counters, port.name, port.device, reading(port, "pci"), port.number)
+                for port in every]
     return {means: tuple(chain.from_iterable([of_port[means] for of_port in of_ports])) for means in _JUDGED}
 
 
@@ -175,7 +176,7 @@ def _of_kind(captures: Captures, means: Means) -> Any:
     return Partial(read[means], unseen) if unseen else read[means]
 
 
-def _counters(files: Files, port: str, device: str, pci: str, number: int) -> _ByKind:
+def _counters(files: Files, port: str, device: str, pci: Any, number: int) -> _ByKind:
     found: dict[Means, list[tuple[str, Any]]] = {means: [] for means in _JUDGED}
     for counter in TABLE:
         path = _path(device, number, counter)

@@ -108,7 +108,7 @@ def _port(files: Files, port: Port) -> RocePort:
     mtu: Any = wrong[0] if wrong else max(sizes, default=UNSUPPORTED)
     state = reading(port, "state")
     active: Any = state if isinstance(state, Unmeasured) else state == "ACTIVE"
-    return RocePort(port.name, port.pci, port.number, active, _routable(files, at), mtu, **values)
+    return RocePort(port.name, reading(port, "pci"), port.number, active, _routable(files, at), mtu, **values)
 
 
 def _routable(files: Files, at: str) -> Any:
